@@ -309,6 +309,26 @@ def _overflowing(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Tran
     return terms.op(kind, *operands), terms.all(*conditions) if conditions else None
 
 
+def _divided(kind: str) -> _Rule:
+    """A quotient, or the remainder: not by 0, and it must be a number of the type."""
+
+    def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
+        type_, width = _type(op), bit_count(_type(op))
+        zero, least, minus_one = (
+            terms.of_bits(type_, bits) for bits in (0, 1 << width - 1, -1)
+        )
+        by_zero = terms.equal(operands[1], zero)
+        is_defined = terms.negation(by_zero)
+        if kind == "BV_SDIV":
+            overflows = terms.all(
+                terms.equal(operands[0], least), terms.equal(operands[1], minus_one)
+            )
+            is_defined = terms.all(is_defined, terms.negation(overflows))
+        return terms.op(kind, *operands), is_defined
+
+    return rule
+
+
 def _shift(kind: str) -> _Rule:
     """A shift by less than the number of bits."""
 
@@ -381,6 +401,9 @@ _RULES: Mapping[str, _Rule] = {
     "arith.addi": _overflowing,
     "arith.subi": _overflowing,
     "arith.muli": _overflowing,
+    "arith.divsi": _divided("BV_SDIV"),
+    "arith.divui": _divided("BV_UDIV"),
+    "arith.remui": _divided("BV_UREM"),
     "arith.andi": _exact("BV_AND"),
     "arith.ori": _exact("BV_OR"),
     "arith.xori": _exact("BV_XOR"),

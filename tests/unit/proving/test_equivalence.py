@@ -460,6 +460,7 @@ def test_types_of_other_values(types: tuple[str, str], message: str):
     ("line", "message"),
     [
         ("%c = arith.constant 9 : index", "has an index that is out of bounds of (4,)"),
+        ("%c = arith.constant 4 : index", "has an index that is out of bounds of (4,)"),
         (
             "%c = arith.constant -1 : index",
             "has an index that is out of bounds of (4,)",

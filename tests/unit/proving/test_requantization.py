@@ -60,6 +60,21 @@ def test_wrong_constants_are_refuted(constant: str, other: str):
     assert found.is_near().verdict == "refuted"
 
 
+@pytest.mark.parametrize("change", [-2, 1])
+def test_near_multipliers_are_refuted(change: int):
+    found = prover(
+        "!quant.fixed_point<i32:f32, 1518500250p-37:101>",
+        "!quant.fixed_point<i32:f32, 1173741824p-36:13>",
+    )
+    module = parse_module(found.text)
+    apply_passes(module, found.passes)
+    text, right = str(module), 1389127656
+    assert text.count(f" {right} : i64") == 1
+    wrong = parse_module(text.replace(f" {right} : i64", f" {right + change} : i64"))
+    found.__dict__["_function"] = entry_function(wrong)
+    assert found.is_near().verdict == "refuted"
+
+
 def test_the_bound_is_least():
     narrow = prover()
     with pytest.MonkeyPatch.context() as patch:

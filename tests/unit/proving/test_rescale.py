@@ -154,3 +154,23 @@ def test_what_has_no_term(text: str, message: str):
         preserved(module, "canonicalize")
     line = text.split("\n").index(next(t for t in text.split("\n") if "rescale " in t))
     assert str(error.value) == f"module:{line + 1}:3: error: {message}"
+
+
+def test_clamped_values():
+    text = """
+func.func @main(%x: tensor<5xi8>) -> tensor<5xi8> {
+  %r = tosa.clamp %x {max_val = 90 : i8, min_val = -100 : i8}
+    : (tensor<5xi8>) -> tensor<5xi8>
+  return %r : tensor<5xi8>
+}"""
+    values = [-128, -101, -100, 90, 91]
+    assert rescaled(text, values) == [-100, -100, -100, 90, 90]
+
+
+def test_constants_of_tosa():
+    text = """
+func.func @main(%x: tensor<1xi4>) -> tensor<3xi4> {
+  %r = "tosa.const"() <{values = dense<[-8, 7, -1]> : tensor<3xi4>}> : () -> tensor<3xi4>
+  return %r : tensor<3xi4>
+}"""
+    assert rescaled(text, [0]) == [-8, 7, -1]

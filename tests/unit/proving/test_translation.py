@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
@@ -12,9 +13,11 @@ from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.proving import equivalent
-from xdsl_quant.proving.scalars import Number
+from xdsl_quant.proving.scalars import SCALAR_OPS, Number
+from xdsl_quant.proving.tensors import TENSOR_RULES
 from xdsl_quant.proving.terms import Terms, UnsupportedError
 from xdsl_quant.proving.translation import translated
 from xdsl_quant.runtime.entry_function import entry_function
@@ -31,6 +34,7 @@ DTYPES: dict[str, Any] = {
     "i16": np.int16,
     "i32": np.int32,
     "i64": np.int64,
+    "index": np.int64,
 }
 FLOATS = ["f16", "bf16", "f32", "f64"]
 NUMBERS = [
@@ -49,7 +53,7 @@ def values(type_: str, random: np.random.Generator) -> NDArray[Any]:
         return np.concatenate([known, bits.view(dtype).ravel()])
     if type_ == "i1":
         return np.array([False, True])
-    width = int(type_[1:])
+    width = 64 if type_ == "index" else int(type_[1:])
     low, high = -(1 << width - 1), (1 << width - 1) - 1
     some = [low, low + 1, -2, -1, 0, 1, 2, high - 1, high]
     return np.array([*some, *random.integers(low, high, 20, endpoint=True)], dtype)
@@ -87,7 +91,9 @@ def of_arguments(terms: Terms, function: FuncOp, arguments: Any) -> Number:
     return number
 
 
-def check_equal(function: FuncOp, seed: int) -> int:
+def check_equal(
+    function: FuncOp, seed: int, is_taken: Callable[[Sequence[Any]], bool] = bool
+) -> int:
     """Compare terms with the interpreter; how often the result is defined."""
     random = np.random.default_rng(seed)
     terms = Terms()
@@ -96,7 +102,7 @@ def check_equal(function: FuncOp, seed: int) -> int:
     type_: Attribute = function.function_type.outputs.data[0]
     module = function.parent_op()
     conditions: list[Any] = []
-    for row in rows:
+    for row in filter(is_taken, rows):
         number = of_arguments(terms, function, row)
         if terms.counterexample(number.is_defined, [], 10).verdict != "holds":
             continue
@@ -108,28 +114,35 @@ def check_equal(function: FuncOp, seed: int) -> int:
     return len(conditions)
 
 
-@pytest.mark.parametrize("type_", FLOATS)
-@pytest.mark.parametrize(
-    "op",
-    [
-        *("arith.addf", "arith.subf", "arith.mulf", "arith.divf"),
-        *("arith.maximumf", "arith.minimumf"),
-    ],
+TWO_FLOATS = (
+    *("arith.addf", "arith.subf", "arith.mulf", "arith.divf"),
+    *("arith.maximumf", "arith.minimumf"),
 )
+ONE_FLOAT = (
+    *("arith.negf", "math.absf", "math.roundeven", "math.round", "math.sqrt"),
+    *("math.floor", "math.ceil", "math.trunc"),
+)
+OPEN_ZEROS = ("arith.maxnumf", "arith.minnumf")
+"""Of two zeros they may be either of them."""
+
+
+@pytest.mark.parametrize("type_", FLOATS)
+@pytest.mark.parametrize("op", TWO_FLOATS)
 def test_float_arithmetic(op: str, type_: str):
     assert check_equal(function_of(op, f"{type_} {type_}", type_), 0) == 150
 
 
 @pytest.mark.parametrize("type_", FLOATS)
-@pytest.mark.parametrize(
-    "op",
-    [
-        *("arith.negf", "math.absf", "math.roundeven", "math.round"),
-        *("math.floor", "math.ceil", "math.trunc"),
-    ],
-)
+@pytest.mark.parametrize("op", ONE_FLOAT)
 def test_ops_on_one_float(op: str, type_: str):
     assert check_equal(function_of(op, type_, type_), 1) == 150
+
+
+@pytest.mark.parametrize("type_", FLOATS)
+@pytest.mark.parametrize("op", OPEN_ZEROS)
+def test_min_and_max_of_all_but_zeros(op: str, type_: str):
+    function = function_of(op, f"{type_} {type_}", type_)
+    assert check_equal(function, 0, lambda row: any(row)) > 130
 
 
 @pytest.mark.parametrize("type_", FLOATS)
@@ -194,26 +207,6 @@ func.func @main({types}) -> bf16 {{
     assert found.verdict == "refuted"
 
 
-@pytest.mark.parametrize("op", ["arith.maxnumf", "arith.minnumf"])
-def test_min_and_max_ignore_nan(op: str):
-    function = function_of(op, "f32 f32", "f32")
-    terms = Terms()
-    for arguments, smallest in (
-        ((np.nan, 2.0), 2.0),
-        ((2.0, np.nan), 2.0),
-        ((2.0, 3.0), 2.0),
-    ):
-        expected = 3.0 if op == "arith.maxnumf" and 3.0 in arguments else smallest
-        number = of_arguments(terms, function, np.array(arguments, np.float32))
-        right = terms.of_bits(
-            function.args[0].type, bits_of(np.float32(expected), "f32")
-        )
-        assert (
-            terms.counterexample(terms.equal(number.term, right), [], 10).verdict
-            == "holds"
-        )
-
-
 @pytest.mark.parametrize("type_", FLOATS)
 @pytest.mark.parametrize(
     "predicate",
@@ -225,54 +218,51 @@ def test_comparisons_of_floats(predicate: str, type_: str):
     assert check_equal(function, 2) == 150
 
 
-@pytest.mark.parametrize(
-    ("op", "source", "target"),
-    [
-        *(
-            ("arith.extf", a, b)
-            for a, b in (("f16", "f32"), ("bf16", "f32"), ("f32", "f64"))
-        ),
-        *(
-            ("arith.truncf", a, b)
-            for a, b in (("f32", "f16"), ("f32", "bf16"), ("f64", "f32"))
-        ),
-        *(
-            ("arith.sitofp", a, b)
-            for a in ("i8", "i16", "i32")
-            for b in ("f16", "f32", "f64")
-        ),
-        *(
-            ("arith.uitofp", a, b)
-            for a in ("i8", "i16", "i32")
-            for b in ("f16", "f32", "f64")
-        ),
-        ("arith.sitofp", "i8", "bf16"),
-        ("arith.uitofp", "i16", "bf16"),
-        ("arith.sitofp", "i64", "bf16"),
-        ("arith.uitofp", "i64", "bf16"),
-        ("arith.truncf", "f64", "bf16"),
-        *(
-            ("arith.extsi", a, b)
-            for a, b in (("i4", "i8"), ("i8", "i32"), ("i32", "i64"))
-        ),
-        *(
-            ("arith.extui", a, b)
-            for a, b in (("i4", "i8"), ("i8", "i32"), ("i32", "i64"))
-        ),
-        *(
-            ("arith.trunci", a, b)
-            for a, b in (("i32", "i8"), ("i64", "i32"), ("i8", "i4"))
-        ),
-    ],
+CONVERSIONS = (
+    *(
+        ("arith.extf", a, b)
+        for a, b in (("f16", "f32"), ("bf16", "f32"), ("f32", "f64"))
+    ),
+    *(
+        ("arith.truncf", a, b)
+        for a, b in (("f32", "f16"), ("f32", "bf16"), ("f64", "f32"))
+    ),
+    *(
+        ("arith.sitofp", a, b)
+        for a in ("i8", "i16", "i32")
+        for b in ("f16", "f32", "f64")
+    ),
+    *(
+        ("arith.uitofp", a, b)
+        for a in ("i8", "i16", "i32")
+        for b in ("f16", "f32", "f64")
+    ),
+    ("arith.sitofp", "i8", "bf16"),
+    ("arith.uitofp", "i16", "bf16"),
+    ("arith.sitofp", "i64", "bf16"),
+    ("arith.uitofp", "i64", "bf16"),
+    ("arith.truncf", "f64", "bf16"),
+    *(("arith.extsi", a, b) for a, b in (("i4", "i8"), ("i8", "i32"), ("i32", "i64"))),
+    *(("arith.extui", a, b) for a, b in (("i4", "i8"), ("i8", "i32"), ("i32", "i64"))),
+    *(("arith.trunci", a, b) for a, b in (("i32", "i8"), ("i64", "i32"), ("i8", "i4"))),
+    ("arith.index_cast", "i32", "index"),
+    ("arith.index_cast", "index", "i32"),
+    ("arith.index_cast", "i64", "index"),
 )
+
+
+@pytest.mark.parametrize(("op", "source", "target"), CONVERSIONS)
 def test_conversions(op: str, source: str, target: str):
     function = function_of(op, source, target, f"%0 : {source} to {target}")
     assert check_equal(function, 3) == 150
 
 
+TO_INTEGERS = ("arith.fptosi", "arith.fptoui")
+
+
 @pytest.mark.parametrize("source", FLOATS)
 @pytest.mark.parametrize("target", ["i4", "i8", "i16", "i32", "i64"])
-@pytest.mark.parametrize("op", ["arith.fptosi", "arith.fptoui"])
+@pytest.mark.parametrize("op", TO_INTEGERS)
 def test_floats_to_integers(op: str, source: str, target: str):
     function = function_of(op, source, target, f"%0 : {source} to {target}")
     assert check_equal(function, 4) >= 20
@@ -312,17 +302,47 @@ def test_where_conversions_are_defined(
         assert defined == ["holds", "fails"], pair
 
 
-@pytest.mark.parametrize("type_", ["i4", "i8", "i32", "i64"])
-@pytest.mark.parametrize(
-    "op",
-    [
+TWO_INTEGERS = tuple(
+    f"arith.{name}"
+    for name in (
         *("addi", "subi", "muli", "andi", "ori", "xori", "maxsi", "minsi", "maxui"),
-        *("minui", "shli", "shrsi", "shrui"),
+        *("minui", "shli", "shrsi", "shrui", "divsi", "divui", "remui"),
+    )
+)
+
+
+@pytest.mark.parametrize("type_", ["i4", "i8", "i32", "i64"])
+@pytest.mark.parametrize("op", TWO_INTEGERS)
+def test_integer_arithmetic(op: str, type_: str):
+    count = check_equal(function_of(op, f"{type_} {type_}", type_), 5)
+    if op.startswith("arith.sh"):
+        assert count >= 10
+    else:
+        assert count > 130 if op.endswith(("divsi", "divui", "remui")) else count == 150
+
+
+@pytest.mark.parametrize(
+    ("op", "pairs"),
+    [
+        *(
+            (f"sh{rest}", [((1, 7), True), ((1, 8), False)])
+            for rest in ("li", "rsi", "rui")
+        ),
+        *(
+            (op, [((1, 1), True), ((1, 0), False)])
+            for op in ("divsi", "divui", "remui")
+        ),
+        ("divsi", [((-128, -1), False), ((-127, -1), True), ((-128, 1), True)]),
+        ("divui", [((-128, -1), True)]),
+        ("remui", [((-128, -1), True)]),
     ],
 )
-def test_integer_arithmetic(op: str, type_: str):
-    count = check_equal(function_of(f"arith.{op}", f"{type_} {type_}", type_), 5)
-    assert count >= 10 if op.startswith("sh") else count == 150
+def test_where_integers_are_defined(op: str, pairs: list[tuple[tuple[int, int], bool]]):
+    function, terms = function_of(f"arith.{op}", "i8 i8", "i8"), Terms()
+    for operands, is_defined in pairs:
+        number = of_arguments(terms, function, operands)
+        answer = terms.counterexample(number.is_defined, [], 10)
+        assert answer.verdict == ("holds" if is_defined else "fails"), operands
 
 
 @pytest.mark.parametrize(
@@ -392,3 +412,210 @@ def test_what_has_no_term(text: str, message: str):
     with pytest.raises(UnsupportedError) as caught:
         verdict(text, [0.0])
     assert str(caught.value) == message
+
+
+def check_tensors(text: str, *arrays: Any) -> int:
+    """Compare all elements of results with the interpreter; how many there are."""
+    module, terms = parse_module(text), Terms()
+    function = entry_function(module)
+    arguments: list[Any] = []
+    for argument, array in zip(function.args, arrays, strict=True):
+        element = scalar_or_element_type(argument.type)
+        numbers = np.empty(np.shape(array), object)
+        for index, value in np.ndenumerate(array):
+            bits = terms.of_bits(element, bits_of(value, str(element)))
+            numbers[index] = Number(bits, terms.true())
+        arguments.append(numbers if numbers.ndim else numbers[()])
+    found = translated(terms, function, arguments)
+    expected = run_function(module, "main", *arrays)
+    conditions: list[Any] = []
+    types = function.function_type.outputs
+    for type_, some, right in zip(types, found, expected, strict=True):
+        element = scalar_or_element_type(type_)
+        some = np.asarray(some, object)
+        assert some.shape == np.shape(right)
+        for number, value in zip(some.ravel(), np.ravel(right), strict=True):
+            bits = terms.of_bits(element, bits_of(value, str(element)))
+            conditions += [number.is_defined, terms.equal(number.term, bits)]
+    assert terms.counterexample(terms.all(*conditions), [], 60).verdict == "holds"
+    return len(conditions) // 2
+
+
+X = np.array([[1.5, -0.0, np.nan], [np.inf, -2.25, 3.0]], np.float32)
+TENSORS: dict[str, tuple[str, str, list[Any], int]] = {
+    "arith.constant": (
+        "tensor<2x2xbf16>",
+        "arith.constant dense<[[1.5, -0.0], [0.1, 3.0]]> : tensor<2x2xbf16>",
+        [],
+        4,
+    ),
+    "tensor.cast": (
+        "tensor<2x3xf32>",
+        "tensor.cast %0 : tensor<2x3xf32> to tensor<2x3xf32>",
+        [X],
+        6,
+    ),
+    "tensor.collapse_shape": (
+        "tensor<6xf32>",
+        "tensor.collapse_shape %0 [[0, 1]] : tensor<2x3xf32> into tensor<6xf32>",
+        [X],
+        6,
+    ),
+    "tensor.concat": (
+        "tensor<2x6xf32>",
+        "tensor.concat dim(1) %0, %1 : "
+        "(tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>",
+        [X, -X],
+        12,
+    ),
+    "tensor.dim": ("index", "tensor.dim %0, %one : tensor<2x3xf32>", [X], 1),
+    "tensor.expand_shape": (
+        "tensor<2x3x1xf32>",
+        "tensor.expand_shape %0 [[0], [1, 2]] output_shape [2, 3, 1] : "
+        "tensor<2x3xf32> into tensor<2x3x1xf32>",
+        [X],
+        6,
+    ),
+    "tensor.extract": (
+        "f32",
+        "tensor.extract %0[%zero, %one] : tensor<2x3xf32>",
+        [X],
+        1,
+    ),
+    "tensor.extract_slice": (
+        "tensor<2x2xf32>",
+        "tensor.extract_slice %0[0, 0] [2, 2] [1, 2] : "
+        "tensor<2x3xf32> to tensor<2x2xf32>",
+        [X],
+        4,
+    ),
+    "tensor.from_elements": (
+        "tensor<2x1xi8>",
+        "tensor.from_elements %0, %1 : tensor<2x1xi8>",
+        [np.int8(-3), np.int8(5)],
+        2,
+    ),
+    "tensor.splat": (
+        "tensor<2x3xi8>",
+        "tensor.splat %0 : tensor<2x3xi8>",
+        [np.int8(-3)],
+        6,
+    ),
+}
+"""Of each op the type of its result, its text, arguments, and how many numbers result."""
+
+
+def type_of(value: Any) -> str:
+    """The type of an argument."""
+    names: dict[Any, str] = {np.dtype(np.float32): "f32", np.dtype(np.int8): "i8"}
+    shape, name = np.shape(value), names[np.asarray(value).dtype]
+    return f"tensor<{'x'.join(map(str, shape))}x{name}>" if shape else name
+
+
+@pytest.mark.parametrize("op", TENSORS)
+def test_tensors(op: str):
+    result, spelled, arrays, count = TENSORS[op]
+    arguments = ", ".join(f"%{i}: {type_of(array)}" for i, array in enumerate(arrays))
+    text = f"""
+func.func @main({arguments}) -> {result} {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %r = {spelled}
+  return %r : {result}
+}}"""
+    assert check_tensors(text, *arrays) == count
+
+
+LINALG = {
+    "linalg.fill": (
+        "linalg.fill ins(%y : i8) outs(%x : tensor<2x3xi8>) -> tensor<2x3xi8>",
+        6,
+    ),
+    "linalg.generic": (
+        """linalg.generic {
+    indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>],
+    iterator_types = ["reduction", "parallel"]
+  } ins(%x : tensor<2x3xi8>) outs(%z : tensor<3xi8>) {
+  ^bb0(%a: i8, %b: i8):
+    %i = linalg.index 0 : index
+    %j = arith.index_cast %i : index to i8
+    %c = arith.muli %a, %j : i8
+    %d = arith.subi %c, %b : i8
+    linalg.yield %d : i8
+  } -> tensor<3xi8>""",
+        3,
+    ),
+    "linalg.matmul": (
+        "linalg.matmul ins(%x, %t : tensor<2x3xi8>, tensor<3x2xi8>) "
+        "outs(%s : tensor<2x2xi8>) -> tensor<2x2xi8>",
+        4,
+    ),
+    "linalg.transpose": (
+        "linalg.transpose ins(%x : tensor<2x3xi8>) outs(%t : tensor<3x2xi8>) "
+        "permutation = [1, 0]",
+        6,
+    ),
+    "linalg.add": (
+        "linalg.add ins(%x, %x : tensor<2x3xi8>, tensor<2x3xi8>) "
+        "outs(%x : tensor<2x3xi8>) -> tensor<2x3xi8>",
+        6,
+    ),
+}
+
+
+@pytest.mark.parametrize("op", LINALG)
+def test_structured_ops(op: str):
+    spelled, count = LINALG[op]
+    result = spelled.rpartition(" -> ")[2]
+    if op == "linalg.transpose":
+        result = "tensor<3x2xi8>"
+    text = f"""
+func.func @main(%x: tensor<2x3xi8>, %t: tensor<3x2xi8>, %s: tensor<2x2xi8>,
+    %z: tensor<3xi8>, %y: i8) -> {result} {{
+  %r = {spelled}
+  return %r : {result}
+}}"""
+    random = np.random.default_rng(0)
+    arrays = [
+        random.integers(-128, 128, shape, np.int8)
+        for shape in ((2, 3), (3, 2), (2, 2), (3,))
+    ]
+    assert check_tensors(text, *arrays, np.int8(-7)) == count
+
+
+def test_empty_tensors_are_undefined():
+    function = entry_function(
+        parse_module("""
+func.func @main() -> tensor<2xf32> {
+  %r = tensor.empty() : tensor<2xf32>
+  return %r : tensor<2xf32>
+}""")
+    )
+    terms = Terms()
+    (found,) = translated(terms, function, [])
+    for number in found:
+        assert terms.counterexample(number.is_defined, [], 10).verdict == "fails"
+
+
+def test_stored_values_are_their_bits():
+    function = function_of(
+        "quant.scast",
+        "i8",
+        "!quant.uniform<i8:f32, 0.5>",
+        "%0 : i8 to !quant.uniform<i8:f32, 0.5>",
+    )
+    terms = Terms()
+    number = of_arguments(terms, function, [np.int8(-3)])
+    claim = terms.equal(number.term, terms.of_bits(function.args[0].type, -3))
+    assert terms.counterexample(claim, [], 10).verdict == "holds"
+
+
+def test_all_ops_that_have_terms_are_compared():
+    conversions = {op for op, _, _ in CONVERSIONS}
+    others = {"arith.cmpf", "arith.cmpi", "arith.select", "math.fma", "quant.scast"}
+    floats = {*TWO_FLOATS, *ONE_FLOAT, *OPEN_ZEROS, *TO_INTEGERS}
+    scalars = {*floats, *TWO_INTEGERS, *conversions, *others, "arith.constant"}
+    assert scalars == SCALAR_OPS
+    # Those of TOSA are in `test_rescale.py`: there is no interpreter of them.
+    tosa = {"tosa.clamp", "tosa.const", "tosa.rescale"}
+    assert {*TENSORS, *tosa, "tensor.empty"} == {*TENSOR_RULES}
