@@ -176,17 +176,21 @@ def _exact(kind: str) -> _Rule:
 def _extreme_float(kind: str, *, keeps_nan: bool) -> _Rule:
     """The larger or the smaller number; of NaN and a number NaN, or else the number."""
 
+    def first_zero(terms: Terms, op: Operation, operands: Sequence[Term]) -> Term:
+        """Whether operands are equal, and the sign of the first one is the right one."""
+        signs = [terms.op("FP_IS_NEG", each) for each in operands]
+        is_right = signs[kind == "FP_GT"]
+        if not keeps_nan:
+            is_open = terms.open_bit(f"sign of '{op_name(op)}' of '{_type(op)}'")
+            is_right = terms.choice(is_open, *signs)
+        return terms.all(terms.op("FP_EQUAL", *operands), is_right)
+
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         _check_float(_type(op))
         first, second = operands
-        # If both are zeros, the first one is taken if it is the right one, or if both are.
-        signs = [terms.op("FP_IS_NEG", each) for each in operands]
-        is_first = signs[kind == "FP_GT"]
-        if not keeps_nan:
-            is_open = terms.open_bit(f"sign of '{op_name(op)}' of '{_type(op)}'")
-            is_first = terms.choice(is_open, *signs)
-        is_first = terms.all(terms.op("FP_EQUAL", first, second), is_first)
-        is_first = terms.op("OR", terms.op(kind, first, second), is_first)
+        is_first = terms.op(kind, first, second)
+        if all(map(terms.may_be_zero, operands)):
+            is_first = terms.op("OR", is_first, first_zero(terms, op, operands))
         found = terms.choice(is_first, first, second)
         for this, other in ((second, first), (first, second)):
             is_nan = terms.op("FP_IS_NAN", this)

@@ -116,6 +116,9 @@ class Terms:
     _open: dict[str, Term] = field(default_factory=dict[str, Term])
     """What `open_bit` has made."""
 
+    _not_zero: set[Term] = field(default_factory=set[Term])
+    """Constants that are neither 0.0 nor -0.0, nor integers."""
+
     # Making terms
 
     def op(self, kind: str, *operands: Term, indices: Sequence[int] = ()) -> Term:
@@ -134,7 +137,15 @@ class Terms:
 
     def of_bits(self, type_: Attribute, bits: int) -> Term:
         """The value of a type with these bits."""
-        return self.from_bits(type_, self._bits(bit_count(type_), bits))
+        width = bit_count(type_)
+        term = self.from_bits(type_, self._bits(width, bits))
+        if float_sizes(type_) and bits % (1 << width - 1):
+            self._not_zero.add(term)
+        return term
+
+    def may_be_zero(self, value: Term) -> bool:
+        """Whether a float is not known to be no zero, as most constants are."""
+        return value not in self._not_zero
 
     def open_bit(self, name: str) -> Term:
         """A condition that may hold or not, and is the same for the same name."""
