@@ -146,11 +146,19 @@ def equivalent(
         f"{inputs}: {expected[place].name} = {texts[0][place]} before, and "
         f"{texts[1][place]} after"
     )
-    options = [
-        _option(type_, [value for _, value in some])
-        for type_, some in zip(types[0].inputs.data, values, strict=True)
-    ]
+    options = None
+    if all(map(_has_numbers, types[0].inputs.data)):
+        options = [
+            _option(type_, [value for _, value in some])
+            for type_, some in zip(types[0].inputs.data, values, strict=True)
+        ]
     return Theorem(claim, "refuted", "solver", answer.seconds, details, inputs=options)
+
+
+def _has_numbers(type_: Attribute) -> bool:
+    """Whether values are numbers, and not the codes of numbers."""
+    element = scalar_or_element_type(type_)
+    return not isinstance(element, StoredQuantizedType) or element.has_integer_storage
 
 
 def _option(type_: Attribute, values: Sequence[float | str]) -> str:

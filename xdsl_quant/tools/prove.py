@@ -4,7 +4,8 @@ Prove what holds of lowered casts for all inputs, or find an input for which it 
 The casts of a type, or of all types in a module, are lowered by lower-quant-ops, as
 scalars. The solver Bitwuzla decides: results are defined for all inputs, whatever they are,
 and are those of the formula; qcast is monotone; and qcast(dcast(q)) = q. What is refuted
-has a command that shows it. Of products in a module it says how large their sums become.
+has inputs, and a command that shows it if one can. Of products in a module it says how
+large their sums become.
 
 With --after, a module of functions of scalars and small tensors is compared with what
 passes make of it: both are lowered, and compute the same for all inputs.

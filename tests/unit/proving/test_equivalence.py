@@ -490,6 +490,43 @@ func.func @main(%x: tensor<4xf32>, %i: index) -> tensor<2xf32> {
         equivalent(module, module)
 
 
+@pytest.mark.parametrize(
+    ("container", "option"),
+    [
+        ("{}", "--input=127"),
+        ("tensor<{}>", "--input=127"),
+        ("tensor<1x1x{}>", "--input=[[127]]"),
+    ],
+)
+def test_the_options_for_a_counterexample(container: str, option: str):
+    type_ = container.format("i8")
+    constant = "{}" if container == "{}" else "dense<{}>"
+    modules = [
+        parse_module(f"""
+func.func @main(%x: {type_}) -> {type_} {{
+  %c = arith.constant {constant.format(largest)} : {type_}
+  %r = arith.minsi %x, %c : {type_}
+  return %r : {type_}
+}}""")
+        for largest in (127, 126)
+    ]
+    assert equivalent(*modules).inputs == [option]
+
+
+def test_there_are_no_options_for_codes():
+    module = parse_module(f"""
+func.func @main(%x: {TABLE}, %y: i8) -> i8 {{
+  return %y : i8
+}}""")
+    other = parse_module(f"""
+func.func @main(%x: {TABLE}, %y: i8) -> i8 {{
+  %r = arith.addi %y, %y : i8
+  return %r : i8
+}}""")
+    found = equivalent(module, other)
+    assert (found.verdict, found.inputs) == ("refuted", None)
+
+
 def test_functions_without_arguments():
     text = """
 func.func @main() -> f32 {
