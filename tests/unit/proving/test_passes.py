@@ -31,6 +31,7 @@ NOT_COMPARED = {
         ),
         "lowers ops: what it computes is the table of kernels",
     ),
+    "arith-expand-small-floats": "expands conversions of small floats, without terms",
     "quant-block-scaled-to-tosa": "lowers casts: all elements and scales are compared",
     "quant-export": "lowers ops: what it pushes is the table of pushed rescales",
     **dict.fromkeys(
