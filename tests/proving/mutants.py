@@ -13,6 +13,7 @@ otherwise the exit code is 1.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import shutil
@@ -105,8 +106,12 @@ def _some_stored(prover: CastProver) -> Integers:
     """The ends of the range, the zero point, and others."""
     low, high = prover.cast.bounds
     numbers = {low, low + 1, high - 1, high, 0, 1, prover.cast.zero_point}
-    # In f32 this difference is the middle of two bf16, and in f64 it is beyond it.
-    numbers.add(prover.cast.zero_point + (257 << 16) + 1)
+    scale = prover.cast.type.scale.data
+    for fraction in range(257, 512, 30):
+        # In f32 these are the middle of two bf16, and in f64 they are beside it.
+        middle = math.ldexp(fraction, math.frexp(scale)[1] + 20)
+        difference = math.floor(middle / scale)
+        numbers |= {prover.cast.zero_point + difference + i for i in range(2)}
     random = Random(0)
     # With few digits, too.
     numbers |= {random.randint(low, high) >> random.randrange(24) for _ in range(40)}

@@ -215,7 +215,7 @@ def look_up_whole_bytes(module: Any) -> None:
     repeated: dict[str, Any] = {}
     for load in ops_in(module, "memref.load"):
         table = made_by(load.operands[0], "memref.get_global")
-        if table is None or (byte := _byte_looked_up(load)) is None:
+        if table is None or (byte := byte_looked_up(load)) is None:
             continue
         name = table.attributes["name"].value
         if name not in repeated:
@@ -229,7 +229,7 @@ def look_up_whole_bytes(module: Any) -> None:
     module.operation.verify()
 
 
-def _byte_looked_up(load: Any) -> Any:
+def byte_looked_up(load: Any) -> Any:
     """The byte of which as many bits are the index as a small table has; or `None`."""
     type_ = load.operands[0].type
     size = type_.shape[0] if type_.rank == 1 else 0

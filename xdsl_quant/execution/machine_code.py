@@ -234,6 +234,8 @@ class MachineCode:
         check_divisions(module)
         call_libm(module)
         store_whole_bytes(module)
+        if schedule:
+            schedule.schedule_bytes(module)
         look_up_whole_bytes(module)
         convert_floats_exactly(module)
         keep_vectors_whole(module)

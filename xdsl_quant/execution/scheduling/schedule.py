@@ -11,11 +11,13 @@ from ..mlir_bindings import run_passes
 from ..thread_calls import ThreadCalls
 from .byte_products import call_byte_products, keep_byte_products
 from .channel_multipliers import merge_channels
+from .constant_codes import decode_constants
 from .constant_sums import fold_constant_sums
 from .reduce_min_max import reduce_min_max
 from .rounding_conversions import round_in_f32, round_while_converting
 from .shared_loops import share_loops
 from .streaming_stores import mark_results, stream_marked_results, streamable_ops
+from .table_selections import select_from_tables
 from .tiling import tile_contractions
 
 
@@ -86,3 +88,9 @@ class Schedule:
             stream_marked_results(module, self._kernel)
         round_while_converting(module)
         round_in_f32(module)
+
+    def schedule_bytes(self, module: Any) -> None:
+        """Work on loops whose memory has whole bytes."""
+        decode_constants(module)
+        if "avx512f" in self._cpu.features:
+            select_from_tables(module)

@@ -5,7 +5,7 @@ A product that is summed up in order is as slow as the additions wait for each o
 may not be added in another order unless somebody says so. This pass says so. With 32 lanes
 the sum of 4096 products becomes 32 sums of 128 products each, of which lane `j` has those
 with the numbers `j`, `j + 32`, `j + 64`, ...; then the lanes are added in order to what the
-result is at first.
+result is at first. In f32, products are added by `math.fma`, which does not round them.
 
 Where weights are dequantized, [`compile`][xdsl_quant.execution.compile] does that in the
 loop of the partial sums, and no tensor of dequantized weights is in memory.
@@ -36,9 +36,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from xdsl.context import Context
-from xdsl.dialects import arith, linalg
+from xdsl.dialects import arith, linalg, math
 from xdsl.dialects.builtin import (
     AnyFloat,
+    Float32Type,
     ModuleOp,
     TensorType,
 )
@@ -180,6 +181,8 @@ class SplitReduction(RewritePattern):
         indices.append([*(loops[loop] for loop in found.maps[2]), lane])
 
         def body(b: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
+            if isinstance(args[0].type, Float32Type):
+                return b.add(math.FmaOp(args[0], args[1], args[2]))
             product = b.add(arith.MulfOp(args[0], args[1]))
             return b.add(arith.AddfOp(args[2], product))
 

@@ -25,8 +25,7 @@ func.func @product(%w: tensor<?x64xf32>, %x: tensor<64x5xf32>, %b: tensor<?x5xf3
 // CHECK-NEXT:      [[ZEROS:%.+]] = linalg.generic {{.*}} outs([[EMPTY]] : tensor<?x5x16xf32>) {
 // CHECK:           [[SUMS:%.+]] = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, ((d2 * 16) + d3))>, affine_map<(d0, d1, d2, d3) -> (d2, d3, d1)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>], iterator_types = ["parallel", "parallel", "reduction", "parallel"]} ins(%w, [[EXPANDED]] : tensor<?x64xf32>, tensor<4x16x5xf32>) outs([[ZEROS]] : tensor<?x5x16xf32>) {
 // CHECK-NEXT:      ^bb0([[LHS:%.+]]: f32, [[RHS:%.+]]: f32, [[SUM:%.+]]: f32):
-// CHECK-NEXT:        [[PRODUCT:%.+]] = arith.mulf [[LHS]], [[RHS]] : f32
-// CHECK-NEXT:        [[TOTAL:%.+]] = arith.addf [[SUM]], [[PRODUCT]] : f32
+// CHECK-NEXT:        [[TOTAL:%.+]] = math.fma [[LHS]], [[RHS]], [[SUM]] : f32
 // CHECK-NEXT:        linalg.yield [[TOTAL]] : f32
 // CHECK-NEXT:      } -> tensor<?x5x16xf32>
 // CHECK-NEXT:      %y = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins([[SUMS]] : tensor<?x5x16xf32>) outs(%b : tensor<?x5xf32>) {

@@ -48,11 +48,31 @@ def matvec(
 def partial_sums(
     weights: NDArray[np.float32], x: NDArray[np.float32], lanes: int
 ) -> NDArray[np.float32]:
-    """One sum for each row and lane, added up in order."""
+    """One sum for each row and lane, added up in order, with products that are exact."""
     sums = np.zeros((len(weights), lanes), np.float32)
     for first in range(0, x.size, lanes):
-        sums += weights[:, first : first + lanes] * x[first : first + lanes]
+        products = weights[:, first : first + lanes].astype(np.longdouble)
+        products *= x[first : first + lanes]
+        # To round twice, by way of 64 bits, makes no difference for these numbers.
+        sums = (products + sums).astype(np.float32)
     return sums
+
+
+def test_products_are_rounded_in_other_types():
+    text = matvec().replace("f32", "f64")
+    module = parse_module(text)
+    apply_passes(module, "quant-split-reductions")
+    assert "math.fma" not in str(module)
+    random = np.random.default_rng(0)
+    operands = [random.normal(size=shape) for shape in ((6, 64), 64, 6)]
+    (found,) = run_function(module, "main", *operands)
+    weights, x, expected = operands
+    lanes = np.zeros((6, 32))
+    for first in (0, 32):
+        lanes += weights[:, first : first + 32] * x[first : first + 32]
+    for lane in lanes.T:
+        expected = expected + lane
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("lanes", [2, 16, 32])

@@ -1,0 +1,211 @@
+"""
+Constant codes of at most 8 bits, stored such that few instructions decode them.
+
+What a loop computes from a code and constants alone, e.g. the float that a code of 4 bits
+stands for, is a function of 256 bytes. If all results are integers of 8 bits, or floats
+with 2 bits of mantissa, these are stored in the place of the codes: one conversion of
+vectors makes floats of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..mlir_bindings import arith, ir, made_by, memref, ops_in
+
+_Array = NDArray[Any]
+
+
+class _Encoding(NamedTuple):
+    """How numbers are stored in bytes."""
+
+    name: str
+
+    encode: Callable[[_Array], _Array]
+    """The bytes of floats; what has none becomes any byte."""
+
+    decode: Callable[[_Array], _Array]
+    """The floats of bytes, which tells what has none."""
+
+    build: Callable[[Any], Any]
+    """The ops that decode a byte to f32."""
+
+
+def _integers(numbers: _Array) -> _Array:
+    return np.nan_to_num(numbers).clip(-128, 127).astype(np.int8)
+
+
+def _floats_of_integers(stored: _Array) -> _Array:
+    return stored.astype(np.float32)
+
+
+def _as_integer(byte: Any) -> Any:
+    return arith.sitofp(ir.F32Type.get(), byte)
+
+
+def _halves(numbers: _Array) -> _Array:
+    return (numbers.astype(np.float16).view(np.int16) >> 8).astype(np.int8)
+
+
+def _floats_of_halves(stored: _Array) -> _Array:
+    return (stored.astype(np.int16) << 8).view(np.float16).astype(np.float32)
+
+
+def _as_part_of_f16(byte: Any) -> Any:
+    i16 = ir.IntegerType.get_signless(16)
+    bits = arith.shli(arith.extui(i16, byte), arith.constant(i16, 8))
+    return arith.extf(ir.F32Type.get(), arith.bitcast(ir.F16Type.get(), bits))
+
+
+_ENCODINGS = (
+    _Encoding("integers", _integers, _floats_of_integers, _as_integer),
+    _Encoding("halves", _halves, _floats_of_halves, _as_part_of_f16),
+)
+
+
+def decode_constants(module: Any) -> None:
+    """Store constants that are decoded to f32 in one of `_ENCODINGS`."""
+    constants = {
+        constant.attributes["sym_name"].value: constant
+        for constant in ops_in(module, "memref.global")
+    }
+    known: dict[tuple[str, bytes], tuple[_Encoding, Any] | None] = {}
+    for load in ops_in(module, "memref.load"):
+        table = made_by(load.operands[0], "memref.get_global")
+        if table is None or str(load.operands[0].type.element_type) != "i8":
+            continue
+        name = table.attributes["name"].value
+        for decoded, numbers in reversed(_decoded(load.result)):
+            key = name, numbers.tobytes()
+            if key not in known:
+                known[key] = _encoded(constants[name], numbers)
+            if (found := known[key]) is not None:
+                _replace(load, decoded, *found)
+                break
+
+
+# What a loop computes from a byte
+
+_OPS: Mapping[str, Callable[..., _Array]] = {
+    "arith.andi": np.bitwise_and,
+    "arith.extf": np.positive,
+    "arith.extsi": np.positive,
+    "arith.mulf": np.multiply,
+    "arith.shli": np.left_shift,
+    "arith.sitofp": np.positive,
+    "arith.trunci": np.positive,
+}
+"""The ops that are followed; results have the dtype of their type."""
+
+
+def _decoded(value: Any) -> list[tuple[Any, _Array]]:
+    """
+    All f32 that are computed from a byte alone, one after the other; and what they are for
+    each byte, from 0 to 127 and -128 to -1.
+    """
+    numbers: _Array = np.arange(256).astype(np.uint8).view(np.int8)
+    found: list[tuple[Any, _Array]] = []
+    while (step := _step(value, numbers)) is not None:
+        value, numbers = step
+        if str(value.type) == "f32":
+            found.append(step)
+    return found
+
+
+def _step(value: Any, numbers: _Array) -> tuple[Any, _Array] | None:
+    """The only result that is computed from a value, and what it is, if it is known."""
+    uses = [*value.uses]
+    if len(uses) != 1:
+        return None
+    op = uses[0].owner
+    if op.name == "arith.bitcast":
+        return _bitcast(op.results[0], value, numbers)
+    if (function := _OPS.get(op.name)) is None:
+        return None
+    operands: list[_Array] = []
+    for operand in op.operands:
+        constant = made_by(operand, "arith.constant")
+        if operand != value and constant is None:
+            return None
+        dtype = _dtype(operand.type)
+        if constant is not None and dtype is not None:
+            operands.append(np.array(constant.attributes["value"].value, dtype))
+        else:
+            operands.append(numbers)
+    result = op.results[0]
+    if (dtype := _dtype(result.type)) is None:
+        return None
+    with np.errstate(all="ignore"):
+        return result, _narrowed(function(*operands).astype(dtype), result.type)
+
+
+def _bitcast(result: Any, value: Any, numbers: _Array) -> tuple[Any, _Array] | None:
+    dtype = _dtype(result.type)
+    if dtype is None or dtype.itemsize != numbers.dtype.itemsize:
+        return None
+    return result, numbers.view(dtype)
+
+
+def _narrowed(numbers: _Array, type_: Any) -> _Array:
+    """Numbers with the bits of an integer type, sign-extended; floats as they are."""
+    if not isinstance(type_, ir.IntegerType):
+        return numbers
+    unused = 8 * numbers.dtype.itemsize - type_.width
+    return numbers << unused >> unused
+
+
+def _dtype(type_: Any) -> np.dtype[Any] | None:
+    """The dtype of a type; `None` if there is none."""
+    if isinstance(type_, ir.F16Type | ir.F32Type):
+        return np.dtype(f"f{type_.width // 8}")
+    width = getattr(type_, "width", 64)
+    if width > 32 or width == 1:
+        return None
+    if isinstance(type_, ir.IntegerType):
+        return np.dtype(f"i{next(n for n in (1, 2, 4) if width <= 8 * n)}")
+    # A small float, of which only the bits are known.
+    return np.dtype(np.int8) if width <= 8 else None
+
+
+# Constants
+
+
+def _encoded(constant: Any, numbers: _Array) -> tuple[_Encoding, Any] | None:
+    """A constant with other bytes, and how they are read; `None` for no such encoding."""
+    codes = np.array(constant.attributes["initial_value"]).view(np.uint8)
+    is_present = np.zeros(256, np.bool_)
+    is_present[codes] = True
+    for encoding in _ENCODINGS:
+        with np.errstate(all="ignore"):
+            stored = encoding.encode(numbers)
+        same = encoding.decode(stored).view(np.int32) == numbers.view(np.int32)
+        if same[is_present].all():
+            return encoding, _with_bytes(constant, encoding.name, stored[codes])
+    return None
+
+
+def _with_bytes(constant: Any, suffix: str, data: _Array) -> Any:
+    """A copy of a constant with other elements."""
+    type_ = constant.attributes["type"].value
+    elements = ir.RankedTensorType.get(type_.shape, type_.element_type)
+    with ir.InsertionPoint(constant), constant.location:
+        copy = constant.clone()
+    name = f"{constant.attributes['sym_name'].value}_as_{suffix}"
+    copy.attributes["sym_name"] = ir.StringAttr.get(name)
+    copy.attributes["initial_value"] = ir.DenseElementsAttr.get(
+        np.ascontiguousarray(data.reshape(type_.shape)), type=elements
+    )
+    return copy
+
+
+def _replace(load: Any, decoded: Any, encoding: _Encoding, constant: Any) -> None:
+    """Read the numbers of a constant in the place of what was computed from codes."""
+    with ir.InsertionPoint(load), load.location:
+        name = constant.attributes["sym_name"].value
+        stored = memref.get_global(constant.attributes["type"].value, name)
+        byte = memref.load(stored, [*load.operands][1:])
+        decoded.replace_all_uses_with(encoding.build(byte))
