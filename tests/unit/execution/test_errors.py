@@ -85,8 +85,8 @@ func.func @f(%x: f32) -> !q {
             "an attribute contains a quantized type",
         ),
         (
-            """func.func @f(%x: f8E4M3FN) -> f32 {
-  %0 = arith.extf %x : f8E4M3FN to f32
+            """func.func @f(%x: f8E5M2FNUZ) -> f32 {
+  %0 = arith.extf %x : f8E5M2FNUZ to f32
   return %0 : f32
 }""",
             "MLIR has no lowering to LLVM for a 'arith.extf' op",
