@@ -32,7 +32,7 @@ from .formula import Cast, Formula
 from .pipelines import lower_quant_ops
 from .scalars import Number, bits_of
 from .terms import Term, Terms, UnsupportedError, bit_count, float_sizes
-from .theorems import Show, Theorem, Value, decided, number, results
+from .theorems import Show, ShowCompiled, Theorem, Value, decided, number, results
 from .translation import translated
 
 _SCALE = 0.75
@@ -327,9 +327,9 @@ class CastProver:
         steps = self._steps()
         mode, order, nan = self.cast.rounding
         options = f"--rounding-mode {mode} --zero-point-order {order} --nan {nan}"
-        # No command compiles a function.
+        compiled = ShowCompiled(self.text("q"), self._options)
         for name, function, show in (
-            ("compiled", self._compiled_quantization(), None),
+            ("compiled", self._compiled_quantization(), compiled),
             ("numerics", self.quantize_in_numpy, Show(self.text("q"), options)),
         ):
             start = time.perf_counter()
@@ -379,7 +379,8 @@ class CastProver:
             place = int(places[0])
             first = int(stored[place]), int(found[place]), int(stored[place])
         claim = "qcast(dcast(q)) = q for all q, compiled"
-        return self._tried(claim, stored.size, seconds, first)
+        show = ShowCompiled(self.text("dq"), self._options)
+        return self._tried(claim, stored.size, seconds, first, show)
 
     @staticmethod
     def _tried(
@@ -387,7 +388,7 @@ class CastProver:
         count: int,
         seconds: float,
         difference: tuple[float | str, int, int] | None,
-        show: Show | None = None,
+        show: Show | ShowCompiled,
     ) -> Theorem:
         """What is known when so many inputs are tried."""
         method = f"{count:,} inputs"
@@ -395,8 +396,19 @@ class CastProver:
             return Theorem(claim, "proved", method, seconds)
         value, found, expected = difference
         details = f"input = {value}, found = {found}, expected = {expected}"
-        command = "" if show is None else show.command(value)
+        command = show.command(value)
         return Theorem(claim, "refuted", method, seconds, details, command)
+
+    @property
+    def _options(self) -> Mapping[str, Any]:
+        """The options of compiled code."""
+        mode, order, nan = self.cast.rounding
+        return {
+            "rounding_mode": mode,
+            "zero_point_order": order,
+            "nan": nan,
+            "fuse": self.fuse,
+        }
 
     @cached_property
     def _dtype(self) -> np.dtype[Any]:
@@ -405,14 +417,7 @@ class CastProver:
     def _compiled(self, ops: str) -> Callable[[NDArray[Any]], NDArray[np.integer]]:
         from xdsl_quant.execution import compile
 
-        mode, order, nan = self.cast.rounding
-        return compile(
-            self.text(ops, "tensor<?x{}>"),
-            rounding_mode=mode,
-            zero_point_order=order,
-            nan=nan,
-            fuse=self.fuse,
-        )
+        return compile(self.text(ops, "tensor<?x{}>"), **self._options)
 
     def _compiled_quantization(self) -> Callable[[Bits], NDArray[np.integer]]:
         function = self._compiled("q")

@@ -74,6 +74,26 @@ class Show(NamedTuple):
         )
 
 
+class ShowCompiled(NamedTuple):
+    """What shows a counterexample in compiled code."""
+
+    text: str
+    """A module with a function of one scalar."""
+
+    options: Mapping[str, object]
+    """What [`compile`][xdsl_quant.execution.compile] is given beside the text."""
+
+    def command(self, argument: object) -> str:
+        """The shell command for an input."""
+        options = "".join(f", {name}={value!r}" for name, value in self.options.items())
+        number = argument if isinstance(argument, int) else f"float({str(argument)!r})"
+        code = (
+            "from xdsl_quant.execution import compile; "
+            f"print(compile({self.text!r}{options})({number}))"
+        )
+        return f"python -c {shlex.quote(code)}"
+
+
 def results(
     terms: Terms, type_: Attribute, found: Number, expected: Term | None = None
 ) -> Sequence[Value]:

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import f16, i1, i16
 
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.proving import CastProver, Theorem, UnsupportedError, provers
+from xdsl_quant.proving.theorems import ShowCompiled
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import parse_module
@@ -212,8 +213,17 @@ def test_all_stored_values():
         "refuted",
         "input = -32767, found = -32768, expected = -32767",
     )
+    assert shown(found).strip() == "-32768"
     # All inputs of 32 bits would be too many.
     assert len([*prover("!quant.uniform<i32:f16, 1.0e+3>").all_inputs()]) == 2
+
+
+@pytest.mark.parametrize(("value", "printed"), [("nan", "-128"), (-1.5, "0")])
+def test_the_command_of_compiled_code(value: object, printed: str):
+    text = prover(I8).text("q")
+    command = ShowCompiled(text, {"zero_point_order": "after-rounding"}).command(value)
+    theorem = Theorem("claim", "refuted", "2 inputs", 0.0, "input", command)
+    assert shown(theorem).strip() == printed
 
 
 def test_unsigned_counterexamples():

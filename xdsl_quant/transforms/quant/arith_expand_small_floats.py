@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
@@ -74,8 +74,6 @@ def _converted(
     formats: tuple[SmallFloat | None, SmallFloat | None],
 ) -> SSAValue:
     """A float in another type, given the formats of both types that are small."""
-    from xdsl.dialects.builtin import IntegerType
-
     from xdsl_quant.transforms.building.number_expressions import FloatExpression
     from xdsl_quant.transforms.building.small_floats import decoded, encoded
 
