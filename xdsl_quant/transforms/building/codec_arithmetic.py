@@ -245,17 +245,14 @@ def codec_cast(
     return kind(quantized_type, rounding, fuse=True)
 
 
-def dynamic_codec_cast(
-    op: DynamicCastOp, rounding: Rounding, builder: LoweringBuilder
-) -> OperandParameters:
+def dynamic_codec_type(op: DynamicCastOp) -> type[OperandParameters]:
     """`codec_cast` for a cast whose scales are operands."""
     is_quantization = isinstance(op, DynamicQuantizeCastOp)
     if isinstance(op.storage.storage_type, QuantileType):
         kinds = _DynamicTableQuantization, _DynamicTableDequantization
     else:
         kinds = _DynamicFloatQuantization, _DynamicFloatDequantization
-    kind = kinds[0] if is_quantization else kinds[1]
-    return kind(op, Rounding(nan=rounding.nan), True, builder)
+    return kinds[0] if is_quantization else kinds[1]
 
 
 def check_dynamic_codec(op: DynamicCastOp, rounding: Rounding) -> None:

@@ -27,7 +27,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
     DynamicCastOp,
-    DynamicQuantizeCastOp,
     UniformQuantizedType,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
@@ -45,13 +44,18 @@ from .tensor_traversal import Layout, convert_value
 
 
 def lowered_dynamic_cast(
-    op: DynamicCastOp, rounding: Rounding, fuse: bool, runtime_checks: bool
+    op: DynamicCastOp,
+    conversion_type: type[OperandParameters],
+    rounding: Rounding,
+    fuse: bool,
+    runtime_checks: bool,
 ) -> SSAValue:
     """
     The result of a cast, computed by ops before it.
 
     Args:
         op: the cast.
+        conversion_type: what becomes of an element, given operands.
         rounding: how expressed values are rounded.
         fuse: whether a ranked tensor is computed by one `linalg.generic`.
         runtime_checks: whether the number of scales is asserted where it or the size of
@@ -60,21 +64,8 @@ def lowered_dynamic_cast(
     builder = LoweringBuilder.before(op)
     if runtime_checks:
         _assert_counts(builder, op)
-    conversion = _conversion(op, rounding, fuse, builder)
+    conversion = conversion_type(op, rounding, fuse, builder)
     return convert_value(builder, conversion, op.input, op.result.type, False)
-
-
-def _conversion(
-    op: DynamicCastOp, rounding: Rounding, fuse: bool, builder: LoweringBuilder
-) -> OperandParameters:
-    if not op.storage.has_integer_storage:
-        # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
-        from .codec_arithmetic import dynamic_codec_cast
-
-        return dynamic_codec_cast(op, rounding, builder)
-    is_quantization = isinstance(op, DynamicQuantizeCastOp)
-    conversion_type = DynamicQuantization if is_quantization else DynamicDequantization
-    return conversion_type(op, rounding, fuse, builder)
 
 
 def unit_type(storage: AnyQuantizedType, expressed: Attribute) -> UniformQuantizedType:

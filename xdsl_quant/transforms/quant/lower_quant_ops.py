@@ -94,7 +94,11 @@ from xdsl_quant.transforms.building.block_scaled_arithmetic import (
 )
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.cast_folding import find_folds, remove_folded
-from xdsl_quant.transforms.building.dynamic_arithmetic import lowered_dynamic_cast
+from xdsl_quant.transforms.building.dynamic_arithmetic import (
+    DynamicDequantization,
+    DynamicQuantization,
+    lowered_dynamic_cast,
+)
 from xdsl_quant.transforms.building.fixed_point_requantization import Requantization
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.quantization_arithmetic import (
@@ -168,9 +172,7 @@ class LowerQuantCast(RewritePattern):
             rewriter.replace(op, (), lowered_parameters(op))
             return
         if isinstance(op, DynamicCastOp):
-            rounding = self._rounding_of(op, op.storage)
-            result = lowered_dynamic_cast(op, rounding, self.fuse, self.runtime_checks)
-            rewriter.replace(op, (), (result,))
+            rewriter.replace(op, (), (self._lowered_dynamic(op),))
             return
         if not isinstance(op, CastOp):
             return
@@ -257,6 +259,22 @@ class LowerQuantCast(RewritePattern):
         except (ValueError, ImportError) as e:
             fail(op, f"'{op.name}' op cannot be lowered: {e}")
         return conversion
+
+    def _lowered_dynamic(self, op: DynamicCastOp) -> SSAValue:
+        rounding, fuse = self._rounding_of(op, op.storage), self.fuse
+        if op.storage.has_integer_storage:
+            is_quantization = isinstance(op, DynamicQuantizeCastOp)
+            kind = DynamicQuantization if is_quantization else DynamicDequantization
+        else:
+            # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
+            from xdsl_quant.transforms.building.codec_arithmetic import (
+                dynamic_codec_type,
+            )
+
+            kind = dynamic_codec_type(op)
+            # Only what becomes of NaN is left to choose.
+            rounding, fuse = Rounding(nan=rounding.nan), True
+        return lowered_dynamic_cast(op, kind, rounding, fuse, self.runtime_checks)
 
     def check_dynamic(self, op: DynamicOp) -> None:
         """`check` for a cast whose scales are operands, or what chooses them."""
