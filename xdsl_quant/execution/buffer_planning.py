@@ -11,7 +11,14 @@ from .memory_plan import ALIGNMENT, Lifetime, plan_memory
 from .mlir_bindings import arith, functions_in, ir, memref, ops_in, scf
 from .outlining import VIEWS
 
-_USES = ("func.call", "memref.copy", "memref.load", "memref.store")
+_USES = (
+    "func.call",
+    "memref.copy",
+    "memref.load",
+    "memref.store",
+    "vector.load",
+    "vector.store",
+)
 """Ops that use a buffer and keep no hold of it."""
 
 

@@ -290,17 +290,17 @@ def keep_vectors_whole(module: Any) -> None:
             "#llvm.loop_annotation<vectorize = <disable = true>>"
         )
     for loop in ops_in(module, "scf.for"):
-        count = _trip_count(loop)
+        count = len(iterations(loop))
         # Vectors have an even number of elements: only an odd count leaves one over.
         if count % 2 and 1 < count < _SHORT and ops_in(loop, *_NARROWING):
             loop.attributes["loop_annotation"] = annotation
 
 
-def _trip_count(loop: Any) -> int:
-    """How often the body of a loop runs, 0 if it is not known."""
+def iterations(loop: Any) -> range:
+    """The numbers of an `scf.for`, none if they are not known."""
     bounds = [made_by(value, "arith.constant") for value in [*loop.operands][:3]]
     numbers = [bound.attributes["value"].value for bound in bounds if bound is not None]
-    return len(range(*numbers)) if len(numbers) == len(bounds) else 0
+    return range(*numbers) if len(numbers) == len(bounds) else range(0)
 
 
 def check_divisions(module: Any) -> None:

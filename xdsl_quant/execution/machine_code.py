@@ -94,6 +94,7 @@ _TO_SUPPORTED_FLOATS = (
 )
 
 _LOOPS_TO_LLVM = (
+    "convert-vector-to-llvm",
     "convert-scf-to-cf",
     "expand-strided-metadata",
     "lower-affine",

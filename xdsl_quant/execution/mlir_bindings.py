@@ -33,6 +33,7 @@ math = _imported("dialects.math")
 memref = _imported("dialects.memref")
 scf = _imported("dialects.scf")
 tensor = _imported("dialects.tensor")
+vector = _imported("dialects.vector")
 
 
 def ops_in(module: Any, *names: str) -> list[Any]:

@@ -79,7 +79,7 @@ def decode_constants(module: Any) -> None:
         if table is None or str(load.operands[0].type.element_type) != "i8":
             continue
         name = table.attributes["name"].value
-        for decoded, numbers in reversed(_decoded(load.result)):
+        for decoded, numbers in reversed(decoded_from(load.result, constants)):
             key = name, numbers.tobytes()
             if key not in known:
                 known[key] = _encoded(constants[name], numbers)
@@ -94,29 +94,36 @@ _OPS: Mapping[str, Callable[..., _Array]] = {
     "arith.andi": np.bitwise_and,
     "arith.extf": np.positive,
     "arith.extsi": np.positive,
+    "arith.extui": np.positive,
+    "arith.index_cast": np.positive,
     "arith.mulf": np.multiply,
     "arith.shli": np.left_shift,
     "arith.sitofp": np.positive,
     "arith.trunci": np.positive,
+    "arith.uitofp": np.positive,
 }
 """The ops that are followed; results have the dtype of their type."""
 
+_UNSIGNED = "arith.extui", "arith.uitofp"
 
-def _decoded(value: Any) -> list[tuple[Any, _Array]]:
+
+def decoded_from(value: Any, constants: Mapping[str, Any]) -> list[tuple[Any, _Array]]:
     """
-    All f32 that are computed from a byte alone, one after the other; and what they are for
-    each byte, from 0 to 127 and -128 to -1.
+    All f32 that are computed from a byte alone, or read from one of the constants, one
+    after the other; and what they are for each byte, from 0 to 127 and -128 to -1.
     """
     numbers: _Array = np.arange(256).astype(np.uint8).view(np.int8)
     found: list[tuple[Any, _Array]] = []
-    while (step := _step(value, numbers)) is not None:
+    while (step := _step(value, numbers, constants)) is not None:
         value, numbers = step
         if str(value.type) == "f32":
             found.append(step)
     return found
 
 
-def _step(value: Any, numbers: _Array) -> tuple[Any, _Array] | None:
+def _step(
+    value: Any, numbers: _Array, constants: Mapping[str, Any]
+) -> tuple[Any, _Array] | None:
     """The only result that is computed from a value, and what it is, if it is known."""
     uses = [*value.uses]
     if len(uses) != 1:
@@ -124,8 +131,12 @@ def _step(value: Any, numbers: _Array) -> tuple[Any, _Array] | None:
     op = uses[0].owner
     if op.name == "arith.bitcast":
         return _bitcast(op.results[0], value, numbers)
+    if op.name == "memref.load":
+        return _looked_up(op, numbers, constants)
     if (function := _OPS.get(op.name)) is None:
         return None
+    if op.name in _UNSIGNED:
+        numbers = numbers.astype(np.int64) & ((1 << value.type.width) - 1)
     operands: list[_Array] = []
     for operand in op.operands:
         constant = made_by(operand, "arith.constant")
@@ -141,6 +152,22 @@ def _step(value: Any, numbers: _Array) -> tuple[Any, _Array] | None:
         return None
     with np.errstate(all="ignore"):
         return result, _narrowed(function(*operands).astype(dtype), result.type)
+
+
+def _looked_up(
+    load: Any, numbers: _Array, constants: Mapping[str, Any]
+) -> tuple[Any, _Array] | None:
+    """What is read from a constant list, if it has floats that NumPy knows."""
+    table, *indices = load.operands
+    constant = made_by(table, "memref.get_global")
+    is_known = isinstance(load.result.type, ir.F16Type | ir.F32Type)
+    if constant is None or len(indices) != 1 or not is_known:
+        return None
+    floats = np.array(
+        constants[constant.attributes["name"].value].attributes["initial_value"]
+    )
+    # Bytes that do not occur may be no index.
+    return load.result, floats.take(numbers, mode="clip")
 
 
 def _bitcast(result: Any, value: Any, numbers: _Array) -> tuple[Any, _Array] | None:
@@ -160,6 +187,8 @@ def _narrowed(numbers: _Array, type_: Any) -> _Array:
 
 def _dtype(type_: Any) -> np.dtype[Any] | None:
     """The dtype of a type; `None` if there is none."""
+    if isinstance(type_, ir.IndexType):
+        return np.dtype(np.int64)
     if isinstance(type_, ir.F16Type | ir.F32Type):
         return np.dtype(f"f{type_.width // 8}")
     width = getattr(type_, "width", 64)
@@ -184,20 +213,20 @@ def _encoded(constant: Any, numbers: _Array) -> tuple[_Encoding, Any] | None:
             stored = encoding.encode(numbers)
         same = encoding.decode(stored).view(np.int32) == numbers.view(np.int32)
         if same[is_present].all():
-            return encoding, _with_bytes(constant, encoding.name, stored[codes])
+            return encoding, with_bytes(constant, f"as_{encoding.name}", stored[codes])
     return None
 
 
-def _with_bytes(constant: Any, suffix: str, data: _Array) -> Any:
-    """A copy of a constant with other elements."""
-    type_ = constant.attributes["type"].value
-    elements = ir.RankedTensorType.get(type_.shape, type_.element_type)
+def with_bytes(constant: Any, suffix: str, data: _Array) -> Any:
+    """A copy of a constant with other bytes, of another shape if the data has one."""
+    i8 = ir.IntegerType.get_signless(8)
     with ir.InsertionPoint(constant), constant.location:
         copy = constant.clone()
-    name = f"{constant.attributes['sym_name'].value}_as_{suffix}"
+    name = f"{constant.attributes['sym_name'].value}_{suffix}"
     copy.attributes["sym_name"] = ir.StringAttr.get(name)
+    copy.attributes["type"] = ir.TypeAttr.get(ir.MemRefType.get(data.shape, i8))
     copy.attributes["initial_value"] = ir.DenseElementsAttr.get(
-        np.ascontiguousarray(data.reshape(type_.shape)), type=elements
+        np.ascontiguousarray(data), type=ir.RankedTensorType.get(data.shape, i8)
     )
     return copy
 

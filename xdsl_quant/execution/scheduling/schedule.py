@@ -13,6 +13,7 @@ from .byte_products import call_byte_products, keep_byte_products
 from .channel_multipliers import merge_channels
 from .constant_codes import decode_constants
 from .constant_sums import fold_constant_sums
+from .packed_codes import pack_constants
 from .reduce_min_max import reduce_min_max
 from .rounding_conversions import round_in_f32, round_while_converting
 from .shared_loops import share_loops
@@ -91,6 +92,8 @@ class Schedule:
 
     def schedule_bytes(self, module: Any) -> None:
         """Work on loops whose memory has whole bytes."""
+        if "avx512f" in self._cpu.features:
+            pack_constants(module)
         decode_constants(module)
         if "avx512f" in self._cpu.features:
             select_from_tables(module)

@@ -29,7 +29,9 @@ AS_INTEGER = """
   %x = arith.sitofp %code : i4 to f32"""
 
 
-def decoded(body: str, codes: list[int], type_: str = "i8") -> str:
+def decoded(
+    body: str, codes: list[int], type_: str = "i8", table: list[float] | None = None
+) -> str:
     """The function, once constants are decoded."""
     ir: Any = import_module("mlir.ir")
     scheduling: Any = import_module("xdsl_quant.execution.scheduling.constant_codes")
@@ -37,6 +39,8 @@ def decoded(body: str, codes: list[int], type_: str = "i8") -> str:
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(f"""
             memref.global "private" constant @codes : {shape} = dense<{codes}>
+            memref.global "private" constant @table : memref<4xf32>
+              = dense<{[float(number) for number in table or [0] * 4]}>
             func.func @f(%i: index) -> f32 {{
               %codes = memref.get_global @codes : {shape}
               %byte = memref.load %codes[%i] : {shape}
@@ -87,8 +91,39 @@ def test_the_last_float_with_an_encoding_is_stored():
     assert "@codes_as_integers : memref<2xi8> = dense<[1, 2]>" in decoded(LONG, [1, 2])
 
 
+UNSIGNED = """
+  %code = arith.trunci %byte : i8 to i4
+  %wide = arith.extui %code : i4 to i8
+  %x = arith.uitofp %wide : i8 to f32"""
+
+
+@pytest.mark.parametrize("body", [AS_INTEGER.replace("sitofp", "uitofp"), UNSIGNED])
+def test_unsigned_codes_become_integers(body: str):
+    printed = decoded(body, [0, 7, 8, -1])
+    assert "@codes_as_integers : memref<4xi8> = dense<[0, 7, 8, 15]>" in printed
+
+
+def test_unsigned_bytes_become_integers():
+    printed = decoded("%x = arith.uitofp %byte : i8 to f32", [1, 127])
+    assert "@codes_as_integers : memref<2xi8> = dense<[1, 127]>" in printed
+
+
+LOOKED_UP = """
+  %code = arith.trunci %byte : i8 to i2
+  %wide = arith.extui %code : i2 to i32
+  %index = arith.index_cast %wide : i32 to index
+  %table = memref.get_global @table : memref<4xf32>
+  %x = memref.load %table[%index] : memref<4xf32>"""
+
+
+def test_indices_of_a_table_become_integers():
+    printed = decoded(LOOKED_UP, [0, 1, 2, 3], table=[5, -7, 100, 0])
+    assert "@codes_as_integers : memref<4xi8> = dense<[5, -7, 100, 0]>" in printed
+
+
 def test_others_stay():
-    assert "_as_" not in decoded(AS_INTEGER.replace("sitofp", "uitofp"), [1])
+    assert "_as_" not in decoded("%x = arith.uitofp %byte : i8 to f32", [1, -127])
+    assert "_as_" not in decoded(LOOKED_UP, [0, 1], table=[0.3, 1, 2, 3])
     assert "_as_" not in decoded("%x = arith.constant 1.0 : f32", [1])
 
 

@@ -1,0 +1,335 @@
+"""
+Loops over a few lanes as ops on vectors.
+
+LLVM makes vectors of such loops itself, but only of what each lane does by itself: where
+vectors have an op of their own, e.g. one that selects from a table in a register, the loop
+is written with vectors from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from math import gcd
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..building import has_identity_layout, index
+from ..loop_fixes import iterations
+from ..mlir_bindings import arith, ir, made_by, memref, ops_in, vector
+from ..outlining import buffer_of
+from .vector_code import LANES
+
+_Lanes = NDArray[np.int64]
+
+_MOST = 128
+"""The largest number of lanes, as the code of each vector is there once."""
+
+
+class LaneIndex(NamedTuple):
+    """An index in a loop over lanes: a sum of multiples of values, and a number."""
+
+    terms: Mapping[Any, int]
+    """The factors of the values or quotients, which are the same in all lanes."""
+
+    numbers: _Lanes
+    """What each lane adds."""
+
+    def is_same(self, other: LaneIndex) -> bool:
+        """Whether this is the same index in all lanes."""
+        return self.terms == other.terms and np.array_equal(self.numbers, other.numbers)
+
+    def advances(self, by: int) -> bool:
+        """Whether each lane of a vector has so much more than the one before."""
+        steps = np.diff(self.numbers.reshape(-1, LANES))
+        return bool((steps == by).all())
+
+    def build(self, lane: int) -> Any:
+        """The index of a lane."""
+        terms = [
+            arith.muli(_built(value), index(factor))
+            for value, factor in self.terms.items()
+        ]
+        return reduce(arith.addi, terms, index(int(self.numbers[lane])))
+
+
+class _Quotient(NamedTuple):
+    """What a term is if an index is divided; nothing of it is negative."""
+
+    terms: Sequence[tuple[Any, int]]
+    number: int
+    divisor: int
+
+
+def _built(value: Any) -> Any:
+    """A term as a value."""
+    if not isinstance(value, _Quotient):
+        return value
+    dividend = LaneIndex(dict(value.terms), np.array([value.number]))
+    return arith.divui(dividend.build(0), index(value.divisor))
+
+
+def _sum(left: LaneIndex, right: LaneIndex) -> LaneIndex:
+    terms = dict(left.terms)
+    for value, factor in right.terms.items():
+        terms[value] = terms.get(value, 0) + factor
+    return LaneIndex(terms, left.numbers + right.numbers)
+
+
+def _product(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
+    if left.terms:
+        left, right = right, left
+    if left.terms or (right.terms and (left.numbers != left.numbers[0]).any()):
+        return None
+    factor = int(left.numbers[0])
+    terms = {value: factor * each for value, each in right.terms.items()}
+    return LaneIndex(terms, left.numbers * right.numbers)
+
+
+def _quotient(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
+    """
+    A quotient of what is not negative, rounded down.
+
+    With the largest common divisor `g` of the factors and the divisor, the sum of terms and
+    a number is divided as a whole by `g` where only the number may leave a remainder.
+    """
+    divisor = int(right.numbers[0])
+    if right.terms or (right.numbers != divisor).any() or divisor <= 0:
+        return None
+    if not all(map(_is_positive, left.terms.items())) or (left.numbers < 0).any():
+        return None
+    common = gcd(divisor, *left.terms.values())
+    terms = {value: factor // common for value, factor in left.terms.items()}
+    numbers, divisor = left.numbers // common, divisor // common
+    if divisor == 1 or not terms:
+        return LaneIndex(terms, numbers // divisor)
+    if (numbers != numbers[0]).any():
+        return None
+    quotient = _Quotient((*terms.items(),), int(numbers[0]), divisor)
+    return LaneIndex({quotient: 1}, np.zeros_like(numbers))
+
+
+def _is_positive(term: tuple[Any, int]) -> bool:
+    """Whether a multiple of a value is certainly not negative."""
+    value, factor = term
+    if isinstance(value, ir.BlockArgument):
+        loop = value.owner.owner.operation
+        is_counter = loop.name == "scf.for" and value.arg_number == 0
+        numbers = iterations(loop) if is_counter else ()
+        return factor >= 0 and min(numbers, default=-1) >= 0
+    return factor >= 0 and isinstance(value, _Quotient)
+
+
+_ARITHMETIC: Mapping[str, Callable[[LaneIndex, LaneIndex], LaneIndex | None]] = {
+    "arith.addi": _sum,
+    "arith.divsi": _quotient,
+    "arith.divui": _quotient,
+    "arith.muli": _product,
+}
+"""The ops of indices."""
+
+_ELEMENTWISE = {
+    *(
+        f"arith.{name}"
+        for name in (
+            "addf",
+            "addi",
+            "andi",
+            "bitcast",
+            "extf",
+            "extsi",
+            "extui",
+            "mulf",
+            "muli",
+            "ori",
+            "select",
+            "shli",
+            "shrsi",
+            "shrui",
+            "sitofp",
+            "subf",
+            "subi",
+            "trunci",
+            "uitofp",
+            "xori",
+        )
+    ),
+    "math.fma",
+}
+"""The ops whose operands can be vectors, and which later steps leave as they are."""
+
+_WITHOUT_OTHER_EFFECTS = (
+    "arith.",
+    "math.",
+    "memref.get_global",
+    "memref.load",
+    "memref.store",
+    "scf.yield",
+)
+
+
+def has_lanes(loop: Any) -> bool:
+    """Whether an `scf.for` runs over whole pairs of vectors, and only a few."""
+    lanes = iterations(loop)
+    is_whole = lanes.step == 1 and not len(lanes) % (2 * LANES)
+    return is_whole and 0 < len(lanes) <= _MOST and not loop.results
+
+
+class LaneLoop:
+    """A loop without loops inside, over a few lanes, each of which stores one number."""
+
+    @classmethod
+    def of(cls, loop: Any) -> LaneLoop | None:
+        """An `scf.for` as such a loop, if it is one over whole pairs of vectors."""
+        if not has_lanes(loop):
+            return None
+        body = loop.regions[0].blocks[0]
+        ops = [op.operation for op in body.operations]
+        stores = [op for op in ops if op.name == "memref.store"]
+        is_known = all(op.name.startswith(_WITHOUT_OTHER_EFFECTS) for op in ops)
+        if not is_known or len(stores) != 1:
+            return None
+        return cls(loop, body, stores[0], np.array(iterations(loop)))
+
+    def __init__(self, loop: Any, body: Any, store: Any, numbers: _Lanes):
+        self._loop = loop
+        self._body = body
+        self._store = store
+        self._numbers = numbers
+        self._defined: dict[Any, Callable[[int], Any]] = {}
+        self._found: dict[Any, LaneIndex | None] = {}
+        self._supported: dict[Any, bool] = {}
+        self._vectors: dict[tuple[Any, int], Any] = {}
+
+    @property
+    def loads(self) -> Sequence[Any]:
+        """The loads in the loop."""
+        return ops_in(self._loop, "memref.load")
+
+    def define(self, value: Any, vector_of: Callable[[int], Any]) -> None:
+        """Say how vectors of a value are made, each from the number of its first lane."""
+        self._defined[value] = vector_of
+
+    def index(self, value: Any) -> LaneIndex | None:
+        """An index, if it is a sum with what is known for each lane."""
+        if value not in self._found:
+            self._found[value] = self._index(value)
+        return self._found[value]
+
+    def _index(self, value: Any) -> LaneIndex | None:
+        zeros = np.zeros_like(self._numbers)
+        if constant := made_by(value, "arith.constant"):
+            return LaneIndex({}, zeros + int(constant.attributes["value"].value))
+        if self._is_outside(value):
+            return LaneIndex({value: 1}, zeros)
+        if isinstance(value, ir.BlockArgument):
+            return LaneIndex({}, self._numbers)
+        op = value.owner.operation
+        if (computed := _ARITHMETIC.get(op.name)) is None:
+            return None
+        left, right = map(self.index, op.operands)
+        return None if left is None or right is None else computed(left, right)
+
+    def is_supported(self) -> bool:
+        """Whether all that is stored can be computed in vectors."""
+        value, *target = self._store.operands
+        return self._can_access(target, steps=(1,)) and self._is_supported(value)
+
+    def replace(self) -> None:
+        """Compute vectors, and erase the loop."""
+        value, target, *indices = self._store.operands
+        with ir.InsertionPoint(self._loop), self._loop.location:
+            for lane in range(0, self._numbers.size, LANES):
+                stored = self._vector(value, lane)
+                vector.store(stored, target, self._indices(indices, lane))
+        self._loop.erase()
+
+    def _is_outside(self, value: Any) -> bool:
+        owner = value.owner
+        block = owner if isinstance(owner, ir.Block) else owner.operation.block
+        return block != self._body
+
+    def _is_supported(self, value: Any) -> bool:
+        if value not in self._supported:
+            self._supported[value] = self._can_be_made(value)
+        return self._supported[value]
+
+    def _can_be_made(self, value: Any) -> bool:
+        if value in self._defined:
+            return True
+        if not _is_element(value.type):
+            return False
+        if self._is_outside(value) or made_by(value, "arith.constant"):
+            return True
+        op = value.owner.operation
+        if op.name == "memref.load":
+            return self._can_load(op)
+        return op.name in _ELEMENTWISE and all(map(self._is_supported, op.operands))
+
+    def _can_load(self, load: Any) -> bool:
+        """Whether a load reads vectors, or one element, that no other lane stores."""
+        if not self._can_access([*load.operands], steps=(0, 1)):
+            return False
+        source, *indices = load.operands
+        _, target, *stored = self._store.operands
+        if buffer_of(source) != buffer_of(target):
+            return True
+        pairs = zip(map(self.index, indices), map(self.index, stored), strict=False)
+        return source == target and all(a and b and a.is_same(b) for a, b in pairs)
+
+    def _can_access(self, operands: Sequence[Any], steps: Sequence[int]) -> bool:
+        """Whether the last index advances by such a step, and others are equal."""
+        source, *indices = operands
+        if not indices or not has_identity_layout(source.type):
+            return False
+        found = [self.index(each) for each in indices]
+        *others, last = found
+        return (
+            all(other is not None and other.advances(0) for other in others)
+            and last is not None
+            and any(last.advances(step) for step in steps)
+        )
+
+    def _indices(self, indices: Sequence[Any], lane: int) -> list[Any]:
+        found = [self.index(each) for each in indices]
+        return [each.build(lane) for each in found if each is not None]
+
+    def _vector(self, value: Any, lane: int) -> Any:
+        """The vector of a value, from a lane on."""
+        if (value, lane) not in self._vectors:
+            if define := self._defined.get(value):
+                made = define(lane)
+            else:
+                made = self._made(value, lane)
+            self._vectors[value, lane] = made
+        return self._vectors[value, lane]
+
+    def _made(self, value: Any, lane: int) -> Any:
+        type_ = ir.VectorType.get([LANES], value.type)
+        if self._is_outside(value):
+            return vector.broadcast(type_, value)
+        op = value.owner.operation
+        if op.name == "arith.constant":
+            return vector.broadcast(type_, op.clone().results[0])
+        if op.name != "memref.load":
+            operands = [self._vector(operand, lane) for operand in op.operands]
+            attributes = {each: op.attributes[each] for each in op.attributes}
+            made = ir.Operation.create(
+                op.name, [type_], operands, attributes=attributes
+            )
+            return made.results[0]
+        source, *indices = op.operands
+        last = self.index(indices[-1])
+        at = self._indices(indices, lane)
+        if last is not None and last.advances(1):
+            return vector.load(type_, source, at)
+        return vector.broadcast(type_, memref.load(source, at))
+
+
+def _is_element(type_: Any) -> bool:
+    """Whether vectors have such elements."""
+    if isinstance(type_, ir.IntegerType):
+        return type_.width in (1, 8, 16, 32, 64)
+    return isinstance(type_, ir.F16Type | ir.F32Type | ir.F64Type)

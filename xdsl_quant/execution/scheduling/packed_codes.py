@@ -1,0 +1,152 @@
+"""
+Constant codes with at most 16 numbers, two in a byte.
+
+A register of AVX-512 has 16 numbers of 32 bits, and `vpermps` selects one for each lane:
+the lower half of a byte selects that of a lane, the upper half that of the lane 16 further
+on. That takes fewer instructions than any conversion, and half of the memory.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..mlir_bindings import arith, ir, llvm, made_by, memref, ops_in, run_passes, vector
+from .constant_codes import decoded_from, with_bytes
+from .lane_loops import LaneIndex, LaneLoop, has_lanes
+from .vector_code import LANES
+
+_Array = NDArray[Any]
+
+_PAIR = 2 * LANES
+"""The distance of the lanes whose codes a byte begins."""
+
+
+def pack_constants(module: Any) -> None:
+    """Pack constants that loops over lanes decode to f32, and make vectors of these."""
+    loops = filter(has_lanes, ops_in(module, "scf.for"))
+    loads = chain(*(ops_in(loop, "memref.load") for loop in loops))
+    if not any(map(_constant_of, loads)):
+        return
+    # Divisions of indices are those of MLIR's maps until they are known to be positive,
+    # and indices of tables are checked until they are known to be inside.
+    run_passes(module, ("func.func(int-range-optimizations)", "canonicalize", "cse"))
+    constants = {
+        constant.attributes["sym_name"].value: constant
+        for constant in ops_in(module, "memref.global")
+    }
+    packed: dict[tuple[str, bytes], _Packed | None] = {}
+    for op in ops_in(module, "scf.for"):
+        if (loop := LaneLoop.of(op)) is None:
+            continue
+        found: list[Any] = []
+        for load in loop.loads:
+            if (name := _constant_of(load)) is None or not _can_be_packed(loop, load):
+                continue
+            for decoded, numbers in reversed(decoded_from(load.result, constants)):
+                key = name, numbers.tobytes()
+                if key not in packed:
+                    packed[key] = _packed(constants[name], numbers)
+                if (codes := packed[key]) is not None:
+                    found.append(decoded)
+                    loop.define(decoded, _Selection(loop, load, codes).vector)
+                    break
+        if found and loop.is_supported():
+            loop.replace()
+
+
+def _constant_of(load: Any) -> str | None:
+    """The name of the constant with bytes that is read, if it is one."""
+    constant = made_by(load.operands[0], "memref.get_global")
+    if constant is None or str(constant.results[0].type.element_type) != "i8":
+        return None
+    return constant.attributes["name"].value
+
+
+def _can_be_packed(loop: LaneLoop, load: Any) -> bool:
+    """Whether lanes read elements in order, from a whole pair of vectors on."""
+    source, *indices = load.operands
+    *others, last = map(loop.index, indices) if indices else (None,)
+    return (
+        last is not None
+        and all(other is not None and other.advances(0) for other in others)
+        and not source.type.shape[-1] % _PAIR
+        and last.advances(1)
+        and not any(factor % _PAIR for factor in last.terms.values())
+        and not (last.numbers[::LANES] % LANES).any()
+    )
+
+
+class _Packed(NamedTuple):
+    """A constant whose bytes have two codes."""
+
+    constant: Any
+
+    numbers: _Array
+    """The f32 of each code."""
+
+
+def _packed(constant: Any, numbers: _Array) -> _Packed | None:
+    """A constant packed, if its bytes stand for at most 16 different numbers."""
+    codes = np.array(constant.attributes["initial_value"]).view(np.uint8)
+    is_present = np.zeros(256, np.bool_)
+    is_present[codes] = True
+    present = numbers.view(np.int32)[is_present]
+    distinct, short = np.unique(present, return_inverse=True)
+    if distinct.size > LANES:
+        return None
+    shortened = np.zeros(256, np.uint8)
+    shortened[is_present] = short
+    low, high = np.moveaxis(shortened[codes].reshape(-1, 2, LANES), 1, 0)
+    table = np.resize(distinct, LANES).view(np.float32)
+    shape = [*codes.shape[:-1], codes.shape[-1] // 2]
+    data = (low | high << 4).view(np.int8).reshape(shape)
+    return _Packed(with_bytes(constant, "packed", data), table)
+
+
+class _Selection(NamedTuple):
+    """What a loop reads from a packed constant in the place of a load."""
+
+    loop: LaneLoop
+    load: Any
+    packed: _Packed
+
+    def vector(self, lane: int) -> Any:
+        """The numbers from a lane on."""
+        _, *indices = self.load.operands
+        *others, last = [found for each in indices if (found := self.loop.index(each))]
+        half = int(last.numbers[lane]) // LANES % 2
+        constant = self.packed.constant
+        bytes_ = memref.get_global(
+            constant.attributes["type"].value, constant.attributes["sym_name"].value
+        )
+        at = [*(other.build(lane) for other in others), _halved(last, lane, half)]
+        i8, i32, f32 = (
+            ir.VectorType.get([LANES], type_)
+            for type_ in (
+                ir.IntegerType.get_signless(8),
+                ir.IntegerType.get_signless(32),
+                ir.F32Type.get(),
+            )
+        )
+        selecting = arith.extui(i32, vector.load(i8, bytes_, at))
+        if half:
+            four = ir.DenseElementsAttr.get(np.full(LANES, 4, np.int32), type=i32)
+            four = arith.constant(i32, four)
+            selecting = arith.shrui(selecting, four)
+        numbers = ir.DenseElementsAttr.get(self.packed.numbers, type=f32)
+        table = arith.constant(f32, numbers)
+        # It takes no notice of the upper bits.
+        return llvm.call_intrinsic(
+            f32, "llvm.x86.avx512.permvar.sf.512", [table, selecting], [], []
+        )
+
+
+def _halved(last: LaneIndex, lane: int, half: int) -> Any:
+    """The index of the byte with the code of a lane."""
+    terms = {value: factor // 2 for value, factor in last.terms.items()}
+    numbers = (last.numbers - half * LANES) // 2
+    return LaneIndex(terms, numbers).build(lane)
