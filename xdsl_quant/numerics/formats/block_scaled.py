@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Array, check_bounds, check_unmasked
+from ..arrays import Array, Floats, check_bounds, check_unmasked
 from ..parameters import MAX_STORAGE_BITS, storage_range
 from ..small_floats import SMALL_FLOATS
 
@@ -312,7 +312,7 @@ def check_finite(values: F32, name: str) -> None:
         )
 
 
-def to_f16(numbers: F32, what: str, first: int = 0) -> NDArray[np.float16]:
+def to_f16(numbers: F32 | Floats, what: str, first: int = 0) -> NDArray[np.float16]:
     """
     The numbers of blocks, rounded to f16.
 

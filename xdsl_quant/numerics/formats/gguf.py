@@ -94,8 +94,7 @@ class GGUFFormat(Format):
 
     def data_of(self, fields: NDArray[np.void]) -> dict[str, Array]:
         """The fields of all blocks as bytes."""
-        shape = (*fields.shape[:-1], fields.shape[-1] * self.layout.itemsize)
-        return {"data": fields.reshape(-1).view(np.uint8).reshape(shape)}
+        return {"data": fields.view(np.uint8)}
 
     def write_elements(self, fields: NDArray[np.void], codes: Array):
         """Write elements into their fields."""
@@ -104,7 +103,7 @@ class GGUFFormat(Format):
             rest += np.uint8(1 << (self.bits - 1))
         for name, width, run in self.planes:
             fields[name] = join_bits(rest, width, run)
-            rest = rest >> np.uint8(width) if width < 8 else rest
+            rest = rest >> np.uint8(width)
 
     def read_elements(self, fields: NDArray[np.void]) -> Array:
         """Read elements from their fields: the blocks of a row as one row."""
@@ -141,7 +140,7 @@ class GGUFBlocks(GGUFFormat):
         offsets = None
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             scales, lowest = self._scales(blocks)
-            inverse = np.where(scales == 0, np.float32(0), 1 / scales)
+            inverse = 1 / scales
             inverse[np.isinf(inverse)] = 0
             codes = self._elements(blocks, lowest, inverse)
         if not self.is_signed:
@@ -226,14 +225,15 @@ class GGUFMXFP4(GGUFFormat):
         largest = np.abs(blocks).max(-1).astype(np.float64)
         # The logarithm is rounded to f32, up to an integer for numbers just below a power
         # of two.
-        logarithms = np.log2(np.where(largest == 0, 2.0**-149, largest))
-        exponents = np.floor(logarithms.astype(np.float32)) - 2
-        scales = (exponents + scale.bias).clip(0, 254).astype(np.uint8)
+        with np.errstate(divide="ignore"):
+            logarithms = np.log2(largest).astype(np.float32)
+        exponents = np.floor(logarithms) - 2
+        scales = np.maximum(exponents + scale.bias, 0).astype(np.uint8)
         magnitudes = element.values[: element.sign_bit].astype(np.float64)
         ties = (magnitudes[1:] + magnitudes[:-1]) / 2
         quotients = blocks / scale.decode(scales)[..., np.newaxis]
         codes = counts_below(ties, np.abs(quotients)).astype(np.uint8, copy=False)
-        codes[(quotients < 0) & (codes > 0)] |= element.sign_bit
+        codes[np.signbit(quotients) & (codes > 0)] |= element.sign_bit
         return self._stored(codes.reshape(array.shape), scales)
 
     def _stored(self, codes: Array, scales: Array) -> BlockScaled:
@@ -317,10 +317,9 @@ class GGUFSuperBlocks(GGUFFormat):
             scales, offsets = _scales_and_offsets(rows, self.bits)
         parts = [self._of_super_blocks(each, first) for each in (scales, offsets)]
         (scale_codes, scale_of), (offset_codes, offset_of) = parts
-        # The scales and offsets as they are dequantized, in f32.
+        # The scales and offsets as they are dequantized, which is exact.
         scales, offsets = (
-            (codes * of[:, np.newaxis].astype(np.float32))[..., np.newaxis]
-            for codes, of in parts
+            (codes * of[:, np.newaxis])[..., np.newaxis] for codes, of in parts
         )
         quotients = (rows - offsets) / np.where(scales == 0, np.inf, scales)
         low = -(1 << (self.bits - 1)) if self.is_signed else 0
@@ -333,13 +332,13 @@ class GGUFSuperBlocks(GGUFFormat):
         low = -(1 << (self.scale_bits - 1)) if self.is_signed else 0
         high = low + (1 << self.scale_bits) - 1
         of_supers = to_f16(
-            (largest[:, 0] / (low or high)).astype(np.float32),
+            largest[:, 0] / (low or high),
             f"a scale of the super-blocks of {self.name}",
             first,
         )
         divisors = of_supers[:, np.newaxis].astype(np.float64)
         quotients = numbers / np.where(divisors == 0, np.inf, divisors)
-        return np.rint(quotients).clip(low, high).astype(np.float32), of_supers
+        return np.rint(quotients).clip(low, high), of_supers
 
     def _stored(self, codes: Array, of_blocks: Array, of_supers: Array) -> BlockScaled:
         shape = (*(1,) * (codes.ndim - 1), self.blocks)
@@ -363,8 +362,7 @@ class GGUFSuperBlocks(GGUFFormat):
         assert isinstance(scales, BlockScaled)
         fields = np.zeros(scales.scales.shape, self.layout)
         fields["d"] = scales.scales.codes
-        codes = scales.codes.reshape(*fields.shape, self.blocks)
-        minima = np.zeros_like(codes)
+        codes = minima = scales.codes.reshape(*fields.shape, self.blocks)
         if isinstance(offsets, BlockScaled):
             fields["dmin"] = -offsets.scales.codes
             minima = offsets.codes.reshape(codes.shape)
@@ -484,7 +482,7 @@ def _scales_and_offsets(rows: Floats, bits: int) -> tuple[Floats, Floats]:
     least = np.full(rows.shape[:-1], np.inf)
     sums = rows.sum(-1)
     for factor in _TRIED:
-        codes = np.rint((rows - lowest) / (factor * full)).clip(0, last)
+        codes = np.minimum(np.rint((rows - lowest) / (factor * full)), last)
         products, squares = (rows * codes).sum(-1), np.square(codes).sum(-1)
         total: Floats = codes.sum(-1)
         # The line through codes and values with the least squared error.
@@ -492,13 +490,13 @@ def _scales_and_offsets(rows: Floats, bits: int) -> tuple[Floats, Floats]:
         spread[spread == 0] = np.inf
         slope: Floats = (count * products - total * sums) / spread
         offsets = (sums - slope * total) / count
-        is_through_0 = (offsets > 0) | (slope < 0)
-        slope[is_through_0] = (products / np.maximum(squares, 1))[is_through_0]
-        scales, offsets = np.maximum(slope, 0), np.where(is_through_0, 0, offsets)
-        fitted = codes * scales[..., np.newaxis] + offsets[..., np.newaxis]
+        # If its offset is positive, the line through 0.
+        np.divide(products, squares, out=slope, where=offsets > 0)
+        offsets = np.minimum(offsets, 0)
+        fitted = codes * slope[..., np.newaxis] + offsets[..., np.newaxis]
         errors = np.square(rows - fitted).sum(-1)
         is_better = errors < least
-        best[:, is_better] = scales[is_better], offsets[is_better]
+        best[:, is_better] = slope[is_better], offsets[is_better]
         least[is_better] = errors[is_better]
     return best[0], best[1]
 

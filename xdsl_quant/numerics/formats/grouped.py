@@ -84,9 +84,8 @@ class GroupFormat(Format):
             of_groups = (np.maximum(groups.max(-1), 0) - lowest) / 15
         scales = to_f16(of_groups, f"a scale of {self.name}")
         scales[scales == 0] = 1
-        divisors = scales.astype(np.float32)
-        zero_points = np.rint(-lowest / divisors).clip(0, 15)
-        rounded = np.rint(groups / divisors[..., np.newaxis])
+        zero_points = np.minimum(np.rint(-lowest / scales), 15)
+        rounded = np.rint(groups / scales[..., np.newaxis])
         codes = (rounded + zero_points[..., np.newaxis]).clip(0, 15)
         return self._stored(
             codes.astype(np.uint8).reshape(array.shape),
@@ -151,8 +150,7 @@ class GroupFormat(Format):
     def _words(self, codes: Array) -> Array:
         """Pack each 8 codes of a row into an i32."""
         if self.is_awq:
-            of_words = codes.reshape(*codes.shape[:-1], -1, 8)
-            codes = of_words[..., _AWQ_ORDER].reshape(codes.shape)
+            codes = codes.reshape(-1, 8)[:, _AWQ_ORDER].reshape(codes.shape)
         return np.ascontiguousarray(join_bits(codes, 4)).view("<i4")
 
     def _codes(self, words: Array) -> Array:
@@ -160,8 +158,8 @@ class GroupFormat(Format):
         codes = split_bits(np.ascontiguousarray(words).view(np.uint8), 4)
         if not self.is_awq:
             return codes
-        of_words = codes.reshape(*codes.shape[:-1], -1, 8)
-        return of_words[..., np.argsort(_AWQ_ORDER)].reshape(codes.shape)
+        of_words = codes.reshape(-1, 8)
+        return of_words[:, np.argsort(_AWQ_ORDER)].reshape(codes.shape)
 
 
 GROUP_FORMATS: tuple[GroupFormat, ...] = (

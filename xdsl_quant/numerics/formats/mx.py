@@ -151,7 +151,7 @@ class MXFormat(PackedElements):
             quotients = (blocks / divisors).reshape(array.shape)
             if self.type == "i8":
                 units = np.rint(quotients * 64).clip(-127, 127)
-                codes = np.where(np.isnan(units), 0, units).astype(np.int8)
+                codes = np.nan_to_num(units).astype(np.int8)
             else:
                 codes = small_float(self.type).encode(quotients, saturate=True)
         return self._stored(codes, scales)
@@ -170,7 +170,7 @@ class MXFormat(PackedElements):
             is_nan |= np.isinf(largest)
         elif rule != "floor":
             # 2^-127 is subnormal in f32.
-            bits = np.where(bits <= 1 << 22, 0, bits + ((1 << 23) - 1))
+            bits = np.where(bits <= 1 << 22, bits, bits + ((1 << 23) - 1))
         codes = ((bits >> 23) - exponent).clip(0, _NAN_SCALE - 1)
         return np.where(is_nan, _NAN_SCALE, codes).astype(np.uint8)
 
@@ -241,7 +241,7 @@ class NVFP4(PackedElements):
         with np.errstate(all="ignore"):
             if tensor_scale is None:
                 product = np.float32(scale.largest * element.largest)
-                of_tensor = largest.max(initial=0) / product
+                of_tensor = largest.max() / product
                 if np.isinf(1 / of_tensor):
                     of_tensor = np.float32(1)
             else:
@@ -257,11 +257,11 @@ class NVFP4(PackedElements):
                     )
             of_blocks = largest / np.float32(element.largest) / of_tensor
             scales = scale.encode(
-                of_blocks.clip(scale.smallest_normal, scale.largest), saturate=True
+                np.maximum(of_blocks, scale.smallest_normal), saturate=True
             )
             inverse = (1 / of_tensor) / scale.decode(scales)
             quotients = blocks * inverse[..., np.newaxis]
-        codes = element.encode(quotients.reshape(array.shape), saturate=True)
+        codes = element.encode(quotients.reshape(array.shape))
         return self._stored(codes, scales, of_tensor)
 
     def _stored(self, codes: Array, scales: Array, of_tensor: ArrayLike) -> BlockScaled:

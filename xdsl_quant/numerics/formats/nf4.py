@@ -122,7 +122,7 @@ class NF4(Format):
         check_finite(array, self.name)
         block_shape = flat_block_shape(array.shape, self.block)
         blocks, is_shorter = _padded(array.reshape(-1), self.block)
-        largest = np.abs(blocks).max(-1)
+        largest = np.abs(blocks).max(1)
         if is_shorter:
             largest[-1] = max(largest[-1], _SMALLEST)
         divisors = np.maximum(largest, _SMALLEST)[:, np.newaxis]
@@ -155,10 +155,10 @@ class NF4(Format):
 
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
         self.check(stored)
-        flat = stored.codes.reshape(-1)
-        if flat.size % 2:
-            flat = np.append(flat, np.uint8(_ZERO))
-        pairs = flat.reshape(-1, 2)[:, ::-1]
+        codes = stored.codes
+        if codes.size % 2:
+            codes = np.append(codes, np.uint8(_ZERO))
+        pairs = codes.reshape(-1, 2)[:, ::-1]
         scales = stored.scales
         packed = {
             "weight": join_bits(pairs, 4),
@@ -242,7 +242,7 @@ def _quantized_scales(
         offset = float(scales.mean(dtype=np.float64))
     numbers = np.array(dynamic_table() if table is None else table, np.float32)
     blocks, _ = _padded(scales.reshape(-1) - np.float32(offset), _OF_SCALES)
-    of_blocks = np.abs(blocks).max(-1)
+    of_blocks = np.abs(blocks).max(1)
     inverse = 1 / np.maximum(of_blocks, _SMALLEST)
     # bitsandbytes looks up the nearest number for 65536 quotients from -1 to 1.
     quotients = blocks * inverse[:, np.newaxis]

@@ -167,32 +167,24 @@ class QuantizeLinear(Format):
         zero = np.float32(0)
         largest = np.maximum(np.maximum.reduceat(array, starts, axis), zero)
         lowest = np.minimum(np.minimum.reduceat(array, starts, axis), zero)
-        if (small := SMALL_FLOATS.get(self.type)) is not None:
-            scales, points = (
-                np.maximum(largest, -lowest) / np.float32(small.largest),
-                None,
-            )
+        low, high = storage_range(self.type)
+        steps = np.float32(high)
+        if low < 0:
+            scales = np.maximum(largest, -lowest) / steps
         else:
-            low, high = storage_range(self.type)
-            steps = np.float32(high)
-            if low < 0:
-                scales, points = np.maximum(largest, -lowest) / steps, None
-            else:
-                # The range may exceed f32, but not its 15th.
-                scales = largest / steps - lowest / steps
-                points = lowest
+            # The range may exceed f32, but not its 15th.
+            scales = largest / steps - lowest / steps
         scales[scales == 0] = 1
-        if points is not None:
-            points = np.rint(-points / scales).clip(0, storage_range(self.type)[1])
-            points = points.astype(np.int64)
-        return scales, points
+        if low < 0:
+            return scales, None
+        points = np.minimum(np.rint(-lowest / scales), steps)
+        return scales, points.astype(np.int64)
 
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
         self.check(stored)
         codes = stored.codes
         if bit_width(self.type) == 4:
-            flat = codes.reshape(-1)
-            codes = join_bits(np.append(flat, np.zeros(flat.size % 2, flat.dtype)), 4)
+            codes = join_bits(np.pad(codes.reshape(-1), (0, codes.size % 2)), 4)
         packed = {
             "y": codes,
             "y_scale": stored.scales.codes,

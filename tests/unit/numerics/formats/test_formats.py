@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.numerics.formats import FORMATS, BlockScaled, Format, Stored
 from xdsl_quant.numerics.formats.grouped import GroupFormat
 from xdsl_quant.numerics.formats.nf4 import NF4, NF4_FORMAT
@@ -127,6 +128,24 @@ def test_views_of_other_dtypes(format: Format):
     )
 
 
+def test_values_of_bf16():
+    values = np.linspace(-1, 1, 32).astype(float_dtype("bf16"))
+    expected = FORMATS["MXFP4"].quantize(values.astype(np.float32))
+    found = FORMATS["MXFP4"].quantize(values)
+    np.testing.assert_array_equal(found.dequantize(), expected.dequantize())
+
+
+def test_values_with_a_mask():
+    with pytest.raises(TypeError, match=r"^values must be without a mask, but"):
+        FORMATS["MXFP4"].quantize(np.ma.masked_array(np.ones(32)))
+
+
+def test_values_that_f32_does_not_hold():
+    expected = FORMATS["MXFP4"].quantize(np.full(32, np.inf)).dequantize()
+    found = FORMATS["MXFP4"].quantize(np.full(32, 1e39)).dequantize()
+    np.testing.assert_array_equal(found, expected)
+
+
 @ALL
 def test_all_zero(format: Format):
     stored = format.quantize(np.zeros((8, 256)))
@@ -144,7 +163,8 @@ def test_block_does_not_divide(format: Format):
 def test_values_that_are_none(format: Format):
     with pytest.raises(TypeError, match="values have dtype <U1, but must be numbers"):
         format.quantize(np.array(["a"] * 256))
-    with pytest.raises(ValueError, match="found one number"):
+    message = "values must be an array with a dimension, found one number"
+    with pytest.raises(ValueError, match=f"^{message}$"):
         format.quantize(1.0)
     with pytest.raises(
         ValueError, match=r"there are no values, found shape \(0, 256\)"

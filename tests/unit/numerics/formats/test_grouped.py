@@ -21,6 +21,9 @@ def test_packed_and_unpacked(format: GroupFormat, block: int):
     groups = 256 // block
     expected = {"qweight": words, "qzeros": (groups, 3), "scales": (groups, 24)}
     assert shapes == expected | ({} if format.is_awq else {"g_idx": (256,)})
+    if not format.is_awq:
+        assert packed["g_idx"].tolist() == [i // block for i in range(256)]
+        assert packed["g_idx"].dtype == np.int32
     again = format.unpack(packed)
     np.testing.assert_array_equal(again.codes, stored.codes)
     np.testing.assert_array_equal(again.dequantize(), stored.dequantize())
@@ -50,12 +53,36 @@ def test_shapes(format: GroupFormat):
     message = f"{format.name} has weights of rank 2, outputs by inputs, found shape"
     with pytest.raises(ValueError, match=message):
         format.quantize(np.zeros(128))
-    with pytest.raises(
-        ValueError, match="the last dimension must be a multiple of 128"
-    ):
+    message = (
+        f"the last dimension must be a multiple of 128, the block of {format.name}, "
+    )
+    with pytest.raises(ValueError, match=message):
         format.quantize(np.zeros((8, 64)))
     with pytest.raises(ValueError, match="has multiples of 8 outputs and inputs"):
         format.pack(format.quantize(np.zeros((7, 128))))
+
+
+def test_positive_weights():
+    stored = AWQ.quantize(np.linspace(1, 15, 128).reshape(1, 128))
+    assert stored.zero_points is not None
+    assert stored.zero_points.codes.tolist() == [[0]]
+    assert stored.scales.codes.tolist() == [[1]]
+
+
+def test_scale_that_is_rounded_down():
+    """A range of 21 units of f16 has a scale of one unit."""
+    values = np.zeros((1, 128))
+    values[0, :3] = np.ldexp([-21.0, -14, -15], -24)
+    stored = AWQ.quantize(values)
+    assert stored.scales.codes.tolist() == [[2.0**-24]]
+    assert stored.zero_points is not None
+    assert stored.zero_points.codes.tolist() == [[15]]
+    assert stored.codes[0, :4].tolist() == [0, 1, 0, 15]
+
+
+def test_range_that_f32_does_not_hold():
+    with pytest.raises(ValueError, match=r"^a scale of AWQ is not representable"):
+        AWQ.quantize(np.tile([3e38, -3e38], (8, 64)))
 
 
 def test_no_zero_points():
@@ -66,10 +93,17 @@ def test_no_zero_points():
         AWQ.pack(stored)
 
 
+def test_missing_arrays():
+    message = "GPTQ is packed into qweight, qzeros, scales, missing qzeros, scales"
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        GPTQ.unpack({"qweight": np.zeros((16, 8), np.int32)})
+
+
 def test_other_order_of_inputs():
     packed = GPTQ.pack(GPTQ.quantize(np.zeros((8, 256))))
     packed["g_idx"] = packed["g_idx"][::-1]
-    with pytest.raises(ValueError, match="GPTQ has groups of 128 consecutive inputs"):
+    message = "GPTQ has groups of 128 consecutive inputs, found another order in g_idx"
+    with pytest.raises(ValueError, match=f"^{message}$"):
         GPTQ.unpack(packed)
 
 

@@ -105,6 +105,26 @@ def test_infinity(format: MXFormat):
             assert np.isneginf(numbers[1::2]).all()
 
 
+@ALL
+def test_nan(format: MXFormat):
+    """Also one that signals, as division tells."""
+    values = np.full(32, 0x7F800001, np.uint32).view(np.float32)
+    stored = format.quantize(values)
+    assert np.isnan(stored.dequantize()).all()
+    if format.type == "i8":
+        assert not stored.codes.any()
+
+
+def test_smallest_scales():
+    """2^-127, which is subnormal in f32, and its neighbours."""
+    values = np.zeros((5, 32))
+    values[1:, 0] = (
+        np.array([1 << 22, (1 << 22) + 1, 1 << 23, (1 << 23) + 1]) * 2.0**-149
+    )
+    stored = MX_FORMATS[-1].quantize(values, "ceil")
+    assert stored.scales.codes.tolist() == [[0], [0], [1], [1], [2]]
+
+
 def test_negative_zero():
     for format in MX_FORMATS[:-1]:
         assert np.signbit(format.quantize(np.full(32, -0.0)).dequantize()).all()
@@ -127,6 +147,29 @@ def test_tensor_too_small_for_its_scale():
     stored = NVFP4_FORMAT.quantize(np.full(16, ldexp(1, -140)))
     assert not stored.dequantize().any()
     assert not isnan(stored.dequantize()[0])
+    assert NVFP4_FORMAT.pack(stored)["per_tensor_scale"] == 1
+
+
+def test_smallest_scale_of_a_tensor():
+    """Its reciprocal is a number of f32, and twice of that is none."""
+    values = np.full(16, ldexp(6 * 448, -127))
+    stored = NVFP4_FORMAT.quantize(values)
+    assert NVFP4_FORMAT.pack(stored)["per_tensor_scale"] == ldexp(1, -127)
+    np.testing.assert_array_equal(stored.dequantize(), values)
+
+
+def test_tensor_scale_of_another_dtype():
+    packed = NVFP4_FORMAT.pack(NVFP4_FORMAT.quantize(np.full(16, 6.0), tensor_scale=1))
+    packed["per_tensor_scale"] = np.array(0.5, np.float64)
+    assert NVFP4_FORMAT.unpack(packed).dequantize().tolist() == [3] * 16
+
+
+@pytest.mark.parametrize("name", ["qdata", "scale"])
+def test_packed_into_words(name: str):
+    packed = NVFP4_FORMAT.pack(NVFP4_FORMAT.quantize(np.zeros(16)))
+    packed[name] = packed[name].astype(np.int16)
+    with pytest.raises(ValueError, match=r"^NVFP4 is packed into bytes, found"):
+        NVFP4_FORMAT.unpack(packed)
 
 
 def test_nibbles():

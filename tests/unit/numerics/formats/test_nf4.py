@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,19 @@ def test_elements_of_the_table():
     assert first.tolist() == [0x01, 0x23, 0x45]
 
 
+def test_ties_are_those_of_f32():
+    """The middle of two elements, rounded to f32, becomes the smaller one."""
+    elements = np.array(NF4_TABLE, np.float32)
+    ties = (elements[:-1] + elements[1:]) / 2
+    assert NF4_FORMAT.quantize([*ties, 1]).codes.tolist() == [*range(16)]
+
+
+@pytest.mark.parametrize(("size", "is_shorter"), [(64, False), (63, True), (65, True)])
+def test_smallest_scale_of_a_shorter_block(size: int, is_shorter: bool):
+    scales = NF4_FORMAT.quantize(np.zeros(size)).scales.codes
+    assert scales[-1] == (np.float32(1e-38) if is_shorter else 0)
+
+
 def test_double_quantization():
     values = np.random.default_rng(1).normal(size=(512, 64))
     stored = NF4_FORMAT.quantize(values, quantizes_scales=True)
@@ -44,6 +59,51 @@ def test_double_quantization():
     exact = NF4_FORMAT.quantize(values).scales.codes
     np.testing.assert_allclose(stored.scales.dequantize(), exact, atol=0.02)
     assert NF4_FORMAT.quantize(values).bits == 4.5
+
+
+def test_packed_arrays():
+    """As those of a checkpoint are, all in one dimension but `weight`."""
+    values = np.random.default_rng(2).normal(size=(300, 64))
+    stored = NF4_FORMAT.quantize(values, quantizes_scales=True)
+    packed = NF4_FORMAT.pack(stored)
+    kinds = {name: (array.dtype.name, array.shape) for name, array in packed.items()}
+    assert kinds == {
+        "weight": ("uint8", (9600, 1)),
+        "absmax": ("uint8", (300,)),
+        "quant_map": ("float32", (16,)),
+        "shape": ("int64", (2,)),
+        "nested_absmax": ("float32", (2,)),
+        "nested_quant_map": ("float32", (256,)),
+        "nested_offset": ("float32", ()),
+    }
+    assert packed["quant_map"].tolist() == [*NF4_TABLE]
+    assert packed["nested_quant_map"].tolist() == [*dynamic_table()]
+
+
+def test_offset_is_the_mean_of_scales():
+    """The mean is computed in f64: in f32 the ones are lost beside 2**25."""
+    values = np.ones((9, 64))
+    values[0] = 2.0**25
+    stored = NF4_FORMAT.quantize(values, quantizes_scales=True)
+    assert isinstance(stored.scales, BlockScaled)
+    assert stored.scales.offsets is not None
+    expected = np.float32((2.0**25 + 8) / 9)
+    assert stored.scales.offsets.codes.tolist() == [[expected]]
+
+
+def test_scales_are_looked_up_on_a_grid():
+    """
+    What is looked up is the nearest of 65536 quotients from -1 to 1: that of 0.2500001 is
+    40959 / 32767.5 - 1, which is less than 1/4.
+    """
+    format = replace(NF4_FORMAT, block=1)
+    table = [0, 0.1, 0.4, 1]
+    stored = format.quantize(
+        [1, 0.2500001, 0.25001], quantizes_scales=True, offset=0, table=table
+    )
+    assert stored.scales.codes.tolist() == [3, 1, 2]
+    # Numbers are those of f32.
+    assert stored.scales.table == tuple(np.array(table, np.float32).tolist())
 
 
 def test_dynamic_table():
@@ -64,6 +124,7 @@ def test_dynamic_table():
         ((2, 2, 32), (1, 2, 32)),
         ((4, 2, 8), (4, 2, 8)),
         ((1, 100), (1, 64)),
+        ((2, 3, 8), (2, 3, 8)),
     ],
 )
 def test_flat_blocks(shape: tuple[int, ...], block_shape: tuple[int, ...]):

@@ -112,6 +112,45 @@ def test_zeros():
         assert not format.quantize(np.zeros((2, 6))).dequantize().any()
 
 
+@pytest.mark.parametrize(
+    ("stored_type", "values", "scales", "zero_points"),
+    [
+        ("i8", [-254, 1, 0, 127, 0, 0, 50], [2, 1, 1, 50 / 127], None),
+        ("f4E2M1FN", [-12, 1, 0, 6, 0, 0, 3], [2, 1, 1, 0.5], None),
+        ("f8E4M3FNUZ", [-480, 1, 0, 240, 0, 0, 120], [2, 1, 1, 0.5], None),
+        ("u4", [-15, 15, 0, 15, 0, 0, 30, 15], [2, 1, 1, 2], [8, 0, 0, 0]),
+        ("u4", [-15, 0, -30, -15, 1, 0], [1, 2, 1 / 15], [15, 15, 0]),
+    ],
+)
+def test_chosen_parameters(
+    stored_type: str,
+    values: list[float],
+    scales: list[float],
+    zero_points: list[int] | None,
+):
+    stored = QuantizeLinear("QuantizeLinear", stored_type, 2).quantize(values)
+    assert stored.scales.codes.tolist() == np.array(scales, np.float32).tolist()
+    if zero_points is None and stored.zero_points is not None:
+        zero_points = [0] * len(scales)
+    points = stored.zero_points and stored.zero_points.codes.tolist()
+    assert points == zero_points
+
+
+def test_scale_that_is_rounded_down():
+    """21 units of f32 divided by 15 are one unit."""
+    values = np.ldexp([-21.0, 0], -149)
+    stored = QuantizeLinear("QuantizeLinear", "u4", 2).quantize(values)
+    assert stored.scales.codes.tolist() == [2.0**-149]
+    assert stored.zero_points is not None
+    assert stored.zero_points.codes.tolist() == [15]
+
+
+def test_values_that_are_not_finite():
+    message = "^QuantizeLinear has no infinities and no NaN, but values have inf$"
+    with pytest.raises(ValueError, match=message):
+        QuantizeLinear("QuantizeLinear", "i8", 4).quantize([np.inf])
+
+
 def test_range_of_f32():
     largest = np.finfo(np.float32).max
     format = QuantizeLinear("QuantizeLinear", "u8", 4)
@@ -163,7 +202,9 @@ def test_scales_that_f32_does_not_hold():
 
 @pytest.mark.parametrize("stored_type", ["i32", "i1", "f8E8M0FNU", "f6E2M3FN", "f7"])
 def test_types_that_onnx_lacks(stored_type: str):
-    with pytest.raises(
-        ValueError, match=f"unknown element type '{stored_type}', avail"
-    ):
+    message = (
+        f"unknown element type '{stored_type}', available: i4, u4, i8, u8, i16, u16, "
+        "f8E4M3FN, f8E4M3FNUZ, f8E5M2, f8E5M2FNUZ, f4E2M1FN"
+    )
+    with pytest.raises(ValueError, match=f"^{message}$"):
         QuantizeLinear("QuantizeLinear", stored_type, 4)
