@@ -339,6 +339,7 @@ def test_steps_are_exact(expressed: str, kind: str):
         expected, expected_indices = expected_steps(ordered, dtype)
         assert steps.tobytes() == np.array(expected, np.float64).tobytes()
         assert indices.tolist() == expected_indices
+        assert indices.dtype == np.int64
 
 
 def test_steps_of_huge_numbers():
@@ -423,6 +424,16 @@ def test_limits(arguments: dict[str, Any], limits: tuple[float, float]):
     codec = codec_of(QuantizationParameters(1, **arguments), dtype)
     assert codec is not None
     assert codec.limits == limits
+
+
+def test_numbers_of_a_storage_range():
+    parameters = QuantizationParameters(
+        1, storage="f4E2M1FN", storage_min=-4, storage_max=2
+    )
+    codec = codec_of(parameters, np.dtype(np.float32))
+    assert codec is not None
+    expected = [-4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2]
+    assert codec.numbers.tolist() == expected
 
 
 def test_codes_without_the_package(monkeypatch: pytest.MonkeyPatch):
