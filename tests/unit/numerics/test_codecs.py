@@ -23,7 +23,13 @@ from xdsl_quant.numerics import (
     quantize,
 )
 from xdsl_quant.numerics.arithmetic import compute_dtype
-from xdsl_quant.numerics.codecs import codec_of, float_bounds, nearest_steps
+from xdsl_quant.numerics.codecs import (
+    codec_of,
+    float_bounds,
+    nearest_steps,
+    number_range,
+    represented_numbers,
+)
 from xdsl_quant.numerics.float_dtypes import (
     code_dtype,
     float_dtype,
@@ -434,6 +440,41 @@ def test_numbers_of_a_storage_range():
     assert codec is not None
     expected = [-4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2]
     assert codec.numbers.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ([2, 6], (2, 6, 1, 2)),
+        ([0, 0.75, -1024], (-1024, 0.75, 0.25, 2)),
+        ([0, 0], (0, 0, 1, 0)),
+    ],
+)
+def test_represented_numbers(table: list[float], expected: tuple[float, ...]):
+    parameters = QuantizationParameters(1, storage="u4", table=table)
+    assert represented_numbers(parameters) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"storage": "i4", "storage_min": -3}, (-3, 7)),
+        ({"storage": "f4E2M1FN", "storage_min": -4, "storage_max": 2}, (-4, 2)),
+        ({"storage": "f6E2M3FN"}, (-7.5, 7.5)),
+        (
+            {
+                "storage": "u4",
+                "table": [5, 1, -2, 3, 9],
+                "table_min": 2,
+                "storage_min": 3,
+                "storage_max": 5,
+            },
+            (-2, 3),
+        ),
+    ],
+)
+def test_number_range(arguments: dict[str, Any], expected: tuple[float, float]):
+    assert number_range(QuantizationParameters(1, **arguments)) == expected
 
 
 def test_codes_without_the_package(monkeypatch: pytest.MonkeyPatch):
