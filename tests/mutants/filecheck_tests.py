@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from filecheck.matcher import Matcher
 from filecheck.options import parse_argv_options
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+from xdsl.dialects.builtin import Builtin
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 FILES = Path(__file__).parents[1] / "filecheck" / "transforms"
@@ -23,13 +25,20 @@ RUN = re.compile(r"^// RUN: xdsl-opt ([^|\n]*)\| filecheck ([^|\n]*)$", re.MULTI
 def _runs() -> Iterator[object]:
     """Each run: a file, and the arguments of xdsl-opt and of filecheck."""
     for path in sorted(FILES.rglob("*.mlir")):
-        name, text = str(path.relative_to(FILES)), path.read_text()
-        # The names of resources are global in a process.
-        count = 1 if "dense_resource" in text else None
-        for i, run in enumerate(RUN.findall(text)[:count]):
+        name = str(path.relative_to(FILES))
+        for i, run in enumerate(RUN.findall(path.read_text())):
             # Some need a file that a command before them writes, or are about messages.
             if "%t" not in run[0] and "2>" not in run[0]:
                 yield pytest.param(name, *run, id=f"{name}-{i}")
+
+
+@pytest.fixture(autouse=True)
+def own_resources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their names are global in a process: no test takes the names of another one."""
+    interfaces = Builtin._interfaces  # pyright: ignore[reportPrivateUsage] no public way
+    others = [i for i in interfaces if not isinstance(i, OpAsmDialectInterface)]
+    fresh = [OpAsmDialectInterface(), *others]
+    monkeypatch.setattr(Builtin, "_interfaces", fresh)
 
 
 @pytest.mark.parametrize(("name", "xdsl_opt", "filecheck"), [*_runs()])
