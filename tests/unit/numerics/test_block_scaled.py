@@ -1,0 +1,43 @@
+"""Quantization with parameters of blocks: see `tests/unit/transforms/quant` for types."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.block_scaled import (
+    BlockScaledParameters,
+    dequantize_blocks,
+    quantize_blocks,
+)
+from xdsl_quant.rounding_mode import Rounding
+
+
+def parameters_of(*scales: float, **others: Any) -> BlockScaledParameters:
+    """Scales of blocks of 2 along the last one of two dimensions."""
+    numbers = {name: np.array(each, np.float64) for name, each in others.items()}
+    return BlockScaledParameters(
+        np.array(scales),
+        numbers.get("zero_points"),
+        numbers.get("offsets"),
+        ((1, 2),),
+        QuantizationParameters(1),
+        "f32",
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "order", "expected"),
+    [
+        ("nearest-even", "before-rounding", [2, 2, 4, 0]),
+        ("nearest-even", "after-rounding", [1, 3, 3, 1]),
+        ("nearest-away", "before-rounding", [2, 3, 4, 1]),
+        ("nearest-away", "after-rounding", [2, 3, 4, 0]),
+    ],
+)
+def test_ties(mode: Any, order: Any, expected: list[int]):
+    values = np.array([[0.5, 1.5, 2.5, -0.5]], np.float32)
+    parameters = parameters_of(1, 1, zero_points=[1, 1])
+    stored = quantize_blocks(values, parameters, Rounding(mode, zero_point_order=order))
+    assert stored.tolist() == [expected]
