@@ -341,7 +341,7 @@ def _block_ranges(values: Array, block_sizes: Mapping[int, int]) -> tuple[Array,
             if size != 1:
                 starts = range(0, values.shape[axis], size)
                 found = extreme.reduceat(found, starts, position)
-        ends.append(extreme(found, 0.0))
+        ends.append(found)
     smallest, largest = ends
     return smallest, largest
 

@@ -41,3 +41,14 @@ def test_ties(mode: Any, order: Any, expected: list[int]):
     parameters = parameters_of(1, 1, zero_points=[1, 1])
     stored = quantize_blocks(values, parameters, Rounding(mode, zero_point_order=order))
     assert stored.tolist() == [expected]
+
+
+@pytest.mark.parametrize("columns", [3, 4])
+def test_formula(columns: int):
+    """The last block may be shorter."""
+    parameters = parameters_of(0.5, 2, zero_points=[1, -1], offsets=[3, 10])
+    stored = np.array([[1, 3, 5, -7], [0, 0, 0, 0]], np.int8)[:, :columns]
+    expressed = np.array([[3, 4, 22, -2], [2.5, 2.5, 12, 12]], np.float32)[:, :columns]
+    assert dequantize_blocks(stored, parameters).tolist() == expressed.tolist()
+    assert quantize_blocks(expressed, parameters).tolist() == stored.tolist()
+    assert quantize_blocks(expressed, parameters).dtype == np.int8

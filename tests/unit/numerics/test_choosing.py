@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.numerics import (
     QuantizationParameters,
+    choose_dynamic_parameters,
     choose_parameters,
     dequantize,
     quantize,
@@ -307,6 +308,22 @@ def test_scales_that_are_powers_of_two():
     assert chosen.zero_points.tolist() == [63, -128, -128]
     symmetric = choose_parameters(-1.0, 1.0, symmetric=True, power_of_two=True)
     assert float(symmetric.scales) == 2.0**-6
+
+
+@pytest.mark.parametrize("block_sizes", [{}, {1: 1}, {0: 1, 1: 1}, {0: 2, 1: 1}])
+def test_ranges_of_blocks_contain_0(block_sizes: dict[int, int]):
+    values = np.array([[5.1, np.nan], [5.1, np.nan]])
+    parameters = choose_dynamic_parameters(values, block_sizes)
+    assert parameters.scales.flat[0] == 5.1 / 255
+    assert parameters.zero_points.flat[0] == 0
+    if 1 in block_sizes:
+        assert parameters.scales.flat[-1] == 1
+
+
+def test_blocks_without_values():
+    parameters = choose_dynamic_parameters(np.zeros((2, 0)), {0: 1})
+    assert parameters.scales.tolist() == [1, 1]
+    assert parameters.zero_points.tolist() == [0, 0]
 
 
 def test_part_of_storage_range():
