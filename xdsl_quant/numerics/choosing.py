@@ -327,7 +327,7 @@ def _check_blocks(block_sizes: Mapping[int, int], shape: tuple[int, ...]) -> Non
             f"block sizes must be for dimensions of values of shape {shape}, but are for "
             f"{[*block_sizes]}"
         )
-    if min(block_sizes.values(), default=1) <= 0:
+    if any(size <= 0 for size in block_sizes.values()):
         raise ValueError(f"block sizes must be positive, but are {block_sizes}")
 
 
