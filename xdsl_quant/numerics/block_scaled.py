@@ -83,10 +83,9 @@ class _Blocks:
         self._dtype = parameters.elements.expressed_dtype
         self._block_sizes = dict(parameters.block_sizes)
         counts = parameters.scales.shape
-        last = max(self._block_sizes, default=-1)
         expected = [*shape]
         for (axis, size), count in zip(parameters.block_sizes, counts, strict=True):
-            if last >= len(shape) or -(-shape[axis] // size) != count:
+            if axis >= len(shape) or -(-shape[axis] // size) != count:
                 raise ValueError(
                     f"values of shape {shape} do not have {count} blocks of size {size} "
                     f"along dimension {axis}"
@@ -117,9 +116,8 @@ class _Blocks:
         numbers = rounded(numbers, self._dtype).reshape(self._counts)
         shape: list[int] = []
         for axis, size in enumerate(self._shape):
-            block = self._block_sizes.get(axis, size)
             count = numbers.shape[axis]
-            if count > 1 and count * block != size:
+            if count > 1 and count * (block := self._block_sizes[axis]) != size:
                 numbers = numbers.repeat(block, axis).take(range(size), axis)
             shape += (numbers.shape[axis], 1)
         return numbers.reshape(shape)

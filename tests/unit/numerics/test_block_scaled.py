@@ -1,5 +1,6 @@
 """Quantization with parameters of blocks: see `tests/unit/transforms/quant` for types."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -52,3 +53,29 @@ def test_formula(columns: int):
     assert dequantize_blocks(stored, parameters).tolist() == expressed.tolist()
     assert quantize_blocks(expressed, parameters).tolist() == stored.tolist()
     assert quantize_blocks(expressed, parameters).dtype == np.int8
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (2, 5), (2, 2)])
+def test_other_numbers_of_blocks(shape: tuple[int, ...]):
+    message = (
+        f"values of shape {shape} do not have 2 blocks of size 2 along dimension 1"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        quantize_blocks(np.zeros(shape, np.float32), parameters_of(1, 1))
+
+
+def test_values_that_are_none():
+    masked: Any = np.ma.masked_array(np.zeros((2, 4), np.float32))
+    with pytest.raises(TypeError, match=r"^expressed values must be without a mask, "):
+        quantize_blocks(masked, parameters_of(1, 1))
+    message = "expressed values have dtype float64, but must have float32"
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        quantize_blocks(np.zeros((2, 4)), parameters_of(1, 1))
+
+
+def test_values_that_f32_does_not_hold():
+    parameters = parameters_of(3e38, 1e-38)
+    stored = np.array([[100, 0, 1, 0]], np.int8)
+    assert dequantize_blocks(stored, parameters)[0, :2].tolist() == [np.inf, 0]
+    values = np.array([[0, 0, 3e38, -3e38]], np.float32)
+    assert quantize_blocks(values, parameters).tolist() == [[0, 0, 127, -128]]
