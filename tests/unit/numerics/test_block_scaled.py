@@ -15,7 +15,9 @@ from xdsl_quant.numerics.block_scaled import (
 from xdsl_quant.rounding_mode import Rounding
 
 
-def parameters_of(*scales: float, **others: Any) -> BlockScaledParameters:
+def parameters_of(
+    *scales: float, storage: str = "i8", **others: Any
+) -> BlockScaledParameters:
     """Scales of blocks of 2 along the last one of two dimensions."""
     numbers = {name: np.array(each, np.float64) for name, each in others.items()}
     return BlockScaledParameters(
@@ -23,7 +25,7 @@ def parameters_of(*scales: float, **others: Any) -> BlockScaledParameters:
         numbers.get("zero_points"),
         numbers.get("offsets"),
         ((1, 2),),
-        QuantizationParameters(1),
+        QuantizationParameters(1, storage=storage),
         "f32",
     )
 
@@ -79,3 +81,18 @@ def test_values_that_f32_does_not_hold():
     assert dequantize_blocks(stored, parameters)[0, :2].tolist() == [np.inf, 0]
     values = np.array([[0, 0, 3e38, -3e38]], np.float32)
     assert quantize_blocks(values, parameters).tolist() == [[0, 0, 127, -128]]
+
+
+def test_zero_points_of_floats_are_added_before_rounding():
+    values = np.array([[1.5, -1, 0, 0]], np.float32)
+    rounding = Rounding(zero_point_order="after-rounding")
+    parameters = parameters_of(1, 1, storage="f4E2M1FN")
+    stored = quantize_blocks(values, parameters, rounding)
+    assert stored.astype(np.float32).tolist() == values.tolist()
+    parameters = parameters_of(1, 1, storage="f4E2M1FN", zero_points=[1, 1])
+    message = (
+        "unsupported zero point order 'after-rounding' for storage type 'f4E2M1FN', use "
+        "'before-rounding'"
+    )
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        quantize_blocks(values, parameters, rounding)
