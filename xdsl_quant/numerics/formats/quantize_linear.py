@@ -103,7 +103,7 @@ class QuantizeLinear(Format):
         block_shape = self.block_shape(array.ndim)
         counts = block_counts(array.shape, block_shape)
         if scales is None:
-            of_blocks, chosen = self._chosen(array, block_shape)
+            of_blocks, chosen = self._chosen(array)
             zero_points = chosen if zero_points is None else zero_points
         else:
             with np.errstate(over="ignore"):
@@ -160,7 +160,7 @@ class QuantizeLinear(Format):
         width = 8 if bit_width(self.type) <= 8 else 16
         return np.dtype(f"int{width}" if low < 0 else f"uint{width}")
 
-    def _chosen(self, array: F32, block_shape: Shape) -> tuple[Array, Array | None]:
+    def _chosen(self, array: F32) -> tuple[Array, Array | None]:
         """Scales, and zero points of unsigned types."""
         axis = self.axis % array.ndim
         starts = list(range(0, array.shape[axis], self.block))

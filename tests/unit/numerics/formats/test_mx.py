@@ -158,6 +158,11 @@ def test_smallest_scale_of_a_tensor():
     np.testing.assert_array_equal(stored.dequantize(), values)
 
 
+def test_tensor_scale_that_is_too_small():
+    stored = NVFP4_FORMAT.quantize(np.full(16, 6000.0), tensor_scale=1)
+    assert stored.dequantize().tolist() == [6 * 448] * 16
+
+
 def test_tensor_scale_of_another_dtype():
     packed = NVFP4_FORMAT.pack(NVFP4_FORMAT.quantize(np.full(16, 6.0), tensor_scale=1))
     packed["per_tensor_scale"] = np.array(0.5, np.float64)

@@ -136,6 +136,19 @@ def test_chosen_parameters(
     assert points == zero_points
 
 
+def test_zero_points_for_chosen_scales():
+    format = QuantizeLinear("QuantizeLinear", "u8", 2)
+    stored = format.quantize([0, 255, 1, -50], zero_points=[7, 2])
+    assert stored.scales.codes.tolist() == [1, np.float32(0.2)]
+    assert stored.codes.tolist() == [7, 255, 7, 0]
+
+
+def test_quotients_that_f32_does_not_hold():
+    format = QuantizeLinear("QuantizeLinear", "i8", 2)
+    stored = format.quantize([3e38, -3e38], [1e-38])
+    assert stored.codes.tolist() == [127, -128]
+
+
 def test_scale_that_is_rounded_down():
     """21 units of f32 divided by 15 are one unit."""
     values = np.ldexp([-21.0, 0], -149)
