@@ -2,7 +2,7 @@
 
 import math
 import re
-from typing import TypeGuard
+from typing import Any, TypeGuard, cast
 
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
@@ -10,11 +10,15 @@ from xdsl.dialects.builtin import (
     AnyDenseElement,
     AnyFloat,
     BytesAttr,
+    ComplexType,
     DenseIntOrFPElementsAttr,
+    IndexType,
     IntegerType,
+    MemRefType,
     RankedStructure,
     Signedness,
     TensorType,
+    VectorType,
     f32,
     i1,
 )
@@ -24,6 +28,8 @@ from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import MLIRLexer
 
 from .resources import keep_resources_as_bytes
+
+_DENSE_ELEMENTS = IntegerType | IndexType | AnyFloat | ComplexType
 
 
 def read_unclosed_strings_in_linear_time() -> None:
@@ -95,6 +101,38 @@ def parse_dense_hexadecimal_floats() -> None:
         return next(type.iter_unpack(bits.to_bytes(type.compile_time_size, "little")))
 
     element_class.to_type = to_type_by_bits
+
+
+def check_dense_types_without_constraints() -> None:
+    """
+    Check the type of a dense constant by its class and that of its elements.
+
+    xDSL makes a constraint of unions of generic types for it, again for each constant, and
+    that takes as long as to parse several other ops.
+
+    MLIR: checks classes.
+    Ends with: `docs/upstream/dense-type-checks.md`.
+    """
+    parse = AttrParser._parse_dense_literal_type  # pyright: ignore[reportPrivateUsage] no public way
+    # It is no behaviour, so the code has to be looked at.
+    if "base" not in parse.__code__.co_names:
+        return
+
+    def parse_dense_literal_type(
+        self: AttrParser,
+    ) -> RankedStructure[AnyDenseElement]:
+        start = self.pos
+        type_ = self.parse_optional_type()
+        if isinstance(type_, TensorType | VectorType | MemRefType):
+            shaped = cast("RankedStructure[Any]", type_)
+            is_dense = isinstance(shaped.element_type, _DENSE_ELEMENTS)
+            if is_dense and shaped.has_static_shape():
+                return shaped
+        # What is wrong with a type is for xDSL to say.
+        self._resume_from(start)  # pyright: ignore[reportPrivateUsage] no public way
+        return parse(self)
+
+    AttrParser._parse_dense_literal_type = parse_dense_literal_type  # pyright: ignore[reportPrivateUsage] no public way
 
 
 def _is_packed_by_mlir(type_: Attribute) -> TypeGuard[IntegerType]:
@@ -248,6 +286,7 @@ PATCHES = (
     read_unclosed_strings_in_linear_time,
     compare_splats_by_bits,
     parse_dense_hexadecimal_floats,
+    check_dense_types_without_constraints,
     exchange_packed_integers,
     name_resources_once,
     keep_resources_as_bytes,

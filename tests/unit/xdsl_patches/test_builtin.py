@@ -64,6 +64,44 @@ def test_dense_hexadecimal_floats_that_are_too_long():
     assert value == 2.0**32
 
 
+TYPES_OF_DENSE_CONSTANTS = """
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError
+
+from xdsl_quant import xdsl_patches
+
+TEXTS = (
+    *("tensor<2xi4>", "tensor<2xsi8>", "tensor<1x2xindex>", "tensor<f8E4M3FN>"),
+    *("tensor<2xbf16>", "tensor<0xf64>", 'tensor<2xf32, "a">', "vector<2x1xf80>"),
+    *("tensor<2xcomplex<f32>>", "vector<[2]xi32>", "memref<2xf16>", "f32"),
+    *("tensor<?xf32>", "memref<2x?xi8>", "tensor<*xf32>", "memref<*xf32>"),
+    *("tensor<2xnone>", "tensor<2xtuple<i8>>", "vector<2x", "", "x"),
+)
+
+def found():
+    ctx = Context()
+    ctx.load_dialect(Builtin)
+    for text in TEXTS:
+        parser = Parser(ctx, f"{text} i8")
+        try:
+            yield parser._parse_dense_literal_type(), parser.pos
+        except ParseError as e:
+            yield str(e)
+
+alone = [*found()]
+xdsl_patches.apply("builtin")
+print([*found()] == alone, len({*map(str, alone)}) == len(TEXTS))
+print(sum(isinstance(each, str) for each in alone))
+"""
+
+
+def test_types_of_dense_constants_are_those_of_xdsl():
+    printed = run("python", "-c", TYPES_OF_DENSE_CONSTANTS)
+    assert printed.split() == ["True", "True", "10"]
+
+
 @pytest.mark.parametrize(
     ("values", "text"),
     [

@@ -143,6 +143,7 @@ PATCHES: Sequence[tuple[str, Sequence[str]]] = (
     ("builtin.read_unclosed_strings_in_linear_time", ("MLIRLexer",)),
     ("builtin.compare_splats_by_bits", ("DenseIntOrFPElementsAttr",)),
     ("builtin.parse_dense_hexadecimal_floats", ("_TensorLiteralElement",)),
+    ("builtin.check_dense_types_without_constraints", ("AttrParser",)),
     ("builtin.exchange_packed_integers", ("DenseIntOrFPElementsAttr", "AttrParser")),
     ("builtin.name_resources_once", ("AttrParser",)),
     ("builtin.keep_resources_as_bytes", ("Builtin",)),
@@ -238,6 +239,7 @@ builtin.DenseIntOrFPElementsAttr.print_without_type = (
 )
 MLIRLexer._unescaped_characters_regex = re.compile('"[^"]*+"')
 AttrParser._TensorLiteralElement.to_type = lambda self, parser, type: math.inf
+AttrParser._parse_dense_literal_type = lambda self: self.parse_type()
 AttrParser._parse_dialect_resource_handle = lambda self, name, interface: "a_0"
 from xdsl_quant.xdsl_patches.tosa_ops import ATTRIBUTES, OPERATIONS
 for class_ in tosa.TOSA.operations:
