@@ -35,7 +35,7 @@ from .loop_fixes import (
     look_up_whole_bytes,
     store_whole_bytes,
 )
-from .mlir_bindings import execution_engine, ir, run_passes
+from .mlir_bindings import execution_engine, ir, new_context, run_passes
 from .outlining import outline_loops
 from .scheduling import Schedule
 from .size_checks import check_sizes
@@ -172,8 +172,7 @@ class MachineCode:
             CompilationError: if MLIR does not compile the module.
             ImportError: if MLIR is not installed.
         """
-        context = ir.Context()
-        context.enable_multithreading(False)
+        context = new_context()
         try:
             with _lock, context, ir.Location.unknown(context):
                 module = ir.Module.parse(text)

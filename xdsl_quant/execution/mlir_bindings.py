@@ -35,6 +35,25 @@ scf = _imported("dialects.scf")
 tensor = _imported("dialects.tensor")
 vector = _imported("dialects.vector")
 
+_DIALECTS = (
+    *("arith", "bufferization", "cf", "func", "linalg", "llvm", "math", "memref"),
+    *("scf", "tensor"),
+)
+"""The dialects above, of which rewrites make ops."""
+
+
+def new_context() -> Any:
+    """
+    A context, in one thread, for modules that are compiled.
+
+    MLIR loads other dialects when a text has ops of them or a pass makes some. With all of
+    its dialects loaded, a small function takes a tenth longer to compile: loading takes
+    time, and `canonicalize` collects the patterns of all ops that are loaded.
+    """
+    context = ir.Context(load_on_create_dialects=_DIALECTS)
+    context.enable_multithreading(False)
+    return context
+
 
 def ops_in(module: Any, *names: str) -> list[Any]:
     """All ops, or those with one of these names; a list, so that they may be erased."""
