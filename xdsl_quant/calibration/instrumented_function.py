@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 import threading
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from io import StringIO
 from typing import Any, Protocol, cast
 
@@ -156,12 +157,39 @@ class InstrumentedFunction:
                 get some values nevertheless.
         """
         # Threads need it at the same time, and it takes long to compile.
+        key = self, layout
         with _lock:
-            return _runnable(self, layout)
+            if (run := _kept.pop(key, None)) is None:
+                run = _runnable(self, layout)
+                _forget_others(len(self.text))
+            _kept[key] = run
+        return run
 
 
 _lock = threading.RLock()
 """Held while a function is compiled."""
+
+_LEAST_KEPT, _MOST_KEPT = 4, 64
+_MOST_CHARACTERS = 1 << 24
+
+_kept: OrderedDict[tuple[InstrumentedFunction, MinMaxLayout | None], Run] = (
+    OrderedDict()
+)
+"""
+What was run last, the very last one at the end. A search for bits runs the same float
+model between many others. Of large models, whose constants are in the texts and in the
+code, few are kept.
+"""
+
+
+def _forget_others(size: int) -> None:
+    """Make room for a function whose text has so many characters."""
+    size += sum(len(function.text) for function, _ in _kept)
+    while len(_kept) >= _LEAST_KEPT and (
+        len(_kept) >= _MOST_KEPT or size > _MOST_CHARACTERS
+    ):
+        (function, _), _ = _kept.popitem(last=False)
+        size -= len(function.text)
 
 
 def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
@@ -285,7 +313,6 @@ def _has_no_elements(argument: ArrayLike) -> bool:
     return False
 
 
-@lru_cache(maxsize=4)
 def _runnable(function: InstrumentedFunction, layout: MinMaxLayout | None) -> Run:
     from xdsl_quant.execution import CompilationError, compile
     from xdsl_quant.interpreters import run_function

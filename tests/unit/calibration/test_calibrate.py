@@ -20,6 +20,7 @@ from xdsl_quant.calibration import (
     Statistics,
     calibrate,
     checkpoint,
+    instrumented_function,
     min_max_layout,
     recording,
 )
@@ -342,6 +343,26 @@ def test_resuming_anywhere(
     expected = calibrate(TEXT, batches, **options)
     assert resumed == expected
     assert resumed.to_text() == expected.to_text()
+
+
+@pytest.mark.parametrize(
+    ("characters", "kept"), [(1 << 24, 6), (0, 4)], ids=["small", "large"]
+)
+def test_code_that_is_kept(characters: int, kept: int, monkeypatch: pytest.MonkeyPatch):
+    compiled: list[str] = []
+
+    def noted(text: str, *arguments: Any, **options: Any) -> Any:
+        compiled.append(text)
+        return compile(text, *arguments, **options)
+
+    monkeypatch.setattr("xdsl_quant.execution.compile", noted)
+    monkeypatch.setattr(instrumented_function, "_MOST_CHARACTERS", characters)
+    instrumented_function._kept.clear()  # pyright: ignore[reportPrivateUsage] a cache of compiled code
+    texts = [TEXT.replace("@f(", f"@f{index}(") for index in range(6)]
+    for text in (*texts, *texts[::-1]):
+        calibrate(text, BATCHES)
+    assert len(instrumented_function._kept) == kept  # pyright: ignore[reportPrivateUsage] a cache of compiled code
+    assert len(compiled) == 2 * len(texts) - kept
 
 
 def test_checkpoints_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
