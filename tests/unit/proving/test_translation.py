@@ -102,9 +102,15 @@ def check_equal(
     type_: Attribute = function.function_type.outputs.data[0]
     module = function.parent_op()
     conditions: list[Any] = []
-    for row in filter(is_taken, rows):
-        number = of_arguments(terms, function, row)
-        if terms.counterexample(number.is_defined, [], 10).verdict != "holds":
+    taken = [row for row in rows if is_taken(row)]
+    numbers = [of_arguments(terms, function, row) for row in taken]
+    # Mostly all are defined, for which one question is enough.
+    all_defined = terms.all(*(number.is_defined for number in numbers))
+    are_defined = terms.counterexample(all_defined, [], 10).verdict == "holds"
+    for row, number in zip(taken, numbers, strict=True):
+        if not are_defined and (
+            terms.counterexample(number.is_defined, [], 10).verdict != "holds"
+        ):
             continue
         with np.errstate(all="ignore"):
             (result,) = run_function(module, "main", *row)  # pyright: ignore[reportArgumentType] a module
