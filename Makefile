@@ -31,7 +31,8 @@ help:
 	@echo "make mlir24     install MLIR 24 for 'make tests' and 'make fuzz', into .venv-mlir24"
 	@echo "make prove      prove what holds of casts of many types (twenty minutes)"
 	@echo "make prove-mutants  refute 150 mutants of the arithmetic by proofs (five minutes)"
-	@echo "make oracles    compare random models with TensorFlow Lite's kernels (ORACLES='--ops ADD')"
+	@echo "make oracles    compare random models with TensorFlow Lite's kernels (ORACLES='--ops ADD'),"
+	@echo "                and run all cases of tests of which 'make tests' runs samples"
 	@echo "make formats    compare named formats with those who define them (installs 6 GB)"
 	@echo "make cpus       run the tests of execution for each CPU that this machine can be taken for"
 	@echo "make tosa-tools install TOSA's reference model for 'make oracles', into .venv-tosa"
@@ -112,8 +113,7 @@ oracles: $(READY) $(TOSA_READY)
 	$(BIN)/python -m tests.oracles $(ORACLES)
 	$(BIN)/python -m tests.oracles.tosa
 	$(BIN)/python -m tests.propagation
-	$(BIN)/python -m pytest -q -n auto --all-cases tests/unit/frontends/tflite \
-		tests/unit/transforms/tfl
+	$(BIN)/python -m pytest -q -n auto --all-cases -m sampled
 
 # Their pins clash, so each oracle has an environment of its own.
 .venv-gguf/.ready: Makefile

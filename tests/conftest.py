@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +13,47 @@ from tests.conformance.real_mlir import Mlir
 
 # What is compiled is tested, by processes that tests start, too.
 os.environ.setdefault("XDSL_QUANT_CACHE", "off")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--all-cases",
+        action="store_true",
+        help="run all cases of the tests that are marked as 'sampled', not some of them",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "sampled(step): a test with many cases, of which only every so many-th is run "
+        "without --all-cases; without a step, the test itself leaves some out",
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    # A case that is named is run.
+    if config.getoption("--all-cases") or any("[" in arg for arg in config.args):
+        return
+    counts: Counter[str] = Counter()
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        mark = item.get_closest_marker("sampled")
+        step = mark.args[0] if mark is not None and mark.args else 1
+        test = item.nodeid.partition("[")[0]
+        (left_out if counts[test] % step else kept).append(item)
+        counts[test] += 1
+    items[:] = kept
+    config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_collection_finish() -> None:
+    # Tens of thousands of tests stay until the end; nothing of them is garbage.
+    gc.freeze()
 
 
 @pytest.fixture(scope="module")

@@ -31,11 +31,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--cpu",
         help="compile for this CPU, which must change no result: avx2, for example",
     )
-    parser.addoption(
-        "--all-cases",
-        action="store_true",
-        help="compare all files of single ops with TensorFlow Lite, not every seventh",
-    )
 
 
 @pytest.fixture(autouse=True, scope="session")

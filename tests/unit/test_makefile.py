@@ -58,3 +58,8 @@ def test_each_release_of_xdsl_that_is_allowed_is_tested():
 def test_tests_check_the_pages():
     printed = commands("tests", "--old-file=.venv/.ready")
     assert "EXECUTE_NOTEBOOKS=false .venv/bin/mkdocs build --strict --site" in printed
+
+
+def test_all_cases_are_run_before_a_release():
+    printed = commands("oracles", "--old-file=.venv/.ready")
+    assert "pytest -q -n auto --all-cases -m sampled" in printed

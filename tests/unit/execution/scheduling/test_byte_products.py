@@ -93,6 +93,7 @@ def number(array: Bytes, extend: str, zero_point: int) -> NDArray[np.int64]:
     return view.astype(np.int64) - zero_point
 
 
+@pytest.mark.sampled(5)
 @needs_vnni
 @pytest.mark.parametrize("rows", [1, 2, 5, 13])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 7, 66])

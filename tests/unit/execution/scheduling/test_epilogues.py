@@ -189,6 +189,7 @@ def numbers(width: int) -> tuple[Integers, Integers, Integers]:
     return offsets, multipliers, shifts
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("width", [2, 3, 9, 16, 17, 31, 64, 95, 200])
 @pytest.mark.parametrize("rows", [1, 5, 300])
 def test_rounded_twice(width: int, rows: int, texts: list[str]):
@@ -313,6 +314,7 @@ def test_other_bodies(body: str, texts: list[str]):
     assert has_epilogues(texts) == [True]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("other", ["i8", "i16", "i32"])
 @pytest.mark.parametrize("result", ["i8", "i16", "i32"])
 @pytest.mark.parametrize("width", [2, 13, 16, 40])
@@ -465,6 +467,7 @@ func.func @f(%a: tensor<{"x".join(map(str, shape))}xi8>) -> tensor<{sums}xi8> {{
 }}"""
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("channels", [2, 3, 4, 8, 16, 17, 24, 40])
 @pytest.mark.parametrize(
     ("window", "steps", "size"),

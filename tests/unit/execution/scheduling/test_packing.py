@@ -126,6 +126,7 @@ def check(
 LAYOUTS = "mk,kn->mn", "mk,nk->mn"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("einsum", LAYOUTS)
 @pytest.mark.parametrize("depth", [1, 3, 4, 66, 189])
 @pytest.mark.parametrize("columns", [2, 16, 17, 65, 130])
@@ -148,6 +149,7 @@ def test_signs_and_zero_points(
     check(einsum, ((5, depth), rhs), extend, zero_points, is_requantized=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("einsum", "shapes"),
     [

@@ -47,6 +47,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("rows", [1, 2, 13, 31])
 @pytest.mark.parametrize(("depth", "columns"), [(3, 15), (40, 64), (7, 130)])

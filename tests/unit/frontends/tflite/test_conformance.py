@@ -113,6 +113,7 @@ def has_known_difference(case: Case) -> bool:
     )
 
 
+@pytest.mark.sampled
 def test_text_of_single_ops(single_ops: Sequence[Case], litert_converter: Mlir):
     compared = 0
     for case in single_ops:
@@ -195,6 +196,7 @@ def test_text_of_handles(shape: Sequence[int], has_rank: bool, litert_converter:
     assert litert_converter.imported(write_tflite(module)) == expected
 
 
+@pytest.mark.sampled
 def test_single_ops_run(single_ops: Sequence[Case]):
     for case in single_ops:
         file = write_tflite(read_tflite(write_model(model_of(case))))

@@ -150,6 +150,7 @@ def test_dequantize(type_: str):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("mode", "order", "nan"),
     [

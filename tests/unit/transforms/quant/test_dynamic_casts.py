@@ -166,6 +166,7 @@ def check_lowering(
         assert same_bits(result, back), (layout, options)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("has_zero_point", [False, True])
 @pytest.mark.parametrize("mode", get_args(RoundingMode))
 @pytest.mark.parametrize(("expressed", "storage"), TYPES)
@@ -199,6 +200,7 @@ COMPILED = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", get_args(RoundingMode))
 @pytest.mark.parametrize(
     ("expressed", "storage", "shape", "scale_shape", "blocks"), COMPILED

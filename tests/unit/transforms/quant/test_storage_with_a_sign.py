@@ -77,6 +77,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("storage", "kind", "passes"), CASES)
 def test_passes_make_the_same_of_both_spellings(storage: str, kind: str, passes: str):
     text = casts(storage, kind)

@@ -63,13 +63,15 @@ def run_case(case: Case, runner: Any):
 OPS = sorted({case.op for case in cases()})
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("op", OPS)
-def test_interpreted(op: str):
-    for case in cases():
-        if case.op == op:
-            run_case(case, interpreted)
+def test_interpreted(op: str, request: pytest.FixtureRequest):
+    step = 1 if request.config.getoption("--all-cases") else 3
+    for case in [case for case in cases() if case.op == op][::step]:
+        run_case(case, interpreted)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("op", OPS)
 def test_compiled(op: str, request: pytest.FixtureRequest):
     step = 1 if request.config.getoption("--all-cases") else 7

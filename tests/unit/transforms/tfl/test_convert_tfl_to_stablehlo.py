@@ -147,6 +147,7 @@ def with_op(name: str, request: pytest.FixtureRequest) -> Sequence[Case]:
     return [case for case in cases() if case.op == name][::step]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", OPS)
 def test_quantized_ops(name: str, request: pytest.FixtureRequest):
     """At most one stored unit from the reference kernels; what moves is equal."""
@@ -181,6 +182,7 @@ def in_float(tensor: Tensor | None) -> Tensor | None:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", OPS)
 def test_ops_on_floats(name: str, request: pytest.FixtureRequest):
     for case in with_op(name, request):

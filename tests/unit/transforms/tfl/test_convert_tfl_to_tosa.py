@@ -93,9 +93,11 @@ def parse(text: str) -> ModuleOp:
     return Parser(multiverse_context(), text).parse_module()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("group", _GROUPS)
-def test_integers(mlir: Mlir, group: str):
-    for case in _GROUPS[group][::6]:
+def test_integers(mlir: Mlir, group: str, request: pytest.FixtureRequest):
+    step = 6 if request.config.getoption("--all-cases") else 18
+    for case in _GROUPS[group][::step]:
         try:
             module = converted(case)
         except PassFailedException as error:
