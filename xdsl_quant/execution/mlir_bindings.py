@@ -37,7 +37,7 @@ vector = _imported("dialects.vector")
 
 _DIALECTS = (
     *("arith", "bufferization", "cf", "func", "linalg", "llvm", "math", "memref"),
-    *("scf", "tensor"),
+    *("scf", "tensor", "vector"),
 )
 """The dialects above, of which rewrites make ops."""
 
