@@ -22,6 +22,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -347,13 +348,7 @@ class BitSearch:
 
     def _measured(self, choice: Choice) -> Assignment:
         resolved = self._resolved(choice)
-        exact, actual = (
-            RecordedModule.of(make(module, self.entry, with_kernels=False), self.entry)
-            for make, module in (
-                (float_module, self.module),
-                (quantized_module, resolved),
-            )
-        )
+        exact, actual = self._exact, self._recorded(quantized_module, resolved)
         errors: dict[str, Error] = {}
         score = None if self.labels is None else Score(self.labels)
         for batch in self.progress(self.batches):
@@ -369,6 +364,18 @@ class BitSearch:
             stored_bytes(resolved),
             _relative_noise(errors),
             None if score is None else score.value(),
+        )
+
+    @cached_property
+    def _exact(self) -> RecordedModule:
+        """The model in floats, with which all assignments are compared."""
+        return self._recorded(float_module, self.module)
+
+    def _recorded(
+        self, make: Callable[..., ModuleOp], module: ModuleOp
+    ) -> RecordedModule:
+        return RecordedModule.of(
+            make(module, self.entry, with_kernels=False), self.entry
         )
 
     def _resolved(self, choice: Choice) -> ModuleOp:
