@@ -317,8 +317,10 @@ def test_resuming(
         executor.shutdown()
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("part", range(4))
 @pytest.mark.filterwarnings("ignore:.* may be much too wide")
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=25)
 @given(
     observer=st.sampled_from(OBSERVERS),
     chosen=st.lists(st.integers(0, len(BATCHES) - 1), min_size=1, max_size=9),
@@ -326,7 +328,7 @@ def test_resuming(
     at_once=st.sampled_from([1, 8, 1 << 17]),
 )
 def test_resuming_anywhere(
-    observer: str, chosen: list[int], cuts: list[int], at_once: int
+    part: int, observer: str, chosen: list[int], cuts: list[int], at_once: int
 ):
     """Interruptions change nothing, wherever and however often they are."""
     batches = [BATCHES[index] for index in chosen]

@@ -74,7 +74,7 @@ def test_interpreted(op: str, request: pytest.FixtureRequest):
 @pytest.mark.sampled
 @pytest.mark.parametrize("op", OPS)
 def test_compiled(op: str, request: pytest.FixtureRequest):
-    step = 1 if request.config.getoption("--all-cases") else 7
+    step = 1 if request.config.getoption("--all-cases") else 14
     for case in [case for case in cases() if case.op == op][::step]:
         run_case(case, compiled)
 
