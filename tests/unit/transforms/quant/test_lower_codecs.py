@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any, cast
 
 import numpy as np
@@ -323,6 +324,34 @@ def test_unsupported(type_text: str, passes: str, reason: str):
         f"module:4:11: error: 'quant.qcast' op cannot be lowered: {reason} (in the pass "
         "lower-quant-ops)"
     )
+
+
+def test_unsupported_with_a_scale_that_is_an_operand():
+    module = parse_module("""
+        func.func @f(%x: f32, %s: f32) -> f8E4M3FN {
+          %q = quant.dynamic_qcast %x, %s as <f8E4M3FN> : f32, f32 to f8E4M3FN
+          return %q : f8E4M3FN
+        }""")
+    message = (
+        "'quant.dynamic_qcast' op cannot be lowered: unsupported rounding mode "
+        "'truncate' for storage type 'f8E4M3FN', use 'nearest-even'"
+    )
+    with pytest.raises(IRError, match=message):
+        apply_passes(module, "lower-quant-ops{rounding-mode=truncate}")
+
+
+def test_tables_without_the_package(monkeypatch: pytest.MonkeyPatch):
+    float_dtype.cache_clear()
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    module = parse_module(
+        module_text(f"!quant.uniform<{TABLES['ternary']}:bf16, 0.5>", "bf16")
+    )
+    message = (
+        "'quant.qcast' op cannot be lowered: expressed type 'bf16' needs the package"
+    )
+    with pytest.raises(IRError, match=message):
+        apply_passes(module, "lower-quant-ops{rounding-mode=nearest-even}")
+    float_dtype.cache_clear()
 
 
 @pytest.mark.parametrize(
