@@ -101,12 +101,13 @@ func.func @float(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // Either of both zeros may be the maximum of them.
 !f8 = !quant.uniform<f8E5M2<0:9>:f32, 0.5>
-func.func @positive(%x: f32) -> !f8 {
+func.func @positive(%x: f32) -> f32 {
   %0 = quant.qcast %x : f32 to !f8
-  return %0 : !f8
+  %1 = quant.dcast %0 : !f8 to f32
+  return %1 : f32
 }
 
-// CHECK:       func.func @positive(%x: f32) -> !quant.uniform<f8E5M2<0:9>:f32, 5.000000e-01> {
+// CHECK:       func.func @positive(%x: f32) -> f32 {
 // CHECK-NEXT:     %0 = arith.constant 2.000000e+00 : f32
 // CHECK-NEXT:     %1 = arith.mulf %x, %0 : f32
 // CHECK-NEXT:     %2 = arith.constant -0.000000e+00 : f32
@@ -144,7 +145,20 @@ func.func @positive(%x: f32) -> !f8 {
 // CHECK-NEXT:     %34 = arith.trunci %29 : i32 to i8
 // CHECK-NEXT:     %35 = arith.bitcast %34 : i8 to f8E5M2
 // CHECK-NEXT:     %36 = quant.scast %35 : f8E5M2 to !quant.uniform<f8E5M2<0:9>:f32, 5.000000e-01>
-// CHECK-NEXT:     func.return %36 : !quant.uniform<f8E5M2<0:9>:f32, 5.000000e-01>
+// CHECK-NEXT:     %37 = quant.scast %36 : !quant.uniform<f8E5M2<0:9>:f32, 5.000000e-01> to f8E5M2
+// CHECK-NEXT:     %38 = arith.constant 5.000000e-01 : f32
+// CHECK-NEXT:     %39 = arith.bitcast %37 : f8E5M2 to i8
+// CHECK-NEXT:     %40 = arith.constant -256 : i16
+// CHECK-NEXT:     %41 = arith.extsi %39 : i8 to i16
+// CHECK-NEXT:     %42 = arith.constant 8 : i16
+// CHECK-NEXT:     %43 = arith.shli %41, %42 : i16
+// CHECK-NEXT:     %44 = arith.andi %43, %40 : i16
+// CHECK-NEXT:     %45 = arith.bitcast %44 : i16 to f16
+// CHECK-NEXT:     %46 = arith.extf %45 : f16 to f32
+// CHECK-NEXT:     %47 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:     %48 = arith.mulf %46, %47 : f32
+// CHECK-NEXT:     %49 = arith.mulf %48, %38 : f32
+// CHECK-NEXT:     func.return %49 : f32
 // CHECK-NEXT:   }
 
 // -----
