@@ -17,6 +17,12 @@ func.func @no_zero_point(%x: f32) -> !quant.uniform<i8:f32, 0.1> {
   return %0 : !quant.uniform<i8:f32, 0.1>
 }
 
+!blocks = !quant.block_scaled<u4:f16:{0:2}, scales = dense<[0.5, 0.0]> : tensor<2xf16>, zero_points = dense<[1, 8]> : tensor<2xi8>, offsets = dense<[0.0, -1.0]> : tensor<2xf16>>
+func.func @blocks(%x: tensor<4xf16>) -> tensor<4x!blocks> {
+  %0 = quant.qcast %x : tensor<4xf16> to tensor<4x!blocks>
+  return %0 : tensor<4x!blocks>
+}
+
 // CHECK:       builtin.module {
 // CHECK-NEXT:    func.func @scalar(%x: f32) -> !quant.uniform<i8:f32, 1.000000e-01:10> {
 // CHECK-NEXT:      %0 = arith.constant 1.000000e-01 : f32
@@ -65,5 +71,33 @@ func.func @no_zero_point(%x: f32) -> !quant.uniform<i8:f32, 0.1> {
 // CHECK-NEXT:      %8 = arith.trunci %7 : i32 to i8
 // CHECK-NEXT:      %9 = quant.scast %8 : i8 to !quant.uniform<i8:f32, 1.000000e-01>
 // CHECK-NEXT:      func.return %9 : !quant.uniform<i8:f32, 1.000000e-01>
+// CHECK-NEXT:    }
+// CHECK-NEXT:    func.func @blocks(%x: tensor<4xf16>) -> tensor<4x!quant.block_scaled<u4:f16:{0:2}, scales = dense<[5.000000e-01, 0.000000e+00]> : tensor<2xf16>, zero_points = dense<[1, 8]> : tensor<2xi8>, offsets = dense<[0.000000e+00, -1.000000e+00]> : tensor<2xf16>>> {
+// CHECK-NEXT:      %0 = arith.constant dense<[5.000000e-01, 0.000000e+00]> : tensor<2xf16>
+// CHECK-NEXT:      %1 = arith.constant dense<[1.000000e+00, 8.000000e+00]> : tensor<2xf16>
+// CHECK-NEXT:      %2 = arith.constant dense<[0.000000e+00, -1.000000e+00]> : tensor<2xf16>
+// CHECK-NEXT:      %3 = tensor.empty() : tensor<4xi4>
+// CHECK-NEXT:      %4 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ((d0 floordiv 2))>, affine_map<(d0) -> ((d0 floordiv 2))>, affine_map<(d0) -> ((d0 floordiv 2))>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x, %0, %1, %2 : tensor<4xf16>, tensor<2xf16>, tensor<2xf16>, tensor<2xf16>) outs(%3 : tensor<4xi4>) {
+// CHECK-NEXT:      ^bb0(%in: f16, %scales: f16, %zero_points: f16, %offsets: f16, %out: i4):
+// CHECK-NEXT:        %5 = arith.subf %in, %offsets : f16
+// CHECK-NEXT:        %6 = arith.divf %5, %scales : f16
+// CHECK-NEXT:        %7 = arith.constant 0.000000e+00 : f16
+// CHECK-NEXT:        %8 = arith.cmpf oeq, %scales, %7 : f16
+// CHECK-NEXT:        %9 = arith.select %8, %7, %6 : f16
+// CHECK-NEXT:        %10 = math.roundeven %9 : f16
+// CHECK-NEXT:        %11 = arith.addf %10, %zero_points : f16
+// CHECK-NEXT:        %12 = arith.constant 1.000000e+00 : f16
+// CHECK-NEXT:        %13 = arith.mulf %11, %12 : f16
+// CHECK-NEXT:        %14 = math.roundeven %13 : f16
+// CHECK-NEXT:        %15 = arith.constant 0.000000e+00 : f16
+// CHECK-NEXT:        %16 = arith.constant 1.500000e+01 : f16
+// CHECK-NEXT:        %17 = arith.maxnumf %14, %15 : f16
+// CHECK-NEXT:        %18 = arith.minnumf %17, %16 : f16
+// CHECK-NEXT:        %19 = arith.fptosi %18 : f16 to i32
+// CHECK-NEXT:        %20 = arith.trunci %19 : i32 to i4
+// CHECK-NEXT:        linalg.yield %20 : i4
+// CHECK-NEXT:      } -> tensor<4xi4>
+// CHECK-NEXT:      %21 = quant.scast %4 : tensor<4xi4> to tensor<4x!quant.block_scaled<u4:f16:{0:2}, scales = dense<[5.000000e-01, 0.000000e+00]> : tensor<2xf16>, zero_points = dense<[1, 8]> : tensor<2xi8>, offsets = dense<[0.000000e+00, -1.000000e+00]> : tensor<2xf16>>>
+// CHECK-NEXT:      func.return %21 : tensor<4x!quant.block_scaled<u4:f16:{0:2}, scales = dense<[5.000000e-01, 0.000000e+00]> : tensor<2xf16>, zero_points = dense<[1, 8]> : tensor<2xi8>, offsets = dense<[0.000000e+00, -1.000000e+00]> : tensor<2xf16>>>
 // CHECK-NEXT:    }
 // CHECK-NEXT:  }
