@@ -24,6 +24,21 @@ func.func @all_dimensions(%q: tensor<2x6xi4>, %s: tensor<1x3xf32>) -> tensor<2x6
   return %y : tensor<2x6xf32>
 }
 
+func.func @unknown_size(%q: tensor<2x?xi4>, %s: tensor<1x?xf32>) -> tensor<2x?xf32> {
+  %y = quant.dynamic_dcast %q, %s {1:2} as <i4> : tensor<2x?xi4>, tensor<1x?xf32> to tensor<2x?xf32>
+  return %y : tensor<2x?xf32>
+}
+
+func.func @known_and_unknown(%q: tensor<2x?xi8>, %s: tensor<2x?xf32>, %z: tensor<2x?xi8>) -> tensor<2x?xf32> {
+  %y = quant.dynamic_dcast %q, %s, %z {0:1, 1:2} as <i8> : tensor<2x?xi8>, tensor<2x?xf32>, tensor<2x?xi8> to tensor<2x?xf32>
+  return %y : tensor<2x?xf32>
+}
+
+func.func @tokens(%q: tensor<?xi8>, %s: tensor<?xf32>) -> tensor<?xf32> {
+  %y = quant.dynamic_dcast %q, %s {0:1} as <i8> : tensor<?xi8>, tensor<?xf32> to tensor<?xf32>
+  return %y : tensor<?xf32>
+}
+
 func.func @one_range(%x: tensor<?xf32>) -> (f32, i8) {
   %s, %z = quant.choose_parameters %x as <u8> : tensor<?xf32> to f32, i8
   return %s, %z : f32, i8
@@ -103,6 +118,44 @@ func.func @symmetric(%x: tensor<?xf32>) -> tensor<?xf32> {
 // CHECK-NEXT:        linalg.yield %2 : f32
 // CHECK-NEXT:      } -> tensor<2x6xf32>
 // CHECK-NEXT:      func.return %y : tensor<2x6xf32>
+// CHECK-NEXT:    }
+// CHECK-NEXT:    func.func @unknown_size(%q: tensor<2x?xi4>, %s: tensor<1x?xf32>) -> tensor<2x?xf32> {
+// CHECK-NEXT:      %0 = arith.constant 1 : index
+// CHECK-NEXT:      %1 = tensor.dim %q, %0 : tensor<2x?xi4>
+// CHECK-NEXT:      %2 = tensor.empty(%1) : tensor<2x?xf32>
+// CHECK-NEXT:      %y = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (0, (d1 floordiv 2))>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%q, %s : tensor<2x?xi4>, tensor<1x?xf32>) outs(%2 : tensor<2x?xf32>) {
+// CHECK-NEXT:      ^bb0(%in: i4, %scale: f32, %out: f32):
+// CHECK-NEXT:        %3 = arith.sitofp %in : i4 to f32
+// CHECK-NEXT:        %4 = arith.mulf %3, %scale : f32
+// CHECK-NEXT:        linalg.yield %4 : f32
+// CHECK-NEXT:      } -> tensor<2x?xf32>
+// CHECK-NEXT:      func.return %y : tensor<2x?xf32>
+// CHECK-NEXT:    }
+// CHECK-NEXT:    func.func @known_and_unknown(%q: tensor<2x?xi8>, %s: tensor<2x?xf32>, %z: tensor<2x?xi8>) -> tensor<2x?xf32> {
+// CHECK-NEXT:      %0 = arith.sitofp %z : tensor<2x?xi8> to tensor<2x?xf32>
+// CHECK-NEXT:      %1 = arith.constant 1 : index
+// CHECK-NEXT:      %2 = tensor.dim %q, %1 : tensor<2x?xi8>
+// CHECK-NEXT:      %3 = tensor.empty(%2) : tensor<2x?xf32>
+// CHECK-NEXT:      %y = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, (d1 floordiv 2))>, affine_map<(d0, d1) -> (d0, (d1 floordiv 2))>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%q, %s, %0 : tensor<2x?xi8>, tensor<2x?xf32>, tensor<2x?xf32>) outs(%3 : tensor<2x?xf32>) {
+// CHECK-NEXT:      ^bb0(%in: i8, %scale: f32, %zero_point: f32, %out: f32):
+// CHECK-NEXT:        %4 = arith.sitofp %in : i8 to f32
+// CHECK-NEXT:        %5 = arith.subf %4, %zero_point : f32
+// CHECK-NEXT:        %6 = arith.mulf %5, %scale : f32
+// CHECK-NEXT:        linalg.yield %6 : f32
+// CHECK-NEXT:      } -> tensor<2x?xf32>
+// CHECK-NEXT:      func.return %y : tensor<2x?xf32>
+// CHECK-NEXT:    }
+// CHECK-NEXT:    func.func @tokens(%q: tensor<?xi8>, %s: tensor<?xf32>) -> tensor<?xf32> {
+// CHECK-NEXT:      %0 = arith.constant 0 : index
+// CHECK-NEXT:      %1 = tensor.dim %q, %0 : tensor<?xi8>
+// CHECK-NEXT:      %2 = tensor.empty(%1) : tensor<?xf32>
+// CHECK-NEXT:      %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%q, %s : tensor<?xi8>, tensor<?xf32>) outs(%2 : tensor<?xf32>) {
+// CHECK-NEXT:      ^bb0(%in: i8, %scale: f32, %out: f32):
+// CHECK-NEXT:        %3 = arith.sitofp %in : i8 to f32
+// CHECK-NEXT:        %4 = arith.mulf %3, %scale : f32
+// CHECK-NEXT:        linalg.yield %4 : f32
+// CHECK-NEXT:      } -> tensor<?xf32>
+// CHECK-NEXT:      func.return %y : tensor<?xf32>
 // CHECK-NEXT:    }
 // CHECK-NEXT:    func.func @one_range(%x: tensor<?xf32>) -> (f32, i8) {
 // CHECK-NEXT:      %0 = arith.constant 0 : index
@@ -342,4 +395,72 @@ func.func @symmetric(%x: tensor<?xf32>) -> tensor<?xf32> {
 // EVEN-NEXT:        linalg.yield %2 : f32
 // EVEN-NEXT:      } -> tensor<2x6xf32>
 // EVEN-NEXT:      func.return %y : tensor<2x6xf32>
+// EVEN-NEXT:    }
+// EVEN-NEXT:    func.func @unknown_size(%q: tensor<2x?xi4>, %s: tensor<1x?xf32>) -> tensor<2x?xf32> {
+// EVEN-NEXT:      %0 = arith.constant 1 : index
+// EVEN-NEXT:      %1 = tensor.dim %q, %0 : tensor<2x?xi4>
+// EVEN-NEXT:      %2 = arith.constant 1 : index
+// EVEN-NEXT:      %3 = tensor.dim %s, %2 : tensor<1x?xf32>
+// EVEN-NEXT:      %4 = arith.constant 2 : index
+// EVEN-NEXT:      %5 = arith.ceildivui %1, %4 : index
+// EVEN-NEXT:      %6 = arith.cmpi eq, %3, %5 : index
+// EVEN-NEXT:      cf.assert %6, "number of scales must be the size of dimension 1 divided by 2, rounded up"
+// EVEN-NEXT:      %7 = arith.constant 1 : index
+// EVEN-NEXT:      %8 = tensor.dim %q, %7 : tensor<2x?xi4>
+// EVEN-NEXT:      %9 = tensor.empty(%8) : tensor<2x?xf32>
+// EVEN-NEXT:      %y = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (0, (d1 floordiv 2))>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%q, %s : tensor<2x?xi4>, tensor<1x?xf32>) outs(%9 : tensor<2x?xf32>) {
+// EVEN-NEXT:      ^bb0(%in: i4, %scale: f32, %out: f32):
+// EVEN-NEXT:        %10 = arith.sitofp %in : i4 to f32
+// EVEN-NEXT:        %11 = arith.mulf %10, %scale : f32
+// EVEN-NEXT:        linalg.yield %11 : f32
+// EVEN-NEXT:      } -> tensor<2x?xf32>
+// EVEN-NEXT:      func.return %y : tensor<2x?xf32>
+// EVEN-NEXT:    }
+// EVEN-NEXT:    func.func @known_and_unknown(%q: tensor<2x?xi8>, %s: tensor<2x?xf32>, %z: tensor<2x?xi8>) -> tensor<2x?xf32> {
+// EVEN-NEXT:      %0 = arith.constant 1 : index
+// EVEN-NEXT:      %1 = tensor.dim %q, %0 : tensor<2x?xi8>
+// EVEN-NEXT:      %2 = arith.constant 1 : index
+// EVEN-NEXT:      %3 = tensor.dim %s, %2 : tensor<2x?xf32>
+// EVEN-NEXT:      %4 = arith.constant 2 : index
+// EVEN-NEXT:      %5 = arith.ceildivui %1, %4 : index
+// EVEN-NEXT:      %6 = arith.cmpi eq, %3, %5 : index
+// EVEN-NEXT:      cf.assert %6, "number of scales must be the size of dimension 1 divided by 2, rounded up"
+// EVEN-NEXT:      %7 = arith.constant 1 : index
+// EVEN-NEXT:      %8 = tensor.dim %q, %7 : tensor<2x?xi8>
+// EVEN-NEXT:      %9 = arith.constant 1 : index
+// EVEN-NEXT:      %10 = tensor.dim %z, %9 : tensor<2x?xi8>
+// EVEN-NEXT:      %11 = arith.constant 2 : index
+// EVEN-NEXT:      %12 = arith.ceildivui %8, %11 : index
+// EVEN-NEXT:      %13 = arith.cmpi eq, %10, %12 : index
+// EVEN-NEXT:      cf.assert %13, "number of zero points must be the size of dimension 1 divided by 2, rounded up"
+// EVEN-NEXT:      %14 = arith.sitofp %z : tensor<2x?xi8> to tensor<2x?xf32>
+// EVEN-NEXT:      %15 = arith.constant 1 : index
+// EVEN-NEXT:      %16 = tensor.dim %q, %15 : tensor<2x?xi8>
+// EVEN-NEXT:      %17 = tensor.empty(%16) : tensor<2x?xf32>
+// EVEN-NEXT:      %y = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, (d1 floordiv 2))>, affine_map<(d0, d1) -> (d0, (d1 floordiv 2))>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%q, %s, %14 : tensor<2x?xi8>, tensor<2x?xf32>, tensor<2x?xf32>) outs(%17 : tensor<2x?xf32>) {
+// EVEN-NEXT:      ^bb0(%in: i8, %scale: f32, %zero_point: f32, %out: f32):
+// EVEN-NEXT:        %18 = arith.sitofp %in : i8 to f32
+// EVEN-NEXT:        %19 = arith.subf %18, %zero_point : f32
+// EVEN-NEXT:        %20 = arith.mulf %19, %scale : f32
+// EVEN-NEXT:        linalg.yield %20 : f32
+// EVEN-NEXT:      } -> tensor<2x?xf32>
+// EVEN-NEXT:      func.return %y : tensor<2x?xf32>
+// EVEN-NEXT:    }
+// EVEN-NEXT:    func.func @tokens(%q: tensor<?xi8>, %s: tensor<?xf32>) -> tensor<?xf32> {
+// EVEN-NEXT:      %0 = arith.constant 0 : index
+// EVEN-NEXT:      %1 = tensor.dim %q, %0 : tensor<?xi8>
+// EVEN-NEXT:      %2 = arith.constant 0 : index
+// EVEN-NEXT:      %3 = tensor.dim %s, %2 : tensor<?xf32>
+// EVEN-NEXT:      %4 = arith.cmpi eq, %3, %1 : index
+// EVEN-NEXT:      cf.assert %4, "number of scales must be the size of dimension 0"
+// EVEN-NEXT:      %5 = arith.constant 0 : index
+// EVEN-NEXT:      %6 = tensor.dim %q, %5 : tensor<?xi8>
+// EVEN-NEXT:      %7 = tensor.empty(%6) : tensor<?xf32>
+// EVEN-NEXT:      %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%q, %s : tensor<?xi8>, tensor<?xf32>) outs(%7 : tensor<?xf32>) {
+// EVEN-NEXT:      ^bb0(%in: i8, %scale: f32, %out: f32):
+// EVEN-NEXT:        %8 = arith.sitofp %in : i8 to f32
+// EVEN-NEXT:        %9 = arith.mulf %8, %scale : f32
+// EVEN-NEXT:        linalg.yield %9 : f32
+// EVEN-NEXT:      } -> tensor<?xf32>
+// EVEN-NEXT:      func.return %y : tensor<?xf32>
 // EVEN-NEXT:    }
