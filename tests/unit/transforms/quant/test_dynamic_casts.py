@@ -532,3 +532,16 @@ def test_errors_of_lowering():
     text = text.replace("as <i8>", 'as <i8> {quant.nan = "none"}')
     with pytest.raises(CompilationError, match=r"attribute 'quant.nan' must be"):
         execution.compile(text, "quantize")
+
+
+def test_locations():
+    module = parse_module("""func.func @f(
+        %q: tensor<2xi8>, %s: tensor<2xf32>, %z: tensor<2xi8>
+    ) -> tensor<2xf32> {
+      %y = quant.dynamic_dcast %q, %s, %z {0:1} as <i8>
+        : tensor<2xi8>, tensor<2xf32>, tensor<2xi8> to tensor<2xf32>
+      return %y : tensor<2xf32>
+    }""")
+    apply_passes(module, "lower-quant-ops{rounding-mode=nearest-even}")
+    *ops, _ = list(module.walk())[2:]
+    assert {str(op.location) for op in ops} == {'loc("module":4:7)'}
