@@ -536,12 +536,14 @@ def test_errors_of_lowering():
 
 def test_locations():
     module = parse_module("""func.func @f(
-        %q: tensor<2xi8>, %s: tensor<2xf32>, %z: tensor<2xi8>
-    ) -> tensor<2xf32> {
+        %q: tensor<?xi8>, %s: tensor<?xf32>, %z: tensor<?xi8>
+    ) -> tensor<?xf32> {
       %y = quant.dynamic_dcast %q, %s, %z {0:1} as <i8>
-        : tensor<2xi8>, tensor<2xf32>, tensor<2xi8> to tensor<2xf32>
-      return %y : tensor<2xf32>
+        : tensor<?xi8>, tensor<?xf32>, tensor<?xi8> to tensor<?xf32>
+      return %y : tensor<?xf32>
     }""")
-    apply_passes(module, "lower-quant-ops{rounding-mode=nearest-even}")
+    apply_passes(
+        module, "lower-quant-ops{rounding-mode=nearest-even runtime-checks=true}"
+    )
     *ops, _ = list(module.walk())[2:]
     assert {str(op.location) for op in ops} == {'loc("module":4:7)'}
