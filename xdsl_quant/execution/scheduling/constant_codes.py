@@ -36,7 +36,7 @@ class _Encoding(NamedTuple):
 
 
 def _integers(numbers: _Array) -> _Array:
-    return np.nan_to_num(numbers).clip(-128, 127).astype(np.int8)
+    return numbers.astype(np.int8)
 
 
 def _floats_of_integers(stored: _Array) -> _Array:

@@ -158,7 +158,10 @@ _ELEMENTWISE = {
     ),
     "math.fma",
 }
-"""The ops whose operands can be vectors, and which later steps leave as they are."""
+"""
+The ops whose operands can be vectors, and which later steps leave as they are. Their
+attributes only say what may be assumed.
+"""
 
 _WITHOUT_OTHER_EFFECTS = (
     "arith.",
@@ -261,7 +264,7 @@ class LaneLoop:
             return True
         if not _is_element(value.type):
             return False
-        if self._is_outside(value) or made_by(value, "arith.constant"):
+        if self._is_outside(value):
             return True
         op = value.owner.operation
         if op.name == "memref.load":
@@ -311,15 +314,9 @@ class LaneLoop:
         if self._is_outside(value):
             return vector.broadcast(type_, value)
         op = value.owner.operation
-        if op.name == "arith.constant":
-            return vector.broadcast(type_, op.clone().results[0])
         if op.name != "memref.load":
             operands = [self._vector(operand, lane) for operand in op.operands]
-            attributes = {each: op.attributes[each] for each in op.attributes}
-            made = ir.Operation.create(
-                op.name, [type_], operands, attributes=attributes
-            )
-            return made.results[0]
+            return ir.Operation.create(op.name, [type_], operands).results[0]
         source, *indices = op.operands
         last = self.index(indices[-1])
         at = self._indices(indices, lane)

@@ -41,6 +41,8 @@ def decoded(
             memref.global "private" constant @codes : {shape} = dense<{codes}>
             memref.global "private" constant @table : memref<4xf32>
               = dense<{[float(number) for number in table or [0] * 4]}>
+            memref.global "private" constant @table_2 : memref<1x4xf32> = dense<1.0>
+            memref.global "private" constant @table_f64 : memref<4xf64> = dense<1.0>
             func.func @f(%i: index) -> f32 {{
               %codes = memref.get_global @codes : {shape}
               %byte = memref.load %codes[%i] : {shape}
@@ -121,7 +123,49 @@ def test_indices_of_a_table_become_integers():
     assert "@codes_as_integers : memref<4xi8> = dense<[5, -7, 100, 0]>" in printed
 
 
+def test_bytes_that_do_not_occur_may_be_no_index():
+    body = LOOKED_UP.replace("arith.extui %code : i2", "arith.extsi %byte : i8")
+    body = body.replace("%code = arith.trunci %byte : i8 to i2", "")
+    printed = decoded(body, [0, 1, 2, 3], table=[5, -7, 100, 0])
+    assert "@codes_as_integers : memref<4xi8> = dense<[5, -7, 100, 0]>" in printed
+
+
+NO_TABLES = {
+    "of several dimensions": """
+      %zero = arith.constant 0 : index
+      %table = memref.get_global @table_2 : memref<1x4xf32>
+      %x = memref.load %table[%zero, %index] : memref<1x4xf32>""",
+    "that is no constant": """
+      %table = memref.alloc() : memref<4xf32>
+      %x = memref.load %table[%index] : memref<4xf32>""",
+    "of f64": """
+      %table = memref.get_global @table_f64 : memref<4xf64>
+      %y = memref.load %table[%index] : memref<4xf64>
+      %x = arith.truncf %y : f64 to f32""",
+    "of integers": """
+      %table = memref.get_global @codes : memref<4xi8>
+      %y = memref.load %table[%index] : memref<4xi8>
+      %x = arith.sitofp %y : i8 to f32""",
+}
+
+
+@pytest.mark.parametrize("name", NO_TABLES)
+def test_tables_that_stay(name: str):
+    body = LOOKED_UP[: LOOKED_UP.index("  %table")] + NO_TABLES[name]
+    printed = decoded(body, [0, 1, 2, 3])
+    # What is read from the table of codes is a code itself.
+    assert printed.count("_as_integers") == (2 if name == "of integers" else 0)
+    assert "memref.load %alloc[%2]" in printed or "memref.load %0[%arg0]" in printed
+
+
+AS_BF16 = """
+  %wide = arith.extui %byte : i8 to i16
+  %number = arith.bitcast %wide : i16 to bf16
+  %x = arith.extf %number : bf16 to f32"""
+
+
 def test_others_stay():
+    assert "_as_" not in decoded(AS_BF16, [0])
     assert "_as_" not in decoded("%x = arith.uitofp %byte : i8 to f32", [1, -127])
     assert "_as_" not in decoded(LOOKED_UP, [0, 1], table=[0.3, 1, 2, 3])
     assert "_as_" not in decoded("%x = arith.constant 1.0 : f32", [1])
