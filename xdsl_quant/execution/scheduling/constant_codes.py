@@ -69,20 +69,17 @@ _ENCODINGS = (
 
 def decode_constants(module: Any) -> None:
     """Store constants that are decoded to f32 in one of `_ENCODINGS`."""
-    constants = {
-        constant.attributes["sym_name"].value: constant
-        for constant in ops_in(module, "memref.global")
-    }
+    symbols = ir.SymbolTable(module.operation)
     known: dict[tuple[str, bytes], tuple[_Encoding, Any] | None] = {}
     for load in ops_in(module, "memref.load"):
         table = made_by(load.operands[0], "memref.get_global")
         if table is None or str(load.operands[0].type.element_type) != "i8":
             continue
         name = table.attributes["name"].value
-        for decoded, numbers in reversed(decoded_from(load.result, constants)):
+        for decoded, numbers in reversed(decoded_from(load.result, symbols)):
             key = name, numbers.tobytes()
             if key not in known:
-                known[key] = _encoded(constants[name], numbers)
+                known[key] = _encoded(symbols, name, numbers)
             if (found := known[key]) is not None:
                 _replace(load, decoded, *found)
                 break
@@ -107,23 +104,21 @@ _OPS: Mapping[str, Callable[..., _Array]] = {
 _UNSIGNED = "arith.extui", "arith.uitofp"
 
 
-def decoded_from(value: Any, constants: Mapping[str, Any]) -> list[tuple[Any, _Array]]:
+def decoded_from(value: Any, symbols: Any) -> list[tuple[Any, _Array]]:
     """
-    All f32 that are computed from a byte alone, or read from one of the constants, one
+    All f32 that are computed from a byte alone, or read from a constant of a module, one
     after the other; and what they are for each byte, from 0 to 127 and -128 to -1.
     """
     numbers: _Array = np.arange(256).astype(np.uint8).view(np.int8)
     found: list[tuple[Any, _Array]] = []
-    while (step := _step(value, numbers, constants)) is not None:
+    while (step := _step(value, numbers, symbols)) is not None:
         value, numbers = step
         if str(value.type) == "f32":
             found.append(step)
     return found
 
 
-def _step(
-    value: Any, numbers: _Array, constants: Mapping[str, Any]
-) -> tuple[Any, _Array] | None:
+def _step(value: Any, numbers: _Array, symbols: Any) -> tuple[Any, _Array] | None:
     """The only result that is computed from a value, and what it is, if it is known."""
     uses = [*value.uses]
     if len(uses) != 1:
@@ -132,7 +127,7 @@ def _step(
     if op.name == "arith.bitcast":
         return _bitcast(op.results[0], value, numbers)
     if op.name == "memref.load":
-        return _looked_up(op, numbers, constants)
+        return _looked_up(op, numbers, symbols)
     if (function := _OPS.get(op.name)) is None:
         return None
     if op.name in _UNSIGNED:
@@ -154,9 +149,7 @@ def _step(
         return result, _narrowed(function(*operands).astype(dtype), result.type)
 
 
-def _looked_up(
-    load: Any, numbers: _Array, constants: Mapping[str, Any]
-) -> tuple[Any, _Array] | None:
+def _looked_up(load: Any, numbers: _Array, symbols: Any) -> tuple[Any, _Array] | None:
     """What is read from a constant list, if it has floats that NumPy knows."""
     table, *indices = load.operands
     constant = made_by(table, "memref.get_global")
@@ -164,7 +157,7 @@ def _looked_up(
     if constant is None or len(indices) != 1 or not is_known:
         return None
     floats = np.array(
-        constants[constant.attributes["name"].value].attributes["initial_value"]
+        symbols[constant.attributes["name"].value].attributes["initial_value"]
     )
     # Bytes that do not occur may be no index.
     return load.result, floats.take(numbers, mode="clip")
@@ -203,9 +196,9 @@ def _dtype(type_: Any) -> np.dtype[Any] | None:
 # Constants
 
 
-def _encoded(constant: Any, numbers: _Array) -> tuple[_Encoding, Any] | None:
+def _encoded(symbols: Any, name: str, numbers: _Array) -> tuple[_Encoding, Any] | None:
     """A constant with other bytes, and how they are read; `None` for no such encoding."""
-    codes = np.array(constant.attributes["initial_value"]).view(np.uint8)
+    codes = np.array(symbols[name].attributes["initial_value"]).view(np.uint8)
     is_present = np.zeros(256, np.bool_)
     is_present[codes] = True
     for encoding in _ENCODINGS:
@@ -213,21 +206,24 @@ def _encoded(constant: Any, numbers: _Array) -> tuple[_Encoding, Any] | None:
             stored = encoding.encode(numbers)
         same = encoding.decode(stored).view(np.int32) == numbers.view(np.int32)
         if same[is_present].all():
-            return encoding, with_bytes(constant, f"as_{encoding.name}", stored[codes])
+            return encoding, with_bytes(
+                symbols, name, f"as_{encoding.name}", stored[codes]
+            )
     return None
 
 
-def with_bytes(constant: Any, suffix: str, data: _Array) -> Any:
+def with_bytes(symbols: Any, name: str, suffix: str, data: _Array) -> Any:
     """A copy of a constant with other bytes, of another shape if the data has one."""
-    i8 = ir.IntegerType.get_signless(8)
+    constant, i8 = symbols[name], ir.IntegerType.get_signless(8)
     with ir.InsertionPoint(constant), constant.location:
         copy = constant.clone()
-    name = f"{constant.attributes['sym_name'].value}_{suffix}"
-    copy.attributes["sym_name"] = ir.StringAttr.get(name)
+    copy.attributes["sym_name"] = ir.StringAttr.get(f"{name}_{suffix}")
     copy.attributes["type"] = ir.TypeAttr.get(ir.MemRefType.get(data.shape, i8))
     copy.attributes["initial_value"] = ir.DenseElementsAttr.get(
         np.ascontiguousarray(data), type=ir.RankedTensorType.get(data.shape, i8)
     )
+    # It gets another name if a constant is decoded in several ways.
+    symbols.insert(copy)
     return copy
 
 

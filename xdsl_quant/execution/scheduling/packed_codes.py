@@ -34,10 +34,7 @@ def pack_constants(module: Any) -> None:
     # Divisions of indices are those of MLIR's maps until they are known to be positive,
     # and indices of tables are checked until they are known to be inside.
     run_passes(module, ("func.func(int-range-optimizations)", "canonicalize", "cse"))
-    constants = {
-        constant.attributes["sym_name"].value: constant
-        for constant in ops_in(module, "memref.global")
-    }
+    symbols = ir.SymbolTable(module.operation)
     packed: dict[tuple[str, bytes], _Packed | None] = {}
     for op in ops_in(module, "scf.for"):
         if (loop := LaneLoop.of(op)) is None:
@@ -46,10 +43,10 @@ def pack_constants(module: Any) -> None:
         for load in loop.loads:
             if (name := _constant_of(load)) is None or not _can_be_packed(loop, load):
                 continue
-            for decoded, numbers in reversed(decoded_from(load.result, constants)):
+            for decoded, numbers in reversed(decoded_from(load.result, symbols)):
                 key = name, numbers.tobytes()
                 if key not in packed:
-                    packed[key] = _packed(constants[name], numbers)
+                    packed[key] = _packed(symbols, name, numbers)
                 if (codes := packed[key]) is not None:
                     found.append(decoded)
                     loop.define(decoded, _Selection(loop, load, codes).vector)
@@ -89,9 +86,9 @@ class _Packed(NamedTuple):
     """The f32 of each code."""
 
 
-def _packed(constant: Any, numbers: _Array) -> _Packed | None:
+def _packed(symbols: Any, name: str, numbers: _Array) -> _Packed | None:
     """A constant packed, if its bytes stand for at most 16 different numbers."""
-    codes = np.array(constant.attributes["initial_value"]).view(np.uint8)
+    codes = np.array(symbols[name].attributes["initial_value"]).view(np.uint8)
     is_present = np.zeros(256, np.bool_)
     is_present[codes] = True
     present = numbers.view(np.int32)[is_present]
@@ -104,7 +101,7 @@ def _packed(constant: Any, numbers: _Array) -> _Packed | None:
     table = np.resize(distinct, LANES).view(np.float32)
     shape = [*codes.shape[:-1], codes.shape[-1] // 2]
     data = (low | high << 4).view(np.int8).reshape(shape)
-    return _Packed(with_bytes(constant, "packed", data), table)
+    return _Packed(with_bytes(symbols, name, "packed", data), table)
 
 
 class _Selection(NamedTuple):

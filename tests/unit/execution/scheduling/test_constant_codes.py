@@ -164,6 +164,30 @@ AS_BF16 = """
   %x = arith.extf %number : bf16 to f32"""
 
 
+def test_all_constants_are_decoded():
+    body = """
+      %buffer = memref.alloc() : memref<4xi8>
+      %other = memref.load %buffer[%i] : memref<4xi8>
+      %y = arith.sitofp %other : i8 to f32
+      %first = arith.sitofp %byte : i8 to f32
+      %byte_2 = memref.load %codes[%i] : memref<1xi8>
+      %second = arith.uitofp %byte_2 : i8 to f32
+      %x = arith.addf %first, %second : f32"""
+    printed = decoded(body, [3])
+    assert printed.count("memref.get_global @codes_as_integers") == 2
+    # The lower half of the byte is -8, or 8.
+    body = body.replace("sitofp %byte : i8", "sitofp %low : i4")
+    body = body.replace("uitofp %byte_2 : i8", "uitofp %low_2 : i4")
+    body = body.replace(
+        "%first =", "%low = arith.trunci %byte : i8 to i4\n      %first ="
+    ).replace("%second =", "%low_2 = arith.trunci %byte_2 : i8 to i4\n      %second =")
+    printed = decoded(body, [8])
+    for name, number in (("", -8), ("_0", 8)):
+        constant = f"@codes_as_integers{name} : memref<1xi8> = dense<{number}>"
+        assert constant in printed
+        assert f"memref.get_global @codes_as_integers{name} :" in printed
+
+
 def test_others_stay():
     assert "_as_" not in decoded(AS_BF16, [0])
     assert "_as_" not in decoded("%x = arith.uitofp %byte : i8 to f32", [1, -127])

@@ -23,6 +23,13 @@ SUM = """
   memref.store %new, %y[%lane] : memref<64xf32>"""
 
 
+MORE = """
+  %factor: f32, %bytes: memref<64xi8>, %integers: memref<64xi32>,
+  %halves: memref<64xbf16>, %square: memref<64x64xf32>, %single: memref<f32>,
+  %every_second: memref<64xf32, strided<[2]>>"""
+"""The other arguments of the function."""
+
+
 def packed(
     body: str,
     codes: np.ndarray[Any, Any] = CODES,
@@ -37,7 +44,7 @@ def packed(
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(f"""
             memref.global "private" constant @codes : {shape} = dense<{codes.tolist()}>
-            func.func @f(%x: memref<64xf32>, %y: memref<64xf32>, %any: index) {{
+            func.func @f(%x: memref<64xf32>, %y: memref<64xf32>, %any: index, {MORE}) {{
               %zero = arith.constant 0 : index
               %four = arith.constant 4 : index
               %start = arith.constant {start} : index
@@ -86,6 +93,21 @@ def test_a_byte_has_the_codes_of_two_lanes_that_are_16_apart():
     assert printed.count("vector.load") == 2 + 2
     assert printed.count("llvm.x86.avx512.permvar.sf.512") == 2
     assert "arith.shrui" in printed
+
+
+def test_a_constant_that_is_decoded_in_two_ways():
+    unsigned = """
+      %byte = memref.load %codes[%lane] : memref<64xi8>
+      %code = arith.trunci %byte : i8 to i4
+      %number = arith.uitofp %code : i4 to f32"""
+    loops = "".join(
+        f"scf.for %lane = %start to %stop step %one {{ {body + SUM} }}\n"
+        for body in (decoded(), unsigned)
+    )
+    printed = packed(loops, loop="%outer = %zero to %four")
+    assert printed.count("scf.for") == 1
+    for name in ("codes_packed", "codes_packed_0"):
+        assert printed.count(f"memref.get_global @{name} :") == 2
 
 
 @pytest.mark.parametrize("lanes", ["0 to 32", "0 to 64", "32 to 64"])
@@ -184,6 +206,55 @@ def test_a_number_that_is_used_again_and_again():
 
 def test_a_group_that_ends_in_a_block_is_left_to_llvm():
     assert grouped(48).count("scf.for") == 2
+
+
+SUPPORTED = {
+    "a number": "%other = arith.addf %factor, %factor : f32",
+    "bytes": """
+      %integer = memref.load %bytes[%lane] : memref<64xi8>
+      %other = arith.sitofp %integer : i8 to f32""",
+    "integers": """
+      %integer = memref.load %integers[%lane] : memref<64xi32>
+      %other = arith.sitofp %integer : i32 to f32""",
+    "a row": "%other = memref.load %square[%any, %lane] : memref<64x64xf32>",
+}
+"""What numbers may be multiplied by."""
+
+UNSUPPORTED = {
+    "integers of other widths": """
+      %byte_2 = memref.load %bytes[%lane] : memref<64xi8>
+      %integer = arith.trunci %byte_2 : i8 to i4
+      %other = arith.sitofp %integer : i4 to f32""",
+    "other floats": """
+      %half_2 = memref.load %halves[%lane] : memref<64xbf16>
+      %other = arith.extf %half_2 : bf16 to f32""",
+    "a column": "%other = memref.load %square[%lane, %any] : memref<64x64xf32>",
+    "a diagonal": "%other = memref.load %square[%lane, %lane] : memref<64x64xf32>",
+    "an element without an index": "%other = memref.load %single[] : memref<f32>",
+    "elements with gaps": """
+      %other = memref.load %every_second[%lane] : memref<64xf32, strided<[2]>>""",
+    "elements after one that is read": """
+      %first = memref.load %integers[%lane] : memref<64xi32>
+      %first_index = arith.index_cast %first : i32 to index
+      %next = arith.addi %first_index, %lane : index
+      %other = memref.load %x[%next] : memref<64xf32>""",
+}
+
+
+@pytest.mark.parametrize("name", SUPPORTED)
+def test_what_numbers_are_multiplied_by(name: str):
+    assert "scf.for" not in packed(multiplied(SUPPORTED[name]))
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_what_numbers_are_multiplied_by_otherwise(name: str):
+    assert "scf.for" in packed(multiplied(UNSUPPORTED[name]))
+
+
+def multiplied(other: str) -> str:
+    """The sum of numbers times others."""
+    product = "\n%product = arith.mulf %number, %other : f32"
+    return decoded() + "\n" + other + product + SUM.replace("%number", "%product")
 
 
 UNPACKED = {
