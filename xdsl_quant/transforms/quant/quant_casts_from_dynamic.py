@@ -115,7 +115,7 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
             quantized_dimension=next(iter(blocks)) if is_per_axis else None,
             block_sizes=None if is_per_axis or not blocks else blocks,
         )
-        found = uniform_type(parameters, expressed)
+        found = uniform_type(parameters)
         # A table has the same text.
         common = expressed, *storage.common_parameters[1:]
         quantized_type = found.new((*common, *found.parameters[len(common) :]))

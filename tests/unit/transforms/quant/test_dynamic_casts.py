@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
+from xdsl.parser import Parser
 from xdsl.utils.exceptions import InterpretationError
 
 from tests.unit.interpreters.running import FLOAT_DTYPES, same_bits
@@ -19,7 +20,12 @@ from xdsl_quant.execution.compilation_error import CompilationError
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.numerics.parameters import storage_range
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
-from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
+from xdsl_quant.runtime.loading import (
+    IRError,
+    apply_passes,
+    multiverse_context,
+    parse_module,
+)
 
 Array = NDArray[Any]
 
@@ -399,6 +405,62 @@ def test_scales_have_the_fewest_digits(expressed: str):
     assert "quant.dynamic_dcast" in str(module)
     apply_passes(module, "quant-casts-from-dynamic,canonicalize")
     assert str(module) == expected
+
+
+def test_scales_with_nine_digits():
+    type_ = "!quant.uniform<i8:f32, 1.07818046e-07>"
+    module = parse_module(f"""
+        func.func @f(%q: tensor<2x{type_}>) -> tensor<2xf32> {{
+          %x = quant.dcast %q : tensor<2x{type_}> to tensor<2xf32>
+          return %x : tensor<2xf32>
+        }}""")
+    before = str(module)
+    apply_passes(module, "quant-casts-to-dynamic,quant-casts-from-dynamic,canonicalize")
+    assert str(module) == before
+
+
+@pytest.mark.parametrize(
+    ("shape", "scales", "blocks", "expected"),
+    [
+        ("4x8", (2,), "{1:4}", "i8:f32:{1:4}, {{0.5:1, 0.25:2}}"),
+        ("4x8", (1, 2), "{1:4}", "i8:f32:{1:4}, {{0.5:1, 0.25:2}}"),
+        ("2x8", (2,), "{0:1}", "i8:f32:0, {0.5:1, 0.25:2}"),
+        ("2x8", (2, 1), "{0:1}", "i8:f32:{0:1}, {{0.5:1}, {0.25:2}}"),
+        ("?x8", (2, 1), "{0:1}", "i8:f32:{0:1}, {{0.5:1}, {0.25:2}}"),
+        ("4x?x2x8", (2,), "{2:1}", "i8:f32:2, {0.5:1, 0.25:2}"),
+        ("3x8", (1, 1), "", "i8:f32, 0.5:1"),
+        ("3x8", (), "", "i8:f32, 0.5:1"),
+        # The last block may be shorter.
+        ("?x8", (2, 1), "{0:2}", None),
+        ("?x8", (2, 1), "{0:3}", None),
+    ],
+)
+def test_types_of_constants(
+    shape: str, scales: tuple[int, ...], blocks: str, expected: str | None
+):
+    size = int(np.prod(scales, dtype=np.int64))
+    numbers = np.array([0.5, 0.25])[:size].reshape(scales)
+    zero_points = np.arange(1, size + 1).reshape(scales)
+    element_types = "f32", "i8"
+    tensors = [
+        f"tensor<{'x'.join([*map(str, scales), each])}>" for each in element_types
+    ]
+    module = parse_module(f"""
+        func.func @f(%x: tensor<{shape}xf32>) -> tensor<{shape}xi8> {{
+          %s = arith.constant dense<{numbers.tolist()}> : {tensors[0]}
+          %z = arith.constant dense<{zero_points.tolist()}> : {tensors[1]}
+          %q = quant.dynamic_qcast %x, %s, %z {blocks} as <i8>
+            : tensor<{shape}xf32>, {", ".join(tensors)} to tensor<{shape}xi8>
+          return %q : tensor<{shape}xi8>
+        }}""")
+    apply_passes(module, "quant-casts-from-dynamic")
+    if expected is None:
+        assert "quant.dynamic_qcast" in str(module)
+        return
+    (cast,) = [op for op in module.walk() if op.name == "quant.qcast"]
+    context = multiverse_context()
+    type_ = f"tensor<{shape}x!quant.uniform<{expected}>>"
+    assert cast.results[0].type == Parser(context, type_).parse_type()
 
 
 @pytest.mark.parametrize(
