@@ -39,10 +39,8 @@ class ExpandSmallFloatConversion(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, arith.ExtFOp | arith.TruncFOp):
             return
-        target = scalar_or_element_type(op.result.type)
-        source = scalar_or_element_type(op.input.type)
-        if not isinstance(target, AnyFloat) or not isinstance(source, AnyFloat):
-            return
+        target = cast(AnyFloat, scalar_or_element_type(op.result.type))
+        source = cast(AnyFloat, scalar_or_element_type(op.input.type))
         if "roundingmode" in {**op.properties, **op.attributes}:
             return
         if min(source.bitwidth, target.bitwidth) > 8:
