@@ -407,6 +407,17 @@ def test_scales_have_the_fewest_digits(expressed: str):
     assert str(module) == expected
 
 
+def test_a_scale_that_f32_does_not_have():
+    module = parse_module("""
+        func.func @f(%x: tensor<2xf64>) -> tensor<2xi8> {
+          %s = arith.constant 1.0e-300 : f64
+          %q = quant.dynamic_qcast %x, %s as <i8> : tensor<2xf64>, f64 to tensor<2xi8>
+          return %q : tensor<2xi8>
+        }""")
+    apply_passes(module, "quant-casts-from-dynamic")
+    assert "!quant.uniform<i8:f64, 1.000000e-300>" in str(module)
+
+
 def test_scales_with_nine_digits():
     type_ = "!quant.uniform<i8:f32, 1.07818046e-07>"
     module = parse_module(f"""
