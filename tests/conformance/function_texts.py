@@ -251,8 +251,10 @@ def random_value_type(rng: Random, storage: StorageGenerator) -> ValueType:
     """A quantized type, the types next to it, or something else."""
     type_ = quantized_value_type(rng, storage)
     assert type_.quantized is not None
-    if one_in(rng, 3):
-        return type_.with_element(rng.choice([*_neighbours(type_.quantized).values()]))
+    # A type with a sign in its storage, and without an expressed type, has none.
+    neighbours = [*_neighbours(type_.quantized).values()]
+    if neighbours and one_in(rng, 3):
+        return type_.with_element(rng.choice(neighbours))
     if one_in(rng, 18):
         return ValueType(rng.choice(COMMON_FLOATS), None, False)
     return type_

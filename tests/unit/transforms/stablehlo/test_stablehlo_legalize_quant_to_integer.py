@@ -542,13 +542,13 @@ def test_selected_values():
 def test_constants_of_resources():
     text = f"""
     func.func @f() -> tensor<2x{Q}> {{
-      %r = stablehlo.constant() <{{value = dense_resource<weights> : tensor<2xi8>}}>
+      %r = stablehlo.constant() <{{value = dense_resource<legalized> : tensor<2xi8>}}>
         : () -> tensor<2x{Q}>
       return %r : tensor<2x{Q}>
     }}
-    {{-# dialect_resources: {{ builtin: {{ weights: "0x010000000102" }} }} #-}}"""
+    {{-# dialect_resources: {{ builtin: {{ legalized: "0x010000000102" }} }} #-}}"""
     result = legalized(text)
-    assert "stablehlo.constant dense_resource<weights> : tensor<2xi8>" in result
+    assert "stablehlo.constant dense_resource<legalized> : tensor<2xi8>" in result
 
 
 def test_unsigned_values_are_compared_as_such():
