@@ -82,13 +82,8 @@ def test_command_prints_what_the_documentation_shows(
     assert _run(command, checkout).strip() == output.strip()
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("output", DEMO_EXAMPLES)
-def test_demo_prints_the_lines_that_the_documentation_shows(
-    output: str, pytestconfig: pytest.Config
-):
-    if not pytestconfig.getoption("--all-cases"):
-        pytest.skip("it takes a minute; `make demo` and `make oracles` run it")
+def test_demo_prints_the_lines_that_the_documentation_shows(output: str):
     commands = "python -m examples.wake_word", "python -m examples.classifiers"
     printed = "".join(map(_run, commands)).splitlines()
     # Times differ from run to run.
