@@ -20,26 +20,29 @@ def _imported(name: str) -> Any:
         raise missing_package("compiled execution", "MLIR", "mlir") from None
 
 
+_dialects: list[str] = []
+"""The names of the dialects below, of which rewrites make ops."""
+
+
+def _dialect(name: str) -> Any:
+    _dialects.append(name)
+    return _imported(f"dialects.{name}")
+
+
 ir = _imported("ir")
 execution_engine = _imported("execution_engine")
 passmanager = _imported("passmanager")
-arith = _imported("dialects.arith")
-bufferization = _imported("dialects.bufferization")
-cf = _imported("dialects.cf")
-func = _imported("dialects.func")
-linalg = _imported("dialects.linalg")
-llvm = _imported("dialects.llvm")
-math = _imported("dialects.math")
-memref = _imported("dialects.memref")
-scf = _imported("dialects.scf")
-tensor = _imported("dialects.tensor")
-vector = _imported("dialects.vector")
-
-_DIALECTS = (
-    *("arith", "bufferization", "cf", "func", "linalg", "llvm", "math", "memref"),
-    *("scf", "tensor", "vector"),
-)
-"""The dialects above, of which rewrites make ops."""
+arith = _dialect("arith")
+bufferization = _dialect("bufferization")
+cf = _dialect("cf")
+func = _dialect("func")
+linalg = _dialect("linalg")
+llvm = _dialect("llvm")
+math = _dialect("math")
+memref = _dialect("memref")
+scf = _dialect("scf")
+tensor = _dialect("tensor")
+vector = _dialect("vector")
 
 
 def new_context() -> Any:
@@ -50,7 +53,7 @@ def new_context() -> Any:
     its dialects loaded, a small function takes a tenth longer to compile: loading takes
     time, and `canonicalize` collects the patterns of all ops that are loaded.
     """
-    context = ir.Context(load_on_create_dialects=_DIALECTS)
+    context = ir.Context(load_on_create_dialects=_dialects)
     context.enable_multithreading(False)
     return context
 

@@ -323,7 +323,7 @@ def test_the_picture():
     svg = found.svg()
     assert "36 bytes, 18.0 dB" in svg
     assert ">budget<" in svg
-    html = found._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    html = found._repr_html_()  # pyright: ignore[reportPrivateUsage] notebooks call it
     assert svg in html
     assert "<pre>searched kernel" in html
     assert svg.count("<circle") == len(found.measured)

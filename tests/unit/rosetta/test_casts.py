@@ -296,7 +296,7 @@ class Missing(Runtime):
 
 
 def test_what_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(RUNTIMES, "missing", Missing())  # pyright: ignore[reportArgumentType]
+    monkeypatch.setitem(RUNTIMES, "missing", Missing())  # pyright: ignore[reportArgumentType] it has what the test needs
     quantized, _ = compared("!quant.uniform<i4:f16, 0.5>", "missing")
     assert quantized.left_out == {"missing": "no-such-package is not installed"}
     assert str(quantized).splitlines()[-1] == (

@@ -238,7 +238,7 @@ class LaneLoop:
     def is_supported(self) -> bool:
         """Whether all that is stored can be computed in vectors."""
         value, *target = self._store.operands
-        return self._can_access(target, steps=(1,)) and self._is_supported(value)
+        return self.can_access(target, steps=(1,)) and self._is_supported(value)
 
     def replace(self) -> None:
         """Compute vectors, and erase the loop."""
@@ -273,7 +273,7 @@ class LaneLoop:
 
     def _can_load(self, load: Any) -> bool:
         """Whether a load reads vectors, or one element, that no other lane stores."""
-        if not self._can_access([*load.operands], steps=(0, 1)):
+        if not self.can_access([*load.operands], steps=(0, 1)):
             return False
         source, *indices = load.operands
         _, target, *stored = self._store.operands
@@ -282,8 +282,11 @@ class LaneLoop:
         pairs = zip(map(self.index, indices), map(self.index, stored), strict=False)
         return source == target and all(a and b and a.is_same(b) for a, b in pairs)
 
-    def _can_access(self, operands: Sequence[Any], steps: Sequence[int]) -> bool:
-        """Whether the last index advances by such a step, and others are equal."""
+    def can_access(self, operands: Sequence[Any], steps: Sequence[int]) -> bool:
+        """
+        Whether of a memref and indices, lanes of a vector have equal indices but for the
+        last one, which advances by one of the steps.
+        """
         source, *indices = operands
         if not indices or not has_identity_layout(source.type):
             return False

@@ -65,13 +65,13 @@ def _constant_of(load: Any) -> str | None:
 
 def _can_be_packed(loop: LaneLoop, load: Any) -> bool:
     """Whether lanes read elements in order, from a whole pair of vectors on."""
-    source, *indices = load.operands
-    *others, last = map(loop.index, indices) if indices else (None,)
+    operands = [*load.operands]
+    if not loop.can_access(operands, steps=(1,)):
+        return False
+    last = loop.index(operands[-1])
     return (
         last is not None
-        and all(other is not None and other.advances(0) for other in others)
-        and not source.type.shape[-1] % _PAIR
-        and last.advances(1)
+        and not operands[0].type.shape[-1] % _PAIR
         and not any(factor % _PAIR for factor in last.terms.values())
         and not (last.numbers[::LANES] % LANES).any()
     )
@@ -131,9 +131,8 @@ class _Selection(NamedTuple):
         )
         selecting = arith.extui(i32, vector.load(i8, bytes_, at))
         if half:
-            four = ir.DenseElementsAttr.get(np.full(LANES, 4, np.int32), type=i32)
-            four = arith.constant(i32, four)
-            selecting = arith.shrui(selecting, four)
+            fours = ir.DenseElementsAttr.get(np.full(LANES, 4, np.int32), type=i32)
+            selecting = arith.shrui(selecting, arith.constant(i32, fours))
         numbers = ir.DenseElementsAttr.get(self.packed.numbers, type=f32)
         table = arith.constant(f32, numbers)
         # It takes no notice of the upper bits.

@@ -9,7 +9,7 @@ from xdsl_quant.numerics.formats import BlockScaled, Stored
 from xdsl_quant.numerics.formats.gguf import (
     GGUF_FORMATS,
     GGUFFormat,
-    _scales_and_offsets,  # pyright: ignore[reportPrivateUsage]
+    _scales_and_offsets,  # pyright: ignore[reportPrivateUsage] a choice before rounding
 )
 
 BY_NAME = {format.name: format for format in GGUF_FORMATS}

@@ -3,7 +3,7 @@ import pytest
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 
 from xdsl_quant.transforms.building.block_scaled_arithmetic import (
-    _dense,  # pyright: ignore[reportPrivateUsage]
+    _dense,  # pyright: ignore[reportPrivateUsage] its bytes, which print as numbers
 )
 
 
