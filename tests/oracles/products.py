@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,7 +117,7 @@ def convolutions(draw: Draw) -> Case:
     return draw.case(operands, drawn_result(draw, x, weights, spread), **options)
 
 
-@oracle("TRANSPOSE_CONV", "i8, u8, i16 x i8")
+@oracle("TRANSPOSE_CONV", "i8, u8, i16 x i8, i16 x i8 + i32")
 def transposed_convolutions(draw: Draw) -> Case:
     outputs, channels = draw.integer(1, 4), draw.integer(1, 4)
     image = _image(draw, outputs)
@@ -140,6 +140,8 @@ def transposed_convolutions(draw: Draw) -> Case:
     operands = [draw.integers(image), weights, x]
     if draw.chance(0.7):
         operands.append(drawn_bias(draw, x, weights, outputs, spread))
+    if draw.kind.endswith("i32"):
+        options["quantized_bias_type"] = 2
     return draw.case(operands, drawn_result(draw, x, weights, spread), **options)
 
 
@@ -210,6 +212,59 @@ def embedding_lookup(draw: Draw) -> Case:
     indices = draw.random.integers(0, rows, draw.integer(20, 30))
     operands = [draw.integers(indices, is_constant=False), table]
     return draw.case(operands, draw.result_like(table))
+
+
+INPUTS: Mapping[str, int] = {
+    "CONV_2D": 0,
+    "DEPTHWISE_CONV_2D": 0,
+    "TRANSPOSE_CONV": 2,
+    "FULLY_CONNECTED": 0,
+    "BATCH_MATMUL": 0,
+}
+"""The operand of each product that has a batch."""
+
+LARGE_STEP = 4
+"""The last one of so many models of products has `LARGE_COUNT` results or more."""
+
+LARGE_COUNT = 100_000
+
+
+def _tied_result(case: Case) -> Tensor:
+    """A result whose scale is that of the sums, times a power of two."""
+    first, second, *_ = (t.scales[0] for t in case.operands if t and t.scales)
+    unit = float(np.float32(first) * np.float32(second))
+    (result,) = case.results
+    exponent = max(round(np.log2(result.scales[0] / unit)), 1)
+    return result._replace(scales=[unit * 2.0**exponent])
+
+
+def enlarged(draw: Draw, case: Case, count: int) -> Case:
+    """
+    The same model for a batch that gives `LARGE_COUNT` results.
+
+    Many sums are in the middle between two stored values, where a multiplier that differs
+    by its last bit gives other results.
+
+    Args:
+        draw: draws the stored values.
+        case: a model of a product.
+        count: the element count of its result.
+    """
+    factor = -(-LARGE_COUNT // count)
+    operands = list(case.operands)
+    position = INPUTS[case.op]
+    x = operands[position]
+    assert x is not None
+    if case.op == "BATCH_MATMUL":
+        shape = (factor, *x.array.shape)
+    else:
+        shape = (factor * x.array.shape[0], *x.array.shape[1:])
+    operands[position] = draw.like(x, shape)
+    if case.op == "TRANSPOSE_CONV":
+        sizes = operands[0]
+        assert sizes is not None
+        operands[0] = sizes._replace(array=sizes.array * [factor, 1, 1, 1])
+    return case._replace(operands=operands, results=[_tied_result(case)])
 
 
 # Images

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from tests.conformance.answers import Crashed
@@ -15,7 +16,7 @@ from tests.unit.numerics.tflite.cases import Tensor, cases
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.writer import write_model
 
-from . import float_networks, networks
+from . import float_networks, networks, products
 from .__main__ import complaints
 from .comparing import (
     DECLARATIONS,
@@ -27,6 +28,7 @@ from .comparing import (
     with_shapes,
 )
 from .drawing import Draw
+from .networks_in_tosa import tosa_steps
 
 DRAWS = 4
 SEED = 1
@@ -53,6 +55,23 @@ def test_random_models(op: str, process: LiteRTProcess):
         tally = compare(process, op, kind, DRAWS, SEED, compiled_step=step)
         assert not tally.mismatches
         assert tally.draws >= DRAWS
+
+
+@pytest.mark.parametrize("kind", ["i8", "u8"])
+@pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"])
+def test_large_products_in_tosa(op: str, kind: str, process: LiteRTProcess, mlir: Mlir):
+    draw = Draw(op, kind, SEED, products.LARGE_STEP - 1)
+    case = DECLARATIONS[op].make(draw)
+    run = process.run(write_model(model_of(case)), inputs_of(case))
+    case = products.enlarged(draw, case, run.results[0].size)
+    inputs = inputs_of(case)
+    run = process.run(write_model(model_of(case)), inputs)
+    assert run.results[0].size >= products.LARGE_COUNT
+    file = write_model(model_of(with_shapes(case, run.results)))
+    for result, expected in zip(
+        tosa_steps(mlir)(file)(*inputs), run.results, strict=True
+    ):
+        np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("kind", networks.KINDS)

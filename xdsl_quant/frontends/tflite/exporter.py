@@ -46,6 +46,7 @@ from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr
 from xdsl_quant.dialects.tfl.constants import ConstOp, NoValueOp, QConstOp
 from xdsl_quant.dialects.tfl.control_flow import IfOp
 from xdsl_quant.transforms.building.arrays import shortened
+from xdsl_quant.transforms.tfl.windows import has_wide_sums_without_bias
 from xdsl_quant.xdsl_patches.resources import resource_data
 
 from .importer import ELEMENT_TYPES, SUBGRAPH_FIELDS
@@ -93,8 +94,16 @@ def _number_of(value: SSAValue) -> int:
 
 def _bias_number(op: Operation) -> int:
     """The type of a bias, which says how many bits the accumulator has: 0 for any."""
-    is_wide = _tensor_type(op.operands[0].type) == "INT16"
-    return _number_of(op.operands[2]) if is_wide and len(op.operands) > 2 else 0
+    trait = quantization_trait(op, AccumulatorUniformScale)
+    if trait is None or trait.bias >= len(op.operands):
+        return 0
+    factors = (op.operands[index] for index in trait.factors)
+    if all(_tensor_type(factor.type) != "INT16" for factor in factors):
+        return 0
+    bias = op.operands[trait.bias]
+    if not isinstance(bias.type, NoneType):
+        return _number_of(bias)
+    return 0 if has_wide_sums_without_bias(op) else enumerator("TensorType", "INT32")
 
 
 _TYPE_OPTIONS: Mapping[str, Callable[[Operation], int]] = {

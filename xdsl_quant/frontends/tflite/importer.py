@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -69,6 +70,7 @@ from .model import (
 )
 from .options import properties_of
 from .reader import read_model
+from .schema import enumerator
 from .sizes import with_input_shapes, with_static_sizes
 
 ELEMENT_TYPES: Mapping[str, TypeAttribute] = {
@@ -104,6 +106,13 @@ _NARROW_OPERANDS: Mapping[str, Sequence[int]] = {
     "EMBEDDING_LOOKUP": (1,),
 }
 """The operands whose constants of 8 bits do not use the smallest integer."""
+
+_BIAS_POSITIONS: Mapping[str, tuple[int, int]] = {
+    "CONV_2D": (0, 2),
+    "FULLY_CONNECTED": (0, 2),
+    "TRANSPOSE_CONV": (2, 3),
+}
+"""The operands that are values and bias, of ops with an option for the type of the bias."""
 
 SUBGRAPH_FIELDS: Mapping[str, Sequence[str]] = {
     "IF": ("then_subgraph_index", "else_subgraph_index"),
@@ -421,6 +430,8 @@ class _FunctionImporter:
             operands += [self.no_value() for _ in range(_missing(op_type, operands))]
         result_types = [self.type(index) for index in operator.outputs]
         properties = self.properties(op_type, operator, result_types, where)
+        if operator.code in _BIAS_POSITIONS:
+            self.warn_of_bias(operator, where)
         op_class = op_type or UnregisteredOp.with_name(name)
         op = op_class.create(
             operands=operands[:1] if operator.code == "IF" else operands,
@@ -463,8 +474,14 @@ class _FunctionImporter:
     def discardable(self, operator: Operator) -> dict[str, Attribute]:
         """
         Options that the dialect does not have, where they change results: whether sums of
-        16 bits are shifted, if all scales are powers of two.
+        16 bits are shifted, if all scales are powers of two, and whether products of 16
+        bits are summed in 32 bits, if there is no bias that says it.
         """
+        if operator.code == "TRANSPOSE_CONV" and _has_narrow_sums(operator):
+            x, bias = (self.operand_tensor(operator, index) for index in (2, 3))
+            if bias is None and x is not None and x.type == "INT16":
+                number = enumerator("TensorType", "INT32")
+                return {"quantized_bias_type": IntegerAttr(number, i32)}
         if operator.options.get("pot_scale_int16", True):
             return {}
         tensors = [self.subgraph.tensors[i] for i in operator.inputs if i != ABSENT]
@@ -472,6 +489,28 @@ class _FunctionImporter:
         if not all(map(_has_power_of_two_scale, tensors)):
             return {}
         return {"pot_scale_int16": BoolAttr.from_bool(False)}
+
+    def operand_tensor(self, operator: Operator, position: int) -> Tensor | None:
+        """The tensor of an operand; `None` if it is left out."""
+        if position >= len(operator.inputs) or operator.inputs[position] == ABSENT:
+            return None
+        return self.subgraph.tensors[operator.inputs[position]]
+
+    def warn_of_bias(self, operator: Operator, where: str) -> None:
+        """Warn of a bias of 32 bits whose bytes LiteRT takes for integers of 64 bits."""
+        x, bias = (
+            self.operand_tensor(operator, position)
+            for position in _BIAS_POSITIONS[operator.code]
+        )
+        if x is None or bias is None or (x.type, bias.type) != ("INT16", "INT32"):
+            return
+        if not _has_narrow_sums(operator):
+            warnings.warn(
+                f"{where} has an INT32 bias '{bias.name}' without the option "
+                "'quantized_bias_type', so that LiteRT reads its bytes as INT64: results "
+                "differ; write the file with the option, or with a bias of INT64",
+                stacklevel=2,
+            )
 
     def regions(
         self, operator: Operator, operands: Sequence[SSAValue], where: str
@@ -500,6 +539,11 @@ class _FunctionImporter:
         call = CallOp(self.names[index], arguments, result_types)
         block.add_ops([call, YieldOp.create(operands=call.results)])
         return Region(block)
+
+
+def _has_narrow_sums(operator: Operator) -> bool:
+    number = operator.options.get("quantized_bias_type")
+    return number == enumerator("TensorType", "INT32")
 
 
 def _has_power_of_two_scale(tensor: Tensor) -> bool:

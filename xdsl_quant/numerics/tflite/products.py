@@ -165,6 +165,28 @@ def transposed_sums(
 # Kernels
 
 
+def requantization_ratio(
+    x: QuantizationParameters,
+    weights: QuantizationParameters,
+    result: QuantizationParameters,
+    has_exact_product: bool,
+) -> NDArray[np.float64]:
+    """
+    Return the scale of sums of products divided by the scale of the result.
+
+    Args:
+        x: the parameters of one factor.
+        weights: those of the other one.
+        result: those of the result.
+        has_exact_product: multiply the scales of the factors in 64 bits, as
+            `PopulateConvolutionQuantizationParams` does for signed values, or in 32 bits,
+            as `GetQuantizedConvolutionMultipler` does for unsigned ones.
+    """
+    dtype = np.float64 if has_exact_product else np.float32
+    products = scales_of(x).astype(dtype) * scales_of(weights).astype(dtype)
+    return products.astype(np.float64) / float(scale_of(result))
+
+
 def _requantized(
     accumulator: Integers,
     x: Quantized,
@@ -174,7 +196,8 @@ def _requantized(
     is_wide: bool,
 ) -> Integers:
     """Sums of products, whose last dimension is the channel, as stored values."""
-    ratio = float(x.scale) * scales_of(weights) / float(scale_of(result))
+    has_exact_product = x.parameters.is_signed
+    ratio = requantization_ratio(x.parameters, weights, result, has_exact_product)
     multiplier = quantized_multiplier(ratio)
     rescale = rescaled_wide if is_wide else rescaled
     return activated(rescale(accumulator, multiplier), result, activation)
@@ -243,6 +266,7 @@ def transposed_convolution(
     shape: tuple[int, int, int, int],
     window: Window,
     activation: str = "NONE",
+    has_wide_accumulator: bool = False,
 ) -> Integers:
     """
     The gradient of a convolution whose image has the given shape, with the arguments of
@@ -251,8 +275,9 @@ def transposed_convolution(
     sums = transposed_sums(x.corrected, weights.values, shape, window)
     if bias is not None:
         sums = sums + bias
-    is_wide = x.parameters.storage_width == 16
-    return _requantized(sums, x, weights.parameters, result, activation, is_wide)
+    return _requantized(
+        sums, x, weights.parameters, result, activation, has_wide_accumulator
+    )
 
 
 def fully_connected(
@@ -291,14 +316,13 @@ def fully_connected(
     if bias is not None:
         sums = sums + bias
     is_wide = parameters.storage_width == 16
-    if is_wide or has_multiplier:
-        products = x.scale * parameters.scales.astype(np.float32)
-        ratio = products.astype(np.float64) / float(scale_of(result))
+    is_scaled_as_float = not is_wide and not has_multiplier
+    ratio = requantization_ratio(x.parameters, parameters, result, is_scaled_as_float)
+    if is_scaled_as_float:
+        scaled = round_away(sums * ratio)
+    else:
         rescale = rescaled_wide if is_wide else rescaled
         scaled = rescale(sums, quantized_multiplier(ratio))
-    else:
-        ratio = float(x.scale) * scales_of(parameters) / float(scale_of(result))
-        scaled = round_away(sums * ratio)
     values = activated(scaled, result, activation).astype(np.int64)
     shape = x.values.shape[:-1] if keep_num_dims else (-1,)
     return values.reshape(*shape, matrix.shape[0])

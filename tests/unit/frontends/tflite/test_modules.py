@@ -626,3 +626,74 @@ def test_locations_are_names_of_tensors():
     stream = StringIO()
     Printer(stream, print_debuginfo=True).print_op(module_of(RELU))
     assert 'loc("y")' in stream.getvalue()
+
+
+# Biases of 32 bits beside values of 16 bits
+
+
+def product_of_16_bits(code: str, bias: Tensor | None, **options: Any) -> bytes:
+    """A file of a product of 2x2 weights, whose accumulator is `bias.type` wide."""
+    weights, size = ([[2, 3], [5, 7]], (1, 1, 1, 2))
+    image = tensor("x", "INT16", *size, quantization=scales(0.5))
+    kernel = constant("w", "INT8", np.array(weights, np.int8).reshape(2, 1, 1, 2))
+    kernel.quantization = scales(0.25)
+    result = tensor("y", "INT16", *size, quantization=scales(0.375))
+    shape = constant("shape", "INT32", np.array(size, np.int32))
+    tensors = [shape, kernel, image, result]
+    inputs = [0, 1, 2] if code == "TRANSPOSE_CONV" else [2, 1]
+    if code == "FULLY_CONNECTED":
+        kernel.shape, result.shape = (2, 2), (1, 2)
+    if bias is not None:
+        tensors.append(bias)
+        inputs.append(4)
+    if code != "FULLY_CONNECTED":
+        options |= {"stride_h": 1, "stride_w": 1}
+    operator = op(code, inputs, [3], **options)
+    return write_model(Model([graph(tensors, [2], [3], operator)]))
+
+
+def narrow_bias() -> Tensor:
+    bias = constant("b", "INT32", np.array([100, -100], np.int32))
+    bias.quantization = scales(0.125)
+    return bias
+
+
+PRODUCTS = ["CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"]
+
+
+@pytest.mark.parametrize("code", PRODUCTS)
+def test_narrow_bias_that_the_runtime_reads_as_a_wide_one(code: str):
+    file = product_of_16_bits(code, narrow_bias())
+    with pytest.warns(
+        UserWarning,
+        match=rf"^operator 0 \({code}\) has an INT32 bias 'b' without the option "
+        "'quantized_bias_type', so that LiteRT reads its bytes as INT64: results "
+        "differ; write the file with the option, or with a bias of INT64$",
+    ):
+        read_tflite(file)
+
+
+@pytest.mark.parametrize("code", PRODUCTS)
+def test_narrow_bias_is_written_with_its_option(code: str):
+    file = product_of_16_bits(code, narrow_bias(), quantized_bias_type=2)
+    module = read_tflite(file)
+    (operator,) = again(module).subgraphs[0].operators
+    assert operator.options["quantized_bias_type"] == 2
+    x = np.array([1000, -31], np.int16).reshape(1, 1, 1, 2)
+    (expected,) = LiteRT(file).run(x)
+    (written,) = LiteRT(write_tflite(module)).run(x)
+    np.testing.assert_array_equal(written, expected)
+    np.testing.assert_array_equal(run_function(module, "main", x)[0], expected)
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_width_of_sums_without_bias(number: int):
+    file = product_of_16_bits("TRANSPOSE_CONV", None, quantized_bias_type=number)
+    module = read_tflite(file)
+    assert ("quantized_bias_type = 2 : i32" in str(module)) == (number == 2)
+    (operator,) = again(module).subgraphs[0].operators
+    assert operator.options["quantized_bias_type"] == number
+    x = np.array([8667, 2858], np.int16).reshape(1, 1, 1, 2)
+    expected = np.array([[[[8636, 21114 if number else 21113]]]], np.int16)
+    np.testing.assert_array_equal(LiteRT(file).run(x)[0], expected)
+    np.testing.assert_array_equal(run_function(module, "main", x)[0], expected)

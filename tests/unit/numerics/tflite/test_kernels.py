@@ -92,6 +92,7 @@ def transposed_convolution(case: Case) -> Any:
         tuple(shape.array.tolist()),
         window(case),
         activation(case),
+        x.type == "INT16" and (bias is None or bias.type == "INT64"),
     )
 
 

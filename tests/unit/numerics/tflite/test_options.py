@@ -72,7 +72,7 @@ RESULT = P(0.25, 3)
                 IMAGE, FILTERS, None, RESULT, (1, 4, 5, 2), Window()
             ),
             lambda: products.transposed_convolution(
-                IMAGE, FILTERS, None, RESULT, (1, 4, 5, 2), Window(), "NONE"
+                IMAGE, FILTERS, None, RESULT, (1, 4, 5, 2), Window(), "NONE", False
             ),
         ),
         (

@@ -19,7 +19,7 @@ from xdsl_quant.numerics.tflite import (
 )
 from xdsl_quant.numerics.tflite.quantized import Quantized
 
-from ..windows import window_of
+from ..windows import has_wide_sums_without_bias, window_of
 from .computing import (
     OTHER_SCALES,
     Computation,
@@ -45,12 +45,13 @@ def _integers(bias: Any) -> Any:
     return bias.values if isinstance(bias, Quantized) else bias
 
 
-def _has_wide_accumulator(x: Quantized, bias: Any) -> bool:
+def _has_wide_accumulator(op: Operation, x: Quantized, bias: Any) -> bool:
     """Values of 16 bits have one of 64 bits, unless the bias has 32."""
-    is_narrow = isinstance(bias, Quantized) or (
-        bias is not None and bias.dtype != np.int64
-    )
-    return x.parameters.storage_width == 16 and not is_narrow
+    if x.parameters.storage_width != 16:
+        return False
+    if bias is None:
+        return has_wide_sums_without_bias(op)
+    return not isinstance(bias, Quantized) and bias.dtype == np.int64
 
 
 def _centered(weights: Quantized) -> Quantized:
@@ -70,7 +71,7 @@ def _convolution(
         return _with_bias(op, sums(x, weights, window_of(op)), bias)
 
     def kernel(op: Any, result: Parameters, x: Any, weights: Any, bias: Any) -> Any:
-        is_wide = _has_wide_accumulator(x, bias)
+        is_wide = _has_wide_accumulator(op, x, bias)
         return function(
             x,
             _centered(weights),
@@ -114,6 +115,7 @@ def _transposed_kernel(
         _shape(shape),
         window_of(op),
         activation_of(op),
+        _has_wide_accumulator(op, x, bias),
     )
 
 

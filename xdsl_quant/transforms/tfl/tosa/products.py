@@ -30,13 +30,13 @@ from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 
 from xdsl_quant.dialects import tfl
 from xdsl_quant.numerics.tflite.fixed_point import Multiplier, quantized_multiplier
-from xdsl_quant.numerics.tflite.products import Window
+from xdsl_quant.numerics.tflite.products import Window, requantization_ratio
 from xdsl_quant.numerics.tflite.products import windows as places
 from xdsl_quant.numerics.tflite.quantized import activation_bounds, scale_of
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.xdsl_patches import tosa_ops
 
-from ..windows import window_of
+from ..windows import has_wide_sums_without_bias, window_of
 from .building import (
     Operand,
     TosaBuilder,
@@ -190,7 +190,7 @@ def _finished(
     weights: Operand,
     *,
     is_wide: bool,
-    has_exact_product: bool = True,
+    is_fully_connected: bool = False,
 ) -> SSAValue:
     """
     The result of a convolution.
@@ -202,7 +202,8 @@ def _finished(
         x: what is convolved.
         weights: what it is multiplied with.
         is_wide: whether sums have 64 bits, and a multiplier of 16 bits.
-        has_exact_product: whether the product of the scales is not rounded to 32 bits.
+        is_fully_connected: round the product of the scales to 32 bits for signed values,
+            too.
     """
     activation = activation_of(op)
     if not x.is_quantized:
@@ -212,19 +213,16 @@ def _finished(
         raise Unsupported("multiplies floats with quantized values")
     if not is_wide:
         sums = _narrowed(builder, sums)
-    scales = parameters.scales.astype(np.float64)
-    product = float(np.float32(x.parameters.scales)) * scales
-    if not has_exact_product:
-        product = product.astype(np.float32).astype(np.float64)
     result = per_tensor(op.results[0].type)
-    ratio = product / float(scale_of(result))
+    has_exact_product = not is_fully_connected and not is_unsigned(x.type)
+    ratio = requantization_ratio(x.parameters, parameters, result, has_exact_product)
     return _requantized(builder, op, sums, ratio, activation)
 
 
-def _has_wide_sums(bias: Operand | None) -> bool:
+def _has_wide_sums(op: Operation, bias: Operand | None) -> bool:
     """Whether sums for values of 16 bits have 64 bits: not if the bias has 32."""
     if bias is None:
-        return True
+        return has_wide_sums_without_bias(op)
     element_type = cast(TensorType, bias.type).element_type
     return element_type == i64
 
@@ -269,7 +267,7 @@ def _conv_2d(
         for group in range(groups)
     ]
     whole = builder.concatenated(sums, 3)
-    return _finished(builder, op, whole, x, weights, is_wide=_has_wide_sums(bias))
+    return _finished(builder, op, whole, x, weights, is_wide=_has_wide_sums(op, bias))
 
 
 def _depthwise_sums(
@@ -317,7 +315,7 @@ def _depthwise_conv_2d(
     sums = _depthwise_sums(
         builder, x, weights, kernel, biases, window_of(op), result_shape(op)
     )
-    return _finished(builder, op, sums, x, weights, is_wide=_has_wide_sums(bias))
+    return _finished(builder, op, sums, x, weights, is_wide=_has_wide_sums(op, bias))
 
 
 def _transpose_conv(
@@ -346,7 +344,7 @@ def _transpose_conv(
         shape,
         {**_integers("stride", window.strides), **_integers("out_pad", pads)},
     )
-    return _finished(builder, op, sums, x, weights, is_wide=_has_wide_sums(bias))
+    return _finished(builder, op, sums, x, weights, is_wide=_has_wide_sums(op, bias))
 
 
 def _fully_connected(
@@ -376,7 +374,7 @@ def _fully_connected(
         builder.with_shape(x.value, (rows, 1, 1, inputs)),
     )
     value = _finished(
-        builder, op, sums, x, weights, is_wide=False, has_exact_product=False
+        builder, op, sums, x, weights, is_wide=False, is_fully_connected=True
     )
     return builder.with_shape(value, result_shape(op))
 
