@@ -43,6 +43,8 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.irdl import IRDLOperation
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant import xdsl_patches
 from xdsl_quant.dialects.quant import (
@@ -50,11 +52,11 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedPerAxisType,
     UniformQuantizedType,
 )
-from xdsl_quant.dialects.quant.types import StorageOptions
+from xdsl_quant.dialects.quant.types import StorageOptions, scalar_or_element_type
 from xdsl_quant.dialects.tfl import TFL
 from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr, ResourceType, StringType
 from xdsl_quant.dialects.tfl.base import plain_attribute
-from xdsl_quant.dialects.tfl.constants import ConstOp, NoValueOp, QConstOp
+from xdsl_quant.dialects.tfl.constants import ConstOp, CustomOp, NoValueOp, QConstOp
 from xdsl_quant.dialects.tfl.control_flow import YieldOp
 from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 
@@ -253,10 +255,18 @@ def _quantized_type(
     )
 
 
+def has_unknown_rank(tensor: Tensor) -> bool:
+    """Whether a file does not say that a tensor without sizes is a scalar."""
+    return not tensor.shape and tensor.data is None and not tensor.has_rank
+
+
 def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
-    """The type of a tensor; without rank if the file does not say one."""
+    """
+    The type of a tensor. One without sizes is a scalar, as it is for LiteRT: files from
+    before 2022 do not say whether it is. Handles of variables have no rank.
+    """
     element = element_type(tensor, where, is_narrow)
-    if not tensor.shape and tensor.data is None and not tensor.has_rank:
+    if has_unknown_rank(tensor) and isinstance(element, ResourceType):
         return UnrankedTensorType(element)
     shape = tensor.shape if tensor.signature is None else tensor.signature
     return TensorType(element, [DYNAMIC_INDEX if size < 0 else size for size in shape])
@@ -382,7 +392,8 @@ class _FunctionImporter:
             raise TFLiteFileError(f"{self.where(index)} is used before it is computed")
         key = index, is_narrow
         if (constant := self.constants.get(key)) is None:
-            constant = self.constants[key] = self.constant(index, is_narrow)
+            where = self.where(index)
+            constant = self.constants[key] = self.constant(tensor, where, is_narrow)
         return constant
 
     def no_value(self) -> SSAValue:
@@ -394,14 +405,12 @@ class _FunctionImporter:
             self.absent = self.add(op).results[0]
         return self.absent
 
-    def constant(self, index: int, is_narrow: bool) -> SSAValue:
-        tensor = self.subgraph.tensors[index]
+    def constant(self, tensor: Tensor, where: str, is_narrow: bool = False) -> SSAValue:
         if tensor.type not in ITEM_BITS:
             raise TFLiteFileError(
-                f"{self.where(index)} is a constant of type {tensor.type}, which is not "
-                "supported"
+                f"{where} is a constant of type {tensor.type}, which is not supported"
             )
-        element = element_type(tensor, self.where(index), is_narrow)
+        element = element_type(tensor, where, is_narrow)
         type_ = TensorType(element, tensor.shape)
         if isinstance(element, QuantizedType):
             storage = IntegerType(ITEM_BITS[tensor.type])
@@ -424,6 +433,8 @@ class _FunctionImporter:
             self.operand(index, position in narrow)
             for position, index in enumerate(operator.inputs)
         ]
+        if operator.code == "RESHAPE":
+            operands[1:] = [self.reshape_sizes(operator, where)]
         name = f"tfl.{operator.code.lower()}"
         op_type = _OP_TYPES.get(name)
         if op_type is not None:
@@ -442,10 +453,25 @@ class _FunctionImporter:
         )
         tensors = self.subgraph.tensors
         self.add(op, tensors[operator.outputs[0]].name if operator.outputs else "")
+        self.drop_unknown_ranks(op, operator)
         for index, result in zip(operator.outputs, op.results, strict=True):
             result.name_hint = _hint(tensors[index].name)
             if self.values.setdefault(index, result) is not result:
                 raise TFLiteFileError(f"{self.where(index)} is computed twice")
+
+    def drop_unknown_ranks(self, op: Operation, operator: Operator) -> None:
+        """Leave results without rank that are no scalars, or of which only the op knows."""
+        tensors = self.subgraph.tensors
+        results = [
+            result
+            for index, result in zip(operator.outputs, op.results, strict=True)
+            if has_unknown_rank(tensors[index]) and isinstance(result.type, TensorType)
+        ]
+        if not results or _may_have_scalars(op):
+            return
+        for result in results:
+            unranked = UnrankedTensorType(scalar_or_element_type(result.type))
+            Rewriter.replace_value_with_new_type(result, unranked)
 
     def properties(
         self,
@@ -489,6 +515,26 @@ class _FunctionImporter:
         if not all(map(_has_power_of_two_scale, tensors)):
             return {}
         return {"pot_scale_int16": BoolAttr.from_bool(False)}
+
+    def reshape_sizes(self, operator: Operator, where: str) -> SSAValue:
+        """The sizes of a result: an operand that is a vector, or else those of options."""
+        operand = self.operand_tensor(operator, 1)
+        if operand is not None and operand.type == "INT32" and len(operand.shape) == 1:
+            return self.operand(operator.inputs[1], False)
+        sizes = np.array(operator.options["new_shape"], np.int32)
+        if not sizes.size and operand is not None:
+            if operand.type != "INT32" or operand.data is None:
+                raise TFLiteFileError(
+                    f"{where} has a shape of type {operand.type} and rank "
+                    f"{len(operand.shape)}; expected a constant, or a vector of INT32"
+                )
+            sizes = operand.data.view(np.int32)
+        if sizes.tolist() == [0]:
+            # So old files write a scalar.
+            sizes = sizes[:0]
+        name = "" if operand is None else operand.name
+        shape = Tensor(name, "INT32", sizes.shape, data=sizes.view(np.uint8))
+        return self.constant(shape, where)
 
     def operand_tensor(self, operator: Operator, position: int) -> Tensor | None:
         """The tensor of an operand; `None` if it is left out."""
@@ -539,6 +585,16 @@ class _FunctionImporter:
         call = CallOp(self.names[index], arguments, result_types)
         block.add_ops([call, YieldOp.create(operands=call.results)])
         return Region(block)
+
+
+def _may_have_scalars(op: Operation) -> bool:
+    if isinstance(op, CustomOp | UnregisteredOp):
+        return False
+    try:
+        op.verify()
+    except VerifyException:
+        return False
+    return True
 
 
 def _has_narrow_sums(operator: Operator) -> bool:

@@ -34,6 +34,9 @@ from .schema import enumerators, option_fields, options_name, schema
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 """What the reader of tables raises where it is led out of the file."""
 
+_BUILTIN_CODE_FIELD = 10
+"""Where the table of fields of an operator code has the offset of `builtin_code`."""
+
 _BLOCKWISE = 2
 """The number of the details of scales for blocks, which the package does not have."""
 
@@ -71,6 +74,20 @@ def _check_index(index: int, count: int, what: str, where: str) -> int:
     if not 0 <= index < count:
         raise TFLiteFileError(f"{where} has {what} {index}, but there are {count}")
     return index
+
+
+def _builtin_code(table: Any) -> int:
+    """
+    The field `builtin_code` of an operator code. The accessor of the package returns
+    `deprecated_builtin_code` instead if it is below 127.
+    """
+    # Tables of the package have no other access to a field.
+    fields: Any = table._tab
+    offset = fields.Offset(_BUILTIN_CODE_FIELD)
+    if not offset:
+        return 0
+    (number,) = struct.unpack_from("<i", fields.Bytes, fields.Pos + offset)
+    return number
 
 
 class _Reader:
@@ -156,7 +173,7 @@ class _Reader:
         return self.array(table, "Data")
 
     def _code(self, table: Any, index: int) -> tuple[str, str]:
-        number = max(table.BuiltinCode(), table.DeprecatedBuiltinCode())
+        number = max(_builtin_code(table), table.DeprecatedBuiltinCode())
         code = _enumerator("BuiltinOperator", number, f"operator code {index}")
         return code, self.text(table.CustomCode())
 

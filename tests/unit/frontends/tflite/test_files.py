@@ -24,6 +24,7 @@ from xdsl_quant.frontends.tflite.model import (
     TFLiteFileError,
 )
 from xdsl_quant.frontends.tflite.reader import read_model
+from xdsl_quant.frontends.tflite.schema import schema
 from xdsl_quant.frontends.tflite.writer import write_model
 
 from .models import model_of
@@ -94,6 +95,36 @@ def test_tensors_share_buffers():
     tensors = [Tensor(str(i), "UINT8", [200], data=data) for i in range(100)]
     shared = replace(model, subgraphs=[replace(model.subgraphs[0], tensors=tensors)])
     assert len(write_model(shared)) < 100 * 200
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        (0, 6, "DEQUANTIZE"),
+        (6, 0, "DEQUANTIZE"),
+        (6, None, "DEQUANTIZE"),
+        (19, 19, "RELU"),
+        (127, 150, "GELU"),
+    ],
+)
+def test_codes_of_ops_are_the_larger_of_two_fields(
+    old: int, new: int | None, code: str
+):
+    """AI Edge Quantizer leaves the old field at 0."""
+    content = bytearray(write_model(with_operator(Operator("RELU", [0], [1]))))
+    table = schema().Model.GetRootAs(content, 0).OperatorCodes(0)
+    fields = [table._tab.Offset(field) + table._tab.Pos for field in (4, 10)]
+    content[fields[0]] = old
+    if new is None:
+        # Without an offset the field is not there.
+        vtable = table._tab.Pos - int.from_bytes(
+            content[table._tab.Pos : table._tab.Pos + 4], "little", signed=True
+        )
+        content[vtable + 10 : vtable + 12] = bytes(2)
+    else:
+        content[fields[1] : fields[1] + 4] = new.to_bytes(4, "little")
+    (operator,) = read_model(bytes(content), "").subgraphs[0].operators
+    assert operator.code == code
 
 
 # Damaged files

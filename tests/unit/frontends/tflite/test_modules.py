@@ -216,11 +216,68 @@ def test_sizes_that_depend_on_data():
     )
 
 
-def test_unranked_tensors():
+def test_tensors_without_sizes_are_scalars():
+    """Files from before 2022 do not say so."""
     tensors = [tensor(name, has_rank=False) for name in "xy"]
     module = module_of(graph(tensors, [0], [1], op("RELU", [0], [1])))
-    assert '"tfl.relu"(%x) : (tensor<*xf32>) -> tensor<*xf32>' in body(module)[1]
-    assert not again(module).subgraphs[0].tensors[0].has_rank
+    assert '"tfl.relu"(%x) : (tensor<f32>) -> tensor<f32>' in body(module)[1]
+    assert again(module).subgraphs[0].tensors[0].has_rank
+
+
+def test_results_without_rank_that_are_no_scalars():
+    custom = Operator("CUSTOM", [0], [1], {}, "Mine")
+    for operator, size in ((op("RELU", [0], [1]), 2), (custom, 2), (custom, 1)):
+        tensors = [tensor("x", "FLOAT32", size), tensor("y", has_rank=False)]
+        module = module_of(graph(tensors, [0], [1], operator))
+        assert f"(tensor<{size}xf32>) -> tensor<*xf32>" in body(module)[1]
+        assert not again(module).subgraphs[0].tensors[1].has_rank
+
+
+@pytest.mark.parametrize(
+    ("new_shape", "sizes", "expected"),
+    [
+        ([2, 1], None, "dense<[2, 1]> : tensor<2xi32>"),
+        ([2, 1], [[1, 2]], "dense<[2, 1]> : tensor<2xi32>"),
+        ([], [[2, 1]], "dense<[2, 1]> : tensor<2xi32>"),
+        ([1, 2], [2, 1], "dense<[2, 1]> : tensor<2xi32>"),
+    ],
+)
+def test_sizes_of_reshape(new_shape: list[int], sizes: Any, expected: str):
+    """Those of the operand count if it is a vector."""
+    tensors = [tensor("x", "FLOAT32", 2), tensor("y", "FLOAT32", 2, 1)]
+    inputs = [0]
+    if sizes is not None:
+        inputs.append(2)
+        tensors.append(constant("s", "INT32", np.array(sizes, np.int32)))
+    reshape = op("RESHAPE", inputs, [1], new_shape=new_shape)
+    module = module_of(graph(tensors, [0], [1], reshape))
+    assert expected in str(module)
+    x = np.array([1, 2], np.float32)
+    (y,) = LiteRT(write_tflite(module)).run(x)
+    np.testing.assert_array_equal(y, [[1], [2]])
+
+
+def test_scalars_of_old_files():
+    tensors = [tensor("x", "FLOAT32", 1, 1), tensor("y")]
+    reshape = op("RESHAPE", [0], [1], new_shape=[0])
+    module = module_of(graph(tensors, [0], [1], reshape))
+    assert "dense<> : tensor<0xi32>" in str(module)
+    file = write_model(Model([graph(tensors, [0], [1], reshape)]))
+    x = np.array([[5]], np.float32)
+    assert run_function(module, "main", x)[0] == LiteRT(file).run(x)[0] == 5
+
+
+def test_sizes_of_reshape_that_are_no_vector():
+    tensors = [
+        tensor("x", "FLOAT32", 2),
+        tensor("s", "INT32", 1, 2),
+        tensor("y", "FLOAT32", 2, 1),
+    ]
+    message = error_of(graph(tensors, [0, 1], [2], op("RESHAPE", [0, 1], [2])))
+    assert message == (
+        "operator 0 (RESHAPE) has a shape of type INT32 and rank 2; expected a constant, "
+        "or a vector of INT32"
+    )
 
 
 def test_constants_of_all_types():

@@ -73,6 +73,14 @@ def test_products(name: str, way: Callable[[bytes], Step]):
     assert_equals_reference(content(name), way(content(name)))
 
 
+@pytest.mark.parametrize("way", [interpreted, compiled, written])
+@pytest.mark.parametrize(
+    "name", ["reshape_one_input", "reshape_shape_rank2", "scalar_without_has_rank"]
+)
+def test_shapes(name: str, way: Callable[[bytes], Step]):
+    assert_equals_reference(content(name), way(content(name)))
+
+
 def test_unsigned_products_in_tosa(mlir: Mlir):
     file = content("depthwise_u8")
     assert_equals_reference(file, tosa_steps(mlir)(file))
