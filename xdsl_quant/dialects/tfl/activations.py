@@ -29,6 +29,7 @@ from .base import (
     TFLOp,
     has_rank,
     result_like,
+    same_input_or_16_bits,
     static_shape_of,
 )
 
@@ -345,7 +346,9 @@ class SoftmaxOp(TFLOp):
     traits = traits_def(
         Pure(),
         Requires(
-            SAME_INPUT, has_rank(0, 1, None, "operand 0 is at least 1-D"), SAME_SHAPE
+            same_input_or_16_bits,
+            has_rank(0, 1, None, "operand 0 is at least 1-D"),
+            SAME_SHAPE,
         ),
         quant.FixedResultUniformScale(0, 1, symmetric_widths=(16,)),
     )

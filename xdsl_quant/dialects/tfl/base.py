@@ -361,6 +361,20 @@ SAME_SCALE_OF_ANY_AXIS = _same_scale(lambda a, b: _parameters(a) == _parameters(
 
 SAME_FIRST = result_like(0, "values and output must have same element type")
 SAME_INPUT = result_like(0, "input and output must have same element type")
+
+
+def same_input_or_16_bits(op: Operation) -> str | None:
+    """
+    As `SAME_INPUT`; the result of signed values of 8 bits may have 16 bits, as in LiteRT.
+    MLIR refuses such an op.
+    """
+    a, b = (scalar_or_element_type(v.type) for v in (*op.operands[:1], *op.results[:1]))
+    if isinstance(a, StoredQuantizedType) and a.is_signed:
+        if (_storage(a), _storage(b)) == (IntegerType(8), IntegerType(16)):
+            return None
+    return SAME_INPUT(op)
+
+
 SAME_X_Y = result_like(0, "x and y must have same element type")
 SAME_PARAMS = result_like(0, "params and output must have same element type")
 SAME_OPERANDS = operands_alike(

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, UnrankedTensorType
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    IntegerAttr,
+    TensorType,
+    UnrankedTensorType,
+    i32,
+)
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -41,6 +47,16 @@ from .base import (
 
 _F32_QI8_QUI8_QI16 = kinds.tensor_of("f32 QI8 QUI8 QI16")
 _F32_QI4_QI8_QUI8 = kinds.tensor_of("f32 QI4 QI8 QUI8")
+
+
+def has_wide_sums_without_bias(op: Operation) -> bool:
+    """
+    Return whether sums for values of 16 bits have 64 bits if there is no bias.
+
+    The attribute `quantized_bias_type = 2 : i32` (`INT32`), an option of files that the
+    dialect does not have, makes them 32 bits wide.
+    """
+    return op.attributes.get("quantized_bias_type") != IntegerAttr(2, i32)
 
 
 @irdl_op_definition

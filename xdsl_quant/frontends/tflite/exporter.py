@@ -45,8 +45,14 @@ from xdsl_quant.dialects.quant.types import (
 from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr
 from xdsl_quant.dialects.tfl.constants import ConstOp, NoValueOp, QConstOp
 from xdsl_quant.dialects.tfl.control_flow import IfOp
+from xdsl_quant.dialects.tfl.products import has_wide_sums_without_bias
+from xdsl_quant.dialects.tfl.signatures import (
+    EXPORTED_NAMES,
+    INDEX_PATH,
+    SIGNATURE_NAMES,
+    strings,
+)
 from xdsl_quant.transforms.building.arrays import shortened
-from xdsl_quant.transforms.tfl.windows import has_wide_sums_without_bias
 from xdsl_quant.xdsl_patches.resources import resource_data
 
 from .importer import ELEMENT_TYPES, SUBGRAPH_FIELDS
@@ -140,7 +146,7 @@ def write_tflite(module: ModuleOp) -> bytes:
     signatures = [
         signature
         for index, exporter in enumerate(exporters)
-        if (signature := exporter.signature(index)) is not None
+        for signature in exporter.signatures(index)
     ]
     return write_model(Model(subgraphs, signatures, *_description(module)))
 
@@ -160,13 +166,6 @@ def _description(module: ModuleOp) -> tuple[str, Mapping[str, bytes]]:
 
 def _entries(attribute: Attribute | None) -> Mapping[str, Attribute]:
     return attribute.data if isinstance(attribute, DictionaryAttr) else {}
-
-
-def _strings(attribute: Attribute | None) -> Sequence[str]:
-    if not isinstance(attribute, ArrayAttr):
-        return ()
-    elements = cast(ArrayAttr[Attribute], attribute)
-    return [element.data for element in elements if isinstance(element, StringAttr)]
 
 
 # Types
@@ -253,31 +252,41 @@ class _FunctionExporter:
             self.operators,
         )
 
-    def signature(self, index: int) -> Signature | None:
-        """The signature that the attributes of the function say."""
-        keys = _strings(self.function.attributes.get("tf_saved_model.exported_names"))
-        if not keys:
-            return None
-        end = self.function.body.block.last_op
+    def signatures(self, index: int) -> Sequence[Signature]:
+        """The signatures that the attributes of the function say."""
+        function = self.function
+        end = function.body.block.last_op
         assert end is not None
-        return Signature(
-            keys[0],
-            index,
-            self.argument_names(self.function.arg_attrs, self.function.args),
-            self.argument_names(self.function.res_attrs, end.operands),
-        )
+        keys = strings(function.attributes.get(EXPORTED_NAMES))
+        return [
+            Signature(
+                key,
+                index,
+                self.names(function.arg_attrs, function.args, key, key == keys[0]),
+                self.names(function.res_attrs, end.operands, key, key == keys[0]),
+            )
+            for key in keys
+        ]
 
-    def argument_names(
-        self, attributes: ArrayAttr[DictionaryAttr] | None, values: Sequence[SSAValue]
+    def names(
+        self,
+        attributes: ArrayAttr[DictionaryAttr] | None,
+        values: Sequence[SSAValue],
+        key: str,
+        is_first: bool,
     ) -> Mapping[str, int]:
+        """The tensors of the names that arguments or results have in a signature."""
         if attributes is None:
             return {}
-        paths = [_strings(a.data.get("tf_saved_model.index_path")) for a in attributes]
-        return {
-            path[0]: self.index(value)
-            for path, value in zip(paths, values, strict=True)
-            if path
-        }
+        names: dict[str, int] = {}
+        # Without names of its own, a signature has those of the first one.
+        more = [_entries(a.data.get(SIGNATURE_NAMES)) for a in attributes]
+        has_paths = is_first or all(key not in own for own in more)
+        for attribute, own, value in zip(attributes, more, values, strict=True):
+            path = strings(attribute.data.get(INDEX_PATH))[:1] if has_paths else ()
+            for name in (*path, *strings(own.get(key))):
+                names[name] = self.index(value)
+        return names
 
     # Tensors
 

@@ -58,6 +58,7 @@ from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr, ResourceType, Str
 from xdsl_quant.dialects.tfl.base import plain_attribute
 from xdsl_quant.dialects.tfl.constants import ConstOp, CustomOp, NoValueOp, QConstOp
 from xdsl_quant.dialects.tfl.control_flow import YieldOp
+from xdsl_quant.dialects.tfl.signatures import EXPORTED_NAMES, name_attributes
 from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 
 from .model import (
@@ -280,14 +281,26 @@ def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
     if not count:
         return np.empty(0, np.uint8)
     if tensor.data is None:
-        # A variable is 0 at first. One element stands for all.
-        return np.zeros(ITEM_BITS[tensor.type] // 8, np.uint8)
+        # The first value of a variable. One element stands for all.
+        return np.full(ITEM_BITS[tensor.type] // 8, _first_value(tensor), np.uint8)
     if tensor.type == "BOOL":
         return np.where(tensor.data != 0, 255, 0).astype(np.uint8)
     if tensor.type != "INT4":
         return tensor.data
     pairs = np.stack([tensor.data << 4, tensor.data], axis=-1).view(np.int8) >> 4
     return pairs.reshape(-1)[:count].view(np.uint8)
+
+
+def _first_value(tensor: Tensor) -> int:
+    """
+    The first value of each byte of a variable: the zero point of `INT8`, else 0, as in
+    LiteRT, which takes scales for several channels for none.
+    """
+    quantization = tensor.quantization
+    if tensor.type != "INT8" or quantization is None:
+        return 0
+    is_per_tensor = quantization.scales.size == quantization.zero_points.size == 1
+    return int(quantization.zero_points[0]) & 255 if is_per_tensor else 0
 
 
 def _constant_value(
@@ -364,16 +377,16 @@ class _FunctionImporter:
                     if indices
                 }
             )
-        signature = next(
-            (s for s in self.model.signatures if s.subgraph == self.index), None
-        )
-        if signature is None:
+        signatures = [s for s in self.model.signatures if s.subgraph == self.index]
+        if not signatures:
             return
-        function.attributes["tf_saved_model.exported_names"] = ArrayAttr(
-            [StringAttr(signature.key)]
+        function.attributes[EXPORTED_NAMES] = ArrayAttr(
+            [StringAttr(signature.key) for signature in signatures]
         )
-        function.arg_attrs = _index_paths(subgraph.inputs, signature.inputs)
-        function.res_attrs = _index_paths(subgraph.outputs, signature.outputs)
+        inputs = {signature.key: signature.inputs for signature in signatures}
+        outputs = {signature.key: signature.outputs for signature in signatures}
+        function.arg_attrs = _index_paths(subgraph.inputs, inputs)
+        function.res_attrs = _index_paths(subgraph.outputs, outputs)
 
     def tensor_names(self, indices: Iterable[int]) -> StringAttr:
         names = (self.subgraph.tensors[index].name for index in indices)
@@ -626,16 +639,22 @@ def _hint(name: str) -> str | None:
 
 
 def _index_paths(
-    indices: Sequence[int], names: Mapping[str, int]
+    indices: Sequence[int], signatures: Mapping[str, Mapping[str, int]]
 ) -> ArrayAttr[DictionaryAttr]:
-    """The names of a signature for arguments or results."""
-    by_index = {index: name for name, index in names.items()}
+    """
+    The names of arguments or results.
+
+    Args:
+        indices: their tensors.
+        signatures: the tensors of names, for each key of a signature.
+    """
     return ArrayAttr(
         [
-            DictionaryAttr(
-                {"tf_saved_model.index_path": ArrayAttr([StringAttr(by_index[index])])}
-                if index in by_index
-                else {}
+            name_attributes(
+                {
+                    key: [name for name, tensor in names.items() if tensor == index]
+                    for key, names in signatures.items()
+                }
             )
             for index in indices
         ]

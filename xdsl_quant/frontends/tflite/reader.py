@@ -37,8 +37,12 @@ _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 _BUILTIN_CODE_FIELD = 10
 """Where the table of fields of an operator code has the offset of `builtin_code`."""
 
-_BLOCKWISE = 2
-"""The number of the details of scales for blocks, which the package does not have."""
+_QUANTIZATION_DETAILS = {
+    1: "kind 'CustomQuantization'",
+    2: "kind 'BlockwiseQuantization'",
+    3: "kind 'MultiAxisQuantization'",
+}
+"""The kinds of details of scales; the package has the first one only."""
 
 
 def read_model(content: bytes, name: str) -> Model:
@@ -267,9 +271,11 @@ class _Reader:
     ) -> Quantization | None:
         if table is None:
             return None
-        if table.DetailsType() == _BLOCKWISE:
+        if number := table.DetailsType():
+            kind = _QUANTIZATION_DETAILS.get(number, f"kind {number}")
             raise TFLiteFileError(
-                f"{where} has scales for blocks, which are not supported"
+                f"{where} has quantization details of {kind}, which are not supported; "
+                "expected scales for the tensor or for one dimension"
             )
         scales, zero_points = self.array(table, "Scale"), self.array(table, "ZeroPoint")
         minimum, maximum = self.array(table, "Min"), self.array(table, "Max")

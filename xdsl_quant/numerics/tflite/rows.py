@@ -47,7 +47,8 @@ def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> In
     differences = x.values - x.values.max(axis=-1, keepdims=True)
     exponentials, is_counted = _exponentials(differences, float(x.scale), beta)
     total = rounding_divide(exponentials, 12).sum(axis=-1, keepdims=True)
-    zeros = leading_zeros(total)
+    # The largest element alone is 2**19.
+    zeros = np.minimum(leading_zeros(total), 12)
     reciprocal = reciprocal_of_one_plus(((total << zeros) & 0xFFFFFFFF) - (1 << 31))
     quotient = doubling_high_product(exponentials, reciprocal)
     low, high = result.storage_min, result.storage_max

@@ -10,11 +10,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, DenseResourceAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import InterpretationError
 
+from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
 from xdsl_quant.frontends.tflite.model import (
     Model,
@@ -141,6 +142,30 @@ def test_signatures():
     written = again(module)
     assert written.signatures == model.signatures
     assert written.description == "words"
+
+
+def test_several_signatures_of_one_subgraph():
+    """One with other names, one with the same names, and one with two names of a result."""
+    signatures = [
+        Signature("serve", 0, {"in": 0}, {"out": 1}),
+        Signature("predict", 0, {"x": 0}, {"y": 1}),
+        Signature("again", 0, {"in": 0}, {"out": 1}),
+        Signature("both", 0, {"in": 0}, {"a": 1, "b": 1}),
+    ]
+    for order in (signatures, signatures[::-1]):
+        module = read_tflite(write_model(Model([RELU], order)))
+        assert again(module).signatures == order
+        assert again(module.clone()).signatures == order
+
+
+def test_signatures_without_names_of_their_own():
+    module = read_tflite(write_model(Model([RELU], [Signature("a", 0, {"x": 0}, {})])))
+    (function,) = module.ops
+    function.attributes["tf_saved_model.exported_names"] = ArrayAttr(
+        [StringAttr("a"), StringAttr("b")]
+    )
+    written = read_model(write_tflite(module), "m.tflite")
+    assert written.signatures == [Signature(key, 0, {"x": 0}, {}) for key in "ab"]
 
 
 def test_an_input_that_is_an_output():
@@ -754,3 +779,57 @@ def test_width_of_sums_without_bias(number: int):
     expected = np.array([[[[8636, 21114 if number else 21113]]]], np.int16)
     np.testing.assert_array_equal(LiteRT(file).run(x)[0], expected)
     np.testing.assert_array_equal(run_function(module, "main", x)[0], expected)
+
+
+# State and softmax as LiteRT has them
+
+
+@pytest.mark.parametrize(
+    ("type", "quantization", "first"),
+    [
+        ("INT8", scales(0.5, zero_point=-7), -7),
+        ("UINT8", scales(0.5, zero_point=7), 0),
+        ("INT16", scales(0.5), 0),
+        ("INT8", None, 0),
+    ],
+)
+def test_first_value_of_a_variable(
+    type: str, quantization: Quantization | None, first: int
+):
+    """One that is no resource: its bytes are the zero point of `INT8`."""
+    tensors = [
+        tensor("state", type, 1, 2, quantization=quantization, is_variable=True),
+        tensor("x", type, 1, 2, quantization=quantization),
+        tensor("y", type, 2, 2, quantization=quantization),
+    ]
+    subgraph = graph(tensors, [1], [2], op("CONCATENATION", [0, 1], [2], axis=0))
+    file = write_model(Model([subgraph]))
+    x = np.array([[3, 4]], {"INT8": "i1", "UINT8": "u1", "INT16": "i2"}[type])
+    expected = [[first, first], [3, 4]]
+    np.testing.assert_array_equal(LiteRT(file).run(x)[0], expected)
+    module = read_tflite(file)
+    np.testing.assert_array_equal(run_function(module, "main", x)[0], expected)
+    np.testing.assert_array_equal(LiteRT(write_tflite(module)).run(x)[0], expected)
+
+
+def test_softmax_of_8_bits_with_16_bits():
+    tensors = [
+        tensor("x", "INT8", 4, 50, quantization=scales(0.1, zero_point=3)),
+        tensor("y", "INT16", 4, 50, quantization=scales(2**-15)),
+    ]
+    file = write_model(
+        Model([graph(tensors, [0], [1], op("SOFTMAX", [0], [1], beta=1.0))])
+    )
+    module = read_tflite(file)
+    module.verify()
+    apply_passes(module, "tfl-variables-to-arguments")
+    x = np.random.default_rng(0).integers(-128, 128, (4, 50)).astype(np.int8)
+    (expected,) = LiteRT(file).run(x)
+    np.testing.assert_array_equal(run_function(module, "main", x)[0], expected)
+    np.testing.assert_array_equal(compile(module, "main")(x), expected)
+    # There is no kernel for unsigned values.
+    other = str(module).replace("i8:f32", "u8:f32")
+    with pytest.raises(
+        IRError, match="failed to verify that input and output must have same element"
+    ):
+        parse_module(other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from tests.conformance.real_mlir import Mlir
 from tests.oracles.networks_in_tosa import tosa_steps
 from xdsl_quant.execution import compile
-from xdsl_quant.frontends.tflite import read_tflite, write_tflite
+from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
 from xdsl_quant.interpreters import StatefulModel
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 
@@ -91,3 +92,13 @@ def test_a_value_of_an_unsigned_product():
     x = np.random.default_rng(0).integers(0, 255, (1, 112, 112, 48)).astype(np.uint8)
     (result,) = interpreted(content("depthwise_u8"))(x)
     assert np.asarray(result)[0, 22, 31, 47] == 51
+
+
+def test_quantization_details_that_are_not_supported():
+    message = (
+        "<bytes>: error: tensor 1 ('w') has quantization details of kind "
+        "'MultiAxisQuantization', which are not supported; expected scales for the tensor "
+        "or for one dimension"
+    )
+    with pytest.raises(TFLiteFileError, match=f"^{re.escape(message)}$"):
+        read_tflite(content("multi_axis"))

@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_quant.dialects import tfl
+from xdsl_quant.dialects.tfl.products import has_wide_sums_without_bias
 from xdsl_quant.numerics import QuantizationParameters as Parameters
 from xdsl_quant.numerics.tflite import (
     floats,
@@ -19,7 +20,7 @@ from xdsl_quant.numerics.tflite import (
 )
 from xdsl_quant.numerics.tflite.quantized import Quantized
 
-from ..windows import has_wide_sums_without_bias, window_of
+from ..windows import window_of
 from .computing import (
     OTHER_SCALES,
     Computation,

@@ -17,9 +17,7 @@ from xdsl_quant.dialects.tfl import (
     SVDFOp,
     VarHandleOp,
 )
-
-EXPORTED_NAMES = "tf_saved_model.exported_names"
-"""The attribute of a function that callers of a model know by a name."""
+from xdsl_quant.dialects.tfl.signatures import EXPORTED_NAMES
 
 
 class Functions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, count
 from typing import NamedTuple
 
@@ -17,11 +17,12 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from xdsl_quant.dialects.tfl.signatures import (
+    EXPORTED_NAMES,
+    name_attributes,
+    strings,
+)
 from xdsl_quant.dialects.tfl.state import INITIAL_VALUE, NEXT_STATE, InitialValue
-
-from .functions import EXPORTED_NAMES
-
-_INDEX_PATH = "tf_saved_model.index_path"
 
 
 class State(NamedTuple):
@@ -50,10 +51,11 @@ def declare_state(function: FuncOp, states: Sequence[State]) -> None:
     )
     names = _unique([state.name for state in states])
     has_paths = EXPORTED_NAMES in function.attributes
+    keys = strings(function.attributes.get(EXPORTED_NAMES))
     next_names = [f"{name}_next" for name in names]
     arguments = [
         {
-            **(_index_path(name) if has_paths else {}),
+            **_names(name, keys),
             INITIAL_VALUE: state.initial_value,
             NEXT_STATE: IntegerAttr(index, i32),
         }
@@ -63,7 +65,7 @@ def declare_state(function: FuncOp, states: Sequence[State]) -> None:
     ]
     function.arg_attrs = _extended(function.arg_attrs, len(old.inputs), arguments)
     if has_paths or function.res_attrs is not None:
-        results = [_index_path(name) if has_paths else {} for name in next_names]
+        results = [_names(name, keys) for name in next_names]
         function.res_attrs = _extended(function.res_attrs, len(old.outputs), results)
     entry = function.attributes.get("tf.entry_function")
     if isinstance(entry, DictionaryAttr):
@@ -85,14 +87,15 @@ def _unique(names: Sequence[str]) -> Sequence[str]:
     return unique
 
 
-def _index_path(name: str) -> dict[str, Attribute]:
-    return {_INDEX_PATH: ArrayAttr([StringAttr(name)])}
+def _names(name: str, keys: Sequence[str]) -> Mapping[str, Attribute]:
+    """The attributes of what has the same name in all signatures."""
+    return name_attributes({key: [name] for key in keys}).data
 
 
 def _extended(
     attributes: ArrayAttr[DictionaryAttr] | None,
     size: int,
-    more: Sequence[dict[str, Attribute]],
+    more: Sequence[Mapping[str, Attribute]],
 ) -> ArrayAttr[DictionaryAttr]:
     first = [DictionaryAttr({})] * size if attributes is None else attributes
     return ArrayAttr([*first, *map(DictionaryAttr, more)])

@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 
 from xdsl_quant.dialects import tfl
+from xdsl_quant.dialects.tfl.products import has_wide_sums_without_bias
 from xdsl_quant.numerics.tflite.fixed_point import Multiplier, quantized_multiplier
 from xdsl_quant.numerics.tflite.products import Window, requantization_ratio
 from xdsl_quant.numerics.tflite.products import windows as places
@@ -36,7 +37,7 @@ from xdsl_quant.numerics.tflite.quantized import activation_bounds, scale_of
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.xdsl_patches import tosa_ops
 
-from ..windows import has_wide_sums_without_bias, window_of
+from ..windows import window_of
 from .building import (
     Operand,
     TosaBuilder,
