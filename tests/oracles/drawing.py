@@ -101,6 +101,15 @@ class Draw:
         exponent = self.random.uniform(log10(low), log10(high))
         return float(np.float32(10**exponent))
 
+    def near(self, power: float, distance: float = 2e-3) -> float:
+        """
+        A power of two or, in half of the cases, a scale whose logarithm differs by no more
+        than a distance. Kernels of 16 bits take the nearest power of two up to 1e-3.
+        """
+        if self.chance(0.5):
+            return power
+        return float(np.float32(power * 2 ** self.random.uniform(-distance, distance)))
+
     def any_scale(self, below: float = 1e3) -> float:
         """An ordinary scale or, now and then, an extreme one."""
         if self.chance(0.85):

@@ -28,10 +28,12 @@ def sums(draw: Draw) -> Case:
     if is_power and has_shifts and draw.op == "ADD":
         # This kernel aborts the process for shapes that differ.
         shapes = shapes[0], shapes[0]
+    powers: list[float] = []
     if is_power:
         exponents = [draw.integer(-14, -2)]
         exponents += [exponents[0] - draw.choice((0, 1, 2, 5))]
-        scales = [2.0**e for e in draw.random.permutation(exponents)]
+        powers = [2.0**e for e in draw.random.permutation(exponents)]
+        scales = [draw.near(power) for power in powers]
     else:
         # Scales of sums that differ by more make one of the operands 0.
         first = draw.any_scale()
@@ -44,7 +46,7 @@ def sums(draw: Draw) -> Case:
     result = draw.result_of(total, least_scale=least)
     if is_power:
         # The kernel demands that one of the operands has the scale of the result.
-        result = draw.result("i16", max(*x.scales, *y.scales))
+        result = draw.result("i16", draw.near(max(powers)))
     return draw.case(
         [x, draw.maybe_constant(y)],
         result,
@@ -293,10 +295,12 @@ def sigmoids(draw: Draw) -> Case:
     scale = _scale_over(draw, 8)
     if draw.storage == "i16":
         if draw.chance(0.4):
-            scale = 2.0 ** draw.integer(-15, -8)
+            scale = draw.near(2.0 ** draw.integer(-15, -8))
         # The products of larger ones overflow.
         scale = min(scale, 5.0)
-        result = draw.result("i16", 2**-15)
+        # That of LOGISTIC is fixed.
+        distance = 0 if draw.op == "LOGISTIC" else 0.9e-3
+        result = draw.result("i16", draw.near(2**-15, distance))
     elif draw.op == "LOGISTIC":
         result = draw.result(draw.storage, 1 / 256, -128 if draw.storage == "i8" else 0)
     else:

@@ -59,6 +59,7 @@ from xdsl_quant.dialects.tfl.base import plain_attribute
 from xdsl_quant.dialects.tfl.constants import ConstOp, CustomOp, NoValueOp, QConstOp
 from xdsl_quant.dialects.tfl.control_flow import YieldOp
 from xdsl_quant.dialects.tfl.signatures import EXPORTED_NAMES, name_attributes
+from xdsl_quant.numerics.tflite.fixed_point import checked_log2
 from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 
 from .model import (
@@ -621,7 +622,7 @@ def _has_power_of_two_scale(tensor: Tensor) -> bool:
         tensor.type == "INT16"
         and quantization is not None
         and quantization.scales.size == 1
-        and math.frexp(quantization.scales[0])[0] == 0.5
+        and checked_log2(quantization.scales[0]) is not None
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
@@ -14,6 +14,7 @@ from xdsl_quant.numerics.parameters import QuantizationParameters
 from .fixed_point import (
     Integers,
     Multiplier,
+    checked_log2,
     inverse_square_root,
     quantized_multiplier,
     rescaled,
@@ -49,8 +50,9 @@ def add(
         rhs: the second one.
         result: the parameters of the sum.
         activation: what is computed of the sum.
-        pot_scale_int16: if storage has 16 bits and all scales are powers of two, round
-            each operand once instead.
+        pot_scale_int16: if storage has 16 bits without zero points, all scales are powers
+            of two within 1e-3 of their logarithms, and that of the result is the largest
+            one, shift each operand instead.
 
     Returns:
         Stored values.
@@ -79,9 +81,14 @@ def _sum(
 ) -> Integers:
     is_wide = result.storage_width == 16
     if is_wide and pot_scale_int16:
-        exponents = [_exact_log2(x) for x in (lhs.scale, rhs.scale, scale_of(result))]
-        if None not in exponents:
-            return _sum_of_powers(lhs, rhs, result, activation, exponents, sign)
+        last = checked_log2(scale_of(result))
+        shifts = [
+            last - exponent
+            for x in (lhs, rhs)
+            if last is not None and (exponent := checked_log2(x.scale)) is not None
+        ]
+        if len(shifts) == 2 and min(shifts) >= 0:
+            return _shifted_sum(lhs, rhs, result, activation, shifts, sign)
     left_shift = 15 if is_wide else 20
     twice = _twice_larger_scale(lhs, rhs)
     first, second = (
@@ -99,25 +106,20 @@ def _twice_larger_scale(lhs: Quantized, rhs: Quantized) -> float:
     return float(np.float32(2) * max(lhs.scale, rhs.scale))
 
 
-def _exact_log2(scale: np.float32) -> int | None:
-    mantissa, exponent = np.frexp(scale)
-    return int(exponent) - 1 if mantissa == 0.5 else None
-
-
-def _sum_of_powers(
+def _shifted_sum(
     lhs: Quantized,
     rhs: Quantized,
     result: QuantizationParameters,
     activation: str,
-    exponents: Any,
+    shifts: Sequence[int],
     sign: int,
 ) -> Integers:
-    first, second, last = exponents
-    total = rounding_divide(lhs.values, last - first) + sign * rounding_divide(
-        rhs.values, last - second
+    first, second = (
+        rounding_divide(x.values, shift)
+        for x, shift in zip((lhs, rhs), shifts, strict=True)
     )
     low, high = activation_bounds(result, activation)
-    return np.clip(saturated(total, 16), low, high)
+    return np.clip(saturated(first + sign * second, 16), low, high)
 
 
 # Products

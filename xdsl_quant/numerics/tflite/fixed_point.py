@@ -9,6 +9,7 @@ functions, from gemmlowp and from TensorFlow Lite, are in the docstrings.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -51,6 +52,23 @@ def quantized_multiplier(real: ArrayLike) -> Multiplier:
     return Multiplier(
         np.where(is_tiny, 0, values)[()], np.where(is_tiny, 0, exponents)[()]
     )
+
+
+_LOG2_TOLERANCE = np.float32(1e-3)
+
+
+def checked_log2(scale: float | np.floating[Any]) -> int | None:
+    """
+    `CheckedLog2`: the binary logarithm of a scale of 32 bits, rounded to an integer; `None`
+    if the scale is no power of two, or 0. The logarithm may differ by 1e-3.
+    """
+    value = float(np.float32(scale))
+    if not 0 < value < math.inf:
+        return None
+    # The kernel divides natural logarithms of 32 bits.
+    logarithm = np.float32(math.log(value)) * (np.float32(1) / np.float32(math.log(2)))
+    nearest = np.rint(logarithm)
+    return int(nearest) if np.abs(logarithm - nearest) < _LOG2_TOLERANCE else None
 
 
 def wrapped(values: Any, bits: int = 32) -> Integers:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from xdsl_quant.numerics.parameters import QuantizationParameters, storage_range
 
-from .fixed_point import Integers, wrapped
+from .fixed_point import Integers, NoIntegerFormError, checked_log2, wrapped
 from .quantized import Quantized, round_away, scale_of
 
 Function: TypeAlias = Callable[[NDArray[Any]], NDArray[Any]]
@@ -174,12 +174,18 @@ def looked_up(name: str, x: Quantized, result: QuantizationParameters) -> Intege
 
     Returns:
         Stored values.
+
+    Raises:
+        NoIntegerFormError: if values of 16 bits have zero points, or the result of
+            `logistic` or `tanh` another scale than `2**-15`.
     """
     if x.parameters.storage_width != 16:
         table = table_of_8_bits(name, x.parameters, result)
         return entries(table, x.values - storage_range(x.parameters.storage)[0])
+    if x.zero_point or int(result.zero_points):
+        raise NoIntegerFormError("tables of 16 bits have no zero points")
     if name in ("logistic", "tanh"):
-        return (_logistic_16 if name == "logistic" else _tanh_16)(x)
+        return _sigmoid_16(name, x, result)
     table = table_of_16_bits(
         function(name, result),
         (float(x.scale), x.zero_point),
@@ -228,8 +234,14 @@ def sigmoid_table() -> Integers:
     return np.minimum(table, 65535)
 
 
-def _sigmoid_operand(x: Quantized) -> Integers:
-    """Stored values as numbers whose unit is `1 / (3 * 2**12)`."""
+def _sigmoid_operand(x: Quantized, largest_exponent: int) -> Integers:
+    """
+    Stored values as numbers whose unit is `1 / (3 * 2**12)`; exact for scales from `2**-12`
+    to a power of two, which the kernel takes for one within 1e-3 of its logarithm.
+    """
+    exponent = checked_log2(x.scale)
+    if exponent is not None and -12 <= exponent <= largest_exponent:
+        return x.values * (3 << (12 + exponent))
     factor, shift = float(x.scale) * 4096 * 3, 0
     while factor <= 32767 / 2 and shift <= 30:
         factor, shift = 2 * factor, shift + 1
@@ -245,14 +257,22 @@ def _interpolated_sigmoid(magnitudes: Integers, bits: int, last: int) -> Integer
     return np.where(index >= 255, last, (first << bits) + rest * (second - first))
 
 
+def _sigmoid_16(name: str, x: Quantized, result: QuantizationParameters) -> Integers:
+    scale = scale_of(result)
+    is_fixed = scale == 2**-15 if name == "logistic" else checked_log2(scale) == -15
+    if not is_fixed:
+        raise NoIntegerFormError("the scale of the result is not 2**-15")
+    return _logistic_16(x) if name == "logistic" else _tanh_16(x)
+
+
 def _logistic_16(x: Quantized) -> Integers:
-    values = _sigmoid_operand(x)
+    values = _sigmoid_operand(x, -12)
     result = _interpolated_sigmoid(np.abs(values), 9, 0x7FFF << 10)
     negative = (1 << 25) - result + (1 << 9) - 1
     return np.where(values >= 0, result + (1 << 9), negative) >> 10
 
 
 def _tanh_16(x: Quantized) -> Integers:
-    values = _sigmoid_operand(x)
+    values = _sigmoid_operand(x, -11)
     result = _interpolated_sigmoid(np.abs(values), 8, 0xFFFF << 8) - (1 << 23)
     return np.where(values >= 0, result + (1 << 7), -result + (1 << 7) - 1) >> 8

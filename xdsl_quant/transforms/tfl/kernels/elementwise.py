@@ -81,10 +81,8 @@ def _sum(function: Callable[..., Any]) -> Kernel:
         everything = *(x.parameters for x in operands), result
         # An option of files, which the dialect does not have: it is set if nothing is said.
         option = op.attributes.get("pot_scale_int16")
-        is_shifted = (
-            option != BoolAttr.from_bool(False)
-            and not any(p.has_zero_points for p in everything)
-            and all(p.scales <= result.scales for p in everything)
+        is_shifted = option != BoolAttr.from_bool(False) and not any(
+            p.has_zero_points for p in everything
         )
         return function(*operands, result, activation_of(op), is_shifted)
 

@@ -422,9 +422,7 @@ def _is_shifted(op: Operation, *operands: Operand) -> bool:
         return False
     result = per_tensor(op.results[0].type)
     everything = *(operand.parameters for operand in operands), result
-    return not any(p.has_zero_points for p in everything) and all(
-        bool(p.scales <= result.scales) for p in everything
-    )
+    return not any(p.has_zero_points for p in everything)
 
 
 def _plain_arithmetic(
