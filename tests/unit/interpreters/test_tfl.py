@@ -328,6 +328,7 @@ FUNCTIONS: list[tuple[str, str, Callable[[Any], Any]]] = [
     ("log", "", np.log),
     ("sin", "", np.sin),
     ("cos", "", np.cos),
+    ("square", "", np.square),
     ("floor", "", np.floor),
     ("ceil", "", np.ceil),
     ("round", "", np.rint),

@@ -95,6 +95,7 @@ from .elementwise import (
     SinOp,
     SqrtOp,
     SquaredDifferenceOp,
+    SquareOp,
     SubOp,
 )
 from .products import (
@@ -220,6 +221,7 @@ TFL = Dialect(
         SplitVOp,
         SqrtOp,
         SquaredDifferenceOp,
+        SquareOp,
         SqueezeOp,
         StridedSliceOp,
         SubOp,
@@ -335,6 +337,7 @@ __all__ = [
     "SplitOp",
     "SplitVOp",
     "SqrtOp",
+    "SquareOp",
     "SquaredDifferenceOp",
     "SqueezeOp",
     "StridedSliceOp",

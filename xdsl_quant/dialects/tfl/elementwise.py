@@ -743,6 +743,24 @@ class CosOp(SameElementsOp):
 
 
 @irdl_op_definition
+class SquareOp(SameElementsOp):
+    """
+    Product of a tensor with itself.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.square"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+    """
+
+    name = "tfl.square"
+
+    x = operand_def(_F32_F16)
+    y = result_def(_F32_F16)
+
+
+@irdl_op_definition
 class FloorOp(SameElementsOp):
     """
     Round down.

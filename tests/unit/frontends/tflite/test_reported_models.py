@@ -15,7 +15,8 @@ from tests.conformance.real_mlir import Mlir
 from tests.oracles.networks_in_tosa import tosa_steps
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
-from xdsl_quant.interpreters import StatefulModel
+from xdsl_quant.interpreters import StatefulModel, run_function
+from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 
 from .litert import LiteRT
@@ -92,6 +93,35 @@ def test_a_value_of_an_unsigned_product():
     x = np.random.default_rng(0).integers(0, 255, (1, 112, 112, 48)).astype(np.uint8)
     (result,) = interpreted(content("depthwise_u8"))(x)
     assert np.asarray(result)[0, 22, 31, 47] == 51
+
+
+@pytest.mark.parametrize("way", [interpreted, compiled, written])
+def test_square(way: Callable[[bytes], Step], mlir: Mlir):
+    file = content("square")
+    assert_equals_reference(file, way(file))
+    assert_equals_reference(file, tosa_steps(mlir)(file))
+
+
+def test_square_in_stablehlo():
+    module = read_tflite(content("square"))
+    apply_passes(module, "convert-tfl-to-stablehlo")
+    assert "stablehlo.multiply %x, %x : tensor<2x3xf32>" in str(module)
+
+
+@pytest.mark.parametrize("type", ["!quant.uniform<i8:f32, 0.5:3>", "i32", "f16"])
+def test_square_of_other_elements(type: str):
+    """Quantized values fall back to floats, which the runtime does not have."""
+    module = parse_module(
+        f"""func.func @main(%x: tensor<4x{type}>) -> tensor<4x{type}> {{
+          %y = "tfl.square"(%x) : (tensor<4x{type}>) -> tensor<4x{type}>
+          return %y : tensor<4x{type}>
+        }}"""
+    )
+    dtype = {"f16": np.float16, "i32": np.int32}.get(type, np.int8)
+    x = np.array([3, 9, -3, 100], dtype)
+    expected = x * x if dtype != np.int8 else np.array([3, 21, 21, 127], dtype)
+    for result in (run_function(module, "main", x)[0], compile(module, "main")(x)):
+        np.testing.assert_array_equal(np.asarray(result), expected)
 
 
 def test_quantization_details_that_are_not_supported():

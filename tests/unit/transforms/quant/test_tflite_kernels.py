@@ -1015,7 +1015,7 @@ _KERNELS: dict[str, tuple[str, Sequence[str], Sequence[str]]] = {
                 "relu",
                 "relu6",
             ),
-            *("relu_0_to_1", "relu_n1_to_1", "sin"),
+            *("relu_0_to_1", "relu_n1_to_1", "sin", "square"),
         )
     },
     "gelu": ("approximate = false", *_UNARY),

@@ -691,7 +691,7 @@ _STORAGES: Mapping[str, str] = {
         ("i8 u8 i16 i32", "pad padv2 resize_nearest_neighbor reverse_v2"),
         ("i8 u8 i16 i32", "select select_v2 space_to_batch_nd split split_v"),
         ("i8 u8 i16 i32", "strided_slice tile unpack"),
-        ("", "ceil cos floor pow round sin"),
+        ("", "ceil cos floor pow round sin square"),
     )
     for name in names.split()
 }

@@ -76,6 +76,10 @@ def _multiplied(x: Any, y: Any) -> Any:
     return np.multiply(x.astype(np.int32), y.astype(np.int32)).astype(np.uint32)
 
 
+def _squared(x: Any) -> Any:
+    return _multiplied(x, x)
+
+
 def _sum(function: Callable[..., Any]) -> Kernel:
     def kernel(op: Operation, result: Parameters, *operands: Quantized) -> Any:
         everything = *(x.parameters for x in operands), result
@@ -270,6 +274,7 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.LogOp: _unary("log", _looked_up("log")),
     tfl.SinOp: _unary("sin"),
     tfl.CosOp: _unary("cos"),
+    tfl.SquareOp: _binary(_squared),
     tfl.FloorOp: _unary("floor"),
     tfl.CeilOp: _unary("ceil"),
     tfl.RoundOp: _unary("round"),

@@ -89,6 +89,11 @@ def _squared_difference(
     return b.op(stablehlo.MultiplyOp, (difference, difference), type_)
 
 
+def _squared(b: StableHLOBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
+    (value,) = _operands(b, op, operands)
+    return b.op(stablehlo.MultiplyOp, (value, value), value.type)
+
+
 LOWERINGS: Mapping[type[Operation], Lowering] = {
     tfl.AddOp: _elementwise(stablehlo.AddOp),
     tfl.SubOp: _elementwise(stablehlo.SubtractOp),
@@ -107,6 +112,7 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     tfl.RsqrtOp: _elementwise(stablehlo.RsqrtOp),
     tfl.SqrtOp: _elementwise(stablehlo.SqrtOp),
     tfl.TanhOp: _elementwise(stablehlo.TanhOp),
+    tfl.SquareOp: _squared,
     tfl.SquaredDifferenceOp: _squared_difference,
     tfl.EqualOp: _compared(ComparisonDirection.EQ),
     tfl.NotEqualOp: _compared(ComparisonDirection.NE),

@@ -447,15 +447,24 @@ def _plain_arithmetic(
     return with_float_activation(builder, value, activation_of(op))
 
 
+def _product(builder: TosaBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    """The product of two tensors of the same shape that are not quantized."""
+    operands = lhs, rhs, builder.one(0, i8)
+    return builder.tosa(tosa.MulOp, operands, shape_of(lhs), element_type_of(lhs))
+
+
+def _square(builder: TosaBuilder, op: tfl.SquareOp, x: Operand) -> SSAValue:
+    if x.is_quantized:
+        raise Unsupported("has no integer form in TOSA")
+    return _product(builder, x.value, x.value)
+
+
 def _squared_difference(
     builder: TosaBuilder, op: tfl.SquaredDifferenceOp, lhs: Operand, rhs: Operand
 ) -> SSAValue:
     if are_plain(lhs, rhs):
         difference = builder.binary(tosa.SubOp, lhs.value, rhs.value)
-        operands = difference, difference, builder.one(0, i8)
-        return builder.tosa(
-            tosa.MulOp, operands, shape_of(difference), element_type_of(difference)
-        )
+        return _product(builder, difference, difference)
     result = per_tensor(op.output.type)
     return stored(
         op, elementwise.squared_difference(quantized(lhs), quantized(rhs), result)
@@ -573,6 +582,7 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     tfl.NegOp: _negative,
     tfl.SinOp: _of_floats(tosa.SinOp),
     tfl.CosOp: _of_floats(tosa.CosOp),
+    tfl.SquareOp: _square,
     tfl.FloorOp: _of_floats(tosa_ops.FloorOp),
     tfl.CeilOp: _of_floats(tosa_ops.CeilOp),
     tfl.QuantizeOp: _quantize,
