@@ -751,7 +751,7 @@ _RULES: Mapping[str, Sequence[Rule]] = {
     "transpose_conv": (
         _Product(
             {"i8": "i8", "u8": "u8", "i16": "i8"},
-            {"i8": "i32", "u8": "i32", "i16": "i64"},
+            {"i8": "i32", "u8": "i32", "i16": "i32 i64"},
         ),
     ),
     "fully_connected": (
