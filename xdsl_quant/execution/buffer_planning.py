@@ -8,7 +8,7 @@ from typing import Any
 
 from .building import has_identity_layout, index, is_dynamic
 from .memory_plan import ALIGNMENT, Lifetime, plan_memory
-from .mlir_bindings import arith, functions_in, ir, memref, ops_in, scf
+from .mlir_bindings import arith, functions_in, identity_of, ir, memref, ops_in, scf
 from .outlining import VIEWS
 
 _USES = (
@@ -33,17 +33,17 @@ def plan_buffers(module: Any, name: str) -> int:
     """
     (function,) = functions_in(module, [name])
     ops = [op.operation for op in function.regions[0].blocks[0].operations]
-    positions = {op: position for position, op in enumerate(ops)}
+    positions = {identity_of(op): position for position, op in enumerate(ops)}
     planned: dict[Any, Lifetime] = {}
     apart = 0
-    for op in ops:
+    for position, op in enumerate(ops):
         if op.name != "memref.alloc" or not (size := _size(op.results[0].type)):
             continue
-        if (steps := _steps(op.results[0], positions)) is None:
+        (buffer,) = op.results
+        if (steps := _steps(buffer, positions)) is None:
             apart += size
         else:
-            position = positions[op]
-            planned[op] = Lifetime(size, position, max(steps, default=position))
+            planned[buffer] = Lifetime(size, position, max(steps, default=position))
     offsets, size = plan_memory([*planned.values()])
     if not size:
         return apart
@@ -55,8 +55,8 @@ def plan_buffers(module: Any, name: str) -> int:
             block = memref.alloc(type_, [], [], alignment=alignment)
         with ir.InsertionPoint(ops[-1]):
             memref.dealloc(block)
-    for op, offset in zip(planned, offsets, strict=True):
-        (buffer,) = op.results
+    for buffer, offset in zip(planned, offsets, strict=True):
+        op = buffer.owner.operation
         for use in buffer.uses:
             if use.owner.name == "memref.dealloc":
                 use.owner.operation.erase()
@@ -123,14 +123,14 @@ def _element_size(type_: Any) -> int:
     return type_.width // 8 if is_number else 0
 
 
-def _steps(buffer: Any, positions: dict[Any, int]) -> Sequence[int] | None:
+def _steps(buffer: Any, positions: dict[int, int]) -> Sequence[int] | None:
     """
     The positions of the ops that use a buffer or views of it; `None` if they are not known,
     or if the buffer is not freed in the block in which it is allocated.
 
     Args:
         buffer: the result of an allocation.
-        positions: the positions of all ops of the block.
+        positions: the positions of all ops of the block, by identity.
     """
     steps: list[int] = []
     freed = 0
@@ -138,14 +138,14 @@ def _steps(buffer: Any, positions: dict[Any, int]) -> Sequence[int] | None:
     while todo:
         for use in todo.pop().uses:
             op = use.owner.operation
-            if op not in positions:
+            if (position := positions.get(identity_of(op))) is None:
                 return None
             if op.name in VIEWS:
                 todo += op.results
             elif op.name == "memref.dealloc":
                 freed += 1
             elif op.name in _USES and not any(map(_is_memref, op.results)):
-                steps.append(positions[op])
+                steps.append(position)
             else:
                 return None
     return steps if freed == 1 else None

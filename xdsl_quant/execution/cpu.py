@@ -45,7 +45,7 @@ class Cpu:
         return {*_TILES, "avx512_vnni"} <= {*self.features}
 
 
-_MASKED = (
+CPU_LEVELS = (
     Cpu(
         "amx",
         (*_AVX512_VNNI, *_TILES),
@@ -57,6 +57,7 @@ _MASKED = (
     Cpu("avx-vnni", (*_AVX2, "avx_vnni"), "x86-64-v3", "+avxvnni"),
     Cpu("avx2", _AVX2, "x86-64-v3", "+avx2"),
 )
+"""The CPUs that code can be generated for, on any machine, those with most features first."""
 
 
 @cache
@@ -119,7 +120,7 @@ def available_cpus() -> dict[str, Cpu]:
     """What this machine can be taken for, by name."""
     features = machine_features()
     native = Cpu("native", features)
-    masked = [cpu for cpu in _MASKED if {*cpu.features} <= {*features}]
+    masked = [cpu for cpu in CPU_LEVELS if {*cpu.features} <= {*features}]
     return {cpu.name: cpu for cpu in (native, *masked)}
 
 
@@ -133,7 +134,7 @@ def cpu_named(name: object) -> Cpu:
     available = available_cpus()
     if isinstance(name, str) and name in available:
         return available[name]
-    known = {cpu.name: cpu for cpu in _MASKED}
+    known = {cpu.name: cpu for cpu in CPU_LEVELS}
     what = f"unknown cpu {name!r}"
     if isinstance(name, str) and name in known:
         missing = [f for f in known[name].features if f not in machine_features()]

@@ -6,6 +6,7 @@ Importing this fails without the extra `mlir`: modules that need it are imported
 first function is compiled.
 """
 
+import ctypes
 from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import Any
@@ -45,6 +46,14 @@ tensor = _dialect("tensor")
 vector = _dialect("vector")
 
 
+_capsule_name = ctypes.pythonapi.PyCapsule_GetName
+_capsule_name.argtypes = [ctypes.py_object]
+_capsule_name.restype = ctypes.c_char_p
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_capsule_pointer.restype = ctypes.c_void_p
+
+
 def new_context() -> Any:
     """
     A context, in one thread, for modules that are compiled.
@@ -69,6 +78,17 @@ def ops_in(module: Any, *names: str) -> list[Any]:
 
     module.operation.walk(visit)
     return found
+
+
+def identity_of(op: Any) -> int:
+    """
+    Return the address of an op: its identity in dicts and sets until it is erased.
+
+    MLIR hashes an op by its content, such as its operands, so that a dict or a set loses
+    the op once the content changes. Values and blocks are hashed by address.
+    """
+    capsule = op._CAPIPtr
+    return _capsule_pointer(capsule, _capsule_name(capsule))
 
 
 def made_by(value: Any, *names: str) -> Any:

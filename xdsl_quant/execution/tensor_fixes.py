@@ -7,7 +7,15 @@ from typing import Any
 
 from .building import is_dynamic, mixed_sizes_of, reshaped
 from .compilation_error import CompilationError
-from .mlir_bindings import bufferization, ir, linalg, made_by, ops_in, tensor
+from .mlir_bindings import (
+    bufferization,
+    identity_of,
+    ir,
+    linalg,
+    made_by,
+    ops_in,
+    tensor,
+)
 
 
 def check_has_no_llvm(module: Any) -> None:
@@ -191,11 +199,14 @@ def read_where_padded(module: Any) -> None:
         _add_dimension(reshape)
     for insert in ops_in(module, "tensor.insert_slice"):
         source, *_ = insert.operands
-        readers = {use.owner.operation for use in source.uses} - {insert.operation}
-        ops = [op.operation for op in insert.operation.block.operations]
-        later = {*ops[ops.index(insert.operation) :]}
-        can_read = all(op.name.startswith(_READS) for op in readers)
-        if readers and can_read and readers <= later and _pads(insert):
+        users = [use.owner.operation for use in source.uses]
+        readers = [user for user in users if user != insert]
+        ops = [op.operation for op in insert.block.operations]
+        later = {*map(identity_of, ops[ops.index(insert) :])}
+        can_read = all(
+            op.name.startswith(_READS) and identity_of(op) in later for op in readers
+        )
+        if readers and can_read and _pads(insert):
             _read_inside(insert)
 
 

@@ -17,7 +17,7 @@ from xdsl_quant.execution.buffer_planning import (
     free_where_assertions_fail,
     plan_buffers,
 )
-from xdsl_quant.execution.mlir_bindings import ir, ops_in
+from xdsl_quant.execution.mlir_bindings import identity_of, ir, ops_in
 
 USE = "func.call @use(%{0}) : (memref<32xf32>) -> ()"
 ALLOC = "%{0} = memref.alloc() : memref<32xf32>"
@@ -222,7 +222,7 @@ func.func @f(%is: i1, %n: index) {{
   {body}
   return
 }}""")
-        before = {op.operation for op in ops_in(module, "memref.dealloc")}
+        before = {*map(identity_of, ops_in(module, "memref.dealloc"))}
         free_where_assertions_fail(module)
         assert module.operation.verify()
     freed: list[list[str]] = []
@@ -230,7 +230,7 @@ func.func @f(%is: i1, %n: index) {{
         ops = [op.operation for op in assertion.block.operations]
         branch = ops[ops.index(assertion) - 1]
         frees = ops_in(branch, "memref.dealloc") if branch.name == "scf.if" else []
-        new = [free for free in frees if free not in before]
+        new = [free for free in frees if identity_of(free) not in before]
         freed.append([free.operands[0].get_name() for free in new])
     return freed
 

@@ -69,26 +69,29 @@ def keep_byte_products(module: Any) -> None:
         for factor in (found.lhs, found.rhs):
             if factor.is_computed:
                 _keep_in_memory(op, [*op.operands].index(factor.value))
-    position = {op: i for i, op in enumerate(generic)}
-    made: set[Any] = set()
-    """Elementwise ops that make tensors of the sums of products."""
+    position = {result: i for i, op in enumerate(generic) for result in op.results}
+    combined: set[Any] = set()
+    """Results of elementwise ops on the sums of products."""
     for op in generic:
         if is_kept(op):
             continue
         inputs = [*op.operands][: op.attributes["operandSegmentSizes"][0]]
-        owners = [made_by(value, "linalg.generic") for value in inputs]
-        found = [(i, owner) for i, owner in enumerate(owners) if owner in made]
-        for i, owner in found:
+        found = [(i, value) for i, value in enumerate(inputs) if value in combined]
+        for i, value in found:
             # What is elementwise is computed with the sums of the last product.
             if not _is_elementwise(op) or any(
-                position[owner] < position[later] for _, later in found
+                position[value] < position[later] for _, later in found
             ):
                 _keep_in_memory(op, i)
-        owners = [made_by(value, "linalg.generic") for value in op.operands]
         if _is_elementwise(op) and any(
-            owner and (is_kept(owner) or owner in made) for owner in owners
+            value in combined or _is_sum_of_product(value) for value in op.operands
         ):
-            made.add(op)
+            combined.update(op.results)
+
+
+def _is_sum_of_product(value: Any) -> bool:
+    owner = made_by(value, "linalg.generic")
+    return owner is not None and is_kept(owner)
 
 
 def _is_elementwise(op: Any) -> bool:
