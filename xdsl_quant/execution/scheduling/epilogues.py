@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mlir_bindings import ir, made_by, ops_in
+from ..mlir_bindings import identity_of, ir, made_by, ops_in
 from ..outlining import buffer_of
 from .memrefs import constant_of, steps_of
 from .vector_bodies import VectorBody
-
-_FILLS = "linalg.fill", "linalg.generic"
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,8 @@ def epilogue_of(op: Any, column: int) -> Epilogue | None:
         for user in users
         if user not in (op, *fills) and user.name != "memref.dealloc"
     ]
-    if len(fills) != 1 or len(others) != 1 or len({*users}) != len(users):
+    is_used_once = len({*map(identity_of, users)}) == len(users)
+    if len(fills) != 1 or len(others) != 1 or not is_used_once:
         return None
     (filled,), (last,) = fills, others
     if last.name != "linalg.generic" or not _in_order([filled, op, last]):
@@ -123,15 +122,18 @@ def epilogue_of(op: Any, column: int) -> Epilogue | None:
 
 def _fill_of(op: Any) -> int | None:
     """The integer that an op stores in all elements of its only memref."""
-    if op.name not in _FILLS or len(op.regions) != 1:
-        return None
-    block = op.regions[0].blocks[0]
-    (yielded, *_) = block.operations[len(block.operations) - 1].operands
     if op.name == "linalg.fill":
-        yielded = op.operands[0]
-    elif len(op.operands) != 1:
+        stored = op.operands[0]
+    elif op.name == "linalg.generic" and len(op.operands) == 1:
+        block = op.regions[0].blocks[0]
+        yielded = [*block.operations[len(block.operations) - 1].operands]
+        # An op that only checks its operand yields nothing.
+        if not yielded:
+            return None
+        (stored,) = yielded
+    else:
         return None
-    constant = made_by(yielded, "arith.constant")
+    constant = made_by(stored, "arith.constant")
     attribute = constant and constant.attributes["value"]
     return attribute.value if isinstance(attribute, ir.IntegerAttr) else None
 
