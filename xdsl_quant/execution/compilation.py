@@ -105,6 +105,9 @@ def compile(
             MLIR does not compile.
         ImportError: if MLIR, or a package for a type in the signature or a file, is not
             installed.
+
+    Warns:
+        RuntimeWarning: if a step of scheduling fails. The function is compiled without it.
     """
     rounding = Rounding(rounding_mode, zero_point_order, nan)
     if (mistake := rounding.mistake()) is not None:

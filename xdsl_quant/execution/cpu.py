@@ -57,7 +57,7 @@ CPU_LEVELS = (
     Cpu("avx-vnni", (*_AVX2, "avx_vnni"), "x86-64-v3", "+avxvnni"),
     Cpu("avx2", _AVX2, "x86-64-v3", "+avx2"),
 )
-"""The CPUs that code can be generated for, on any machine, those with most features first."""
+"""The CPUs for which any machine can generate code, those with most features first."""
 
 
 @cache

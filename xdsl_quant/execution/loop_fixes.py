@@ -226,7 +226,6 @@ def look_up_whole_bytes(module: Any) -> None:
             whole = memref.get_global(bytes_type, constant.attributes["sym_name"].value)
             load.operands[0] = whole
             load.operands[1] = arith.index_castui(ir.IndexType.get(), byte)
-    module.operation.verify()
 
 
 def byte_looked_up(load: Any) -> Any:

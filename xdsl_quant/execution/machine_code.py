@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
@@ -32,12 +33,17 @@ from .loop_fixes import (
     copy_in_loops,
     depends_on_shapes_alone,
     keep_vectors_whole,
-    look_up_whole_bytes,
     store_whole_bytes,
 )
-from .mlir_bindings import execution_engine, ir, new_context, run_passes
+from .mlir_bindings import (
+    execution_engine,
+    first_diagnostic,
+    ir,
+    new_context,
+    run_passes,
+)
 from .outlining import outline_loops
-from .scheduling import Schedule
+from .scheduling import Schedule, StepError
 from .size_checks import check_sizes
 from .tensor_fixes import (
     check_has_no_llvm,
@@ -141,6 +147,9 @@ class MachineCode:
     thread_calls: ThreadCalls
     """What several threads call."""
 
+    is_complete: bool
+    """True if no step of scheduling was left out because it failed."""
+
     def __init__(
         self,
         text: str,
@@ -171,15 +180,17 @@ class MachineCode:
         Raises:
             CompilationError: if MLIR does not compile the module.
             ImportError: if MLIR is not installed.
+
+        Warns:
+            RuntimeWarning: if a step of scheduling fails and is left out.
         """
         context = new_context()
         try:
             with _lock, context, ir.Location.unknown(context):
-                module = ir.Module.parse(text)
                 steps = Schedule(
                     names[0], host_functions, cpu, stream=stream, threads=threads
                 )
-                self._lower(module, names, steps if schedule else None, clock)
+                module = self._lowered(text, names, steps if schedule else None, clock)
                 generate_for_cpu(module, cpu)
                 self.thread_calls = calls = steps.thread_calls
                 self._callbacks = {**callbacks, **steps.callbacks}
@@ -190,10 +201,36 @@ class MachineCode:
                 if clock:
                     self._callbacks |= clock.callbacks
                 self.can_stream = steps.can_stream
+                self.is_complete = not steps.left_out
                 self._start(module, names)
                 calls.link(self.function)
         except ir.MLIRError as e:
-            raise CompilationError(f"MLIR: {_first_diagnostic(e)}") from None
+            raise CompilationError(f"MLIR: {first_diagnostic(e)}") from None
+
+    def _lowered(
+        self,
+        text: str,
+        names: Sequence[str],
+        schedule: Schedule | None,
+        clock: ClockReads | None,
+    ) -> Any:
+        """
+        Return a module of the LLVM dialect. If a step of scheduling fails, start again
+        without it, as it leaves a module of no use, and warn.
+        """
+        while True:
+            module = ir.Module.parse(text)
+            try:
+                self._lower(module, names, schedule, clock)
+            except StepError as e:
+                warnings.warn(
+                    f"{e}; compiled code has the same results without it, but may be "
+                    "slower: please report the module",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            else:
+                return module
 
     def _lower(
         self,
@@ -236,7 +273,6 @@ class MachineCode:
         store_whole_bytes(module)
         if schedule:
             schedule.schedule_bytes(module)
-        look_up_whole_bytes(module)
         convert_floats_exactly(module)
         keep_vectors_whole(module)
         if clock:
@@ -280,8 +316,3 @@ class MachineCode:
         """
         address = self._engine.raw_lookup(f"_mlir_ciface_{name}")
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
-
-
-def _first_diagnostic(error: Any) -> str:
-    messages = [diagnostic.message for diagnostic in error.error_diagnostics]
-    return (messages or [str(error)])[0].partition("\n")[0]

@@ -110,3 +110,9 @@ def run_passes(module: Any, passes: Sequence[str]) -> None:
     """Run passes on a module, each as the text of a pipeline."""
     pipeline = f"builtin.module({','.join(passes)})"
     passmanager.PassManager.parse(pipeline).run(module.operation)
+
+
+def first_diagnostic(error: Any) -> str:
+    """Return the first line of the first message of an `MLIRError`."""
+    messages = [diagnostic.message for diagnostic in error.error_diagnostics]
+    return (messages or [str(error)])[0].partition("\n")[0]

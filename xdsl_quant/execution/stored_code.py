@@ -77,7 +77,7 @@ def code_of(
         threads=threads,
         stream=stream,
     )
-    if key and not code.calls_python:
+    if key and code.is_complete and not code.calls_python:
         header = {
             "can_stream": code.can_stream,
             "has_sizes_of_shapes": code.has_sizes_of_shapes,

@@ -2,9 +2,10 @@
 What makes compiled code fast and changes no number.
 
 `execution.machine_code` calls the methods of a `Schedule` between the passes of its
-lowering, and works without them as well: `compile(..., schedule=False)`.
+lowering, and works without them as well: `compile(..., schedule=False)`. A step that fails
+is left out.
 """
 
-from .schedule import Schedule
+from .schedule import Schedule, StepError
 
-__all__ = ["Schedule"]
+__all__ = ["Schedule", "StepError"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from xdsl_quant.runtime.host_functions import HostFunctions
 
 from ..cpu import Cpu
-from ..mlir_bindings import run_passes
+from ..loop_fixes import look_up_whole_bytes
+from ..mlir_bindings import first_diagnostic, ir, run_passes
 from ..thread_calls import ThreadCalls
 from .byte_products import call_byte_products, keep_byte_products
 from .channel_multipliers import merge_channels
@@ -21,9 +23,32 @@ from .streaming_stores import mark_results, stream_marked_results, streamable_op
 from .table_selections import select_from_tables
 from .tiling import tile_contractions
 
+_Result = TypeVar("_Result")
+
+_STREAMING = "streaming_stores"
+"""Steps at two levels, of which none works without the other."""
+
+
+class StepError(Exception):
+    """Raised when a step fails. The module is of no use then."""
+
+    def __init__(self, step: str, error: Exception):
+        reason = (
+            f"invalid module, {first_diagnostic(error)}"
+            if isinstance(error, ir.MLIRError)
+            else f"{type(error).__name__}: {error}"
+        )
+        super().__init__(f"scheduling step '{step}' failed: {reason}")
+
 
 class Schedule:
-    """What is done to one module; each method changes it at one level of its lowering."""
+    """
+    The steps for one module; each method changes it at one level of its lowering.
+
+    A step makes code fast and changes no number, so that the module can be compiled without
+    it: methods raise a `StepError` if a step raises an error or makes the module invalid,
+    and leave out the step when they are called again for the module as it was.
+    """
 
     callbacks: dict[str, object]
     """What the module calls beside the given functions: ctypes callbacks, by symbols."""
@@ -33,6 +58,9 @@ class Schedule:
 
     can_stream: bool
     """Whether there is a result that the kernel streams if it is told to."""
+
+    left_out: set[str]
+    """The names of steps that failed. Methods skip them from then on."""
 
     def __init__(
         self,
@@ -54,6 +82,7 @@ class Schedule:
         self.callbacks = {}
         self.thread_calls = ThreadCalls()
         self.can_stream = False
+        self.left_out = set()
         self._kernel = kernel
         self._functions = functions
         self._cpu = cpu
@@ -62,38 +91,70 @@ class Schedule:
 
     def schedule_tensors(self, module: Any) -> None:
         """Work on ops on tensors, before loops are fused."""
-        self.callbacks = reduce_min_max(module, self._functions)
-        fold_constant_sums(module)
+        callbacks = self._run(reduce_min_max, module, self._functions)
+        self.callbacks = callbacks or {}
+        self._run(fold_constant_sums, module)
         if self._cpu.vnni_bits:
-            merge_channels(module)
-            keep_byte_products(module)
-        tile_contractions(module)
+            self._run(merge_channels, module)
+            self._run(keep_byte_products, module)
+        self._run(tile_contractions, module)
 
     def schedule_fused(self, module: Any) -> None:
         """Work on ops on tensors, after loops are fused."""
         if self.callbacks:
-            share_loops(module)
+            self._run(share_loops, module)
             run_passes(module, ("canonicalize", "cse"))
 
     def schedule_buffers(self, module: Any) -> None:
         """Work on ops on memrefs, before they become loops."""
-        self.thread_calls = call_byte_products(module, self._cpu, self._threads)
+        calls = self._run(call_byte_products, module, self._cpu, self._threads)
+        self.thread_calls = calls or ThreadCalls()
+        can_stream = self._run(self._mark_streamable, module, name=_STREAMING)
+        self.can_stream = bool(can_stream)
+
+    def _mark_streamable(self, module: Any) -> bool:
         streamable = streamable_ops(module, self._kernel)
-        self.can_stream = bool(streamable)
         if self._stream:
             mark_results(streamable)
+        return bool(streamable)
 
     def schedule_loops(self, module: Any) -> None:
         """Work on loops, before they become branches."""
         if self._stream:
-            stream_marked_results(module, self._kernel)
-        round_while_converting(module)
-        round_in_f32(module)
+            self._run(stream_marked_results, module, self._kernel, name=_STREAMING)
+        self._run(round_while_converting, module)
+        self._run(round_in_f32, module)
 
     def schedule_bytes(self, module: Any) -> None:
         """Work on loops whose memory has whole bytes."""
-        if "avx512f" in self._cpu.features:
-            pack_constants(module)
-        decode_constants(module)
-        if "avx512f" in self._cpu.features:
-            select_from_tables(module)
+        has_avx512 = "avx512f" in self._cpu.features
+        if has_avx512:
+            self._run(pack_constants, module)
+        self._run(decode_constants, module)
+        if has_avx512:
+            self._run(select_from_tables, module)
+        self._run(look_up_whole_bytes, module)
+
+    def _run(
+        self,
+        step: Callable[..., _Result],
+        module: Any,
+        *arguments: Any,
+        name: str | None = None,
+    ) -> _Result | None:
+        """
+        Run a step, and verify the module, unless the step is left out.
+
+        Raises:
+            StepError: if the step raises an error, or makes the module invalid.
+        """
+        name = name or step.__name__
+        if name in self.left_out:
+            return None
+        try:
+            result = step(module, *arguments)
+            module.operation.verify()
+        except Exception as e:  # Whatever it is, code is correct without the step.
+            self.left_out.add(name)
+            raise StepError(name, e) from e
+        return result
