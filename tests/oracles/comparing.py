@@ -124,7 +124,7 @@ def _compile(module: ModuleOp, inputs: Sequence[Array]) -> Sequence[Any]:
     return StatefulFunction(module, compile).step(*inputs)
 
 
-def _difference(results: Sequence[Any], expected: Sequence[Array]) -> str | None:
+def difference(results: Sequence[Any], expected: Sequence[Array]) -> str | None:
     for result, array in zip(map(np.asarray, results), expected, strict=True):
         if (result.shape, result.dtype) != (array.shape, array.dtype):
             return f"{result.dtype}{result.shape}, not {array.dtype}{array.shape}"
@@ -145,7 +145,7 @@ def _mismatch(
     expected: Sequence[Array],
 ) -> str | None:
     try:
-        return _difference(run(read_tflite(file), inputs), expected)
+        return difference(run(read_tflite(file), inputs), expected)
     # Whatever is raised is a mismatch of this model.
     except Exception as e:
         return f"{type(e).__name__}: {e}"
@@ -267,7 +267,7 @@ def _mismatch_of_steps(
             results = step(*inputs)
             arrays = [expected[number][position] for position in positions]
             for output, *pair in zip(outputs, results, arrays, strict=True):
-                if found := _difference(*([array] for array in pair)):
+                if found := difference(*([array] for array in pair)):
                     return f"step {number}, t{output}: {found}"
     # Whatever is raised is a mismatch of this model.
     except Exception as e:
@@ -415,7 +415,7 @@ def _difference_if_written(
     if run.outcome != "runs":
         return f"{run.outcome}: {run.message}"
     for results, expected in zip(run.steps, net.expected, strict=True):
-        if found := _difference(results, expected):
+        if found := difference(results, expected):
             return found
     return None
 

@@ -364,7 +364,7 @@ def global_mean(net: Network, x: Tensor) -> Tensor:
 
 def residual(net: Network, x: Tensor) -> Tensor:
     """Branches from one tensor that meet again: a diamond."""
-    branches = [_one_of(net, x, _IMAGE) if net.draw.chance(0.8) else x for _ in "ab"]
+    branches = [one_of(net, x, _IMAGE) if net.draw.chance(0.8) else x for _ in "ab"]
     return net.draw.choice((sum_of, concatenation))(net, *branches)
 
 
@@ -427,17 +427,23 @@ def activation(net: Network, x: Tensor) -> Tensor:
     ]
     name = draw.choice(names)
     if name in ("LOGISTIC", "TANH"):
-        size = 1 << int(draw.storage[1:])
-        number = 1 if name == "LOGISTIC" and draw.storage != "i16" else 2
-        low = storage_range(draw.storage)[0]
-        point = low if number == 1 else low + size // 2
-        return net.op(name, [x], draw.result(draw.storage, number / size, point))
+        return sigmoid(net, x, name)
     if name == "LEAKY_RELU":
         return net.op(name, [x], _result(net, values), alpha=draw.scale(0.01, 1))
     least = x.scales[0] / 128 if name == "HARD_SWISH" else 0
     values = np.abs(values) if name == "ABS" else np.maximum(values, 0)
     options = {"approximate": False} if name == "GELU" else {}
     return net.op(name, [x], _result(net, values, least), **options)
+
+
+def sigmoid(net: Network, x: Tensor, name: str) -> Tensor:
+    """The logistic function or the hyperbolic tangent, with the result of its kernel."""
+    storage = _storage(x)
+    size = 1 << int(storage[1:])
+    number = 1 if name == "LOGISTIC" and storage != "i16" else 2
+    low = storage_range(storage)[0]
+    point = low if number == 1 else low + size // 2
+    return net.op(name, [x], net.draw.result(storage, number / size, point))
 
 
 def sum_of(net: Network, x: Tensor, y: Tensor | None = None) -> Tensor:
@@ -675,7 +681,8 @@ _ALL: Sequence[Layer] = (
 _STATE: Sequence[Layer] = window_of_steps, running_sum, running_sum, svdf
 
 
-def _one_of(net: Network, x: Tensor, layers: Sequence[Layer]) -> Any:
+def one_of(net: Network, x: Tensor, layers: Sequence[Layer]) -> Any:
+    """Append any of the layers, and return its result."""
     net.draw.storage = _storage(x)
     return net.draw.choice(layers)(net, x)
 
@@ -692,7 +699,7 @@ def _layer(net: Network, x: Tensor) -> Any:
             layers = *layers, attention
     if len(net.steps) > 1:
         layers = *layers, *_STATE, *_STATE
-    return _one_of(net, x, layers)
+    return one_of(net, x, layers)
 
 
 def _chain_of_svdf(net: Network) -> list[str]:
@@ -735,7 +742,7 @@ def network(draw: Draw, process: LiteRTProcess) -> tuple[Network, list[str]]:
         x = net.ordinary(net.any_value())
         x = x if x.array.ndim else net.reshape(x, [1])
         if has_state and not net.initial_values:
-            message = net.attempt(lambda n, y: _one_of(n, y, _STATE), x)
+            message = net.attempt(lambda n, y: one_of(n, y, _STATE), x)
         elif x.array.size > 2000:
             message = net.attempt(lambda n, y: n.shaped(y, [4, 10]), x)
         else:
