@@ -47,6 +47,7 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.transforms.building.arrays import dense_elements
 
 from .fallbacks import Fallback, list_fallbacks, without_conversion
+from .kernels import IMPLEMENTATIONS, Computation, parameters_of
 from .tosa import elementwise, floats, moving, products, resizing, rows
 from .tosa.building import (
     Operand,
@@ -248,6 +249,7 @@ class _Conversion:
             return of_floats(builder, op, *operands)
         last = self.block.last_op
         try:
+            _check_kernel(op)
             if type(op) in LOWERINGS:
                 return lowering(builder, op, *operands)
             raise Unsupported("has no integer form in TOSA")
@@ -289,6 +291,22 @@ class _Conversion:
                 value = builder.reinterpreted(value, to_signed=False)
             values.append(value)
         builder.insert(func.ReturnOp(*values))
+
+
+def _check_kernel(op: Operation) -> None:
+    """
+    Raises:
+        Unsupported: if there is no integer kernel for the types of an op that has some
+            quantized ones.
+    """
+    computation = IMPLEMENTATIONS.get(type(op))
+    if not isinstance(computation, Computation):
+        return
+    types = *op.operand_types, *op.result_types
+    if all(parameters_of(type_) is None for type_ in types):
+        return
+    if (missing := computation.missing_kernel(op)) is not None:
+        raise Unsupported(missing.reason)
 
 
 def _are_floats(values: Sequence[SSAValue]) -> bool:

@@ -41,8 +41,14 @@ Formula: TypeAlias = Callable[..., Any]
 Kernel: TypeAlias = Callable[..., Any]
 """
 Returns the stored values that an op computes, given the op, the parameters of its result
-(`None` if it is not quantized), and its operands, quantized or plain integers; or
-`NoKernel` if there is none for these parameters.
+(`None` if it is not quantized), and its operands, quantized or plain integers.
+"""
+
+Requirement: TypeAlias = Callable[..., "NoKernel | None"]
+"""
+Returns `NoKernel` if an integer kernel does not take some quantization parameters, given
+the op, the parameters of its result, and those of its operands. Parameters are `None` where
+values are not quantized.
 """
 
 FallbackMode: TypeAlias = Literal["on", "off", "only"]
@@ -93,6 +99,9 @@ class Computation:
     kernel: Kernel | None = None
     """What is computed of stored values; `None` for ops that always take the fallback."""
 
+    requirement: Requirement | None = None
+    """Quantization parameters that the kernel takes; `None` if it takes any."""
+
     operands: Operands = Operands()
     """Which operands of the kernel may be what."""
 
@@ -135,11 +144,15 @@ class Computation:
             return self._by_fallback(op, values)
         if self.hybrid is not None and is_float(type_) and self._is_hybrid(operands):
             return self.hybrid(op, *operands)
-        stored = self._stored_values(op, result, operands)
-        if isinstance(stored, NoKernel):
-            fall_back(op, stored.reason)
+        if (missing := self.missing_kernel(op)) is not None:
+            fall_back(op, missing.reason)
             return self._by_fallback(op, values)
-        return stored
+        assert self.kernel is not None
+        try:
+            return self.kernel(op, result, *operands)
+        except NoIntegerFormError as e:
+            fall_back(op, f"has no integer form: {e}")
+            return self._by_fallback(op, values)
 
     def _check_kind(self, result_type: Attribute) -> None:
         """
@@ -177,45 +190,46 @@ class Computation:
             and parameters.quantized_dimension in (None, what.channels)
         )
 
-    def _stored_values(
-        self, op: Operation, result: QuantizationParameters | None, operands: list[Any]
-    ) -> Any:
+    def missing_kernel(self, op: Operation) -> NoKernel | None:
+        """
+        Return `NoKernel` if there is no integer kernel for the types of an op. All
+        lowerings ask this, whatever they build.
+        """
         if self.kernel is None:
             return NoKernel("has no integer kernel")
-        if result is None and is_float(op.result_types[0]):
+        (result_type,) = op.result_types
+        result = parameters_of(result_type)
+        if result is None and is_float(result_type):
             return NoKernel("has a result of floats")
         if not has_one_scale(result):
             return NoKernel("has a result with several scales")
-        for index, operand in enumerate(operands):
-            if (reason := self._unsuitable(index, operand)) is not None:
+        operands = [parameters_of(type_) for type_ in op.operand_types]
+        for index, type_ in enumerate(op.operand_types):
+            if (reason := self._unsuitable(index, type_)) is not None:
                 return NoKernel(reason)
         if not isinstance(self.kernel, OnStoredValues):
             inputs = (x for i, x in enumerate(operands) if i != self.operands.bias)
-            parameters = [x.parameters for x in inputs if isinstance(x, Quantized)]
-            if any(
-                p.storage_width > 16 for p in (*parameters, result) if p is not None
-            ):
+            if any(p is not None and p.storage_width > 16 for p in (*inputs, result)):
                 return NoKernel("has storage of more than 16 bits")
-        try:
-            return self.kernel(op, result, *operands)
-        except NoIntegerFormError as e:
-            return NoKernel(f"has no integer form: {e}")
+        requirement = self.requirement
+        if isinstance(self.kernel, OnStoredValues):
+            requirement = takes_one_scale
+        return None if requirement is None else requirement(op, result, *operands)
 
-    def _unsuitable(self, index: int, operand: Any) -> str | None:
+    def _unsuitable(self, index: int, type_: Attribute) -> str | None:
         """Why an operand is none of the integer kernel; `None` if it is one."""
         what = self.operands
-        if not isinstance(operand, Quantized):
-            is_integer = operand is None or operand.dtype.kind != "f"
-            if index in what.plain and is_integer:
+        if (parameters := parameters_of(type_)) is None:
+            if index in what.plain and not is_float(type_):
                 return None
             return f"has an operand #{index} that is not quantized"
-        if has_one_scale(operand.parameters) or index == what.bias:
+        if has_one_scale(parameters) or index == what.bias:
             return None
         if index != what.weights:
             return f"has an operand #{index} with several scales"
-        if operand.parameters.quantized_dimension != what.channels:
+        if parameters.quantized_dimension != what.channels:
             return "has weights with scales along another dimension than the channels"
-        if operand.parameters.has_zero_points:
+        if parameters.has_zero_points:
             return "has weights with a zero point for each channel"
         return None
 
@@ -374,18 +388,24 @@ def formula_of(function: Callable[..., Any], *options: Callable[[Any], Any]) -> 
     return formula
 
 
-def have_one_scale(result: QuantizationParameters | None, *operands: Quantized) -> bool:
-    """Whether the same stored values express the same numbers."""
-    assert result is not None
+def have_one_scale(*parameters: QuantizationParameters | None) -> bool:
+    """True if all quantized values have the same scale and zero point."""
+    known = [p for p in parameters if p is not None]
     return all(
-        x.parameters.scales == result.scales
-        and x.parameters.zero_points == result.zero_points
-        for x in operands
+        p.scales == known[0].scales and p.zero_points == known[0].zero_points
+        for p in known
     )
 
 
-OTHER_SCALES = NoKernel("has operands with other scales than its result")
-"""The stored values of the operands are not those of the result."""
+def takes_one_scale(
+    op: Operation,
+    result: QuantizationParameters | None,
+    *operands: QuantizationParameters | None,
+) -> NoKernel | None:
+    """The requirement of kernels that compute with stored values as they are."""
+    if result is None or have_one_scale(result, *operands):
+        return None
+    return NoKernel("has operands with other scales than its result")
 
 
 @dataclass(frozen=True)
@@ -398,8 +418,6 @@ class OnStoredValues:
     def __call__(
         self, op: Operation, result: QuantizationParameters | None, *operands: Any
     ) -> Any:
-        quantized = [x for x in operands if isinstance(x, Quantized)]
-        if result is not None and not have_one_scale(result, *quantized):
-            return OTHER_SCALES
-        values = (x.values if isinstance(x, Quantized) else x for x in operands)
-        return self.function(op, *values)
+        return self.function(
+            op, *(x.values if isinstance(x, Quantized) else x for x in operands)
+        )

@@ -24,7 +24,6 @@ from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.transforms.building.arrays import integer_width, numpy_dtype
 
 from .computing import (
-    OTHER_SCALES,
     Computation,
     ComputationError,
     Implementation,
@@ -32,6 +31,7 @@ from .computing import (
     NoKernel,
     OnStoredValues,
     Operands,
+    Requirement,
     activation_of,
     expressed,
     flag,
@@ -42,6 +42,7 @@ from .computing import (
     number,
     parameters_of,
     quantized,
+    takes_one_scale,
 )
 
 
@@ -55,18 +56,22 @@ def _has_scale(parameters: Parameters, scale: float, zero_point: int) -> bool:
 
 
 def _binary(
-    function: Callable[..., Any], kernel: Kernel | None = None
+    function: Callable[..., Any],
+    kernel: Kernel | None = None,
+    requirement: Requirement | None = None,
 ) -> Implementation:
-    return Computation(formula_of(function), kernel)
+    return Computation(formula_of(function), kernel, requirement)
 
 
 def _fused(
-    function: Callable[..., Any], kernel: Kernel | None = None
+    function: Callable[..., Any],
+    kernel: Kernel | None = None,
+    requirement: Requirement | None = None,
 ) -> Implementation:
     def formula(op: Operation, *values: Any) -> Any:
         return floats.activated(function(*values), activation_of(op))
 
-    return Computation(formula, kernel)
+    return Computation(formula, kernel, requirement)
 
 
 def _multiplied(x: Any, y: Any) -> Any:
@@ -106,30 +111,34 @@ def _compared(direction: str) -> Implementation:
     return Computation(formula_of(function), kernel, is_truth=True)
 
 
-def _unary(name: str, kernel: Kernel | None = None) -> Implementation:
-    return _binary(floats.UNARY[name], kernel)
+def _unary(
+    name: str,
+    kernel: Kernel | None = None,
+    requirement: Requirement | None = None,
+) -> Implementation:
+    return _binary(floats.UNARY[name], kernel, requirement)
 
 
 def _looked_up(name: str) -> Kernel:
     return kernel_of(partial(looked_up, name))
 
 
-def _sigmoid(name: str) -> Kernel:
-    def kernel(op: Operation, result: Parameters, x: Quantized) -> Any:
-        is_wide = result.storage_width == 16
-        if is_wide and not (_has_scale(result, 2**-15, 0) and not x.zero_point):
-            return NoKernel("has a result whose scale is not 2**-15, or a zero point")
-        return looked_up(name, x, result)
+def _takes_sigmoid(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
+    if result.storage_width < 16 or (
+        _has_scale(result, 2**-15, 0) and not x.zero_points
+    ):
+        return None
+    return NoKernel("has a result whose scale is not 2**-15, or a zero point")
 
-    return kernel
+
+def _takes_negated(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
+    if x.zero_points and have_one_scale(result, x):
+        return NoKernel("has a zero point, which the kernel ignores")
+    return takes_one_scale(op, result, x)
 
 
 def _negated(op: Operation, result: Parameters, x: Quantized) -> Any:
-    # The kernel ignores zero points. The smallest stored value stays what it is.
-    if not have_one_scale(result, x):
-        return OTHER_SCALES
-    if x.zero_point:
-        return NoKernel("has a zero point, which the kernel ignores")
+    # The smallest stored value stays what it is.
     half = 1 << (result.storage_width - 1)
     return np.where(x.values == -half, -half, -x.values)
 
@@ -140,11 +149,13 @@ def _reciprocal_square_root(op: Operation, result: Parameters, x: Quantized) -> 
     return elementwise.reciprocal_square_root(x, result)
 
 
-def _hard_swish(op: Operation, result: Parameters, x: Quantized) -> Any:
+def _takes_hard_swish(
+    op: Operation, result: Parameters, x: Parameters
+) -> NoKernel | None:
     # The kernel only takes a multiplier below 1.
-    if np.float32(1 / 128) * x.scale / scale_of(result) >= 1:
-        return NoKernel("has an operand whose scale is 128 times that of its result")
-    return elementwise.hard_swish(x, result)
+    if np.float32(1 / 128) * scale_of(x) / scale_of(result) < 1:
+        return None
+    return NoKernel("has an operand whose scale is 128 times that of its result")
 
 
 def _relu(activation: str) -> Implementation:
@@ -218,20 +229,24 @@ def _beta(op: tfl.SoftmaxOp) -> Any:
     return number(op.beta)
 
 
-def _softmax(op: tfl.SoftmaxOp, result: Parameters, x: Quantized) -> Any:
+def _takes_softmax(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
     if result.storage_width == 16:
         is_fixed = _has_scale(result, 2**-15, 0)
     else:
         is_fixed = _has_scale(result, 2**-8, result.storage_min)
-    return rows.softmax(x, result, _beta(op)) if is_fixed else _OTHER_RESULT
+    return None if is_fixed else _OTHER_RESULT
 
 
-def _log_softmax(op: tfl.LogSoftmaxOp, result: Parameters, x: Quantized) -> Any:
+def _takes_log_softmax(
+    op: Operation, result: Parameters, x: Parameters
+) -> NoKernel | None:
     is_fixed = _has_scale(result, 1 / 16, result.storage_max)
-    return rows.log_softmax(x, result) if is_fixed else _OTHER_RESULT
+    return None if is_fixed else _OTHER_RESULT
 
 
-def _l2_normalization(op: Any, result: Parameters, x: Quantized) -> Any:
+def _takes_l2_normalization(
+    op: Any, result: Parameters, x: Parameters
+) -> NoKernel | None:
     # Unsigned stored values have another kernel.
     if not result.is_signed:
         return NoKernel("has unsigned storage, which another kernel is for")
@@ -239,7 +254,7 @@ def _l2_normalization(op: Any, result: Parameters, x: Quantized) -> Any:
         return _OTHER_RESULT
     if activation_of(op) != "NONE":
         return NoKernel(f"has the activation '{activation_of(op)}'")
-    return rows.l2_normalization(x, result)
+    return None
 
 
 ELEMENTWISE: Mapping[type[Operation], Implementation] = {
@@ -264,9 +279,13 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.LogicalAndOp: _binary(np.logical_and),
     tfl.LogicalOrOp: _binary(np.logical_or),
     tfl.LogicalNotOp: _binary(np.logical_not),
-    tfl.SelectOp: Computation(_selected, OnStoredValues(_selected), Operands((0,))),
-    tfl.SelectV2Op: Computation(_selected, OnStoredValues(_selected), Operands((0,))),
-    tfl.NegOp: _unary("neg", _negated),
+    tfl.SelectOp: Computation(
+        _selected, OnStoredValues(_selected), operands=Operands((0,))
+    ),
+    tfl.SelectV2Op: Computation(
+        _selected, OnStoredValues(_selected), operands=Operands((0,))
+    ),
+    tfl.NegOp: _unary("neg", _negated, _takes_negated),
     tfl.AbsOp: _unary("abs", kernel_of(elementwise.absolute)),
     tfl.SqrtOp: _unary("sqrt", kernel_of(elementwise.square_root)),
     tfl.RsqrtOp: _unary("rsqrt", _reciprocal_square_root),
@@ -289,13 +308,25 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
         formula_of(floats.prelu, _alpha), kernel_of(elementwise.leaky_relu, _alpha)
     ),
     tfl.PReluOp: _binary(floats.prelu, kernel_of(elementwise.prelu)),
-    tfl.HardSwishOp: _unary("hard_swish", _hard_swish),
+    tfl.HardSwishOp: _unary(
+        "hard_swish", kernel_of(elementwise.hard_swish), _takes_hard_swish
+    ),
     tfl.EluOp: _unary("elu", _looked_up("elu")),
     tfl.GeluOp: Computation(formula_of(floats.gelu, _is_approximate), _gelu),
-    tfl.LogisticOp: _unary("logistic", _sigmoid("logistic")),
-    tfl.TanhOp: _unary("tanh", _sigmoid("tanh")),
-    tfl.SoftmaxOp: Computation(formula_of(floats.softmax, _beta), _softmax),
-    tfl.LogSoftmaxOp: _binary(floats.log_softmax, _log_softmax),
-    tfl.L2NormalizationOp: _fused(floats.l2_normalization, _l2_normalization),
+    tfl.LogisticOp: _unary("logistic", _looked_up("logistic"), _takes_sigmoid),
+    tfl.TanhOp: _unary("tanh", _looked_up("tanh"), _takes_sigmoid),
+    tfl.SoftmaxOp: Computation(
+        formula_of(floats.softmax, _beta),
+        kernel_of(rows.softmax, _beta),
+        _takes_softmax,
+    ),
+    tfl.LogSoftmaxOp: _binary(
+        floats.log_softmax, kernel_of(rows.log_softmax), _takes_log_softmax
+    ),
+    tfl.L2NormalizationOp: _fused(
+        floats.l2_normalization,
+        kernel_of(rows.l2_normalization),
+        _takes_l2_normalization,
+    ),
 }
 """The ops that compute each element, or along the last dimension."""

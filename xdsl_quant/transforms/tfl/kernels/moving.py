@@ -190,7 +190,7 @@ def _concatenated(
 
 def _rescaled(x: Quantized, result: QuantizationParameters) -> Any:
     """Stored values with the parameters of the result, in arithmetic of `f32`."""
-    if have_one_scale(result, x):
+    if have_one_scale(result, x.parameters):
         return x.values
     ratio = scale_of(x.parameters) * (np.float32(1) / scale_of(result))
     offset = np.float32(-int(x.parameters.zero_points)) * ratio

@@ -22,7 +22,6 @@ from xdsl_quant.numerics.tflite.quantized import Quantized
 
 from ..windows import window_of
 from .computing import (
-    OTHER_SCALES,
     Computation,
     ComputationError,
     Implementation,
@@ -32,11 +31,11 @@ from .computing import (
     flag,
     formula_of,
     has_one_scale,
-    have_one_scale,
     integers_of,
     kernel_of,
     number,
     parameters_of,
+    takes_one_scale,
 )
 
 # Products
@@ -89,7 +88,7 @@ def _convolution(
         return floats.activated(result, activation_of(op))
 
     what = Operands(plain=(2,), weights=1, channels=channels, bias=2)
-    return Computation(formula, kernel, what, hybrid_kernel)
+    return Computation(formula, kernel, operands=what, hybrid=hybrid_kernel)
 
 
 def _with_bias(op: Any, sums: Any, bias: Any) -> Any:
@@ -143,7 +142,9 @@ def _fully_connected(has_multiplier: bool) -> Computation:
         return floats.activated(result, activation_of(op))
 
     what = Operands(plain=(2,), weights=1, bias=2)
-    return Computation(_fully_connected_formula, kernel, what, hybrid_kernel)
+    return Computation(
+        _fully_connected_formula, kernel, operands=what, hybrid=hybrid_kernel
+    )
 
 
 def _adj_x(op: tfl.BatchMatMulOp) -> bool:
@@ -170,11 +171,9 @@ def _pooled(
         )
 
     def kernel(op: Any, result: Parameters, x: Quantized) -> Any:
-        if not have_one_scale(result, x):
-            return OTHER_SCALES
         return function(x.values, result, _sizes(op), window_of(op), activation_of(op))
 
-    return Computation(formula, kernel)
+    return Computation(formula, kernel, takes_one_scale)
 
 
 def _centers(op: Any) -> tuple[bool, bool]:
@@ -186,8 +185,6 @@ def _resize_bilinear_of_floats(op: Any, x: Any, size: Any) -> Any:
 
 
 def _resize_bilinear(op: Any, result: Parameters, x: Quantized, size: Any) -> Any:
-    if not have_one_scale(result, x):
-        return OTHER_SCALES
     if not result.is_signed:
         # The kernel of unsigned stored values computes with floats.
         values = x.values.astype(np.float32)
@@ -222,7 +219,9 @@ def _reduced(
         return kept(op, function(x, integers_of(axes), result), axes)
 
     return Computation(
-        formula, kernel if function else OnStoredValues(formula), Operands((1,))
+        formula,
+        kernel if function else OnStoredValues(formula),
+        operands=Operands((1,)),
     )
 
 
@@ -248,7 +247,7 @@ def _first(function: Callable[..., Any], worst: float) -> Implementation:
         numbers = where(x != x, x.dtype.type(worst), x)
         return where(first != first, 0, function(numbers, axis=axis))
 
-    return Computation(index, OnStoredValues(index), Operands((1,)))
+    return Computation(index, OnStoredValues(index), operands=Operands((1,)))
 
 
 # State
@@ -303,7 +302,7 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
     tfl.TransposeConvOp: Computation(
         _transposed_formula,
         _transposed_kernel,
-        Operands(plain=(0, 3), input=2, weights=1, bias=3),
+        operands=Operands(plain=(0, 3), input=2, weights=1, bias=3),
     ),
     tfl.FullyConnectedOp: _fully_connected(has_multiplier=False),
     tfl.BatchMatMulOp: Computation(
@@ -313,7 +312,10 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
     tfl.AveragePool2DOp: _pooled(floats.average_pool, windows.average_pool),
     tfl.MaxPool2DOp: _pooled(floats.max_pool, windows.max_pool),
     tfl.ResizeBilinearOp: Computation(
-        _resize_bilinear_of_floats, _resize_bilinear, Operands((1,))
+        _resize_bilinear_of_floats,
+        _resize_bilinear,
+        takes_one_scale,
+        Operands((1,)),
     ),
     tfl.MeanOp: _reduced(floats.mean, reduction.mean),
     tfl.SumOp: _reduced(_with(np.sum), reduction.total),
