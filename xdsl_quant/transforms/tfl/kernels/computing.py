@@ -397,15 +397,50 @@ def have_one_scale(*parameters: QuantizationParameters | None) -> bool:
     )
 
 
+OTHER_STORAGE = NoKernel("has operands with another storage type than its result")
+
+
+def have_one_storage(*parameters: QuantizationParameters | None) -> bool:
+    """True if the stored values of all quantized values have the same type."""
+    storages = {(p.storage_width, p.is_signed) for p in parameters if p is not None}
+    return len(storages) <= 1
+
+
+def check_moves_stored_values(operand_type: Attribute, result_type: Attribute) -> None:
+    """
+    Raises:
+        ComputationError: if stored values of one type do not express the same numbers in
+            the other.
+    """
+    element_types = map(scalar_or_element_type, (operand_type, result_type))
+    if len({*element_types}) == 1:
+        return
+    parameters = parameters_of(operand_type), parameters_of(result_type)
+    if all(p is None for p in parameters):
+        return
+    if (
+        all(p is not None and has_one_scale(p) for p in parameters)
+        and have_one_scale(*parameters)
+        and have_one_storage(*parameters)
+    ):
+        return
+    raise ComputationError(
+        f"moves stored values of '{operand_type}' to '{result_type}', which has other "
+        "quantization parameters; use 'tfl.quantize' to change them"
+    )
+
+
 def takes_one_scale(
     op: Operation,
     result: QuantizationParameters | None,
     *operands: QuantizationParameters | None,
 ) -> NoKernel | None:
     """The requirement of kernels that compute with stored values as they are."""
-    if result is None or have_one_scale(result, *operands):
+    if result is None:
         return None
-    return NoKernel("has operands with other scales than its result")
+    if not have_one_scale(result, *operands):
+        return NoKernel("has operands with other scales than its result")
+    return None if have_one_storage(result, *operands) else OTHER_STORAGE
 
 
 @dataclass(frozen=True)

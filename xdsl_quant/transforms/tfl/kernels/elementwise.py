@@ -18,39 +18,31 @@ from xdsl_quant.numerics.tflite import (
     rows,
 )
 from xdsl_quant.numerics.tflite.fixed_point import wrapped
-from xdsl_quant.numerics.tflite.quantized import Quantized, scale_of
+from xdsl_quant.numerics.tflite.quantized import Quantized
 from xdsl_quant.numerics.tflite.tables import looked_up
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.transforms.building.arrays import integer_width, numpy_dtype
 
+from . import requirements
 from .computing import (
     Computation,
     ComputationError,
     Implementation,
     Kernel,
-    NoKernel,
     OnStoredValues,
     Operands,
     Requirement,
     activation_of,
+    check_moves_stored_values,
     expressed,
     flag,
     formula_of,
     has_one_scale,
-    have_one_scale,
     kernel_of,
     number,
     parameters_of,
     quantized,
-    takes_one_scale,
 )
-
-
-def _has_scale(parameters: Parameters, scale: float, zero_point: int) -> bool:
-    """Whether parameters are those that an op fixes; the runtime tolerates so much."""
-    is_same = np.isclose(float(parameters.scales), scale, rtol=1e-3, atol=0)
-    return bool(is_same) and int(parameters.zero_points) == zero_point
-
 
 # Elementwise
 
@@ -123,20 +115,6 @@ def _looked_up(name: str) -> Kernel:
     return kernel_of(partial(looked_up, name))
 
 
-def _takes_sigmoid(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    if result.storage_width < 16 or (
-        _has_scale(result, 2**-15, 0) and not x.zero_points
-    ):
-        return None
-    return NoKernel("has a result whose scale is not 2**-15, or a zero point")
-
-
-def _takes_negated(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    if x.zero_points and have_one_scale(result, x):
-        return NoKernel("has a zero point, which the kernel ignores")
-    return takes_one_scale(op, result, x)
-
-
 def _negated(op: Operation, result: Parameters, x: Quantized) -> Any:
     # The smallest stored value stays what it is.
     half = 1 << (result.storage_width - 1)
@@ -147,15 +125,6 @@ def _reciprocal_square_root(op: Operation, result: Parameters, x: Quantized) -> 
     if result.storage_width == 16:
         return looked_up("rsqrt", x, result)
     return elementwise.reciprocal_square_root(x, result)
-
-
-def _takes_hard_swish(
-    op: Operation, result: Parameters, x: Parameters
-) -> NoKernel | None:
-    # The kernel only takes a multiplier below 1.
-    if np.float32(1 / 128) * scale_of(x) / scale_of(result) < 1:
-        return None
-    return NoKernel("has an operand whose scale is 128 times that of its result")
 
 
 def _relu(activation: str) -> Implementation:
@@ -188,6 +157,9 @@ def _selected(op: tfl.SelectOp | tfl.SelectV2Op, condition: Any, x: Any, y: Any)
 
 
 def _cast(op: tfl.CastOp, value: Any) -> Any:
+    check_moves_stored_values(op.input.type, op.output.type)
+    if parameters_of(op.output.type) is not None:
+        return value
     dtype = numpy_dtype(op.output.type)
     if dtype == np.bool_:
         return value != 0
@@ -203,7 +175,11 @@ def _quantize(op: tfl.QuantizeOp, value: Any) -> Any:
     source, result = parameters_of(op.input.type), parameters_of(op.output.type)
     if result is None:
         raise ComputationError("has a result that is not quantized")
-    if not (has_one_scale(source) and has_one_scale(result)):
+    # The runtime has 32 bits from 16 bits alone; others would wrap around.
+    is_wide = (
+        source is not None and result.storage_width > 16 and source.storage_width != 16
+    )
+    if is_wide or not (has_one_scale(source) and has_one_scale(result)):
         rounding = Rounding("nearest-away", "after-rounding")
         return quantized(expressed(value, op.input.type), op.output.type, rounding)
     if source is None:
@@ -220,53 +196,29 @@ def _dequantize(op: tfl.DequantizeOp, value: Any) -> Any:
 
 # Along the last dimension
 
-_OTHER_RESULT = NoKernel(
-    "has a result with another scale or zero point than the kernel"
-)
-
 
 def _beta(op: tfl.SoftmaxOp) -> Any:
     return number(op.beta)
 
 
-def _takes_softmax(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    if result.storage_width == 16:
-        is_fixed = _has_scale(result, 2**-15, 0)
-    else:
-        is_fixed = _has_scale(result, 2**-8, result.storage_min)
-    return None if is_fixed else _OTHER_RESULT
-
-
-def _takes_log_softmax(
-    op: Operation, result: Parameters, x: Parameters
-) -> NoKernel | None:
-    is_fixed = _has_scale(result, 1 / 16, result.storage_max)
-    return None if is_fixed else _OTHER_RESULT
-
-
-def _takes_l2_normalization(
-    op: Any, result: Parameters, x: Parameters
-) -> NoKernel | None:
-    # Unsigned stored values have another kernel.
-    if not result.is_signed:
-        return NoKernel("has unsigned storage, which another kernel is for")
-    if not _has_scale(result, 1 / 128, 0):
-        return _OTHER_RESULT
-    if activation_of(op) != "NONE":
-        return NoKernel(f"has the activation '{activation_of(op)}'")
-    return None
-
-
 ELEMENTWISE: Mapping[type[Operation], Implementation] = {
-    tfl.AddOp: _fused(np.add, _sum(elementwise.add)),
-    tfl.SubOp: _fused(np.subtract, _sum(elementwise.subtract)),
+    tfl.AddOp: _fused(
+        np.add,
+        _sum(elementwise.add),
+        requirements.takes_one_storage,
+    ),
+    tfl.SubOp: _fused(
+        np.subtract, _sum(elementwise.subtract), requirements.takes_one_storage
+    ),
     tfl.MulOp: _fused(_multiplied, kernel_of(elementwise.multiply, activation_of)),
     tfl.DivOp: _fused(floats.divide),
     tfl.FloorDivOp: _binary(floats.floor_divide),
     tfl.FloorModOp: _binary(floats.floor_modulo),
     tfl.PowOp: _binary(np.power),
     tfl.SquaredDifferenceOp: _binary(
-        _squared_difference, kernel_of(elementwise.squared_difference)
+        _squared_difference,
+        kernel_of(elementwise.squared_difference),
+        requirements.takes_signed_bytes,
     ),
     tfl.MaximumOp: _binary(np.maximum, OnStoredValues(formula_of(np.maximum))),
     tfl.MinimumOp: _binary(np.minimum, OnStoredValues(formula_of(np.minimum))),
@@ -285,12 +237,12 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.SelectV2Op: Computation(
         _selected, OnStoredValues(_selected), operands=Operands((0,))
     ),
-    tfl.NegOp: _unary("neg", _negated, _takes_negated),
+    tfl.NegOp: _unary("neg", _negated, requirements.takes_negated),
     tfl.AbsOp: _unary("abs", kernel_of(elementwise.absolute)),
     tfl.SqrtOp: _unary("sqrt", kernel_of(elementwise.square_root)),
-    tfl.RsqrtOp: _unary("rsqrt", _reciprocal_square_root),
-    tfl.ExpOp: _unary("exp", _looked_up("exp")),
-    tfl.LogOp: _unary("log", _looked_up("log")),
+    tfl.RsqrtOp: _unary("rsqrt", _reciprocal_square_root, requirements.takes_table),
+    tfl.ExpOp: _unary("exp", _looked_up("exp"), requirements.takes_table),
+    tfl.LogOp: _unary("log", _looked_up("log"), requirements.takes_table),
     tfl.SinOp: _unary("sin"),
     tfl.CosOp: _unary("cos"),
     tfl.SquareOp: _binary(_squared),
@@ -309,24 +261,28 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     ),
     tfl.PReluOp: _binary(floats.prelu, kernel_of(elementwise.prelu)),
     tfl.HardSwishOp: _unary(
-        "hard_swish", kernel_of(elementwise.hard_swish), _takes_hard_swish
+        "hard_swish", kernel_of(elementwise.hard_swish), requirements.takes_hard_swish
     ),
-    tfl.EluOp: _unary("elu", _looked_up("elu")),
-    tfl.GeluOp: Computation(formula_of(floats.gelu, _is_approximate), _gelu),
-    tfl.LogisticOp: _unary("logistic", _looked_up("logistic"), _takes_sigmoid),
-    tfl.TanhOp: _unary("tanh", _looked_up("tanh"), _takes_sigmoid),
+    tfl.EluOp: _unary("elu", _looked_up("elu"), requirements.takes_bytes),
+    tfl.GeluOp: Computation(
+        formula_of(floats.gelu, _is_approximate), _gelu, requirements.takes_bytes
+    ),
+    tfl.LogisticOp: _unary(
+        "logistic", _looked_up("logistic"), requirements.takes_sigmoid
+    ),
+    tfl.TanhOp: _unary("tanh", _looked_up("tanh"), requirements.takes_sigmoid),
     tfl.SoftmaxOp: Computation(
         formula_of(floats.softmax, _beta),
         kernel_of(rows.softmax, _beta),
-        _takes_softmax,
+        requirements.takes_softmax,
     ),
     tfl.LogSoftmaxOp: _binary(
-        floats.log_softmax, kernel_of(rows.log_softmax), _takes_log_softmax
+        floats.log_softmax, kernel_of(rows.log_softmax), requirements.takes_log_softmax
     ),
     tfl.L2NormalizationOp: _fused(
         floats.l2_normalization,
         kernel_of(rows.l2_normalization),
-        _takes_l2_normalization,
+        requirements.takes_l2_normalization,
     ),
 }
 """The ops that compute each element, or along the last dimension."""

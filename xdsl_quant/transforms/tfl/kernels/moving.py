@@ -33,7 +33,10 @@ from .computing import (
     FallbackMode,
     Function,
     Implementation,
+    OnStoredValues,
+    Operands,
     activation_of,
+    check_moves_stored_values,
     expressed,
     have_one_scale,
     integers_of,
@@ -147,10 +150,17 @@ def _gather_nd(op: tfl.GatherNdOp, values: Any, indices: Any) -> Any:
 def _embedding_lookup(op: tfl.EmbeddingLookupOp, indices: Any, table: Any) -> Any:
     if parameters_of(op.output.type) is None:
         table = expressed(table, op.value.type)
+    else:
+        check_moves_stored_values(op.value.type, op.output.type)
     return np.take(*_with_indices(table, indices), axis=0)
 
 
+def _reversed(op: Operation, value: Any, axes: Any) -> Any:
+    return np.flip(value, tuple(integers_of(axes)))
+
+
 def _top_k(op: tfl.TopKV2Op, values: Any, count: Any) -> Any:
+    check_moves_stored_values(op.input.type, op.values.type)
     (k,) = integers_of(count)
     return data_movement.top_k(values, k)
 
@@ -311,7 +321,9 @@ MOVING: Mapping[type[Operation], Implementation] = {
     tfl.TopKV2Op: _top_k,
     tfl.TileOp: _by_numbers(np.tile),
     tfl.BroadcastToOp: _by_numbers(np.broadcast_to),
-    tfl.ReverseV2Op: _by_numbers(np.flip),
+    tfl.ReverseV2Op: Computation(
+        _reversed, OnStoredValues(_reversed), operands=Operands((1,))
+    ),
     tfl.SpaceToDepthOp: _by_blocks(data_movement.space_to_depth),
     tfl.DepthToSpaceOp: _by_blocks(data_movement.depth_to_space),
     tfl.SpaceToBatchNdOp: _space_to_batch,

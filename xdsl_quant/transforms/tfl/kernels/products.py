@@ -27,6 +27,7 @@ from .computing import (
     Implementation,
     OnStoredValues,
     Operands,
+    Requirement,
     activation_of,
     flag,
     formula_of,
@@ -37,6 +38,7 @@ from .computing import (
     parameters_of,
     takes_one_scale,
 )
+from .requirements import takes_narrow_zero_points, takes_product
 
 # Products
 
@@ -88,7 +90,7 @@ def _convolution(
         return floats.activated(result, activation_of(op))
 
     what = Operands(plain=(2,), weights=1, channels=channels, bias=2)
-    return Computation(formula, kernel, operands=what, hybrid=hybrid_kernel)
+    return Computation(formula, kernel, takes_product(what), what, hybrid_kernel)
 
 
 def _with_bias(op: Any, sums: Any, bias: Any) -> Any:
@@ -119,6 +121,9 @@ def _transposed_kernel(
     )
 
 
+_TRANSPOSED = Operands(plain=(0, 3), input=2, weights=1, bias=3)
+
+
 def _fully_connected_formula(op: Any, x: Any, weights: Any, bias: Any) -> Any:
     keep_num_dims = flag(op.keep_num_dims)
     return _with_bias(op, floats.fully_connected(x, weights, keep_num_dims), bias)
@@ -143,7 +148,7 @@ def _fully_connected(has_multiplier: bool) -> Computation:
 
     what = Operands(plain=(2,), weights=1, bias=2)
     return Computation(
-        _fully_connected_formula, kernel, operands=what, hybrid=hybrid_kernel
+        _fully_connected_formula, kernel, takes_product(what, 16), what, hybrid_kernel
     )
 
 
@@ -197,13 +202,16 @@ def _resize_bilinear(op: Any, result: Parameters, x: Quantized, size: Any) -> An
 
 
 def _reduced(
-    on_numbers: Callable[..., Any], function: Callable[..., Any] | None = None
+    on_numbers: Callable[..., Any],
+    function: Callable[..., Any] | None = None,
+    requirement: Requirement | None = None,
 ) -> Implementation:
     """
     Args:
         on_numbers: a function of an array and its dimensions that keeps these.
         function: the same of quantized values, with the parameters of the result; `None`
             if it is the same one of stored values.
+        requirement: the parameters that this takes.
     """
 
     def kept(op: Any, values: Any, axes: Any) -> Any:
@@ -221,7 +229,8 @@ def _reduced(
     return Computation(
         formula,
         kernel if function else OnStoredValues(formula),
-        operands=Operands((1,)),
+        requirement,
+        Operands((1,)),
     )
 
 
@@ -302,12 +311,14 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
     tfl.TransposeConvOp: Computation(
         _transposed_formula,
         _transposed_kernel,
-        operands=Operands(plain=(0, 3), input=2, weights=1, bias=3),
+        takes_product(_TRANSPOSED),
+        _TRANSPOSED,
     ),
     tfl.FullyConnectedOp: _fully_connected(has_multiplier=False),
     tfl.BatchMatMulOp: Computation(
         formula_of(floats.batch_matmul, _adj_x, _adj_y),
         kernel_of(products.batch_matmul, _adj_x, _adj_y),
+        takes_product(Operands(weights=1), 16),
     ),
     tfl.AveragePool2DOp: _pooled(floats.average_pool, windows.average_pool),
     tfl.MaxPool2DOp: _pooled(floats.max_pool, windows.max_pool),
@@ -319,7 +330,9 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
     ),
     tfl.MeanOp: _reduced(floats.mean, reduction.mean),
     tfl.SumOp: _reduced(_with(np.sum), reduction.total),
-    tfl.ReduceProdOp: _reduced(_with(np.prod), reduction.product),
+    tfl.ReduceProdOp: _reduced(
+        _with(np.prod), reduction.product, takes_narrow_zero_points
+    ),
     tfl.ReduceMaxOp: _reduced(_with(np.max)),
     tfl.ReduceMinOp: _reduced(_with(np.min)),
     tfl.ArgMaxOp: _first(np.argmax, -np.inf),
