@@ -265,7 +265,7 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     ),
     tfl.EluOp: _unary("elu", _looked_up("elu"), requirements.takes_bytes),
     tfl.GeluOp: Computation(
-        formula_of(floats.gelu, _is_approximate), _gelu, requirements.takes_bytes
+        formula_of(floats.gelu, _is_approximate), _gelu, requirements.takes_table
     ),
     tfl.LogisticOp: _unary(
         "logistic", _looked_up("logistic"), requirements.takes_sigmoid

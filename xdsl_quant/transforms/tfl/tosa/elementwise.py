@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import BoolAttr, FloatAttr, f16, f32, i1, i8, i16, i3
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects import tfl
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.tflite import elementwise, tables
 from xdsl_quant.numerics.tflite.fixed_point import Multiplier, quantized_multiplier
@@ -32,6 +31,7 @@ from xdsl_quant.numerics.tflite.tables import (
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.xdsl_patches import tosa_ops
 
+from ..kernels.computing import check_moves_stored_values
 from .building import (
     Operand,
     TosaBuilder,
@@ -126,7 +126,10 @@ def _function(name: str, float_op: type[Operation] | None = None) -> Lowering:
         if name == "gelu" and op.approximate is not None and op.approximate.value.data:
             variant = "approximate_gelu"
         if _is_of_8_bits(op, x):
-            return looked_up(builder, x, table_of_8_bits(variant, x.parameters, result))
+            table = table_of_8_bits(variant, x.parameters, result)
+            # Storage of fewer bits has no more values.
+            unused = (256 - len(table)) // 2
+            return looked_up(builder, x, np.pad(table, unused, "edge"))
         if variant in ("logistic", "tanh"):
             # The one that both have is in the formula.
             return stored(op, tables.looked_up(variant, quantized(x), result))
@@ -361,7 +364,8 @@ def dequantized(builder: TosaBuilder, x: Operand) -> SSAValue:
 
 def _cast(builder: TosaBuilder, op: tfl.CastOp, x: Operand) -> SSAValue:
     source, target = element_type_of(x.value), lowered_type(op.output.type).element_type
-    if scalar_or_element_type(x.type) == scalar_or_element_type(op.output.type):
+    check_moves_stored_values(x.type, op.output.type)
+    if x.is_quantized or x.type == op.output.type:
         return x.value
     if {source, target} == {f32, i64}:
         raise Unsupported(f"casts '{source}' to '{target}', which TOSA has no cast for")

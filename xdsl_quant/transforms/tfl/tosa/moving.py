@@ -26,6 +26,7 @@ from xdsl_quant.numerics.tflite.quantized import activation_bounds, round_away, 
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.xdsl_patches import tosa_ops
 
+from ..kernels.computing import check_moves_stored_values
 from .building import (
     Operand,
     TosaBuilder,
@@ -207,8 +208,9 @@ def _gathered_rows(
 
 
 def _embedding_lookup(
-    builder: TosaBuilder, op: Operation, indices: Operand, x: Operand
+    builder: TosaBuilder, op: tfl.EmbeddingLookupOp, indices: Operand, x: Operand
 ) -> SSAValue:
+    check_moves_stored_values(x.type, op.output.type)
     return _gathered_rows(builder, op, x, indices, 0)
 
 
@@ -390,8 +392,9 @@ def _resize_nearest(
 
 
 def _top_k(
-    builder: TosaBuilder, op: Operation, x: Operand, _: Operand
+    builder: TosaBuilder, op: tfl.TopKV2Op, x: Operand, _: Operand
 ) -> Sequence[SSAValue]:
+    check_moves_stored_values(x.type, op.values.type)
     *outer, size = x.shape
     rows = math.prod(outer), size
     count = result_shape(op)[-1]
