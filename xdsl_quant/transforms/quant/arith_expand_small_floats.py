@@ -16,8 +16,14 @@ from typing import TYPE_CHECKING, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+    VectorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -25,6 +31,7 @@ from xdsl.pattern_rewriter import (
     RewritePattern,
 )
 
+from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions
 from xdsl_quant.xdsl_patches import patched_pass
@@ -39,8 +46,7 @@ class ExpandSmallFloatConversion(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, arith.ExtFOp | arith.TruncFOp):
             return
-        target = cast(AnyFloat, scalar_or_element_type(op.result.type))
-        source = cast(AnyFloat, scalar_or_element_type(op.input.type))
+        target, source = _element_type(op.result.type), _element_type(op.input.type)
         if "roundingmode" in {**op.properties, **op.attributes}:
             return
         if min(source.bitwidth, target.bitwidth) > 8:
@@ -52,7 +58,14 @@ class ExpandSmallFloatConversion(RewritePattern):
         if not any(formats) or (formats[0] and not formats[0].is_part_of_f16):
             return
         builder = LoweringBuilder.before(op)
-        if not isinstance(type_ := op.result.type, TensorType):
+        type_ = op.result.type
+        if not isinstance(type_, AnyFloat | TensorType):
+            fail(
+                op,
+                f"'{op.name}' op converts between '{op.input.type}' and '{type_}': "
+                "expected floats or ranked tensors; unroll vectors first",
+            )
+        if not isinstance(type_, TensorType):
             result = _converted(builder, op.input, target, formats)
         else:
             loops = dimensions(range(len(type_.get_shape())))
@@ -63,6 +76,13 @@ class ExpandSmallFloatConversion(RewritePattern):
                 lambda inner, args: _converted(inner, args[0], target, formats),
             )
         rewriter.replace(op, (), (result,))
+
+
+def _element_type(type_: Attribute) -> AnyFloat:
+    """The type of a float, or of the elements of a tensor or vector."""
+    if isinstance(type_, VectorType):
+        return cast(AnyFloat, type_.element_type)
+    return cast(AnyFloat, scalar_or_element_type(type_))
 
 
 def _converted(

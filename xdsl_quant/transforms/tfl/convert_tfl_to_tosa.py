@@ -197,7 +197,7 @@ class _Conversion:
                 self._return(builder, op)
             else:
                 self._lower(builder, op)
-        except (Unsupported, ValueError) as e:
+        except (ArithmeticError, IndexError, MemoryError, ValueError) as e:
             self.errors.append(_message(op, str(e)))
             self.values.update(dict.fromkeys(op.results))
 

@@ -7,11 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from xdsl.context import Context
+from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.execution import compile
 from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
 from xdsl_quant.numerics.small_floats import SMALL_FLOATS
 from xdsl_quant.runtime.loading import apply_passes, parse_module
+from xdsl_quant.transforms.quant.arith_expand_small_floats import (
+    ArithExpandSmallFloatsPass,
+)
 
 WIDE = ("f16", "bf16", "f32", "f64")
 
@@ -120,4 +125,37 @@ def test_others_stay(text: str):
     module = parse_module(text)
     before = str(module)
     apply_passes(module, "arith-expand-small-floats")
+    assert str(module) == before
+
+
+@pytest.mark.parametrize(
+    ("op", "source", "target"),
+    [
+        ("extf", "vector<4xf8E4M3FN>", "vector<4xf32>"),
+        ("truncf", "vector<2x4xf32>", "vector<2x4xf4E2M1FN>"),
+    ],
+)
+def test_vectors_are_refused(op: str, source: str, target: str):
+    module = parse_module(
+        f"""func.func @f(%x: {source}) -> {target} {{
+          %y = arith.{op} %x : {source} to {target}
+          return %y : {target}
+        }}""",
+        "model.mlir",
+    )
+    with pytest.raises(PassFailedException) as error:
+        ArithExpandSmallFloatsPass().apply(Context(), module)
+    assert str(error.value) == (
+        f"model.mlir:2:11: error: 'arith.{op}' op converts between '{source}' and "
+        f"'{target}': expected floats or ranked tensors; unroll vectors first"
+    )
+
+
+def test_vectors_of_other_floats_stay():
+    module = parse_module("""func.func @f(%x: vector<4xf16>) -> vector<4xf32> {
+      %y = arith.extf %x : vector<4xf16> to vector<4xf32>
+      return %y : vector<4xf32>
+    }""")
+    before = str(module)
+    ArithExpandSmallFloatsPass().apply(Context(), module)
     assert str(module) == before

@@ -186,7 +186,11 @@ def _products() -> Iterator[Spec]:
         )
         yield Spec(
             "depthwise_conv_2d",
-            [IMAGE, Tensor((1, 3, 3, 2), -1, 1), bias._replace(shape=(2,)) if isinstance(bias, Tensor) else bias],
+            [
+                IMAGE,
+                Tensor((1, 3, 3, 2), -1, 1),
+                bias._replace(shape=(2,)) if isinstance(bias, Tensor) else bias,
+            ],
             IMAGE.shape,
             (-16, 16),
             f"{STRIDES}, {DILATIONS}, depth_multiplier = 1 : i32",
@@ -225,12 +229,16 @@ def _reductions() -> Iterator[Spec]:
         yield Spec(name, [x, Constant([1])], (2, 1), properties=KEPT)
     for name in ("arg_max", "arg_min"):
         yield Spec(name, [X, Constant(1)], (2,), result="i32")
-    yield Spec("resize_bilinear", [IMAGE, Constant([7, 7])], (1, 7, 7, 2), properties=CENTERS)
+    yield Spec(
+        "resize_bilinear", [IMAGE, Constant([7, 7])], (1, 7, 7, 2), properties=CENTERS
+    )
 
 
 def _moves() -> Iterator[Spec]:
     yield Spec("reshape", [X, Constant([3, 4])], (3, 4))
-    yield Spec("squeeze", [Tensor((1, 6), -8, 8)], (6,), properties="squeeze_dims = [0]")
+    yield Spec(
+        "squeeze", [Tensor((1, 6), -8, 8)], (6,), properties="squeeze_dims = [0]"
+    )
     yield Spec("expand_dims", [X, Constant(0)], (1, 2, 6))
     yield Spec("transpose", [X, Constant([1, 0])], (6, 2))
     yield Spec("slice", [X, Constant([0, 1]), Constant([2, 3])], (2, 3))
@@ -239,15 +247,25 @@ def _moves() -> Iterator[Spec]:
         "strided_slice",
         [X, Constant([0, 0]), Constant([2, 6]), Constant([1, 2])],
         (2, 3),
-        properties=", ".join([*(f"{mask} = 0 : i32" for mask in masks), "offset = false"]),
+        properties=", ".join(
+            [*(f"{mask} = 0 : i32" for mask in masks), "offset = false"]
+        ),
     )
     yield Spec(
         "dynamic_update_slice", [X, Tensor((1, 3), -8, 8), Constant([1, 2])], X.shape
     )
-    yield Spec("concatenation", [X, X], (2, 12), properties=f"axis = 1 : i32, {ACTIVATION}")
-    yield Spec("pack", [X, X], (2, 2, 6), properties="axis = 0 : i32, values_count = 2 : i32")
-    yield Spec("unpack", [X], (6,), properties="axis = 0 : i32, num = 2 : i32", results=2)
-    yield Spec("split", [Constant(1), X], (2, 3), properties="num_splits = 2 : i32", results=2)
+    yield Spec(
+        "concatenation", [X, X], (2, 12), properties=f"axis = 1 : i32, {ACTIVATION}"
+    )
+    yield Spec(
+        "pack", [X, X], (2, 2, 6), properties="axis = 0 : i32, values_count = 2 : i32"
+    )
+    yield Spec(
+        "unpack", [X], (6,), properties="axis = 0 : i32, num = 2 : i32", results=2
+    )
+    yield Spec(
+        "split", [Constant(1), X], (2, 3), properties="num_splits = 2 : i32", results=2
+    )
     yield Spec(
         "split_v",
         [X, Constant([3, 3]), Constant(1)],
@@ -258,19 +276,45 @@ def _moves() -> Iterator[Spec]:
     pads = Constant([[0, 1], [1, 0]])
     yield Spec("pad", [X, pads], (3, 7))
     yield Spec("padv2", [X, pads, Tensor((), -8, 8)], (3, 7))
-    yield Spec("mirror_pad", [X, pads], (3, 7), properties="mode = #tfl<mirror_pad_attr REFLECT>")
-    yield Spec("gather", [X, Constant([1, 0])], X.shape, properties="axis = 0 : i32, batch_dims = 0 : i32")
+    yield Spec(
+        "mirror_pad",
+        [X, pads],
+        (3, 7),
+        properties="mode = #tfl<mirror_pad_attr REFLECT>",
+    )
+    yield Spec(
+        "gather",
+        [X, Constant([1, 0])],
+        X.shape,
+        properties="axis = 0 : i32, batch_dims = 0 : i32",
+    )
     yield Spec("gather_nd", [X, Constant([[1], [0]])], X.shape)
     yield Spec("embedding_lookup", [Constant([1, 0]), X], X.shape, weights=1)
     yield Spec("tile", [X, Constant([2, 1])], (4, 6))
     yield Spec("broadcast_to", [Tensor((1, 6), -8, 8), Constant([2, 6])], X.shape)
     yield Spec("reverse_v2", [X, Constant([1])], X.shape)
-    yield Spec("space_to_depth", [IMAGE], (1, 2, 2, 8), properties="block_size = 2 : i32")
-    yield Spec("depth_to_space", [Tensor((1, 2, 2, 4), -8, 8)], (1, 4, 4, 1), properties="block_size = 2 : i32")
+    yield Spec(
+        "space_to_depth", [IMAGE], (1, 2, 2, 8), properties="block_size = 2 : i32"
+    )
+    yield Spec(
+        "depth_to_space",
+        [Tensor((1, 2, 2, 4), -8, 8)],
+        (1, 4, 4, 1),
+        properties="block_size = 2 : i32",
+    )
     zeros = Constant([[0, 0], [0, 0]])
     yield Spec("space_to_batch_nd", [IMAGE, Constant([2, 2]), zeros], (4, 2, 2, 2))
-    yield Spec("batch_to_space_nd", [Tensor((4, 2, 2, 2), -8, 8), Constant([2, 2]), zeros], (1, 4, 4, 2))
-    yield Spec("resize_nearest_neighbor", [IMAGE, Constant([7, 7])], (1, 7, 7, 2), properties=CENTERS)
+    yield Spec(
+        "batch_to_space_nd",
+        [Tensor((4, 2, 2, 2), -8, 8), Constant([2, 2]), zeros],
+        (1, 4, 4, 2),
+    )
+    yield Spec(
+        "resize_nearest_neighbor",
+        [IMAGE, Constant([7, 7])],
+        (1, 7, 7, 2),
+        properties=CENTERS,
+    )
     yield Spec("fill", [Constant([2, 6]), Tensor((), -8, 8)], X.shape)
     yield Spec("cast", [X], X.shape)
     yield Spec("quantize", [X], X.shape)
@@ -305,7 +349,9 @@ class Case:
             match operand:
                 case Absent():
                     type_ = "none"
-                    constants.append(f'{name} = "tfl.no_value"() <{{value}}> : () -> none')
+                    constants.append(
+                        f'{name} = "tfl.no_value"() <{{value}}> : () -> none'
+                    )
                 case Constant(values):
                     array = np.array(values)
                     type_ = tensor_type(array.shape, "i32")
@@ -327,7 +373,11 @@ class Case:
         if spec.name == "softmax":
             properties = "beta = 1.0 : f32"
         results = ", ".join([type_] * spec.results)
-        values = ", ".join(f"%r#{i}" for i in range(spec.results)) if spec.results > 1 else "%r"
+        values = (
+            ", ".join(f"%r#{i}" for i in range(spec.results))
+            if spec.results > 1
+            else "%r"
+        )
         return f"""func.func @main({", ".join(arguments)}) -> ({results}) {{
           {" ".join(constants)}
           %r{f":{spec.results}" if spec.results > 1 else ""} = "tfl.{spec.name}"({", ".join(name for name, _ in operands)})
@@ -338,7 +388,9 @@ class Case:
     @property
     def text(self) -> str:
         types = ["" if t is None else t.text for t in self.types]
-        result = self.result.text if self.spec.result == "quantized" else self.spec.result
+        result = (
+            self.result.text if self.spec.result == "quantized" else self.spec.result
+        )
         return self._module(types, result)
 
     def arguments(self) -> list[NDArray[Any]]:
@@ -353,13 +405,19 @@ class Case:
                 reals = rng.uniform(operand.low, operand.high, operand.shape)
                 steps = np.round(type_.steps(np.asarray(reals)))
                 if operand.low > 0:
-                    steps = np.maximum(steps, min(type_.zero_point + 1, type_.storage.high))
+                    steps = np.maximum(
+                        steps, min(type_.zero_point + 1, type_.storage.high)
+                    )
                 arrays.append(steps.astype(type_.storage.dtype))
         return arrays
 
     def real_results(self) -> Sequence[NDArray[np.float64]]:
         """What the op computes of the real numbers that the types name."""
-        types = [type_ for type_, operand in zip(self.types, self.spec.operands, strict=True) if isinstance(operand, Tensor | Truths)]
+        types = [
+            type_
+            for type_, operand in zip(self.types, self.spec.operands, strict=True)
+            if isinstance(operand, Tensor | Truths)
+        ]
         numbers = [
             array if type_ is None else type_.expressed(array).astype(np.float32)
             for type_, array in zip(types, self.arguments(), strict=True)
@@ -369,7 +427,10 @@ class Case:
         result = "f32" if self.spec.result == "quantized" else self.spec.result
         text = self._module(["f32"] * len(self.types), result)
         values = run_function(parse_module(text), "main", *numbers)
-        return [np.asarray(v, np.float64) for v in (values if isinstance(values, tuple) else (values,))]
+        return [
+            np.asarray(v, np.float64)
+            for v in (values if isinstance(values, tuple) else (values,))
+        ]
 
 
 def tensor_type(shape: Shape, element_type: str) -> str:

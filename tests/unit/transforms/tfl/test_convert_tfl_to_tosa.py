@@ -37,7 +37,7 @@ from xdsl_quant.frontends.tflite.writer import write_model
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.tflite.elementwise import quantize
-from xdsl_quant.runtime.loading import multiverse_context
+from xdsl_quant.runtime.loading import multiverse_context, parse_module
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 from xdsl_quant.transforms.tfl.convert_tfl_to_tosa import (
     LOWERINGS,
@@ -64,11 +64,12 @@ from .tosa_execution import (
 
 NO_TABLE = "has values of 16 bits, for which TOSA has no such table"
 NO_FORM = "has no integer form in TOSA"
+NO_KERNEL = "has no integer kernel"
 
 REFUSED: Mapping[str, Sequence[str]] = {
-    "FLOOR_DIV": [NO_FORM],
-    "FLOOR_MOD": [NO_FORM],
-    "NEG": ["on quantized values has no integer kernel"],
+    "FLOOR_DIV": [NO_KERNEL],
+    "FLOOR_MOD": [NO_KERNEL],
+    "NEG": ["has a zero point", "on quantized values has no integer kernel"],
     "REDUCE_PROD": [NO_FORM],
     "SQRT": [NO_TABLE],
 }
@@ -437,7 +438,7 @@ Q = "!quant.uniform<i8:f32, 0.5>"
             }}""",
             [
                 "'tfl.neg' op on quantized values has no integer kernel",
-                "'tfl.floor_div' op has no integer form in TOSA",
+                "'tfl.floor_div' op has no integer kernel",
             ],
         ),
     ],
@@ -476,3 +477,41 @@ def test_a_shift_that_tosa_does_not_have_is_refused():
     )
     with pytest.raises(PassFailedException, match=r"has a shift of -29 .*; TOSA has 2"):
         ConvertTFLToTosaPass(fallback="off").apply(Context(), module)
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "wrong"),
+    [
+        ("gather", "%x, %i", "[[0], [4]]"),
+        ("gather", "%x, %i", "[[-1], [2]]"),
+        ("gather_nd", "%x, %i", "[[0], [4]]"),
+        ("gather_nd", "%x, %i", "[[-1], [2]]"),
+        ("embedding_lookup", "%i, %x", "[4, 2]"),
+    ],
+)
+def test_constant_indices_out_of_range(op: str, operands: str, wrong: str):
+    types = {"x": "tensor<4x3xf32>", "i": "tensor<2x1xi32>", "y": "tensor<2x1x3xf32>"}
+    properties = ""
+    if op == "gather":
+        properties = "axis = 0 : i32, batch_dims = 0 : i32"
+    else:
+        types["y"] = "tensor<2x3xf32>"
+    if op == "embedding_lookup":
+        types["i"] = "tensor<2xi32>"
+    names = [types[name.strip()[1]] for name in operands.split(",")]
+    text = f"""func.func @f(%x: {types["x"]}) -> {types["y"]} {{
+      %i = "tfl.pseudo_const"() <{{value = dense<{wrong}> : {types["i"]}}}>
+          : () -> {types["i"]}
+      %y = "tfl.{op}"({operands}) <{{{properties}}}>
+          : ({", ".join(names)}) -> {types["y"]}
+      return %y : {types["y"]}
+    }}"""
+    module = parse_module(text, "model.mlir")
+    before = str(module)
+    index = "4" if "4" in wrong else "-1"
+    with pytest.raises(PassFailedException) as error:
+        ConvertTFLToTosaPass().apply(Context(), module)
+    assert str(module) == before
+    assert str(error.value) == (
+        f"model.mlir:4:7: error: 'tfl.{op}' op has index {index}, expected 0 to 3"
+    )

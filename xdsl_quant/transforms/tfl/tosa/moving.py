@@ -178,6 +178,7 @@ def _gather(
     builder: TosaBuilder, op: tfl.GatherOp, x: Operand, indices: Operand
 ) -> SSAValue:
     axis, batch_dims = number(op.axis) % len(x.shape), number(op.batch_dims)
+    _check_indices(indices.array, x.shape[axis])
     if indices.array is not None:
         positions = data_movement.gather(
             _positions(x.shape), _array(indices), axis, batch_dims
@@ -186,6 +187,28 @@ def _gather(
     if batch_dims:
         raise Unsupported("has batch dimensions and indices that are not constant")
     return _gathered_rows(builder, op, x, indices, axis)
+
+
+def _check_indices(indices: NDArray[Any] | None, size: int) -> None:
+    """
+    Raises:
+        Unsupported: if constant indices are out of range.
+    """
+    if indices is None:
+        return
+    wrong = indices[(indices < 0) | (indices >= size)]
+    if wrong.size:
+        raise Unsupported(f"has index {wrong[0]}, expected 0 to {size - 1}")
+
+
+def _gather_nd(
+    builder: TosaBuilder, op: tfl.GatherNdOp, x: Operand, indices: Operand
+) -> SSAValue:
+    array = _array(indices)
+    for axis, size in enumerate(x.shape[: array.shape[-1]]):
+        _check_indices(array[..., axis], size)
+    positions = data_movement.gather_nd(_positions(x.shape), array)
+    return taken(builder, x.value, positions)
 
 
 def _gathered_rows(
@@ -211,6 +234,7 @@ def _embedding_lookup(
     builder: TosaBuilder, op: tfl.EmbeddingLookupOp, indices: Operand, x: Operand
 ) -> SSAValue:
     check_moves_stored_values(x.type, op.output.type)
+    _check_indices(indices.array, x.shape[0])
     return _gathered_rows(builder, op, x, indices, 0)
 
 
@@ -459,7 +483,7 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     tfl.SplitVOp: _split_v,
     tfl.UnpackOp: _unpack,
     tfl.GatherOp: _gather,
-    tfl.GatherNdOp: _moved(data_movement.gather_nd),
+    tfl.GatherNdOp: _gather_nd,
     tfl.EmbeddingLookupOp: _embedding_lookup,
     tfl.DynamicUpdateSliceOp: _dynamic_update_slice,
     tfl.ConcatenationOp: _concatenation,
