@@ -35,6 +35,7 @@ from .block_scaled import (
     blocks_of_rows,
     check_finite,
     f32_values,
+    warn_of_zeros,
 )
 from .format import Format
 
@@ -228,6 +229,10 @@ class NVFP4(PackedElements):
                 magnitude of the tensor to 448 times 6, or 1 if this scale has no finite
                 reciprocal.
 
+        Warns:
+            RuntimeWarning: if all values become zeros, but not all are: the smallest block
+                scale is 2**-6.
+
         Raises:
             TypeError: if values or the scale are no numbers.
             ValueError: if a value is infinite or NaN, the last dimension is not a multiple
@@ -262,6 +267,8 @@ class NVFP4(PackedElements):
             inverse = (1 / of_tensor) / scale.decode(scales)
             quotients = blocks * inverse[..., np.newaxis]
         codes = element.encode(quotients.reshape(array.shape))
+        if array.any() and not element.decode(codes).any():
+            warn_of_zeros(self.name, float(largest.max()))
         return self._stored(codes, scales, of_tensor)
 
     def _stored(self, codes: Array, scales: Array, of_tensor: ArrayLike) -> BlockScaled:

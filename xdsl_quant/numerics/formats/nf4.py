@@ -27,6 +27,7 @@ from .block_scaled import (
     Stored,
     check_finite,
     f32_values,
+    warn_of_zeros,
 )
 from .format import Format
 
@@ -113,6 +114,9 @@ class NF4(Format):
             table: the 256 numbers into which quantized scales are indices; by default
                 [`dynamic_table`][xdsl_quant.numerics.formats.nf4.dynamic_table].
 
+        Warns:
+            RuntimeWarning: if all values of a block become zeros, but not all are.
+
         Raises:
             TypeError: if values are no numbers.
             ValueError: if a value is infinite or NaN, or a block of the flattened array is
@@ -131,7 +135,11 @@ class NF4(Format):
             quotients[-1] = blocks[-1] / divisors[-1]
         elements = np.array(NF4_TABLE, np.float32)
         ties = (elements[:-1] + elements[1:]) / 2
-        codes = _codes(ties, quotients)[: array.size]
+        codes = _codes(ties, quotients)
+        has_zeros = (codes.reshape(-1, self.block) == _ZERO).all(1) & blocks.any(1)
+        if has_zeros.any():
+            warn_of_zeros(self.name, float(np.abs(blocks[has_zeros]).max()))
+        codes = codes[: array.size]
         counts = [-(-n // b) for n, b in zip(array.shape, block_shape, strict=True)]
         scales = Stored(largest.reshape(counts), "f32")
         if quantizes_scales:

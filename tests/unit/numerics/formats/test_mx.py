@@ -8,6 +8,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from xdsl_quant.numerics.formats import BlockScaled
 from xdsl_quant.numerics.formats.mx import MX_FORMATS, NVFP4_FORMAT, MXFormat, ScaleRule
 from xdsl_quant.numerics.small_floats import small_float
 
@@ -144,7 +145,8 @@ def test_scale_of_tensor(scale: float):
 
 
 def test_tensor_too_small_for_its_scale():
-    stored = NVFP4_FORMAT.quantize(np.full(16, ldexp(1, -140)))
+    with pytest.warns(RuntimeWarning, match="stores values as zeros"):
+        stored = NVFP4_FORMAT.quantize(np.full(16, ldexp(1, -140)))
     assert not stored.dequantize().any()
     assert not isnan(stored.dequantize()[0])
     assert NVFP4_FORMAT.pack(stored)["per_tensor_scale"] == 1
@@ -194,3 +196,30 @@ def test_tensor_scale_is_one_number():
         NVFP4_FORMAT.quantize(values, np.ones(3))  # pyright: ignore[reportArgumentType] the mistake that is tested
     with pytest.raises(TypeError, match="tensor_scale have dtype"):
         NVFP4_FORMAT.quantize(values, "1")  # pyright: ignore[reportArgumentType] the mistake that is tested
+
+
+def test_nvfp4_of_values_that_become_zeros():
+    values = np.linspace(-7e-36, 7e-36, 16)
+    with pytest.warns(RuntimeWarning) as warnings:
+        stored = NVFP4_FORMAT.quantize(values)
+    assert [str(warning.message) for warning in warnings] == [
+        "NVFP4 stores values as zeros: their largest magnitude is 7e-36; scale the values "
+        "first"
+    ]
+    assert not stored.dequantize().any()
+    with pytest.warns(RuntimeWarning, match="largest magnitude is 1"):
+        NVFP4_FORMAT.quantize(np.ones(16), tensor_scale=1e6)
+    for silent in (np.zeros(16), np.full(16, 8e-36)):
+        stored = NVFP4_FORMAT.quantize(silent)
+        np.testing.assert_allclose(stored.dequantize(), silent, rtol=1e-6)
+
+
+def test_smallest_block_scale_of_nvfp4():
+    """A block far below the largest one of the tensor has the scale 2**-6."""
+    values = np.concatenate([np.full(16, 2688.0), np.full(16, 2**-7)])
+    stored = NVFP4_FORMAT.quantize(values)
+    scales = stored.scales
+    assert isinstance(scales, BlockScaled)
+    decoded = small_float("f8E4M3FN").decode(scales.codes)
+    assert decoded.tolist() == [448, 2**-6]
+    assert stored.dequantize().tolist() == [2688.0] * 16 + [2**-7] * 16
