@@ -58,7 +58,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.lexer import Location
 from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+from xdsl_quant.diagnostics import warn
 
 from .constructor_arguments import flattened
 from .fixed_point_types import (
@@ -68,7 +71,7 @@ from .fixed_point_types import (
     shifts_attr,
 )
 from .float_formats import FLOAT_FORMATS, float_format
-from .number_arrays import floats_attr, ints_attr, zero_array
+from .number_arrays import Ints, floats_attr, int_array, ints_attr, zero_array
 from .quantile_type import QuantileType
 from .storage_types import (
     MAX_STORAGE_BITS,
@@ -391,13 +394,14 @@ class TypeSyntax:
         if self._token.text == "{":
             blocks = self._blocks()
             self._expect(",")
+            place = self._token.span.get_location()
             (scales, zero_points), shape = self._scales(expressed_type, exact=True)
-            return (
-                UniformQuantizedSubChannelType,
-                UniformQuantizedSubChannelType.canonical_parameters(
-                    common, scales, zero_points, shape, *blocks
-                ),
+            parameters = UniformQuantizedSubChannelType.canonical_parameters(
+                common, scales, zero_points, shape, *blocks
             )
+            zero_points_attr = cast(Ints, parameters[len(common) + 1])
+            _warn_of_bits(place, zero_points, int_array(zero_points_attr))
+            return UniformQuantizedSubChannelType, parameters
         dimension = IntAttr(self._integer(32))
         self._expect(",")
         (scales, zero_points), _ = self._scales(expressed_type)
@@ -633,6 +637,20 @@ def _float_from_bits(text: str, expressed_type: AnyFloat) -> float | None:
         fraction |= 1 << fraction_bits
     exponent = scale_format.min_exponent + max(biased_exponent, 1) - 1 - fraction_bits
     return math.ldexp(fraction, exponent)
+
+
+def _warn_of_bits(
+    place: Location, written: array[int], zero_points: array[int]
+) -> None:
+    """Warn of negative zero points that are read as unsigned ones with the same bits."""
+    if written == zero_points:
+        return
+    old, new = next(pair for pair in zip(written, zero_points) if pair[0] != pair[1])
+    warn(
+        f"negative zero point of unsigned storage: found {old}, read as {new}, which MLIR "
+        f"prints as {old} in sub-channel types; write {new}",
+        f"{place}: ",
+    )
 
 
 _UNIFORM, _FIXED_POINT = "dq", "qqq"

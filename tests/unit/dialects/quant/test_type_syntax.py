@@ -365,3 +365,23 @@ def test_numbers_with_many_digits():
     assert parse(f"!quant.uniform<i8:f32, 1.{digits}>") == parse(
         "!quant.uniform<i8:f32, 1.1111111111111112>"
     )
+
+
+def test_negative_zero_points_of_unsigned_sub_channel_types(
+    capsys: pytest.CaptureFixture[str],
+):
+    """MLIR prints 255 as -1 there, and keeps -1 in other types."""
+    text = "!quant.uniform<u8:f32:{0:4, 1:1}, {{1.0:3, 1.0:-1}}>"
+    assert parse(text) == parse(text.replace("-1", "255"))
+    assert capsys.readouterr().err == (
+        "<unknown>:1:35: warning: negative zero point of unsigned storage: found -1, read "
+        "as 255, which MLIR prints as -1 in sub-channel types; write 255\n"
+    )
+    for silent in (
+        "!quant.uniform<u8:f32:{0:4}, {1.0:255}>",
+        "!quant.uniform<i8:f32:{0:4}, {1.0:-1}>",
+        "!quant.uniform<u8:f32:0, {1.0:-1}>",
+        "!quant.uniform<u8:f32, 1.0:-1>",
+    ):
+        parse(silent)
+    assert capsys.readouterr().err == ""
