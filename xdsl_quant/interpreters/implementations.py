@@ -18,6 +18,8 @@ from xdsl.interpreter import (
 )
 from xdsl.ir import Block, Operation, SSAValue
 
+from xdsl_quant.transforms.building.arrays import UnsupportedTypeError
+
 from .values import failure
 
 Implementation = Callable[..., Any]
@@ -62,7 +64,7 @@ def _method(
         try:
             with np.errstate(all="ignore"):
                 results = implementation(*first, *args)
-        except (TypeError, ValueError, ImportError) as error:
+        except (UnsupportedTypeError, ValueError, ImportError) as error:
             raise failure(op, f"cannot be computed: {error}") from error
         return cast(PythonValues, results if isinstance(results, tuple) else (results,))
 

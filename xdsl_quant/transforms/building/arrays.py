@@ -30,17 +30,24 @@ def shortened(type_: Attribute) -> str:
     return shortened_text(str(type_))
 
 
+class UnsupportedTypeError(TypeError):
+    """
+    Raised when values of a type have no array, or a formula has no form for them; any other
+    `TypeError` of a formula is a bug.
+    """
+
+
 def integer_dtype(width: int, *, is_signed: bool) -> np.dtype[Any]:
     """
     The smallest integer dtype with at least `width` bits.
 
     Raises:
-        TypeError: if no dtype is wide enough.
+        UnsupportedTypeError: if no dtype is wide enough.
     """
     for size in (8, 16, 32, 64):
         if width <= size:
             return np.dtype(f"{'int' if is_signed else 'uint'}{size}")
-    raise TypeError(f"NumPy has no integers of {width} bits, at most of 64")
+    raise UnsupportedTypeError(f"NumPy has no integers of {width} bits, at most of 64")
 
 
 def numpy_dtype(type_: Attribute) -> np.dtype[Any]:
@@ -48,7 +55,7 @@ def numpy_dtype(type_: Attribute) -> np.dtype[Any]:
     The dtype of the values of a type, or of the elements of a tensor type.
 
     Raises:
-        TypeError: if values of the type have no NumPy dtype.
+        UnsupportedTypeError: if values of the type have no NumPy dtype.
         ImportError: if the type needs `ml_dtypes`, which is not installed.
     """
     element_type = scalar_or_element_type(type_)
@@ -59,14 +66,16 @@ def numpy_dtype(type_: Attribute) -> np.dtype[Any]:
             return float_dtype(element_type.name)
         except ValueError:
             reason = f"NumPy has no dtype for values of type '{element_type}'"
-            raise TypeError(reason) from None
+            raise UnsupportedTypeError(reason) from None
     if isinstance(element_type, StoredQuantizedType):
         if isinstance(element_type.stored_type, AnyFloat):
             return code_dtype(element_type.stored_type.name)
         width = element_type.storage_type_integral_width
         return integer_dtype(width, is_signed=element_type.is_signed)
     if not isinstance(element_type, IntegerType):
-        raise TypeError(f"values of type '{shortened(type_)}' have no NumPy dtype")
+        raise UnsupportedTypeError(
+            f"values of type '{shortened(type_)}' have no NumPy dtype"
+        )
     width = element_type.bitwidth
     signedness = cast(IntegerType, element_type).signedness.data
     if width == 1 and signedness is Signedness.SIGNLESS:
@@ -99,7 +108,7 @@ def dense_elements(
 
     Raises:
         ValueError: if a resource has no data.
-        TypeError: if elements have no NumPy dtype.
+        UnsupportedTypeError: if elements have no NumPy dtype.
     """
     if isinstance(value, DenseIntOrFPElementsAttr):
         data = value.data.data
@@ -142,7 +151,7 @@ def constant_elements(value: SSAValue) -> NDArray[Any] | None:
 
     Raises:
         ValueError: if a resource has no data.
-        TypeError: if elements have no NumPy dtype.
+        UnsupportedTypeError: if elements have no NumPy dtype.
     """
     attr = constant_attr(value)
     return None if attr is None else dense_elements(attr)
@@ -154,10 +163,10 @@ def stored_elements(elements: NDArray[Any], type_: StoredQuantizedType) -> NDArr
     signless: the same bits, of the dtype of the type.
 
     Raises:
-        TypeError: if stored values are floats.
+        UnsupportedTypeError: if stored values are floats.
     """
     if isinstance(type_.stored_type, AnyFloat):
-        raise TypeError(type_.unsupported_storage)
+        raise UnsupportedTypeError(type_.unsupported_storage)
     dtype = numpy_dtype(type_)
     width = type_.storage_type_integral_width
     signed = sign_extended(elements.astype(f"int{8 * dtype.itemsize}"), width)

@@ -44,6 +44,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.xdsl_patches.arith import RemFOp
 
+from .arrays import UnsupportedTypeError
 from .bounded_integers import (
     ArrayLike,
     Bounded,
@@ -649,8 +650,12 @@ def _rounded(op_type: type[Operation]) -> Callable[[FloatExpression], FloatExpre
 
 def _float(x: object) -> FloatExpression:
     if not isinstance(x, FloatExpression):
-        raise TypeError("a function of floats has no form for integers")
+        raise UnsupportedTypeError("a function of floats has no form for integers")
     return x
+
+
+def _power(x: object, exponent: Any) -> FloatExpression:
+    return _float(x).power(exponent)
 
 
 def _of_either(
@@ -708,7 +713,7 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.copysign: FloatExpression.copysign,
     np.isnan: FloatExpression.is_nan,
     np.signbit: FloatExpression.sign_bit,
-    np.power: FloatExpression.power,
+    np.power: _power,
     np.floor: _rounded(math.FloorOp),
     np.ceil: _rounded(math.CeilOp),
     np.rint: _rounded(math.RoundEvenOp),

@@ -55,7 +55,11 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
 )
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
-from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
+from xdsl_quant.transforms.building.arrays import (
+    UnsupportedTypeError,
+    dense_elements,
+    numpy_dtype,
+)
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.number_expressions import TooWideError
@@ -226,7 +230,7 @@ class _Conversion:
             fail(op, f"'{op.name}' op {e}")
         except (ArithmeticError, IndexError, MemoryError, ValueError) as e:
             fail(op, f"'{op.name}' op cannot be converted: {e}")
-        except TypeError:
+        except UnsupportedTypeError:
             fail(
                 op,
                 f"'{op.name}' op has no conversion to linalg for these element types",
@@ -271,7 +275,7 @@ class _Conversion:
             return np.asarray(value).astype(numpy_dtype(result.type))
         element_type = scalar_or_element_type(_stored_type(result.type))
         if isinstance(element_type, AnyFloat) != (value.dtype.kind == "f"):
-            raise TypeError("floats cannot be the integers of a result")
+            raise UnsupportedTypeError("floats cannot be the integers of a result")
         return value.tensor(element_type)
 
     def _fall_back(self, op: Operation, reason: str) -> None:

@@ -26,6 +26,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
 from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 
+from ..arrays import UnsupportedTypeError
 from ..bounded_integers import Bounds, signed_bounds
 from ..builder import LoweringBuilder, shape_of
 from ..number_expressions import (
@@ -124,7 +125,7 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
         return (self[i] for i in range(len(self)))
 
     def __bool__(self) -> bool:
-        raise TypeError("whether elements are true is known at run time")
+        raise UnsupportedTypeError("whether elements are true is known at run time")
 
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
@@ -594,7 +595,11 @@ def _is_array(value: Any) -> bool:
 def mapped(ufunc: Any, *operands: Any) -> TensorExpression:
     """Applies a NumPy ufunc to each element; arrays are broadcast."""
     builder = builder_of(*operands)
-    *operand_dtypes, dtype = ufunc.resolve_dtypes((*map(_dtype_of, operands), None))
+    try:
+        dtypes = ufunc.resolve_dtypes((*map(_dtype_of, operands), None))
+    except TypeError as e:
+        raise UnsupportedTypeError(str(e)) from e
+    *operand_dtypes, dtype = dtypes
     shape = np.broadcast_shapes(*map(np.shape, operands))
     arguments = [
         broadcast(as_expression(x, builder), shape) if _is_array(x) else x

@@ -114,6 +114,9 @@ class Computation:
     is_truth: bool = False
     """Whether results are truth values, also of stored values."""
 
+    takes_truths: bool = False
+    """True if operands may be truth values."""
+
     def results(
         self,
         op: Operation,
@@ -138,6 +141,7 @@ class Computation:
         (type_,) = op.result_types
         result = parameters_of(type_)
         if result is None and not any(isinstance(x, Quantized) for x in operands):
+            self._check_numbers(values)
             return self.formula(op, *values)
         self._check_kind(type_)
         if mode == "only":
@@ -153,6 +157,16 @@ class Computation:
         except NoIntegerFormError as e:
             fall_back(op, f"has no integer form: {e}")
             return self._by_fallback(op, values)
+
+    def _check_numbers(self, values: Sequence[Any]) -> None:
+        """
+        Raises:
+            ComputationError: if operands are truth values that the op does not take.
+        """
+        if self.takes_truths:
+            return
+        if any(x is not None and x.dtype == np.bool_ for x in values):
+            raise ComputationError("has operands of 'i1', expected numbers")
 
     def _check_kind(self, result_type: Attribute) -> None:
         """

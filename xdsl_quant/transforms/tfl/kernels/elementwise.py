@@ -55,6 +55,10 @@ def _binary(
     return Computation(formula_of(function), kernel, requirement)
 
 
+def _logical(function: Callable[..., Any]) -> Implementation:
+    return Computation(formula_of(function), takes_truths=True)
+
+
 def _fused(
     function: Callable[..., Any],
     kernel: Kernel | None = None,
@@ -100,7 +104,10 @@ def _compared(direction: str) -> Implementation:
     def kernel(op: Operation, result: None, lhs: Quantized, rhs: Quantized) -> Any:
         return elementwise.compare(direction, lhs, rhs)
 
-    return Computation(formula_of(function), kernel, is_truth=True)
+    takes_truths = direction in ("equal", "not_equal")
+    return Computation(
+        formula_of(function), kernel, is_truth=True, takes_truths=takes_truths
+    )
 
 
 def _unary(
@@ -228,14 +235,14 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.GreaterEqualOp: _compared("greater_equal"),
     tfl.LessOp: _compared("less"),
     tfl.LessEqualOp: _compared("less_equal"),
-    tfl.LogicalAndOp: _binary(np.logical_and),
-    tfl.LogicalOrOp: _binary(np.logical_or),
-    tfl.LogicalNotOp: _binary(np.logical_not),
+    tfl.LogicalAndOp: _logical(np.logical_and),
+    tfl.LogicalOrOp: _logical(np.logical_or),
+    tfl.LogicalNotOp: _logical(np.logical_not),
     tfl.SelectOp: Computation(
-        _selected, OnStoredValues(_selected), operands=Operands((0,))
+        _selected, OnStoredValues(_selected), operands=Operands((0,)), takes_truths=True
     ),
     tfl.SelectV2Op: Computation(
-        _selected, OnStoredValues(_selected), operands=Operands((0,))
+        _selected, OnStoredValues(_selected), operands=Operands((0,)), takes_truths=True
     ),
     tfl.NegOp: _unary("neg", _negated, requirements.takes_negated),
     tfl.AbsOp: _unary("abs", kernel_of(elementwise.absolute)),

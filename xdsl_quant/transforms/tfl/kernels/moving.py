@@ -224,6 +224,8 @@ def _pad(op: tfl.PadOp, value: Any, widths: Any) -> Any:
 
 
 def _pad_v2(op: tfl.PadV2Op, value: Any, widths: Any, fill: Any) -> Any:
+    if isinstance(fill, TensorExpression):
+        raise ComputationError("has a padding value that is not constant")
     return _pad_with(value, widths, np.asarray(fill).item())
 
 
@@ -307,7 +309,9 @@ MOVING: Mapping[type[Operation], Implementation] = {
     tfl.SliceOp: _slice,
     tfl.StridedSliceOp: _strided_slice,
     tfl.DynamicUpdateSliceOp: _dynamic_update_slice,
-    tfl.ConcatenationOp: _Concatenation(_concatenated_floats, _concatenated),
+    tfl.ConcatenationOp: _Concatenation(
+        _concatenated_floats, _concatenated, takes_truths=True
+    ),
     tfl.PackOp: _pack,
     tfl.UnpackOp: _unpack,
     tfl.SplitOp: _split,
@@ -322,7 +326,10 @@ MOVING: Mapping[type[Operation], Implementation] = {
     tfl.TileOp: _by_numbers(np.tile),
     tfl.BroadcastToOp: _by_numbers(np.broadcast_to),
     tfl.ReverseV2Op: Computation(
-        _reversed, OnStoredValues(_reversed), operands=Operands((1,))
+        _reversed,
+        OnStoredValues(_reversed),
+        operands=Operands((1,)),
+        takes_truths=True,
     ),
     tfl.SpaceToDepthOp: _by_blocks(data_movement.space_to_depth),
     tfl.DepthToSpaceOp: _by_blocks(data_movement.depth_to_space),

@@ -256,7 +256,9 @@ def _first(function: Callable[..., Any], worst: float) -> Implementation:
         numbers = where(x != x, x.dtype.type(worst), x)
         return where(first != first, 0, function(numbers, axis=axis))
 
-    return Computation(index, OnStoredValues(index), operands=Operands((1,)))
+    return Computation(
+        index, OnStoredValues(index), operands=Operands((1,)), takes_truths=True
+    )
 
 
 # State
