@@ -5,16 +5,14 @@ expect, and the real numbers that their types name.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count, product
 from typing import Any, Literal, NamedTuple
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.runtime.loading import parse_module
