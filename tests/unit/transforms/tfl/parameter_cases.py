@@ -5,7 +5,8 @@ expect, and the real numbers that their types name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, product
 from typing import Any, Literal, NamedTuple
@@ -318,9 +319,15 @@ def _moves() -> Iterator[Spec]:
     yield Spec("quantize", [X], X.shape)
 
 
-SPECS: Mapping[str, Sequence[Spec]] = {}
-for _spec in _specs():
-    SPECS.setdefault(_spec.name, []).append(_spec)  # type: ignore
+def _grouped(specs: Iterable[Spec]) -> Mapping[str, Sequence[Spec]]:
+    groups: defaultdict[str, list[Spec]] = defaultdict(list)
+    for spec in specs:
+        groups[spec.name].append(spec)
+    return dict(groups)
+
+
+SPECS = _grouped(_specs())
+"""The ops by name."""
 
 
 @dataclass(frozen=True)
@@ -376,10 +383,13 @@ class Case:
             if spec.results > 1
             else "%r"
         )
+        operand_names = ", ".join(name for name, _ in operands)
+        operand_types = ", ".join(type_ for _, type_ in operands)
+        pack = f":{spec.results}" if spec.results > 1 else ""
         return f"""func.func @main({", ".join(arguments)}) -> ({results}) {{
           {" ".join(constants)}
-          %r{f":{spec.results}" if spec.results > 1 else ""} = "tfl.{spec.name}"({", ".join(name for name, _ in operands)})
-              <{{{properties}}}> : ({", ".join(type_ for _, type_ in operands)}) -> ({results})
+          %r{pack} = "tfl.{spec.name}"({operand_names}) <{{{properties}}}>
+              : ({operand_types}) -> ({results})
           func.return {values} : {results}
         }}"""
 

@@ -77,6 +77,20 @@ def convolution(operand: str, weights: str, result: str = X) -> str:
     """
 
 
+def biased(weights: str, bias: str) -> str:
+    """A product with a bias."""
+    x, w, b = f"tensor<1x2x2x1x{X}>", f"tensor<2x1x1x1x{weights}>", f"tensor<2x{bias}>"
+    y = f"tensor<1x2x2x2x{X}>"
+    return f"""
+        func.func @main(%x: {x}, %w: {w}, %b: {b}) -> {y} {{
+          %y = "tfl.conv_2d"(%x, %w, %b) <{{{CONVOLUTION}}}> : ({x}, {w}, {b}) -> {y}
+          return %y : {y}
+        }}
+    """
+
+
+BYTES = "!quant.uniform<u8:f32, 0.5:3>"
+SHIFTED = "!quant.uniform<i16:f32, 0.5:3>"
 WEIGHTS = "!quant.uniform<i8<-127:127>:f32:0, {0.5, 0.25}>"
 MODULES = {
     "has no integer kernel": binary("div", X, X, X, NONE),
@@ -95,6 +109,21 @@ MODULES = {
     ),
     "has an operand whose scale is 128 times that of its result": unary(
         "hard_swish", "!quant.uniform<i8:f32, 64.0>", X
+    ),
+    "has operands with another storage type than its result": binary(
+        "add", X, X, SHORT, NONE
+    ),
+    "has a zero point of 16 bits, which the kernel ignores": unary(
+        "exp", SHIFTED, SHORT
+    ),
+    "has storage of more than 8 bits": unary("hard_swish", SHORT, SHORT),
+    "has another storage type than 'i8'": binary(
+        "squared_difference", BYTES, BYTES, BYTES
+    ),
+    "has weights of more than 8 bits": biased(SHORT, "!quant.uniform<i32:f32, 0.25>"),
+    "has a bias that is not 'i32', or with a zero point": biased(X, X),
+    "has a bias whose scale is not that of its input times its weights": biased(
+        X, "!quant.uniform<i32:f32, 0.5>"
     ),
     "has an operand #0 with several scales": unary("exp", PER_AXIS, X),
     "has a result with several scales": unary("exp", X, PER_AXIS),
