@@ -515,3 +515,82 @@ def test_constant_indices_out_of_range(op: str, operands: str, wrong: str):
     assert str(error.value) == (
         f"model.mlir:4:7: error: 'tfl.{op}' op has index {index}, expected 0 to 3"
     )
+
+
+OTHER_RESULT = "has a result with another scale or zero point than the kernel"
+NOT_FIXED = "has a result whose scale is not 2**-15, or a zero point"
+LARGE_SCALE = "has an operand whose scale is 128 times that of its result"
+
+
+@pytest.mark.parametrize(
+    ("op", "types", "stored", "expected", "reason"),
+    [
+        # log(exp(0) / (exp(0) + exp(-0.5))) is -0.474, log(exp(-0.5) / ...) is -0.974.
+        ("log_softmax", ("i8", "0.5", "i8", "0.5"), [0, -1], [-1, -2], OTHER_RESULT),
+        # 0.3775 and 0.6225 in units of 1/128.
+        ("softmax", ("i8", "0.5", "i8", "0.0078125"), [-1, 0], [48, 80], OTHER_RESULT),
+        (
+            "l2_normalization",
+            ("i8", "0.5", "i8", "0.015625"),
+            [3, 4],
+            [38, 51],
+            OTHER_RESULT,
+        ),
+        # 1 / (1 + exp(-1)) is 0.7310586, 1 / (1 + exp(1)) is 0.2689414.
+        (
+            "logistic",
+            ("i16", "0.001", "i16", "0.0001"),
+            [1000, -1000],
+            [7311, 2689],
+            NOT_FIXED,
+        ),
+        (
+            "tanh",
+            ("i16", "0.001", "i16", "0.0001"),
+            [500, -2000],
+            [4621, -9640],
+            NOT_FIXED,
+        ),
+        ("hard_swish", ("i8", "200.0", "i8", "1.0"), [0, -1], [0, 0], LARGE_SCALE),
+        ("hard_swish", ("i8", "200.0", "i8", "1.0"), [1, 2], [127, 127], LARGE_SCALE),
+        (
+            "reverse_v2",
+            ("i8", "0.5", "i8", "0.25"),
+            [3, -4],
+            [-8, 6],
+            "has operands with other scales than its result",
+        ),
+    ],
+)
+def test_results_beside_the_parameters_of_the_kernel(
+    mlir: Mlir,
+    op: str,
+    types: Sequence[str],
+    stored: Sequence[int],
+    expected: Sequence[int],
+    reason: str,
+):
+    x, y = (
+        f"tensor<1x2x!quant.uniform<{storage}:f32, {scale}>>"
+        for storage, scale in (types[:2], types[2:])
+    )
+    properties = {
+        "softmax": "beta = 1.0 : f32",
+        "l2_normalization": 'fused_activation_function = "NONE"',
+    }.get(op, "")
+    is_reverse = op == "reverse_v2"
+    module = parse(f"""func.func @main(%x: {x}) -> {y} {{
+      %a = "tfl.pseudo_const"() <{{value = dense<1> : tensor<1xi32>}}>
+          : () -> tensor<1xi32>
+      %y = "tfl.{op}"(%x{", %a" * is_reverse}) <{{{properties}}}>
+          : ({x}{", tensor<1xi32>" * is_reverse}) -> {y}
+      func.return %y : {y}
+    }}""")
+    ConvertTFLToTosaPass().apply(Context(), module)
+    module.verify()
+    (entry,) = cast("ArrayAttr[DictionaryAttr]", module.attributes["tfl.fallback"])
+    assert cast(StringAttr, entry.data["reason"]).data == reason
+    assert isinstance(validated(mlir, module), Accepted)
+    dtype = np.int8 if types[0] == "i8" else np.int16
+    (result,) = run(mlir, module, [np.array([stored], dtype)])
+    assert np.asarray(result).tolist() == [expected]
