@@ -435,10 +435,7 @@ class Case:
         result = "f32" if self.spec.result == "quantized" else self.spec.result
         text = self._module(["f32"] * len(self.types), result)
         values = run_function(parse_module(text), "main", *numbers)
-        return [
-            np.asarray(v, np.float64)
-            for v in (values if isinstance(values, tuple) else (values,))
-        ]
+        return [value.astype(np.float64) for value in values]
 
 
 def tensor_type(shape: Shape, element_type: str) -> str:
