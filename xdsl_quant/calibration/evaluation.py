@@ -207,8 +207,8 @@ def _types(
             if isinstance(ref, StatisticsRefOp):
                 if (known := statistics.get(key := ref.stats_key.data)) is not None:
                     users[key] = _replaced(ref, known)
-        QuantStatsToCalibratedPass().apply(Context(), module)
-        conversion.apply(Context(), module)
+        QuantStatsToCalibratedPass().rewrite(Context(), module)
+        conversion.rewrite(Context(), module)
     except OverflowError:
         raise ValueError("a bound does not fit f32") from None
     except (PassFailedException, VerifyException) as e:

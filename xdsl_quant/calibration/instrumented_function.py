@@ -197,14 +197,14 @@ def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
     functions = functions_run(module, function)
     if missing_lowering(functions) is not None:
         # Each `quant.stats_ref` stays where it is.
-        ConvertStableHLOToLinalgPass().apply(Context(), module)
+        ConvertStableHLOToLinalgPass().rewrite(Context(), module)
     refs = _checked_refs(function, functions)
     prefix = unused_prefix("record_", symbols_of(module))
     for index, ref in enumerate(refs):
         _replace_with_call(ref, f"{prefix}{index}", module)
     function = _without_results(module, function)
-    QuantConvertSimulatedQuantizationPass(exact_bits=True).apply(Context(), module)
-    QuantRemoveInstrumentationPass().apply(Context(), module)
+    QuantConvertSimulatedQuantizationPass(exact_bits=True).rewrite(Context(), module)
+    QuantRemoveInstrumentationPass().rewrite(Context(), module)
     # Text of one process is for others.
     replace_resources(module, _resource_data)
     return InstrumentedFunction(

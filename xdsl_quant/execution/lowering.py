@@ -59,8 +59,8 @@ def lower(
     try:
         _lower_tfl(ctx, module)
         # What is run has as many bits as it says, however it would be stored.
-        QuantConvertSimulatedQuantizationPass(exact_bits=True).apply(ctx, module)
-        QuantRemoveInstrumentationPass().apply(ctx, module)
+        QuantConvertSimulatedQuantizationPass(exact_bits=True).rewrite(ctx, module)
+        QuantRemoveInstrumentationPass().rewrite(ctx, module)
         # A dynamic size that is wrong must not become a read out of bounds.
         LowerQuantOpsPass(
             rounding.mode,
@@ -69,8 +69,8 @@ def lower(
             keep_qdq=True,
             zero_point_order=rounding.zero_point_order,
             nan=rounding.nan,
-        ).apply(ctx, module)
-        ArithExpandSmallFloatsPass().apply(ctx, module)
+        ).rewrite(ctx, module)
+        ArithExpandSmallFloatsPass().rewrite(ctx, module)
     except PassFailedException as e:
         raise CompilationError(str(e)) from None
     _replace_quantized_types(module)
@@ -103,7 +103,7 @@ def _lower_tfl(ctx: Context, module: ModuleOp) -> None:
             ConvertTFLToLinalgPass,
         )
 
-        ConvertTFLToLinalgPass().apply(ctx, module)
+        ConvertTFLToLinalgPass().rewrite(ctx, module)
 
 
 def _resource_data(op: Operation, value: DenseResourceAttr) -> bytes:

@@ -318,7 +318,7 @@ def quantize(
             stacklevel=2,
         )
     names = tuple(f.sym_name.data for f in functions_run(module, function))
-    apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)])
+    apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)], is_routine=True)
     float_module = module.clone()
     spec = _fused(module, [target] if target is not None else recipe.targets)
     if target is not None:
@@ -484,7 +484,7 @@ def _with_quantized_weights(
         resolved = quantize_weights(corrected, recipe)
         set_weights(resolved, rounded)
     stored = resolved.clone()
-    apply_passes(stored, [QuantConvertConstPass()])
+    apply_passes(stored, [QuantConvertConstPass()], is_routine=True)
     no_target = TargetSpec("none")
     report = PropagationReport(no_target.name, [])
     return QuantizedModel(
@@ -558,7 +558,7 @@ def _result_bits(target: TargetSpec) -> Collection[int]:
 def _specify(module: ModuleOp, selection: Selection, target: TargetSpec) -> None:
     """Make specifications of what is known of kernels but those that stay in floats."""
     inline_regions(selection.float_kernels)
-    apply_passes(module, [QuantConstraintsToSpecsPass()])
+    apply_passes(module, [QuantConstraintsToSpecsPass()], is_routine=True)
     for kernel, bits in selection.weight_bits.items():
         had_signature = _has_signature(kernel, target)
         _ask_for_weights(kernel, bits)

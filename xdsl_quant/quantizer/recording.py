@@ -94,7 +94,7 @@ def export_kernels(module: ModuleOp) -> None:
     """
     has_ops = all(words_of(kernel) is not QUANT_WORDS for kernel in kernels_of(module))
     mode = "fixed" if has_ops else "codegen"
-    apply_passes(module, [QuantExportPass(mode=mode)])
+    apply_passes(module, [QuantExportPass(mode=mode)], is_routine=True)
 
 
 def lower_stablehlo(module: ModuleOp) -> None:

@@ -163,7 +163,7 @@ def _model_call(
 ) -> Callable[[], object] | None:
     """A call of a model; `None` and a reason if it cannot be compiled."""
     module = module.clone()
-    apply_passes(module, [QuantRemoveInstrumentationPass()])
+    apply_passes(module, [QuantRemoveInstrumentationPass()], is_routine=True)
     function = entry_function(module, entry)
     lower_stablehlo(module)
     arguments = stored_arguments(function, batch)

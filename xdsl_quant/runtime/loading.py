@@ -38,6 +38,7 @@ from xdsl.utils.exceptions import (
 
 from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import location_prefix, sentence_of, shortened_message
+from xdsl_quant.pass_outcome import CountingPass
 
 from .file_names import has_suffix
 from .pass_options import options_mistake
@@ -331,7 +332,11 @@ def _pass(pass_type: type[ModulePass], spec: ArgSpec) -> ModulePass:
 
 
 def apply_passes(
-    module: ModuleOp, passes: str | Sequence[ModulePass], ctx: Context | None = None
+    module: ModuleOp,
+    passes: str | Sequence[ModulePass],
+    ctx: Context | None = None,
+    *,
+    is_routine: bool = False,
 ) -> None:
     """
     Apply passes and verify what each of them leaves.
@@ -340,6 +345,8 @@ def apply_passes(
         module: the module, which is changed.
         passes: passes, or a pipeline as `xdsl-opt -p` takes it.
         ctx: the dialects; all that `xdsl-opt` finds by default.
+        is_routine: whether the passes run on every module: no warning says then that a
+            pass changed nothing or left something.
 
     Raises:
         IRError: if a pass is unknown or fails; the module is what the passes
@@ -352,7 +359,10 @@ def apply_passes(
     ctx = ctx or multiverse_context()
     for module_pass in passes:
         try:
-            module_pass.apply(ctx, module)
+            if is_routine and isinstance(module_pass, CountingPass):
+                module_pass.rewrite(ctx, module)
+            else:
+                module_pass.apply(ctx, module)
         except DiagnosticException as e:
             # Passes of this package say where the error is.
             start = "" if ": error: " in str(e) else "error: "

@@ -70,7 +70,7 @@ class StatefulFunction:
             # Not every runner runs functions with sizes that are not known.
             module = read_tflite_file(cast("str | Path", module), static=True)
         self.module = as_module(module).clone()
-        apply_passes(self.module, [TFLVariablesToArgumentsPass()])
+        apply_passes(self.module, [TFLVariablesToArgumentsPass()], is_routine=True)
         self.function = entry_function(self.module, name)
         self._states: Sequence[StateArgument] = [*state_arguments(self.function)]
         self._initial = [self._initial_value(state) for state in self._states]

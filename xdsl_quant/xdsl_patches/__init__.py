@@ -30,7 +30,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.diagnostics import fail
 
-_Apply = TypeVar("_Apply", bound=Callable[..., None])
+_Apply = TypeVar("_Apply", bound=Callable[..., object])
 
 PATCHED_DIALECTS = ("builtin", "arith", "func", "linalg", "tensor", "tosa")
 """The dialects that have patches; those of `builtin` are needed by all others."""
@@ -70,20 +70,21 @@ def apply(*dialect_names: str) -> None:
 
 def patched_pass(run: _Apply) -> _Apply:
     """
-    Decorate `apply` of a pass that makes ops which xDSL takes once it is patched.
+    Decorate `apply` or `rewrite` of a pass that makes ops which only patched xDSL takes.
 
     All patches are applied before the pass runs. If they are switched off, the pass fails
     with the location of the first op that is invalid without them.
     """
 
     @wraps(run)
-    def run_patched(self: object, ctx: Context, op: ModuleOp) -> None:
+    def run_patched(self: object, ctx: Context, op: ModuleOp) -> object:
         apply()
         # The printer asks the loaded dialect for the resources that a pass makes.
         ctx.get_optional_dialect("builtin")
-        run(self, ctx, op)
+        result = run(self, ctx, op)
         if not are_on():
             _fail_if_invalid(op)
+        return result
 
     return cast(_Apply, run_patched)
 

@@ -51,17 +51,22 @@ class CheckedPattern(RewritePattern, ABC, Generic[PlanT]):
             if (plan := self.plan(op)) is not None:
                 self._plans[op] = plan
 
-    def rewrite_planned(self) -> None:
-        """Rewrite the ops that `plan_module` has found."""
-        for op in [*self._plans]:
+    def rewrite_planned(self) -> int:
+        """Rewrite the ops that `plan_module` has found, and return their number."""
+        ops = [*self._plans]
+        for op in ops:
             self.match_and_rewrite(op, PatternRewriter(op))
+        return len(ops)
 
-    def rewrite_module(self, module: ModuleOp) -> None:
+    def rewrite_module(self, module: ModuleOp) -> int:
         """
         Rewrite all ops of a module that match, but not those that are created.
+
+        Returns:
+            The number of ops that were rewritten.
 
         Raises:
             PassFailedException: if one cannot be rewritten. The module is as it was.
         """
         self.plan_module(module)
-        self.rewrite_planned()
+        return self.rewrite_planned()

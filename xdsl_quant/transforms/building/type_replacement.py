@@ -8,10 +8,10 @@ the generic `TypeConversionPattern` of xDSL would walk over every scale of every
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import FunctionType
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -82,6 +82,11 @@ class TypeReplacement(ABC):
 def is_quantized(value: SSAValue) -> bool:
     """Whether a value or its elements are quantized."""
     return QuantizedType.get_quantized_element_type(value.type) is not None
+
+
+def quantized_ops(module: ModuleOp) -> Sequence[Operation]:
+    """The ops of a module that define quantized values, in the order of the text."""
+    return [op for op in module.walk() if any(map(is_quantized, defined_values(op)))]
 
 
 def defined_values(op: Operation) -> Iterator[SSAValue]:

@@ -33,7 +33,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.disjoint_set import DisjointSet
 
@@ -56,6 +55,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.regions import is_specification
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
     quantized_result_type,
 )
@@ -501,7 +501,7 @@ class _Resolved:
 
 
 @dataclass(frozen=True)
-class QuantConstraintsToSpecsPass(ModulePass):
+class QuantConstraintsToSpecsPass(CountingPass):
     """
     Make specifications of kernels from casts, statistics, fake quantization and couplings
     of the values that kernels take and return.
@@ -515,7 +515,7 @@ class QuantConstraintsToSpecsPass(ModulePass):
     of 8, 16 or 32, whichever is enough.
     """
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         separated = separate_calls(op)
         with separated.undone_if_failed():
             found = _Groups(op, separated.calls)
@@ -546,6 +546,10 @@ class QuantConstraintsToSpecsPass(ModulePass):
             [x for x in left if x in resolved.unconstrained],
             "couplings of values without constraints stay",
             "add statistics, or remove them",
+        )
+        # A warning is about those that are not used.
+        return PassOutcome(
+            found.links, len(found.links), "casts, statistics or fake quantization"
         )
 
     def _resolved(self, found: _Groups) -> _Resolved:

@@ -26,7 +26,6 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import fail, location_prefix, op_name, warn
@@ -36,6 +35,7 @@ from xdsl_quant.dialects.quant import (
     NoQuantizedType,
     RegionOp,
 )
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantizeConstant
 from xdsl_quant.xdsl_patches import patched_pass
 
@@ -50,7 +50,6 @@ from .module_kernels import (
     has_floats,
     kernels_of,
     ports_of,
-    warn_without_kernels,
 )
 
 FLOAT_KERNELS = "quant.float_kernels"
@@ -66,7 +65,7 @@ _UNDECIDED = AnyQuantizedType | CalibratedQuantizedType
 
 
 @dataclass(frozen=True)
-class QuantExportPass(ModulePass):
+class QuantExportPass(CountingPass):
     """
     Replace each `quant.region` whose ports all have uniform types by the quantized ops of
     the dialect of its ops, or by integer arithmetic, and every other one by its ops in
@@ -90,14 +89,13 @@ class QuantExportPass(ModulePass):
     """
 
     @patched_pass
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         is_fixed = self.mode == "fixed"
         if is_fixed and not self.push_rescales:
             raise PassFailedException(
                 "option push-rescales=false has no effect in mode 'fixed', expected mode "
                 "'codegen'"
             )
-        warn_without_kernels(op)
         reference: FixedExport | CodegenExport | None = None
         if self.fully_quantized or (not is_fixed and self.push_rescales):
             copy = op.clone()
@@ -105,7 +103,7 @@ class QuantExportPass(ModulePass):
             reference.run()
         if self.fully_quantized and reference is not None:
             _check(op, reference)
-        _warn_without_parameters(op)
+        is_undecided = _warn_without_parameters(op)
         export: FixedExport | CodegenExport
         if is_fixed:
             export = FixedExport(op)
@@ -124,6 +122,14 @@ class QuantExportPass(ModulePass):
             op.attributes[FLOAT_KERNELS] = ArrayAttr(
                 map(StringAttr, _descriptions(export.in_float))
             )
+        left = [] if is_undecided else [*_unexpected(export)]
+        return PassOutcome(
+            export.regions,
+            len(export.regions) - len(left),
+            "kernels with a quantized form, which 'quant-fuse-kernels' makes",
+            left,
+            f"'{FLOAT_KERNELS}' says why they stay in floating point",
+        )
 
 
 def needs_parameters(value: SSAValue) -> bool:
@@ -135,10 +141,11 @@ def needs_parameters(value: SSAValue) -> bool:
     )
 
 
-def _warn_without_parameters(module: ModuleOp) -> None:
+def _warn_without_parameters(module: ModuleOp) -> bool:
     """
     Say on standard error that all kernels stay in floating point, where nothing tells that
-    parameters were decided: no port has any, or one has a range or a width still.
+    parameters were decided: no port has any, or one has a range or a width still. Returns
+    whether that is so.
     """
     kernels = kernels_of(module)
     specs = [
@@ -146,19 +153,33 @@ def _warn_without_parameters(module: ModuleOp) -> None:
         for kernel in kernels
     ]
     every = [spec for each in specs for spec in each]
-    if (
+    is_undecided = (
         all(any(not isinstance(s, _DECIDED) for s in each) for each in specs)
-        and every
+        and bool(every)
         and (
             any(isinstance(spec, _UNDECIDED) for spec in every)
             or not any(isinstance(spec, ParametersType) for spec in every)
         )
-    ):
+    )
+    if is_undecided:
         warn(
             f"no kernel is quantized, found {len(kernels)} with ports without parameters; "
             "'quant-propagate' decides them",
             location_prefix(kernels[0].location),
         )
+    return is_undecided
+
+
+def _unexpected(export: FixedExport | CodegenExport) -> Iterator[RegionOp]:
+    """
+    The kernels that stay in floating point, but for those with a port that is to stay so,
+    and those that another warning is about.
+    """
+    for region, reason in export.in_float.items():
+        if not isinstance(reason, UnsupportedParameters) and not any(
+            isinstance(spec, NoQuantizedType) for spec in region.specs
+        ):
+            yield region
 
 
 def _warn_of_unsupported_parameters(export: FixedExport | CodegenExport) -> None:

@@ -16,15 +16,8 @@ from typing import TYPE_CHECKING, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    IntegerType,
-    ModuleOp,
-    TensorType,
-    VectorType,
-)
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
+from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, TensorType
+from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import (
     PatternRewriter,
     PatternRewriteWalker,
@@ -33,6 +26,7 @@ from xdsl.pattern_rewriter import (
 
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions
 from xdsl_quant.xdsl_patches import patched_pass
 
@@ -111,7 +105,7 @@ def _converted(
 
 
 @dataclass(frozen=True)
-class ArithExpandSmallFloatsPass(ModulePass):
+class ArithExpandSmallFloatsPass(CountingPass):
     """
     Replace `arith.extf` and `arith.truncf` of floats of at most 8 bits with integer
     arithmetic.
@@ -120,6 +114,12 @@ class ArithExpandSmallFloatsPass(ModulePass):
     name = "arith-expand-small-floats"
 
     @patched_pass
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        found = [o for o in op.walk() if isinstance(o, arith.ExtFOp | arith.TruncFOp)]
         pattern = ExpandSmallFloatConversion()
         PatternRewriteWalker(pattern, apply_recursively=False).rewrite_module(op)
+        return PassOutcome(
+            found,
+            sum(each.parent is None for each in found),
+            "conversions of floats of at most 8 bits",
+        )

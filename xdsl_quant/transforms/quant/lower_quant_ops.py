@@ -59,7 +59,6 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import Float80Type, Float128Type, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.utils.exceptions import PassFailedException
 
@@ -67,10 +66,13 @@ from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
     ChooseParametersOp,
+    ConstFakeQuantOp,
+    ConstFakeQuantPerAxisOp,
     DequantizeCastOp,
     DynamicCastOp,
     DynamicQuantizeCastOp,
     QuantizeCastOp,
+    RegionOp,
     ScaledQuantizedType,
     StoredQuantizedType,
 )
@@ -81,6 +83,7 @@ from xdsl_quant.dialects.quant.requantization import (
     requantizing_qcasts,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import (
     NanResult,
     Rounding,
@@ -114,6 +117,7 @@ from xdsl_quant.xdsl_patches import patched_pass
 
 CastOp = QuantizeCastOp | DequantizeCastOp
 DynamicOp = DynamicCastOp | ChooseParametersOp
+_NotLoweredOp = RegionOp | ConstFakeQuantOp | ConstFakeQuantPerAxisOp
 
 
 @dataclass(frozen=True)
@@ -351,7 +355,7 @@ def _check_expressed_type(op: Operation, expressed_type: Attribute) -> None:
 
 
 @dataclass(frozen=True)
-class LowerQuantOpsPass(ModulePass):
+class LowerQuantOpsPass(CountingPass):
     """
     Lower `quant.qcast`, `quant.dcast` and those with operands for scales and zero points,
     `quant.dynamic_qcast`, `quant.dynamic_dcast` and `quant.choose_parameters`; only
@@ -398,7 +402,7 @@ class LowerQuantOpsPass(ModulePass):
     """
 
     @patched_pass
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         pattern = LowerQuantCast(
             self.rounding_mode,
             self.fuse,
@@ -427,3 +431,12 @@ class LowerQuantOpsPass(ModulePass):
                     pattern.match_and_rewrite(cast_op, PatternRewriter(cast_op))
             for dynamic_op in dynamic_ops:
                 pattern.match_and_rewrite(dynamic_op, PatternRewriter(dynamic_op))
+        left = [o for o in ops if isinstance(o, _NotLoweredOp)]
+        return PassOutcome(
+            [*casts, *dynamic_ops, *left],
+            len(casts) + len(dynamic_ops),
+            "quantized casts",
+            left,
+            "'quant-export' lowers kernels, 'quant-convert-simulated-quantization' makes "
+            "casts of fake quantization",
+        )

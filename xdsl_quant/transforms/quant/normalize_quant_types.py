@@ -27,7 +27,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from xdsl_quant.dialects.quant import (
@@ -45,7 +44,11 @@ from xdsl_quant.dialects.quant.types import (
     out_of_range,
     with_element_type,
 )
-from xdsl_quant.transforms.building.type_replacement import TypeReplacement
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.transforms.building.type_replacement import (
+    TypeReplacement,
+    quantized_ops,
+)
 
 
 def normalized(
@@ -184,7 +187,7 @@ class NormalizeQuantTypes(RewritePattern):
 
 
 @dataclass(frozen=True)
-class NormalizeQuantTypesPass(ModulePass):
+class NormalizeQuantTypesPass(CountingPass):
     """
     Replace sub-channel types that are equivalent to per-tensor or per-axis, and
     block-scaled types that are equivalent to one of these three.
@@ -197,9 +200,15 @@ class NormalizeQuantTypesPass(ModulePass):
 
     name = "normalize-quant-types"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         pattern = NormalizeQuantTypes()
+        found, changed = quantized_ops(op), 0
         for function in op.walk():
             if isinstance(function, FuncOp):
                 for inner_op in function.walk():
-                    pattern.match_and_rewrite(inner_op, PatternRewriter(inner_op))
+                    rewriter = PatternRewriter(inner_op)
+                    pattern.match_and_rewrite(inner_op, rewriter)
+                    changed += rewriter.has_done_action
+        return PassOutcome(
+            found, changed, "values of a type with blocks that has a simpler form"
+        )

@@ -40,7 +40,6 @@ from xdsl.dialects.builtin import (
     i8,
 )
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant import xdsl_patches
@@ -53,6 +52,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.numerics.arrays import bytes_of
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.arrays import (
     ElementsAttr,
     constant_attr,
@@ -337,7 +337,7 @@ def _erase_unused(value: SSAValue, rewriter: PatternRewriter) -> None:
 
 
 @dataclass(frozen=True)
-class QuantBlockScaledToTosaPass(ModulePass):
+class QuantBlockScaledToTosaPass(CountingPass):
     """
     Replace each `quant.dcast` of a block-scaled type that is an MX format by
     `tosa.cast_from_block_scaled`, or by `tosa.cast` of a constant.
@@ -352,6 +352,12 @@ class QuantBlockScaledToTosaPass(ModulePass):
     """
 
     @patched_pass
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         xdsl_patches.apply("builtin", "tosa")
-        BlockScaledToTosa(self.scales).rewrite_module(op)
+        casts = [
+            inner
+            for inner in op.walk()
+            if isinstance(inner, QuantizeCastOp | DequantizeCastOp)
+        ]
+        changed = BlockScaledToTosa(self.scales).rewrite_module(op)
+        return PassOutcome(casts, changed, "casts of '!quant.block_scaled'")

@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
 )
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.utils.exceptions import VerifyException
 
@@ -41,6 +40,7 @@ from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
     with_element_type,
 )
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.arrays import constant_elements, stored_elements
 from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
 from xdsl_quant.xdsl_patches import patched_pass
@@ -186,7 +186,7 @@ _MAX_EXACT_POWER = 22
 
 
 @dataclass(frozen=True)
-class QuantCastsFromDynamicPass(ModulePass):
+class QuantCastsFromDynamicPass(CountingPass):
     """
     Replace `quant.dynamic_qcast` and `quant.dynamic_dcast` whose scales and zero points are
     constants by `quant.qcast` and `quant.dcast`.
@@ -195,7 +195,13 @@ class QuantCastsFromDynamicPass(ModulePass):
     name = "quant-casts-from-dynamic"
 
     @patched_pass
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         pattern = DynamicCastToTyped()
-        for cast_op in [o for o in op.walk() if isinstance(o, DynamicCastOp)]:
+        casts = [o for o in op.walk() if isinstance(o, DynamicCastOp)]
+        for cast_op in casts:
             pattern.match_and_rewrite(cast_op, PatternRewriter(cast_op))
+        return PassOutcome.of_erased(
+            casts,
+            "a 'quant.dynamic_qcast' or a 'quant.dynamic_dcast' by constants",
+            "their scales are not constants",
+        )

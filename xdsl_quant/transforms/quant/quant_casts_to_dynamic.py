@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
     UnrankedTensorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.diagnostics import fail
@@ -41,6 +40,7 @@ from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
     with_element_type,
 )
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.builder import LoweringBuilder, integer_attr
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.quantization_arithmetic import (
@@ -164,7 +164,7 @@ def _constants(
 
 
 @dataclass(frozen=True)
-class QuantCastsToDynamicPass(ModulePass):
+class QuantCastsToDynamicPass(CountingPass):
     """
     Replace `quant.qcast` and `quant.dcast` by `quant.dynamic_qcast` and
     `quant.dynamic_dcast`, with constants for the scales and zero points of the type.
@@ -173,5 +173,7 @@ class QuantCastsToDynamicPass(ModulePass):
     name = "quant-casts-to-dynamic"
 
     @patched_pass
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        TypedCastToDynamic().rewrite_module(op)
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        casts = [inner for inner in op.walk() if isinstance(inner, CastOp)]
+        changed = TypedCastToDynamic().rewrite_module(op)
+        return PassOutcome(casts, changed, "a 'quant.qcast' or a 'quant.dcast'")

@@ -22,14 +22,14 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.diagnostics import fail
-from xdsl_quant.dialects.quant import StorageCastOp
+from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.dialects.quant.requantization import requantized_dcast
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
@@ -177,7 +177,7 @@ def _clamped(
 
 
 @dataclass(frozen=True)
-class QuantRequantizeToTosaPass(ModulePass):
+class QuantRequantizeToTosaPass(CountingPass):
     """
     Replace requantizations between types with fixed-point scales by `tosa.rescale`.
     """
@@ -189,5 +189,15 @@ class QuantRequantizeToTosaPass(ModulePass):
     How the product with an integer multiplier is rounded: `SINGLE_ROUND` or `DOUBLE_ROUND`.
     """
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        RequantizationToTosa(self.scale_rounding).rewrite_module(op)
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        casts = [
+            inner
+            for inner in op.walk()
+            if isinstance(inner, QuantizeCastOp | DequantizeCastOp)
+        ]
+        changed = RequantizationToTosa(self.scale_rounding).rewrite_module(op)
+        return PassOutcome(
+            casts,
+            changed,
+            "a 'quant.qcast' of a 'quant.dcast', both of '!quant.fixed_point'",
+        )

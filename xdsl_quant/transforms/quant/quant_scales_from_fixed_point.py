@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.quantized_type_conversion import (
     QuantizedTypeConversion,
 )
+from xdsl_quant.transforms.building.type_replacement import quantized_ops
 
 
 class ScalesFromFixedPoint(QuantizedTypeConversion):
@@ -31,10 +32,12 @@ class ScalesFromFixedPoint(QuantizedTypeConversion):
 
 
 @dataclass(frozen=True)
-class QuantScalesFromFixedPointPass(ModulePass):
+class QuantScalesFromFixedPointPass(CountingPass):
     """Replace `!quant.fixed_point` by `!quant.uniform` with the same scales."""
 
     name = "quant-scales-from-fixed-point"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        ScalesFromFixedPoint().rewrite_module(op)
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        found = quantized_ops(op)
+        changed = ScalesFromFixedPoint().rewrite_module(op)
+        return PassOutcome(found, changed, "values of '!quant.fixed_point'")

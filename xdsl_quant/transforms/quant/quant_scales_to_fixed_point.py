@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntAttr, ModuleOp
-from xdsl.passes import ModulePass
 
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
@@ -38,9 +37,11 @@ from xdsl_quant.dialects.quant.fixed_point_types import (
     multipliers_attr,
     shifts_attr,
 )
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.quantized_type_conversion import (
     QuantizedTypeConversion,
 )
+from xdsl_quant.transforms.building.type_replacement import quantized_ops
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,7 +125,7 @@ class ScalesToFixedPoint(QuantizedTypeConversion):
 
 
 @dataclass(frozen=True)
-class QuantScalesToFixedPointPass(ModulePass):
+class QuantScalesToFixedPointPass(CountingPass):
     """
     Replace per-tensor and per-axis `!quant.uniform` by `!quant.fixed_point`, with the
     nearest fixed-point scales.
@@ -132,5 +133,7 @@ class QuantScalesToFixedPointPass(ModulePass):
 
     name = "quant-scales-to-fixed-point"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        ScalesToFixedPoint().rewrite_module(op)
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        found = quantized_ops(op)
+        changed = ScalesToFixedPoint().rewrite_module(op)
+        return PassOutcome(found, changed, "values of '!quant.uniform'")

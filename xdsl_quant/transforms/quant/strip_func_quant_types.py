@@ -34,13 +34,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, LocationAttr, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue, Use
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.diagnostics import fail, op_name
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.cast_folding import find_folds, remove_folded
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
@@ -294,7 +294,7 @@ def _insert_cast(
 
 
 @dataclass(frozen=True)
-class StripFuncQuantTypesPass(ModulePass):
+class StripFuncQuantTypesPass(CountingPass):
     """
     Replace quantized types by their storage types in the signatures and block arguments
     of all `func.func`, and in all calls, returns and branches.
@@ -306,11 +306,17 @@ class StripFuncQuantTypesPass(ModulePass):
 
     name = "strip-func-quant-types"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         storage_casts = [o for o in op.walk() if isinstance(o, StorageCastOp)]
         pattern = StripFuncQuantTypes()
         with without_garbage_collection():
             pattern.plan_module(op)
             # MLIR's conversion folds them on this occasion.
-            remove_folded(storage_casts, find_folds(storage_casts))
-            pattern.rewrite_planned()
+            folds = find_folds(storage_casts)
+            remove_folded(storage_casts, folds)
+            changed = pattern.rewrite_planned()
+        return PassOutcome(
+            storage_casts,
+            changed + len(folds),
+            "functions or calls with quantized types",
+        )

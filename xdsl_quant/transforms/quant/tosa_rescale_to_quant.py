@@ -24,7 +24,6 @@ from xdsl.context import Context
 from xdsl.dialects import tosa
 from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
@@ -42,6 +41,7 @@ from xdsl_quant.dialects.quant.types import (
     with_element_type,
 )
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
@@ -224,7 +224,7 @@ class RescaleToQuant(CheckedPattern[RequantizationTypes]):
 
 
 @dataclass(frozen=True)
-class TosaRescaleToQuantPass(ModulePass):
+class TosaRescaleToQuantPass(CountingPass):
     """
     Replace `tosa.rescale` by casts between types with fixed-point scales.
     """
@@ -237,5 +237,7 @@ class TosaRescaleToQuantPass(ModulePass):
     the option of `lower-quant-ops`.
     """
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        RescaleToQuant(self.scale_rounding).rewrite_module(op)
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        found = [inner for inner in op.walk() if isinstance(inner, tosa.RescaleOp)]
+        changed = RescaleToQuant(self.scale_rounding).rewrite_module(op)
+        return PassOutcome(found, changed, "a 'tosa.rescale'")

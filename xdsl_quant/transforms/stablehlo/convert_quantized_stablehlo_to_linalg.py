@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.quant.lower_quant_ops import LowerQuantOpsPass
 
@@ -29,7 +29,7 @@ from .stablehlo_legalize_quant_to_integer import StablehloLegalizeQuantToInteger
 
 
 @dataclass(frozen=True)
-class ConvertQuantizedStableHLOToLinalgPass(ModulePass):
+class ConvertQuantizedStableHLOToLinalgPass(CountingPass):
     """
     Turn StableHLO's ops, quantized or not, into ops of linalg, tensor, arith and math:
     with integers where a quantized op has an integer form, and with floats elsewhere.
@@ -40,18 +40,21 @@ class ConvertQuantizedStableHLOToLinalgPass(ModulePass):
     rounding: ScaleRounding = "single"
     """How the product of an integer and a multiplier is rounded."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         converted = op.clone()
-        for pass_ in (
+        found, changed = ops_of_dialect(op, "stablehlo"), 0
+        passes: tuple[CountingPass, ...] = (
             StablehloLegalizeQuantToIntegerPass(self.rounding, fallback="qdq"),
             StablehloCastsToQuantPass(),
             # This is how StableHLO rounds. Its casts round and saturate also in pairs.
             LowerQuantOpsPass("nearest-even", fuse=True),
             ConvertStableHLOToLinalgPass(),
-        ):
-            pass_.apply(ctx, converted)
+        )
+        for pass_ in passes:
+            changed += pass_.rewrite(ctx, converted).changed
         before, after = op.body.block, converted.body.block
         op.body.detach_block(before)
         converted.body.detach_block(after)
         op.body.add_block(after)
         before.erase()
+        return PassOutcome(found, changed, "ops of StableHLO")

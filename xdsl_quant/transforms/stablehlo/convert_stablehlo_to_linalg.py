@@ -28,7 +28,6 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.hints import isa
@@ -41,6 +40,7 @@ from xdsl_quant.dialects.quant.traits import (
     Reduces,
     has_quantization_trait,
 )
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
 from xdsl_quant.transforms.building.type_replacement import defined_values
 from xdsl_quant.xdsl_patches import patched_pass
@@ -142,7 +142,7 @@ def _check_signedness(op: Operation) -> None:
 
 
 @dataclass(frozen=True)
-class ConvertStableHLOToLinalgPass(ModulePass):
+class ConvertStableHLOToLinalgPass(CountingPass):
     """
     Turn StableHLO's ops into ops of linalg, tensor, arith and math. A module has all of
     them converted or, if the pass fails, none.
@@ -151,9 +151,10 @@ class ConvertStableHLOToLinalgPass(ModulePass):
     name = "convert-stablehlo-to-linalg"
 
     @patched_pass
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         adopt_ops(op)
         all_ops = [*op.walk()]
+        found = ops_of_dialect(op, "stablehlo")
         replacements: list[Replacement] = []
         try:
             for inner in all_ops:
@@ -183,3 +184,4 @@ class ConvertStableHLOToLinalgPass(ModulePass):
                 Rewriter.erase_op(cast)
         if has_signs:
             make_signless(op)
+        return PassOutcome(found, len(replacements) + has_signs, "ops of StableHLO")

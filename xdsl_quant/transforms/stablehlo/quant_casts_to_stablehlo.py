@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
@@ -24,6 +23,7 @@ from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from xdsl_quant.dialects.stablehlo.tensor_kinds import element_kind
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 
@@ -86,7 +86,7 @@ def _counterpart(op: Operation, op_type: type[Operation]) -> Operation:
 
 
 @dataclass(frozen=True)
-class QuantCastsToStablehloPass(ModulePass):
+class QuantCastsToStablehloPass(CountingPass):
     """
     Replace `quant.qcast` and `quant.dcast` by `stablehlo.uniform_quantize` and
     `stablehlo.uniform_dequantize`.
@@ -94,6 +94,10 @@ class QuantCastsToStablehloPass(ModulePass):
 
     name = "quant-casts-to-stablehlo"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        found = [
+            o for o in op.walk() if isinstance(o, QuantizeCastOp | DequantizeCastOp)
+        ]
         with without_garbage_collection():
-            QuantCastToStablehlo().rewrite_module(op)
+            changed = QuantCastToStablehlo().rewrite_module(op)
+        return PassOutcome(found, changed, "a 'quant.qcast' or a 'quant.dcast'")

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
     PatternRewriteWalker,
@@ -34,6 +33,7 @@ from xdsl.pattern_rewriter import (
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType
 from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
@@ -68,7 +68,7 @@ class StablehloCastToQuant(RewritePattern):
 
 
 @dataclass(frozen=True)
-class StablehloCastsToQuantPass(ModulePass):
+class StablehloCastsToQuantPass(CountingPass):
     """
     Replace `stablehlo.uniform_quantize` and `stablehlo.uniform_dequantize` by
     `quant.qcast` and `quant.dcast`.
@@ -76,9 +76,17 @@ class StablehloCastsToQuantPass(ModulePass):
 
     name = "stablehlo-casts-to-quant"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         adopt_ops(op)
+        found = [
+            o
+            for o in op.walk()
+            if isinstance(o, UniformQuantizeOp | UniformDequantizeOp)
+        ]
         with without_garbage_collection():
             PatternRewriteWalker(
                 StablehloCastToQuant(), apply_recursively=False
             ).rewrite_module(op)
+        return PassOutcome.of_erased(
+            found, "a 'stablehlo.uniform_quantize' or a 'stablehlo.uniform_dequantize'"
+        )

@@ -18,18 +18,17 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.diagnostics import counted_names, fail, location_prefix, warn
-from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
+from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant.traits import (
     CastsQuantization,
     MovesElements,
     has_quantization_trait,
 )
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 
@@ -107,7 +106,7 @@ class ComposeQuantizedOp(CheckedPattern[Operation]):
 
 
 @dataclass(frozen=True)
-class StablehloLegalizeQdqToQuantizedOpPass(ModulePass):
+class StablehloLegalizeQdqToQuantizedOpPass(CountingPass):
     """
     Compose quantized StableHLO ops from `uniform_dequantize`, op and `uniform_quantize`.
 
@@ -119,21 +118,13 @@ class StablehloLegalizeQdqToQuantizedOpPass(ModulePass):
     partial: bool = False
     """Whether ops stay that are not valid on quantized tensors; otherwise it fails."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         adopt_ops(op)
-        _warn_of_quant_casts(op)
+        casts = [o for o in op.walk() if has_quantization_trait(o, CastsQuantization)]
         with without_garbage_collection():
-            ComposeQuantizedOp(self.partial).rewrite_module(op)
-
-
-def _warn_of_quant_casts(module: ModuleOp) -> None:
-    """Say on standard error that the pass does nothing if no cast is one of StableHLO."""
-    casts = [
-        op for op in module.walk() if has_quantization_trait(op, CastsQuantization)
-    ]
-    if casts and all(isinstance(op, QuantizeCastOp | DequantizeCastOp) for op in casts):
-        warn(
-            f"no op is quantized, found {counted_names(casts)} and no casts of StableHLO; "
-            "'quant-casts-to-stablehlo' makes them",
-            location_prefix(casts[0].location),
+            changed = ComposeQuantizedOp(self.partial).rewrite_module(op)
+        return PassOutcome(
+            casts,
+            changed,
+            "float ops between casts of StableHLO, which 'quant-casts-to-stablehlo' makes",
         )

@@ -52,16 +52,12 @@ from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.diagnostics import (
-    counted_names,
     fail,
     fail_for_all,
-    location_prefix,
-    warn,
 )
 from xdsl_quant.dialects.quant import StorageCastOp
 from xdsl_quant.dialects.quant.traits import (
@@ -76,6 +72,7 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.dialects.stablehlo import ConstantOp
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.arrays import shortened
 from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
@@ -265,7 +262,7 @@ def integer_patterns(rounding: ScaleRounding = "single") -> Sequence[IntegerPatt
 
 
 @dataclass(frozen=True)
-class StablehloLegalizeQuantToIntegerPass(ModulePass):
+class StablehloLegalizeQuantToIntegerPass(CountingPass):
     """
     Replace quantized ops that have an integer form by arithmetic on stored integers: all
     but `divide`, `exponential`, `logistic`, `tanh`, products of floats and quantized
@@ -288,7 +285,7 @@ class StablehloLegalizeQuantToIntegerPass(ModulePass):
     """
 
     @patched_pass
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         adopt_ops(op)
         patterns = integer_patterns(self.rounding)
         plans: dict[Operation, tuple[IntegerPattern, Form]] = {}
@@ -312,13 +309,26 @@ class StablehloLegalizeQuantToIntegerPass(ModulePass):
                 "use 'fallback=qdq' to compute them with floats, or 'fallback=keep' to "
                 "keep them as they are",
             )
-        if not plans and not unhandled and self.fallback != "qdq":
-            _warn_of_float_ops(others)
+        found = [
+            inner
+            for inner in [*plans, *others]
+            if takes_quantized(inner)
+            or has_quantization_trait(inner, CastsQuantization)
+        ]
+        changed = 0
         with without_garbage_collection():
             if self.fallback == "qdq":
-                decompose(others)
+                changed = decompose(others)
             for inner, (pattern, form) in plans.items():
                 pattern.rewrite(inner, form, PatternRewriter(inner))
+        return PassOutcome(
+            found,
+            changed + len(plans),
+            "ops that take quantized values, as 'stablehlo-legalize-qdq-to-quantized-op' "
+            "makes of float ops between casts of StableHLO",
+            unhandled if self.fallback == "keep" else (),
+            "use 'fallback=qdq' to compute them with floats",
+        )
 
     def _plan(
         self, op: Operation, patterns: Sequence[IntegerPattern]
@@ -338,18 +348,6 @@ class StablehloLegalizeQuantToIntegerPass(ModulePass):
                     f"'{op.name}' op cannot be computed with integers: {e}; use {hint}",
                 )
         return None
-
-
-def _warn_of_float_ops(ops: Sequence[Operation]) -> None:
-    """Say on standard error that the pass does nothing if there are casts alone."""
-    casts = [op for op in ops if has_quantization_trait(op, CastsQuantization)]
-    if casts:
-        warn(
-            f"no op takes quantized values, found {counted_names(casts)} alone; "
-            "'stablehlo-legalize-qdq-to-quantized-op' makes quantized ops of float ops "
-            "between casts of StableHLO",
-            location_prefix(casts[0].location),
-        )
 
 
 def _is_reduction(op: Operation | None) -> bool:

@@ -17,7 +17,6 @@ from typing import TypeGuard
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.diagnostics import fail, fail_for_all
@@ -36,6 +35,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from xdsl_quant.dialects.stablehlo.tensor_kinds import QUANTIZED_OR_PER_AXIS as CASTABLE
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.dequantize_fallback import DequantizeFallback
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
@@ -91,9 +91,12 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
         return builder.same_op(op, operands, result_types)
 
 
-def decompose(ops: Iterable[Operation]) -> None:
+def decompose(ops: Iterable[Operation]) -> int:
     """
     Decompose those of some ops that compute with quantized tensors.
+
+    Returns:
+        The number of ops that were decomposed.
 
     Raises:
         PassFailedException: if one cannot be decomposed. No op is changed then.
@@ -104,6 +107,7 @@ def decompose(ops: Iterable[Operation]) -> None:
         pattern.check(op)
     for op in matched:
         pattern.match_and_rewrite(op, PatternRewriter(op))
+    return len(matched)
 
 
 def takes_quantized(op: Operation) -> bool:
@@ -115,7 +119,7 @@ def takes_quantized(op: Operation) -> bool:
 
 
 @dataclass(frozen=True)
-class StablehloLegalizeQuantizedOpToQdqPass(ModulePass):
+class StablehloLegalizeQuantizedOpToQdqPass(CountingPass):
     """
     Decompose quantized StableHLO ops: `uniform_dequantize` their operands, apply the op
     to floats, `uniform_quantize` the result.
@@ -130,7 +134,7 @@ class StablehloLegalizeQuantizedOpToQdqPass(ModulePass):
     Whether ops stay of which it is not known what they compute; otherwise the pass fails.
     """
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         adopt_ops(op)
         ops = [*op.walk()]
         unknown = [
@@ -148,5 +152,13 @@ class StablehloLegalizeQuantizedOpToQdqPass(ModulePass):
                 "use 'partial=true' to keep them, or give them traits of "
                 "'xdsl_quant.dialects.quant.traits'",
             )
+        found = [inner for inner in ops if takes_quantized(inner)]
         with without_garbage_collection():
-            decompose(ops)
+            changed = decompose(ops)
+        return PassOutcome(
+            found,
+            changed,
+            "ops that compute with quantized values",
+            unknown,
+            "give them traits of 'xdsl_quant.dialects.quant.traits'",
+        )

@@ -25,7 +25,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import (
@@ -36,10 +35,15 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.float_formats import FLOAT_FORMATS
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.quantized_type_conversion import (
     QuantizedTypeConversion,
 )
-from xdsl_quant.transforms.building.type_replacement import defined_values, set_type
+from xdsl_quant.transforms.building.type_replacement import (
+    defined_values,
+    quantized_ops,
+    set_type,
+)
 
 from .ranges.fake_quantization import Storage, quantized_counterpart
 from .ranges.value_ranges import AXIS, AXIS_STATS, calibrated_ranges
@@ -126,7 +130,7 @@ def _axis_ranges(
 
 
 @dataclass(frozen=True)
-class QuantCalibratedToUniformPass(ModulePass):
+class QuantCalibratedToUniformPass(CountingPass):
     """
     Replace `!quant.calibrated` by `!quant.uniform`, with scales and zero points that follow
     from the ranges.
@@ -149,10 +153,11 @@ class QuantCalibratedToUniformPass(ModulePass):
     per_axis: Literal["auto", "never"] = "auto"
     """Whether a value becomes per-axis if there are ranges for each index of an axis."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         types = _UniformTypes(
             Storage(self.bits, self.signed, self.narrow_range, self.symmetric)
         )
+        quantized = quantized_ops(op)
         uniform: dict[SSAValue, Attribute] = {}
         signatures: dict[FuncOp, Attribute] = {}
         for inner_op in op.walk():
@@ -167,6 +172,7 @@ class QuantCalibratedToUniformPass(ModulePass):
             except ValueError as e:
                 fail(inner_op, f"'{inner_op.name}' op cannot be converted: {e}")
 
+        changed = [v for v, type_ in uniform.items() if v.type is not type_]
         for value, type_ in uniform.items():
             if value.type is not type_ and isinstance(value.owner, QuantizeCastOp):
                 value.owner.attributes.pop(AXIS, None)
@@ -174,6 +180,9 @@ class QuantCalibratedToUniformPass(ModulePass):
             set_type(value, type_)
         for function, type_ in signatures.items():
             function.properties["function_type"] = type_
+        return PassOutcome(
+            quantized, len(changed), "values of '!quant.calibrated' or '!quant.any'"
+        )
 
     def _becomes_per_axis(self, op: Operation) -> TypeGuard[QuantizeCastOp]:
         return (

@@ -38,8 +38,8 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute, Operation
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_quant.diagnostics import fail
@@ -53,6 +53,7 @@ from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE, nan_result
 from xdsl_quant.dialects.quant.quantile_type import QuantileType
 from xdsl_quant.dialects.quant.storage_types import FloatStorageType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.quantization_arithmetic import unsupported_reason
@@ -66,7 +67,24 @@ if TYPE_CHECKING:
 
 _TFL_QUANTIZE = "tfl.quantize"
 _CASTS = ("quant.qcast", "stablehlo.uniform_quantize", _TFL_QUANTIZE)
-_CONSTANTS = ("arith.constant", "stablehlo.constant", "tfl.pseudo_const")
+_CONSTANTS = {
+    "arith.constant": "value",
+    "stablehlo.constant": "value",
+    "tfl.pseudo_const": "value",
+    "tosa.const": "values",
+}
+"""Constants and their property with the elements."""
+
+
+def _is_of_constant(op: Operation) -> bool:
+    """Whether an op quantizes a constant, also of another dialect."""
+    if op.name not in _CASTS or not isinstance(
+        owner := op.operands[0].owner, Operation
+    ):
+        return False
+    return owner.name in _CONSTANTS or owner.has_trait(
+        ConstantLike, value_if_unregistered=False
+    )
 
 
 def _quantized_constant(op: Operation) -> Operation | None:
@@ -209,13 +227,18 @@ class QuantizeConstant(CheckedPattern[Operation]):
         ):
             storage_type = quantized_type.stored_type
             op_type, type_ = ConstantOp, with_element_type(quantized, storage_type)
+            if constant.name == "tosa.const":
+                op_type = type(constant)
         # There are no other casts to other types.
         assert not isinstance(storage_type, QuantileType)
+        name = _CONSTANTS[constant.name]
         value = _stored_attribute(
-            constant.properties["value"], stored, quantized, storage_type
+            constant.properties[name], stored, quantized, storage_type
         )
+        if op_type is ConstantOp:
+            name = "value"
         return op_type.create(
-            properties=properties | {"value": value},
+            properties=properties | {name: value},
             result_types=(type_,),
             location=constant.location,
         )
@@ -276,7 +299,7 @@ def _quantized_blocks(
 
 
 @dataclass(frozen=True)
-class QuantConvertConstPass(ModulePass):
+class QuantConvertConstPass(CountingPass):
     """
     Replace each `quant.qcast` and `stablehlo.uniform_quantize` of a constant, which is an
     `arith.constant` or a `stablehlo.constant`, by a constant of stored values and a
@@ -310,6 +333,12 @@ class QuantConvertConstPass(ModulePass):
     """
 
     @patched_pass
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         pattern = QuantizeConstant(self.rounding_mode, self.zero_point_order, self.nan)
+        casts = [inner for inner in op.walk() if _is_of_constant(inner)]
         pattern.rewrite_module(op)
+        return PassOutcome.of_erased(
+            casts,
+            "a 'quant.qcast' of a constant",
+            f"constants may be {', '.join(_CONSTANTS)}",
+        )

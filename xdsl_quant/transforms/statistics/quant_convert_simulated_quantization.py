@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import BoolAttr, ModuleOp
 from xdsl.ir import Operation, TypeAttribute
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import ConstFakeQuantOp, ConstFakeQuantPerAxisOp
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 
 from .ranges.fake_quantization import Storage, quantized_and_back, quantized_counterpart
@@ -91,7 +91,7 @@ class ConvertFakeQuant(CheckedPattern[TypeAttribute]):
 
 
 @dataclass(frozen=True)
-class QuantConvertSimulatedQuantizationPass(ModulePass):
+class QuantConvertSimulatedQuantizationPass(CountingPass):
     """
     Replace all `quant.const_fake_quant` and `quant.const_fake_quant_per_axis` by
     `quant.qcast` and `quant.dcast`.
@@ -107,5 +107,7 @@ class QuantConvertSimulatedQuantizationPass(ModulePass):
     32, whichever is enough.
     """
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        ConvertFakeQuant(self.exact_bits).rewrite_module(op)
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        found = [inner for inner in op.walk() if isinstance(inner, FakeQuantOp)]
+        changed = ConvertFakeQuant(self.exact_bits).rewrite_module(op)
+        return PassOutcome(found, changed, "a 'quant.const_fake_quant'")

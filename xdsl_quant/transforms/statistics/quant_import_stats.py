@@ -16,12 +16,12 @@ from typing import Literal
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_quant.diagnostics import fail, warn
 from xdsl_quant.dialects.quant import StatisticsOp, StatisticsRefOp
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 
 from .ranges.statistics_file import KeyStatistics, read_statistics
@@ -73,7 +73,7 @@ class ImportStatistics(CheckedPattern[StatisticsOp]):
 
 
 @dataclass(frozen=True)
-class QuantImportStatsPass(ModulePass):
+class QuantImportStatsPass(CountingPass):
     """
     Replace each `quant.stats_ref` by the `quant.stats` that a file has under its key.
 
@@ -88,7 +88,7 @@ class QuantImportStatsPass(ModulePass):
     missing: Literal["error", "keep"] = "error"
     """Whether a key that the file does not have is an error, or its op is kept."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         try:
             statistics = read_statistics(Path(self.file))
         except (OSError, ValueError) as e:
@@ -99,7 +99,12 @@ class QuantImportStatsPass(ModulePass):
         unused = statistics.keys() - {
             ref.stats_key.data for ref in op.walk() if isinstance(ref, StatisticsRefOp)
         }
-        ImportStatistics(statistics, self.file, self.missing).rewrite_module(op)
+        found = [ref for ref in op.walk() if isinstance(ref, StatisticsRefOp)]
+        pattern = ImportStatistics(statistics, self.file, self.missing)
+        changed = pattern.rewrite_module(op)
         if unused:
             names = ", ".join(f"'{key}'" for key in sorted(unused))
             warn(f"keys without an op: {names}", f"{self.file}: ")
+        return PassOutcome(
+            found, changed, f"a 'quant.stats_ref' with a key of {self.file}"
+        )

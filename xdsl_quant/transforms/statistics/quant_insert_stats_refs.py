@@ -18,8 +18,8 @@ functions, do not have the first part.
 
 Some tensors are left alone: those without values, like the result of `tensor.empty`, and
 those in the regions of ops other than functions and control flow, like the reducer of a
-reduction, where no other op may be. A value that has a `quant.stats_ref` keeps
-it, so that running the pass again changes nothing.
+reduction, where no other op may be. Functions may be of any dialect. A value that has a
+`quant.stats_ref` keeps it, so that running the pass again changes nothing.
 
 Others are left alone unless the option `ops` or `keys` selects them: tensors without
 elements, results of ops that only move elements, whose range is that of the operand, and
@@ -36,11 +36,10 @@ from itertools import chain, count
 from typing import NamedTuple
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, ShapedType
-from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, ShapedType, StringAttr
+from xdsl.ir import Operation, SSAValue, TypeAttribute
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import SymbolOpInterface
+from xdsl.traits import CallableOpInterface, SymbolOpInterface
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import op_name
@@ -48,6 +47,7 @@ from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.instrumentation import InstrumentationOp
 from xdsl_quant.dialects.quant.traits import MovesElements, quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
 from .ranges.float_constants import float_numbers
 
@@ -60,9 +60,18 @@ _WITHOUT_VALUES = ("tensor.empty", "bufferization.alloc_tensor")
 
 def _symbol(op: Operation) -> str | None:
     if (trait := op.get_trait(SymbolOpInterface)) is None:
-        return None
+        name = op.get_attr_or_prop("sym_name")
+        return name.data if isinstance(name, StringAttr) else None
     name = trait.get_sym_attr_name(op)
     return None if name is None else name.data
+
+
+def _is_function(op: Operation) -> bool:
+    """Whether an op is a function, also one of a dialect that is not registered."""
+    return op.has_trait(CallableOpInterface, value_if_unregistered=False) or (
+        _symbol(op) is not None
+        and isinstance(op.get_attr_or_prop("function_type"), TypeAttribute)
+    )
 
 
 class Candidate(NamedTuple):
@@ -121,7 +130,7 @@ def _results(op: Operation, scope: _Scope) -> Iterator[Candidate]:
     for index, result in enumerate(op.results):
         suffix = f":{index}" if len(op.results) > 1 else ""
         yield Candidate(result, name, scope.symbol, key + suffix)
-    if name.partition(".")[0] not in _DIALECTS_OF_REGIONS:
+    if name.partition(".")[0] not in _DIALECTS_OF_REGIONS and not _is_function(op):
         return
     prefix = f"{key}:"
     if (symbol := _symbol(op)) is not None:
@@ -147,7 +156,7 @@ def _insert(values: dict[SSAValue, str]) -> None:
 
 
 @dataclass(frozen=True)
-class QuantInsertStatsRefsPass(ModulePass):
+class QuantInsertStatsRefsPass(CountingPass):
     """
     Put a `quant.stats_ref` with a unique key after each float tensor: the results of ops
     and the arguments of functions and of the bodies of loops.
@@ -161,7 +170,7 @@ class QuantInsertStatsRefsPass(ModulePass):
     ops: tuple[str, ...] = ()
     """
     Names of the ops whose results are selected, or whose block arguments are: those of
-    functions belong to `func.func`.
+    functions belong to `func.func`, or to the function op of another dialect.
     """
 
     symbols: tuple[str, ...] = ()
@@ -170,7 +179,7 @@ class QuantInsertStatsRefsPass(ModulePass):
     keys: str | None = None
     """A regular expression that the whole key of a selected value matches."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         try:
             pattern = re.compile(".*" if self.keys is None else self.keys)
         except re.error as e:
@@ -199,12 +208,16 @@ class QuantInsertStatsRefsPass(ModulePass):
         refs = [ref for ref in op.walk() if isinstance(ref, StatisticsRefOp)]
         known = {ref.input for ref in refs}
         taken = {ref.stats_key.data for ref in refs}
-        _insert(
-            {
-                candidate.value: _unique(candidate.key, taken)
-                for candidate in selected
-                if candidate.value not in known
-            }
+        inserted = {
+            candidate.value: _unique(candidate.key, taken)
+            for candidate in selected
+            if candidate.value not in known
+        }
+        _insert(inserted)
+        return PassOutcome(
+            [inner for inner in op.walk() if any(map(_is_float_tensor, inner.results))],
+            len(inserted),
+            "float tensors without a 'quant.stats_ref' in functions",
         )
 
 
@@ -232,9 +245,13 @@ def is_tensor_with_values(candidate: Candidate) -> bool:
     )
 
 
+def _is_float_tensor(value: SSAValue) -> bool:
+    element_type = scalar_or_element_type(value.type)
+    return element_type is not value.type and isinstance(element_type, AnyFloat)
+
+
 def _may_be_instrumented(candidate: Candidate) -> bool:
-    element_type = scalar_or_element_type(candidate.value.type)
-    return isinstance(element_type, AnyFloat) and is_tensor_with_values(candidate)
+    return _is_float_tensor(candidate.value) and is_tensor_with_values(candidate)
 
 
 def _unique(key: str, taken: set[str]) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
     PatternRewriteWalker,
@@ -20,6 +19,7 @@ from xdsl.pattern_rewriter import (
 )
 
 from xdsl_quant.dialects.quant import CoupledRefOp, StatisticsOp, StatisticsRefOp
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
 
 class RemoveInstrumentation(RewritePattern):
@@ -38,14 +38,22 @@ class RemoveInstrumentation(RewritePattern):
 
 
 @dataclass(frozen=True)
-class QuantRemoveInstrumentationPass(ModulePass):
+class QuantRemoveInstrumentationPass(CountingPass):
     """
     Replace all `quant.stats_ref`, `quant.stats` and `quant.coupled_ref` by their operands.
     """
 
     name = "quant-remove-instrumentation"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        found = [
+            inner
+            for inner in op.walk()
+            if isinstance(inner, StatisticsRefOp | StatisticsOp | CoupledRefOp)
+        ]
         PatternRewriteWalker(
             RemoveInstrumentation(), apply_recursively=False
         ).rewrite_module(op)
+        return PassOutcome.of_erased(
+            found, "a 'quant.stats', 'quant.stats_ref' or 'quant.coupled_ref'"
+        )

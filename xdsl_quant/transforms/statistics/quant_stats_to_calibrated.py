@@ -29,7 +29,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
 )
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.disjoint_set import DisjointSet
 
@@ -40,6 +39,7 @@ from xdsl_quant.dialects.quant import (
     StatisticsRefOp,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
 from .ranges.fake_quantization import quantized_and_back
 from .ranges.value_ranges import ValueRanges, recorded_ranges
@@ -120,7 +120,7 @@ def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, ValueRanges | N
 
 
 @dataclass(frozen=True)
-class QuantStatsToCalibratedPass(ModulePass):
+class QuantStatsToCalibratedPass(CountingPass):
     """
     Replace each `quant.stats` by a cast to a calibrated type and the cast back, and give
     values that are coupled a common range.
@@ -128,10 +128,9 @@ class QuantStatsToCalibratedPass(ModulePass):
 
     name = "quant-stats-to-calibrated"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        replacements = _replacements(
-            [inner_op for inner_op in op.walk() if isinstance(inner_op, IdentityOp)]
-        )
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        found = [inner_op for inner_op in op.walk() if isinstance(inner_op, IdentityOp)]
+        replacements = _replacements(found)
         for old_op in replacements:
             check_real_values(old_op)
         for old_op, ranges in replacements.items():
@@ -139,3 +138,4 @@ class QuantStatsToCalibratedPass(ModulePass):
                 Rewriter.replace_op(old_op, (), (old_op.input,))
             else:
                 _replace(old_op, ranges)
+        return PassOutcome(found, len(replacements), "a 'quant.stats'")

@@ -42,7 +42,6 @@ from xdsl.dialects.builtin import (
     UnrealizedConversionCastOp,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
@@ -55,11 +54,8 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
 )
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
-from xdsl_quant.transforms.building.arrays import (
-    UnsupportedTypeError,
-    dense_elements,
-    numpy_dtype,
-)
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
+from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.number_expressions import TooWideError
@@ -449,7 +445,7 @@ def _after(value: SSAValue) -> LoweringBuilder:
 
 
 @dataclass(frozen=True)
-class ConvertTFLToLinalgPass(ModulePass):
+class ConvertTFLToLinalgPass(CountingPass):
     """
     Turn ops of TensorFlow Lite into ops of linalg, tensor, arith, math and scf. A module
     has all of them converted or, if the pass fails, none.
@@ -470,10 +466,11 @@ class ConvertTFLToLinalgPass(ModulePass):
     """
 
     @patched_pass
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         implementations = {**IMPLEMENTATIONS, tfl.SVDFOp: svdf}
         if self.kernels == "multiplier":
             implementations.update(MULTIPLIER_KERNELS)
+        found = ops_of_dialect(op, "tfl")
         module = op.clone()
         conversion = _Conversion(implementations, self.fallback)
         # What overflows is refused where it matters.
@@ -487,3 +484,7 @@ class ConvertTFLToLinalgPass(ModulePass):
         module.body.detach_block(after)
         op.body.add_block(after)
         before.erase()
+        left = ops_of_dialect(op, "tfl")
+        return PassOutcome(
+            found, len(found) - len(left), "ops of TensorFlow Lite", left
+        )

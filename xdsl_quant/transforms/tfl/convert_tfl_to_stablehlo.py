@@ -39,7 +39,6 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
@@ -56,6 +55,7 @@ from xdsl_quant.dialects import stablehlo, tfl
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.dialects.stablehlo.tensor_kinds import TENSOR_OR_PER_AXIS
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
@@ -214,7 +214,7 @@ class TFLToStablehlo(CheckedPattern[Form]):
 
 
 @dataclass(frozen=True)
-class ConvertTFLToStablehloPass(ModulePass):
+class ConvertTFLToStablehloPass(CountingPass):
     """
     Convert ops of TensorFlow Lite to StableHLO, those that compute with quantized values
     to ops on floats between `quant.dcast` and `quant.qcast`.
@@ -228,7 +228,8 @@ class ConvertTFLToStablehloPass(ModulePass):
     partial: bool = False
     """Whether ops stay that StableHLO has no form for; otherwise the pass fails."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        found = ops_of_dialect(op, "tfl")
         pattern = TFLToStablehlo()
         with without_garbage_collection():
             pattern.plan_module(op)
@@ -243,7 +244,7 @@ class ConvertTFLToStablehloPass(ModulePass):
                         for kept, reason in pattern.unsupported.items()
                     )
                 )
-            pattern.rewrite_planned()
+            changed = pattern.rewrite_planned()
         for inner in [*op.walk()]:
             # Sizes and axes are attributes now.
             if isinstance(inner, stablehlo.ConstantOp | tfl.NoValueOp) and not any(
@@ -254,3 +255,6 @@ class ConvertTFLToStablehloPass(ModulePass):
             place = location_prefix(kept[0].location)
             names = counted_names(kept)
             warn(f"ops without a form in StableHLO stay, found {names}", place)
+            # All of them stay, which the warning says.
+            changed = len(found)
+        return PassOutcome(found, changed, "ops of TensorFlow Lite")

@@ -36,7 +36,6 @@ from xdsl.dialects.builtin import (
     f32,
 )
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
@@ -44,6 +43,7 @@ from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import located_message, op_name
 from xdsl_quant.dialects import tfl
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.transforms.building.arrays import dense_elements
 
 from .fallbacks import Fallback, list_fallbacks, without_conversion
@@ -69,7 +69,7 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
 
 
 @dataclass(frozen=True)
-class ConvertTFLToTosaPass(ModulePass):
+class ConvertTFLToTosaPass(CountingPass):
     """
     Convert functions of TensorFlow Lite ops to TOSA, with the integers of the reference
     kernels. All sizes must be known, and variables must be arguments and results.
@@ -87,8 +87,9 @@ class ConvertTFLToTosaPass(ModulePass):
     pass fails (`off`).
     """
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         xdsl_patches.apply("builtin", "func", "tosa")
+        found = ops_of_dialect(op, "tfl")
         errors: list[str] = []
         fallbacks: list[Fallback] | None = None
         if self.fallback == "on":
@@ -106,6 +107,7 @@ class ConvertTFLToTosaPass(ModulePass):
         list_fallbacks(op, fallbacks or ())
         for function, new_function in functions:
             Rewriter.replace_op(function, new_function)
+        return PassOutcome(found, len(found), "ops of TensorFlow Lite")
 
 
 def _message(op: Operation, words: str) -> str:

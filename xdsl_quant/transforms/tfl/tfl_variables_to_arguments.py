@@ -58,7 +58,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.diagnostics import fail, op_name
@@ -75,6 +74,7 @@ from xdsl_quant.dialects.tfl import (
     WhileOp,
     YieldOp,
 )
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 
 from .state.functions import Copies, Functions, has_state
@@ -439,7 +439,7 @@ def _yield(op: IfOp | WhileOp, region: Region, values: Sequence[SSAValue]) -> No
 
 
 @dataclass(frozen=True)
-class TFLVariablesToArgumentsPass(ModulePass):
+class TFLVariablesToArgumentsPass(CountingPass):
     """
     Turn variables, and the state of `tfl.svdf`, into additional arguments and results of
     functions, with the values that `tfl.call_once` assigns as attributes of the arguments.
@@ -447,7 +447,7 @@ class TFLVariablesToArgumentsPass(ModulePass):
 
     name = "tfl-variables-to-arguments"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         with without_garbage_collection():
             functions = Functions(op)
             functions.check(op)
@@ -462,3 +462,6 @@ class TFLVariablesToArgumentsPass(ModulePass):
                 Rewriter.replace_op(function, new_function)
             for function in vanishing:
                 Rewriter.erase_op(function)
+        return PassOutcome(
+            [*new_functions], len(new_functions), "functions with variables"
+        )

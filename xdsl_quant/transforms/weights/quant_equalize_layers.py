@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, ShapedType
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from xdsl_quant.dialects.quant.traits import (
@@ -28,6 +27,7 @@ from xdsl_quant.dialects.quant.traits import (
     MultipliesAndAccumulates,
     quantization_trait,
 )
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
 from .layers.channels import along, largest_weights
 from .layers.layer import (
@@ -124,7 +124,7 @@ class EqualizePair(RewritePattern):
 
 
 @dataclass(frozen=True)
-class QuantEqualizeLayersPass(ModulePass):
+class QuantEqualizeLayersPass(CountingPass):
     """
     Equalize the channels between each two products by constants that follow each other.
     What a float model computes stays the same but for rounding.
@@ -138,13 +138,21 @@ class QuantEqualizeLayersPass(ModulePass):
     change, but balance channels up to a factor of two.
     """
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         pattern = EqualizePair(self.factors)
         products = [inner for inner in op.walk() if weight_of(inner) is not None]
         # What balances a layer with the next one takes it out of balance with the last.
+        equalized: set[Operation] = set()
         for _ in range(_MOST_ROUNDS):
-            rewriters = [PatternRewriter(product) for product in products]
-            for product, rewriter in zip(products, rewriters, strict=True):
+            rewriters = {product: PatternRewriter(product) for product in products}
+            for product, rewriter in rewriters.items():
                 pattern.match_and_rewrite(product, rewriter)
-            if not any(rewriter.has_done_action for rewriter in rewriters):
+            changed = {op for op, each in rewriters.items() if each.has_done_action}
+            equalized |= changed
+            if not changed:
                 break
+        return PassOutcome(
+            products,
+            len(equalized),
+            "two products by constants that follow each other and are out of balance",
+        )

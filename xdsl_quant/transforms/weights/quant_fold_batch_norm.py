@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
     PatternRewriteWalker,
@@ -41,6 +40,7 @@ from xdsl_quant.dialects.quant.traits import (
     Subtracts,
     has_quantization_trait,
 )
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
 from .layers.channels import of_channels
 from .layers.layer import erase_unused, fused_activation, layer_of, only_user
@@ -54,6 +54,10 @@ class FoldBatchNorm(RewritePattern):
     Fold what multiplies, divides, adds or subtracts a constant for each output channel into
     the product before it.
     """
+
+    def __init__(self):
+        self.folded: list[Operation] = []
+        """The ops that were folded."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if (layer := layer_of(op)) is None or layer.activation != "NONE":
@@ -98,11 +102,12 @@ class FoldBatchNorm(RewritePattern):
             layer.set_biases(biases, rewriter)
         constant = user.operands[1 - index]
         rewriter.replace(user, (), [value])
+        self.folded.append(user)
         erase_unused(constant, rewriter)
 
 
 @dataclass(frozen=True)
-class QuantFoldBatchNormPass(ModulePass):
+class QuantFoldBatchNormPass(CountingPass):
     """
     Fold constants for each output channel, by which the result of a product is multiplied
     or divided, or which are added or subtracted, into its weights and its bias.
@@ -110,5 +115,12 @@ class QuantFoldBatchNormPass(ModulePass):
 
     name = "quant-fold-batch-norm"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        PatternRewriteWalker(FoldBatchNorm()).rewrite_module(op)
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        products = [inner for inner in op.walk() if layer_of(inner) is not None]
+        pattern = FoldBatchNorm()
+        PatternRewriteWalker(pattern).rewrite_module(op)
+        return PassOutcome(
+            products,
+            len(pattern.folded),
+            "products by constants with a constant for each channel behind them",
+        )

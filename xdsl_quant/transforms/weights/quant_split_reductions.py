@@ -45,7 +45,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
     PatternRewriteWalker,
@@ -54,6 +53,7 @@ from xdsl.pattern_rewriter import (
 )
 from xdsl.utils.exceptions import PassFailedException
 
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.builder import (
     PARALLEL,
     REDUCTION,
@@ -205,7 +205,7 @@ def _size(value: SSAValue) -> float:
 
 
 @dataclass(frozen=True)
-class QuantSplitReductionsPass(ModulePass):
+class QuantSplitReductionsPass(CountingPass):
     """
     Split sums of products of floats into partial sums, one for each lane of a vector, so
     that they are computed as fast as weights are read and dequantized.
@@ -219,11 +219,17 @@ class QuantSplitReductionsPass(ModulePass):
     lanes: int = 32
     """The number of partial sums."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         if self.lanes < 2:
             raise PassFailedException(
                 f"option lanes of {self.name} must be at least 2, not {self.lanes}"
             )
+        found = [o for o in op.walk() if isinstance(o, linalg.ops.GenericOp)]
         PatternRewriteWalker(
             SplitReduction(self.lanes), apply_recursively=False
         ).rewrite_module(op)
+        return PassOutcome(
+            found,
+            sum(each.parent is None for each in found),
+            f"contractions over a size that is a multiple of {self.lanes} and larger",
+        )

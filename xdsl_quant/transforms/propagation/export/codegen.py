@@ -547,7 +547,7 @@ def _lowered_body(region: RegionOp) -> Block:
         types = [argument.type for argument in body.block.args], ()
         module = ModuleOp([func.FuncOp("kernel", types, body)])
         try:
-            ConvertStableHLOToLinalgPass().apply(Context(), module)
+            ConvertStableHLOToLinalgPass().rewrite(Context(), module)
         except PassFailedException as e:
             raise StaysInFloat(reason_of(e, "")) from None
     return body.block
