@@ -5,7 +5,7 @@ fixed: as text for TensorFlow Lite's quantization driver, and with each op in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
@@ -55,12 +55,32 @@ class Constant:
 
 
 @dataclass
+class Branch:
+    """A value with a cast that one use of it is behind."""
+
+    tensor: Tensor
+    fixed: tuple[float, int]
+
+    @property
+    def name(self) -> str:
+        return self.tensor.name
+
+    @property
+    def shape(self) -> Shape:
+        return self.tensor.shape
+
+    @property
+    def type(self) -> str:
+        return self.tensor.type
+
+
+@dataclass
 class Op:
     """An op, which is a kernel."""
 
     name: str
     properties: str
-    operands: Sequence[Tensor | Constant]
+    operands: Sequence[Tensor | Constant | Branch]
     results: Sequence[Tensor]
 
     def text(
@@ -142,6 +162,14 @@ class Program:
             operands = [
                 names.get(operand.name, operand.name) for operand in op.operands
             ]
+            for i, operand in enumerate(op.operands):
+                if isinstance(operand, Branch):
+                    branch = f"branch{number}_{i}"
+                    quantized = _type(operand.shape, _uniform(operand.fixed))
+                    lines.append(
+                        ops.casts.format(branch, operands[i], operand.type, quantized)
+                    )
+                    operands[i] = f"{branch}_d"
             results = [result.name for result in op.results]
             lines.append(f"  {op.text(operands, results, f'id = {number} : i32')}\n")
             for result in op.results:
@@ -202,9 +230,11 @@ def _uniform(fixed: tuple[float, int]) -> str:
     return f"!quant.uniform<i8:f32, {scale:.17e}{suffix}>"
 
 
-def _spec(value: Tensor | Constant) -> str:
+def _spec(value: Tensor | Constant | Branch) -> str:
     if isinstance(value, Constant):
         return ""
+    if isinstance(value, Branch):
+        return f" as {_uniform(value.fixed)}"
     if value.fixed is not None:
         return f" as {_uniform(value.fixed)}"
     if value.range is not None:
@@ -452,6 +482,38 @@ def draw_program(seed: int, index: int) -> Program:
         tensors = program.tensors[-draw.locality :]
         x = draw.random.choice(tensors)
         draw.random.choice(_OPS[x.shape])(draw, x)
+    return program
+
+
+_FREE = frozenset(
+    "add sub mul relu relu6 leaky_relu prelu tanh logistic softmax log_softmax "
+    "l2_normalization conv_2d depthwise_conv_2d transpose_conv fully_connected".split()
+)
+"""Ops without a constraint of same scale."""
+
+
+def draw_program_with_branches(
+    seed: int, index: int, *, ops: Container[str] = _FREE
+) -> Program:
+    """
+    The program with a number, in which some uses of values are behind casts: those by some
+    ops of results of these ops and of arguments.
+    """
+    program = draw_program(seed, index)
+    random = Random(f"branches/{seed}/{index}")
+    fixed = ((0.01 * count + 0.005, count % 7) for count in range(1, 1000))
+    producers = {result.name: op for op in program.ops for result in op.results}
+    for op in program.ops:
+        if op.name not in ops:
+            continue
+        op.operands = [
+            Branch(operand, next(fixed))
+            if isinstance(operand, Tensor)
+            and random.random() < 0.3
+            and (operand.name not in producers or producers[operand.name].name in ops)
+            else operand
+            for operand in op.operands
+        ]
     return program
 
 

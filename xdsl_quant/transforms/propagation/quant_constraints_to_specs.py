@@ -8,11 +8,15 @@ casts of the quant dialect, statistics and references lead from one to the other
 values of all `quant.coupled_ref`s with one key have one specification; if these are ranges,
 it is the range that contains all of them.
 
+A cast with parameters, or fake quantization, speaks for the uses behind it. It also decides
+how the value is computed if all uses are behind it. Otherwise the ports behind it have
+specifications of their own, and the value is rescaled for them.
+
 Several constraints on a value must be equal, with these exceptions. A range gives way to
 quantization parameters, and to `!quant.none`. `!quant.any` gives way to types with as many
 bits or more. Kernels, and code outside that computes with a value in its quantized form,
 may have different parameters for it: the value is rescaled between them, and other ports
-have the parameters of its definition.
+have the parameters of its definition, or of a cast.
 
 A value that no kernel takes or returns may be passed to a function, or be the result of
 one: what is said about it holds at the ports behind the call, where nothing else says a
@@ -24,7 +28,7 @@ Ops within a kernel are not looked at. All is known before the first op is repla
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import NamedTuple, NoReturn
@@ -292,14 +296,15 @@ class _Group:
         is_rescaled = (
             not self.couplings
             and len({c.type for c in others}) > 1
-            and all(
-                c.is_given and isinstance(c.type, ScaledQuantizedType) for c in others
-            )
+            and all(isinstance(c.type, ScaledQuantizedType) for c in others)
         )
         if not is_rescaled:
             chosen = self.resolved([*others, *ranges])
             yield from ((port, chosen) for port in self.ports)
-        elif sources := [c for c in others if c.is_definition][:1] or ranges:
+            return
+        definitions = [c for c in others if c.is_definition]
+        casts = [c for c in others if not c.is_given]
+        if sources := (definitions or casts)[:1] or ranges:
             chosen = self.resolved(sources)
             for port in self.ports:
                 if not isinstance(port.spec, ScaledQuantizedType):
@@ -342,6 +347,105 @@ class _Group:
             b.op,
             f"contradictory constraints on {values}, found {a} and {b}; keep one of them",
         )
+
+
+def _cast_type(link: LinkOp, *, exact_bits: bool) -> QuantizedType | None:
+    """The parameters that a cast or fake quantization gives its value, if it has any."""
+    if isinstance(link, DequantizeCastOp | StatisticsOp | StatisticsRefOp):
+        return None
+    found = constraint_of(link, exact_bits=exact_bits)
+    if found is None or not isinstance(found.type, ScaledQuantizedType):
+        return None
+    return found.type
+
+
+class _Splitting:
+    """The split of a group at the casts that speak for a branch alone."""
+
+    def __init__(self, group: _Group, *, exact_bits: bool):
+        self._group = group
+        self._links = {*group.links}
+        self._cast_types = {
+            link: type_
+            for link in group.links
+            if (type_ := _cast_type(link, exact_bits=exact_bits)) is not None
+        }
+        self.branches: list[_Group] = []
+        """The uses of the value without these casts, then those behind each cast."""
+
+        if group.couplings or not self._cast_types:
+            self.branches = [group]
+            return
+        results = {link.result for link in group.links}
+        values = [x.input for x in group.links] + [port.value for port in group.ports]
+        roots = [value for value in dict.fromkeys(values) if value not in results]
+        given = [
+            port.spec
+            for port in group.ports
+            if port.is_output and isinstance(port.spec, ScaledQuantizedType)
+        ]
+        self._add_branch([], roots, given[0] if given else None)
+
+    def _add_branch(
+        self,
+        casts: Sequence[LinkOp],
+        values: Sequence[SSAValue],
+        type_: Attribute | None,
+    ) -> None:
+        """
+        Add the uses of values.
+
+        Args:
+            casts: the casts before the branch.
+            values: the value, or the results of the casts.
+            type_: the parameters of the value there, if they are known.
+        """
+        members, links = {*values}, {*casts}
+        pending, is_used = [*values], False
+        while True:
+            found, is_used_there = self._follow(pending, members, links)
+            is_used |= is_used_there
+            types = {self._cast_types[cast] for cast in found}
+            if is_used or len(types) != 1 or type_ not in (None, *types):
+                break
+            # All uses are behind the casts, which are equal.
+            (type_,) = types
+            links.update(found)
+            pending = [cast.result for cast in found]
+            members.update(pending)
+        group = self._group
+        self.branches.append(
+            _Group(
+                [link for link in group.links if link in links],
+                [port for port in group.ports if port.value in members],
+                [] if self.branches else group.passed,
+            )
+        )
+        for each in dict.fromkeys(self._cast_types[cast] for cast in found):
+            same = [cast for cast in found if self._cast_types[cast] == each]
+            self._add_branch(same, [cast.result for cast in same], each)
+
+    def _follow(
+        self, pending: list[SSAValue], members: set[SSAValue], links: set[LinkOp]
+    ) -> tuple[Sequence[LinkOp], bool]:
+        """
+        Follow values to casts, add the values and links before these, and return the casts
+        and whether there are other uses.
+        """
+        casts: dict[LinkOp, None] = {}
+        is_used = False
+        while pending:
+            for use in pending.pop().uses:
+                op = use.operation
+                if not isinstance(op, LinkOp) or op not in self._links:
+                    is_used = True
+                elif op in self._cast_types:
+                    casts[op] = None
+                elif op.result not in members:
+                    links.add(op)
+                    members.add(op.result)
+                    pending.append(op.result)
+        return [*casts], is_used
 
 
 def _outside_kernels(op: Operation) -> Iterator[Operation]:
@@ -436,7 +540,7 @@ def _warn(ops: Sequence[Operation], problem: str, remedy: str) -> None:
         warn(f"{problem}, found {counted_names(ops)}; {remedy}", place)
 
 
-def _replace_at_ports(op: DequantizeCastOp, source: SSAValue) -> None:
+def _replace_at_ports(op: LinkOp, source: SSAValue) -> None:
     """Replace what kernels take, and erase a cast that nothing else takes."""
     op.result.replace_uses_with_if(
         source, lambda use: isinstance(use.operation, RegionOp | LinkOp)
@@ -445,12 +549,12 @@ def _replace_at_ports(op: DequantizeCastOp, source: SSAValue) -> None:
         Rewriter.erase_op(op)
 
 
-def _remove(links: Iterable[LinkOp]) -> None:
+def _remove(links: Iterable[LinkOp], branches: Container[LinkOp]) -> None:
     """
     Replace ops by their operands, and pairs of casts by what they cast. A cast stays where
     the quantized value has other uses, or comes from elsewhere, where a value that no
-    kernel defines is used outside of kernels, too, and so does what is to be recorded at
-    run time.
+    kernel defines is used outside of kernels, too, or a branch is, and so does what is to
+    be recorded at run time.
     """
     quantizes: list[QuantizeCastOp] = []
     for op in links:
@@ -461,9 +565,12 @@ def _remove(links: Iterable[LinkOp]) -> None:
                 continue
             case DequantizeCastOp() if isinstance(source.owner, QuantizeCastOp):
                 source = source.owner.input
-                if not isinstance(source.owner, RegionOp):
+                if not isinstance(source.owner, RegionOp) or op in branches:
                     _replace_at_ports(op, source)
                     continue
+            case ConstFakeQuantOp() | ConstFakeQuantPerAxisOp() if op in branches:
+                _replace_at_ports(op, source)
+                continue
             case DequantizeCastOp() | StatisticsRefOp():
                 continue
             case _:
@@ -492,6 +599,9 @@ class _Resolved:
 
     specified: set[LinkOp] = field(default_factory=set[LinkOp])
     """The ops that say what specifications say then."""
+
+    branches: set[LinkOp] = field(default_factory=set[LinkOp])
+    """The ops that speak for a branch of the uses of a value."""
 
     elsewhere: set[LinkOp] = field(default_factory=set[LinkOp])
     """The ops of values at no ports."""
@@ -524,7 +634,10 @@ class QuantConstraintsToSpecsPass(CountingPass):
             _specify(kernel, constraints)
         for kernel, keys in resolved.coupled.items():
             set_coupled_ports(kernel, keys)
-        _remove(link for link in found.links if link in resolved.specified)
+        _remove(
+            (link for link in found.links if link in resolved.specified),
+            resolved.branches,
+        )
         warn_of_public_functions(merge_copies(separated))
         # What is in a function that was merged into another one is there, too.
         left = [x for x in _outside_kernels(op) if isinstance(x, LinkOp)]
@@ -562,8 +675,26 @@ class QuantConstraintsToSpecsPass(CountingPass):
         """
         resolved = _Resolved()
         for group in found.groups:
+            if group.ports:
+                self._resolve(group, found, resolved)
+        resolved.elsewhere.update(
+            link
+            for group in found.groups
+            if not group.ports
+            for link in group.links
+            if link not in resolved.specified
+        )
+        return resolved
+
+    def _resolve(self, whole: _Group, found: _Groups, resolved: _Resolved) -> None:
+        """Resolve the constraints on a value, for each branch of its uses."""
+        branches = _Splitting(whole, exact_bits=self.exact_bits).branches
+        for index, group in enumerate(branches):
             if not group.ports:
+                # The casts compute what is used outside of kernels.
                 continue
+            if index:
+                resolved.branches.update(group.links)
             constraints = self._constraints(group)
             constraints += self._passed_constraints(group, constraints, resolved)
             if not constraints:
@@ -580,14 +711,6 @@ class QuantConstraintsToSpecsPass(CountingPass):
             # A coupling stays as long as one of its values is at no port.
             kept = {*others, *group.couplings} if others else set[LinkOp]()
             resolved.specified.update(x for x in group.links if x not in kept)
-        resolved.elsewhere.update(
-            link
-            for group in found.groups
-            if not group.ports
-            for link in group.links
-            if link not in resolved.specified
-        )
-        return resolved
 
     def _passed_constraints(
         self, group: _Group, constraints: Sequence[Constraint], resolved: _Resolved

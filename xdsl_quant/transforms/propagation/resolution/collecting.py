@@ -253,11 +253,12 @@ def _range(spec: Attribute, ranges: ValueRanges | None) -> tuple[float, float]:
 
 def _read_specs(value: Value) -> None:
     """
-    What specifications say about a value: that where it is computed counts more than those
-    where it is used, and a uniform type there more than a range. The range of a constant
-    is that of its content.
+    What specifications say about a value. That where it is computed counts more than those
+    where it is used. There a uniform type is that of the port alone, unless all uses have
+    it. The range of a constant is that of its content.
     """
     said = [(kernel, port, kernel.op.specs[port]) for kernel, port in value.ports]
+    is_common = value.is_constant or _have_common_spec(value)
     for kernel, port, spec in sorted(
         said,
         key=lambda entry: (
@@ -273,8 +274,19 @@ def _read_specs(value: Value) -> None:
                 value.ranges = ranges
         elif isinstance(spec, UniformType):
             decision = Decision("specification")
-            if not is_known:
+            is_of_value = is_common or port >= kernel.input_count
+            if not is_known and is_of_value:
                 value.parameters, value.decision = spec, decision
                 value.is_immutable = True
             elif value.parameters != spec:
                 kernel.rescaled[port] = spec, decision
+
+
+def _have_common_spec(value: Value) -> bool:
+    """Whether all uses of a value have one uniform type, and none is outside of kernels."""
+    specs = {kernel.op.specs[port] for kernel, port in value.users}
+    return (
+        len(specs) == 1
+        and all(isinstance(spec, UniformType) for spec in specs)
+        and all(isinstance(x.operation, RegionOp | CallOp) for x in value.ssa.uses)
+    )

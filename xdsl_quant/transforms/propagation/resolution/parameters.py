@@ -108,8 +108,8 @@ class ParameterChoice:
     ) -> UniformType | None:
         """
         The parameters whose scale is the product of those of factors, and whose zero point
-        is 0: one scale for each index of `axis` if a factor has several. `None` if the
-        numbers of scales differ, or scales are those of blocks.
+        is 0: per-axis along `axis` if a factor has several scales, otherwise per-tensor.
+        `None` if the numbers of scales differ, or scales are those of blocks.
 
         Raises:
             ValueError: if the expressed type has no such scale.
@@ -120,7 +120,10 @@ class ParameterChoice:
         product = np.ones(())
         for factor in factors:
             product = product * factor.get_scales()
-        return self._with(product, 0, axis if product.ndim else None)
+        if product.size == 1:
+            # A bias of one channel is per-tensor in TensorFlow Lite.
+            return self._with(product.reshape(()), 0)
+        return self._with(product, 0, axis)
 
     def for_range_of(self, parameters: UniformType) -> UniformType:
         """

@@ -22,7 +22,12 @@ def unite_ranges(kernels: Iterable[Kernel]) -> None:
         if not kernel.constraints.is_same_scale:
             continue
         operands, results = (
-            [value for port in ports if (value := kernel.values[port]) is not None]
+            [
+                value
+                for port in ports
+                if (value := kernel.values[port]) is not None
+                and port not in kernel.rescaled
+            ]
             for ports in (kernel.inputs, kernel.outputs)
         )
         ranges = [value.range for value in operands if value.range is not None]
@@ -84,7 +89,8 @@ def _followed_by_range(values: Sequence[Value]) -> set[Value]:
             continue
         for port in kernel.inputs:
             operand = kernel.values[port]
-            if operand is None or operand.range is None:
+            # A specification of the port is a rescale in between.
+            if operand is None or operand.range is None or port in kernel.rescaled:
                 continue
             found.add(operand)
             if operand not in seen:
@@ -104,9 +110,13 @@ def _has_range_of_operand(value: Value) -> bool:
     if value.producer is None:
         return False
     kernel, _ = value.producer
-    operands = [v for p in kernel.inputs if (v := kernel.values[p]) is not None]
+    ports = [port for port in kernel.inputs if kernel.values[port] is not None]
+    if not kernel.constraints.is_same_scale or len(ports) != 1:
+        return False
+    (port,) = ports
+    operand = kernel.values[port]
     return (
-        kernel.constraints.is_same_scale
-        and len(operands) == 1
-        and operands[0].range is not None
+        operand is not None
+        and operand.range is not None
+        and port not in kernel.rescaled
     )

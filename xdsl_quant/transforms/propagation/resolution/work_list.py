@@ -64,6 +64,11 @@ class Resolver:
             if _is_only_moved(value):
                 self._choose_for_content(value)
                 self._work_off()
+            elif (parameters := _first_specification(value)) is not None:
+                self._decide(value, parameters, Decision("specification"))
+                if value.producer is not None:
+                    self.work.append(value.producer[0])
+                self._work_off()
 
     def _work_off(self) -> None:
         while self.work or self.waiting:
@@ -262,7 +267,7 @@ class Resolver:
             return
         value = kernel.values[port]
         assert value is not None
-        if value.parameters is not None:
+        if value.parameters is not None or port in kernel.rescaled:
             self._rescale(kernel, port, parameters, decision)
             return
         self._decide(value, parameters, decision)
@@ -447,6 +452,22 @@ def _is_only_moved(value: Value) -> bool:
     return kernel.constraints.is_same_scale and all(
         each is None or each.is_constant for each in inputs
     )
+
+
+def _first_specification(value: Value) -> UniformType | None:
+    """
+    The parameters of the first kernel that takes a value, if those of all kernels that take
+    it are specified, and nothing else decides it.
+    """
+    if value.parameters is not None or value.is_constant:
+        return None
+    specified = [
+        own[0]
+        for kernel, port in value.users
+        if (own := kernel.rescaled.get(port)) is not None
+        and own[1].rule == "specification"
+    ]
+    return specified[0] if specified and len(specified) == len(value.users) else None
 
 
 def content_of(constant: Value) -> NDArray[Any]:
