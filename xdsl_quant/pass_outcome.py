@@ -50,11 +50,11 @@ class PassOutcome:
     def warning(self, name: str) -> str | None:
         """The warning of a pass that changed nothing or left ops; otherwise `None`."""
         found = counted_names(self.left or self.ops) or "none"
-        remedy = f"; {self.remedy}" if self.remedy else ""
+        remedy = f"; {self.remedy}" if self.remedy and self.ops else ""
         if not self.changed:
             return (
-                f"'{name}' changed nothing, expected {self.expected}, found {found}"
-                f"{remedy if self.left else ''}"
+                f"'{name}' changed nothing, expected {self.expected}, "
+                f"found {found}{remedy}"
             )
         if not self.left:
             return None

@@ -122,12 +122,12 @@ class QuantExportPass(CountingPass):
             op.attributes[FLOAT_KERNELS] = ArrayAttr(
                 map(StringAttr, _descriptions(export.in_float))
             )
-        left = [] if is_undecided else [*_unexpected(export)]
+        unexpected = [] if is_undecided else [*_unexpected(export)]
         return PassOutcome(
             export.regions,
-            len(export.regions) - len(left),
-            "kernels with a quantized form, which 'quant-fuse-kernels' makes",
-            left,
+            len(export.regions) - len(unexpected),
+            "a 'quant.region' with a quantized form, which 'quant-fuse-kernels' makes",
+            [*filter(_is_decided, unexpected)],
             f"'{FLOAT_KERNELS}' says why they stay in floating point",
         )
 
@@ -170,14 +170,26 @@ def _warn_without_parameters(module: ModuleOp) -> bool:
     return is_undecided
 
 
+def _is_decided(kernel: RegionOp) -> bool:
+    """Whether all ports of a kernel that need parameters have them."""
+    return all(
+        isinstance(spec, ParametersType)
+        for value, spec in ports_of(kernel)
+        if needs_parameters(value)
+    )
+
+
 def _unexpected(export: FixedExport | CodegenExport) -> Iterator[RegionOp]:
     """
-    The kernels that stay in floating point, but for those with a port that is to stay so,
-    and those that another warning is about.
+    The kernels that stay in floating point, but for those without floats, those with a port
+    that is to stay so, and those that another warning is about.
     """
     for region, reason in export.in_float.items():
-        if not isinstance(reason, UnsupportedParameters) and not any(
-            isinstance(spec, NoQuantizedType) for spec in region.specs
+        specs = [spec for value, spec in ports_of(region) if has_floats(value)]
+        if (
+            specs
+            and not isinstance(reason, UnsupportedParameters)
+            and not any(isinstance(spec, NoQuantizedType) for spec in specs)
         ):
             yield region
 

@@ -261,7 +261,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
         elif is_qcast:
             rounding = self._rounding._replace(nan=nan_result(cast_op, self.nan))
             as_mlir_14 = rounding.mode == "nearest-away" and not self.zero_point_order
-        value = constant.properties["value"]
+        value = constant.properties[_CONSTANTS[constant.name]]
         if (expressed := float_numbers(value)) is None:
             raise ValueError(f"its value '{value.name}' is none of floats")
         if isinstance(quantized_type, BlockScaledQuantizedType):

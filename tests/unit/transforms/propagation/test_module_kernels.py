@@ -11,8 +11,6 @@ TEXT = "func.func @f(%x: tensor<4xf32>) {\n  func.return\n}"
     "name",
     [
         "quant-propagate{target=tflite-int8}",
-        "quant-export",
-        "quant-export{mode=codegen}",
         "quant-inline-regions",
     ],
 )
@@ -23,6 +21,17 @@ def test_a_pass_says_that_there_is_nothing_to_do(
     assert capsys.readouterr().err == (
         "warning: the module has no kernels, found no 'quant.region'; "
         "'quant-fuse-kernels' makes them\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["quant-export", "quant-export{mode=codegen}"])
+def test_export_says_that_there_is_nothing_to_do(
+    name: str, capsys: pytest.CaptureFixture[str]
+):
+    apply_passes(parse_module(TEXT), name)
+    assert capsys.readouterr().err == (
+        "warning: 'quant-export' changed nothing, expected a 'quant.region' with a "
+        "quantized form, which 'quant-fuse-kernels' makes, found none\n"
     )
 
 

@@ -24,7 +24,7 @@ CONVOLUTION = """dilation_h_factor = 1 : i32, dilation_w_factor = 1 : i32,
 
 def run(module: ModuleOp, *arguments: Array) -> Array:
     copy = module.clone()
-    apply_passes(copy, TO_LINALG)
+    apply_passes(copy, TO_LINALG, is_routine=True)
     return compile(copy)(*arguments)
 
 

@@ -168,7 +168,7 @@ def test_results_are_those_of_numpy(name: str, granularity: str, weight_range: s
     )
     assert "xi4>" in str(module)
     assert dense(w) not in str(module)
-    apply_passes(module, TO_LINALG)
+    apply_passes(module, TO_LINALG, is_routine=True)
     shapes = {
         "tensor": w.shape,
         "axis": tuple(1 if d == channels else n for d, n in enumerate(w.shape)),
