@@ -200,7 +200,7 @@ def statistics_of_uses(program: Program) -> tuple[Parameters, Parameters]:
         plain = [use for use in value.users if use[1] not in use[0].rescaled]
         decide(resolver, value)
         parameters = value.parameters
-        has_casts = value.producer is not None and len(plain) < len(value.users)
+        has_casts = len(plain) < len(value.users)
         if was_known or parameters is None or not has_casts:
             return
         value.parameters, value.is_immutable = None, False

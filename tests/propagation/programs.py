@@ -548,3 +548,17 @@ def program_of_turns() -> Program:
     concatenate(pooled, y, Tensor("c", IMAGES, (-4.0, 4.0)))
     add("relu6", "", [x], Tensor("d", IMAGE, (-1.0, 1.0)))
     return program
+
+
+def program_of_one_channel(name: str) -> Program:
+    """A convolution with one channel, whose weights are per-axis and whose bias is not."""
+    x = Tensor("x", (1, 2, 2, 1), (-1.0, 1.0))
+    weights = Constant("w", np.full((1, 1, 1, 1), 0.5, "f4"))
+    bias = Constant("b", np.full((1,), 0.25, "f4"))
+    properties = f"{_WINDOW}, {_DILATION}"
+    if name == "depthwise_conv_2d":
+        properties += ", depth_multiplier = 1 : i32"
+    y = Tensor("y", (1, 2, 2, 1), (-2.0, 2.0))
+    return Program(
+        [x], [weights, bias], [Op(name, properties, [x, weights, bias], [y])]
+    )

@@ -28,13 +28,20 @@ from xdsl_quant.transforms.propagation.resolution.work_list import Resolver
 from .comparing import (
     TARGET,
     Parameters,
+    Port,
     Tally,
     compare,
     driver_answer,
     own_parameters,
     propagated,
 )
-from .programs import Program, draw_program, program_of_turns
+from .programs import (
+    Program,
+    draw_program,
+    draw_program_with_branches,
+    program_of_one_channel,
+    program_of_turns,
+)
 
 COUNT = 200
 
@@ -57,6 +64,33 @@ def test_parameters_are_those_of_the_driver():
     assert 5 * tally.with_conflicts >= COUNT
     assert tally.values > 4000
     assert tally.excused_share <= 0.01
+
+
+def test_a_cast_speaks_for_the_uses_behind_it():
+    pytest.importorskip("litert_converter", reason="no real TensorFlow Lite converter")
+    tally, count = Tally(), 60
+    with Mlir(package="litert_converter.mlir") as mlir:
+        for index in range(count):
+            program = draw_program_with_branches(0, index)
+            expected = driver_answer(mlir, program)
+            compare(tally, f"program {index} with branches", program, expected)
+    assert tally.differences == []
+    assert tally.programs == count
+    assert 2 * tally.with_conflicts >= count
+    assert tally.excused_share <= 0.03
+
+
+@pytest.mark.parametrize("name", ["conv_2d", "depthwise_conv_2d"])
+def test_the_bias_of_one_channel_is_per_tensor(name: str):
+    program = program_of_one_channel(name)
+    found = own_parameters(propagated(program))
+    bias = Port(0, "operand", 2)
+    assert found[bias] == "!quant.uniform<i32:f32, 3.0878493129535278E-5>"
+    weights = found[Port(0, "operand", 1)]
+    assert weights is not None and ", {0.003937007874015748}>" in weights
+    pytest.importorskip("litert_converter", reason="no real TensorFlow Lite converter")
+    with Mlir(package="litert_converter.mlir") as mlir:
+        assert driver_answer(mlir, program) == found
 
 
 def test_kernels_are_those_of_fusion_and_of_all_that_says_something():

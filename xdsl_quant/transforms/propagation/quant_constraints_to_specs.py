@@ -158,6 +158,15 @@ class Constraint:
     is_definition: bool = False
     """Whether the value is defined in this form."""
 
+    @property
+    def is_specified_use(self) -> bool:
+        """Whether this is the specification of an operand with parameters."""
+        return (
+            isinstance(self.op, RegionOp)
+            and not self.is_definition
+            and isinstance(self.type, ScaledQuantizedType)
+        )
+
     def __str__(self) -> str:
         place = location_prefix(self.op.location).removesuffix(": ")
         return f"{self.type} of {self.subject}{f' at {place}' if place else ''}"
@@ -293,6 +302,10 @@ class _Group:
         """
         ranges = [c for c in constraints if c.ranges is not None]
         others = [c for c in constraints if c.ranges is None]
+        own = self._specified_uses()
+        if own and not self._have_common_spec(own):
+            yield from self._beside(own, constraints)
+            return
         is_rescaled = (
             not self.couplings
             and len({c.type for c in others}) > 1
@@ -309,6 +322,40 @@ class _Group:
             for port in self.ports:
                 if not isinstance(port.spec, ScaledQuantizedType):
                     yield port, chosen
+
+    def _specified_uses(self) -> Sequence[Port]:
+        """The ports of uses that have parameters of their own."""
+        if self.couplings:
+            return []
+        return [
+            port
+            for port in self.ports
+            if not port.is_output and isinstance(port.spec, ScaledQuantizedType)
+        ]
+
+    def _have_common_spec(self, own: Sequence[Port]) -> bool:
+        """Whether all uses have the parameters of some, so that they decide the value."""
+        uses = [port for port in self.ports if not port.is_output]
+        values = {port.value for port in self.ports}
+        values.update(link.result for link in self.links)
+        return (
+            len(own) == len(uses)
+            and len({port.spec for port in own}) == 1
+            and all(
+                isinstance(use.operation, RegionOp | LinkOp | CallOp)
+                for value in values
+                for use in value.uses
+            )
+        )
+
+    def _beside(
+        self, own: Sequence[Port], constraints: Sequence[Constraint]
+    ) -> Iterator[tuple[Port, Constraint]]:
+        """The ports without parameters of their own, each with what decides it."""
+        others = [c for c in constraints if not c.is_specified_use]
+        ports = [port for port in self.ports if port not in own]
+        if others and ports:
+            yield from _Group(self.links, ports).decided(others)
 
     def resolved(self, constraints: Sequence[Constraint]) -> Constraint:
         """
@@ -720,11 +767,22 @@ class QuantConstraintsToSpecsPass(CountingPass):
         at no port. Ranges are united, as each may be that of one call of several.
         """
         has_range = any(c.ranges is not None for c in constraints)
+        known = {c.type for c in constraints if isinstance(c.type, ScaledQuantizedType)}
         ranges: Constraint | None = None
         others: list[Constraint] = []
         for passed in group.passed:
             found = self._constraints(passed)
-            used = [c for c in found if c.ranges is None or not has_range]
+            used = [
+                c
+                for c in found
+                if (c.ranges is None or not has_range)
+                # Other parameters are a rescale before the call.
+                and not (
+                    known
+                    and isinstance(c.type, ScaledQuantizedType)
+                    and c.type not in known
+                )
+            ]
             if used:
                 resolved.specified.update(passed.links)
             for constraint in used:
