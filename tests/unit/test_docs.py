@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pytest
 from pygments.token import Comment, Generic, Keyword, Name, Number
 
+from docs.tooling.branches_picture import BRANCHES_PICTURE, branches_picture
 from docs.tooling.grids_picture import GRIDS_PICTURE, element_grids, grids_picture
 from docs.tooling.mlir_lexer import MLIRConsoleLexer, MLIRLexer
 from docs.tooling.overview_picture import PICTURE, overview_picture
@@ -149,6 +150,7 @@ def test_output_of_a_command_is_highlighted_if_it_is_mlir():
 def test_picture_is_what_its_script_draws():
     assert PICTURE.read_text() == overview_picture()
     assert GRIDS_PICTURE.read_text() == grids_picture()
+    assert BRANCHES_PICTURE.read_text() == branches_picture()
 
 
 def test_picture_of_grids_has_the_numbers_of_each_type():
