@@ -448,7 +448,8 @@ class _Splitting:
             type_: the parameters of the value there, if they are known.
         """
         members, links = {*values}, {*casts}
-        pending, is_used = [*values], False
+        pending: list[SSAValue] = [*values]
+        is_used = False
         while True:
             found, is_used_there = self._follow(pending, members, links)
             is_used |= is_used_there

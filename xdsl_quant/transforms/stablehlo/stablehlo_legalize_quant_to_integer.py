@@ -321,13 +321,14 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
                 changed = decompose(others)
             for inner, (pattern, form) in plans.items():
                 pattern.rewrite(inner, form, PatternRewriter(inner))
+        is_kept = bool(unhandled) and self.fallback == "keep"
         return PassOutcome(
             found,
             changed + len(plans),
             "ops that take quantized values, as 'stablehlo-legalize-qdq-to-quantized-op' "
             "makes of float ops between casts of StableHLO",
-            unhandled if self.fallback == "keep" else (),
-            "use 'fallback=qdq' to compute them with floats",
+            unhandled if is_kept else (),
+            "use 'fallback=qdq' to compute them with floats" if is_kept else "",
         )
 
     def _plan(
