@@ -87,7 +87,8 @@ def test_the_bias_of_one_channel_is_per_tensor(name: str):
     bias = Port(0, "operand", 2)
     assert found[bias] == "!quant.uniform<i32:f32, 3.0878493129535278E-5>"
     weights = found[Port(0, "operand", 1)]
-    assert weights is not None and ", {0.003937007874015748}>" in weights
+    assert weights is not None
+    assert ", {0.003937007874015748}>" in weights
     pytest.importorskip("litert_converter", reason="no real TensorFlow Lite converter")
     with Mlir(package="litert_converter.mlir") as mlir:
         assert driver_answer(mlir, program) == found
