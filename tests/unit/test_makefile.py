@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from xdsl_quant.xdsl_patches import NEWEST_TESTED_XDSL
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -46,13 +48,21 @@ def test_installing_says_what_it_does():
     assert "--quiet" not in install
 
 
-def test_each_release_of_xdsl_that_is_allowed_is_tested():
+def test_each_supported_release_of_xdsl_and_the_newest_are_tested():
     printed = commands("xdsl-versions", "--always-make")
-    tested = re.findall(r"\.venv-xdsl-0\.(\d+)/bin/lit ", printed)
+    tested = re.findall(r"\.venv-xdsl-(\S+)/bin/lit ", printed)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (xdsl,) = (d for d in project["dependencies"] if d.startswith("xdsl"))
-    first, last = re.findall(r"0\.(\d+)", xdsl)
-    assert [*map(int, tested)] == [*range(int(first), int(last))]
+    (oldest,) = (d for d in project["dependencies"] if d.startswith("xdsl"))
+    dev = project["optional-dependencies"]["dev"]
+    (newest,) = (d for d in dev if d.startswith("xdsl<"))
+    first, last = (int(d.partition("0.")[2]) for d in (oldest, newest))
+    assert (oldest, newest) == (f"xdsl>=0.{first}", f"xdsl<0.{last}")
+    assert NEWEST_TESTED_XDSL == (0, last - 1)
+    assert tested == [*(f"0.{minor}" for minor in range(first, last)), "newest"]
+    assert re.findall(r"'xdsl(\S*)' 'filecheck", printed) == [
+        *(f"==0.{minor}.*" for minor in range(first, last)),
+        "",
+    ]
 
 
 def test_tests_check_the_pages():

@@ -6,7 +6,7 @@ A type with a scale for each channel is written once in a file, and not once for
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import StringIO
 from typing import IO
 
@@ -20,7 +20,6 @@ from xdsl.targets.mlir import MLIRTarget
 from xdsl_quant.dialects.quant import QuantizedType
 
 
-@dataclass(eq=False, repr=False)
 class AliasPrinter(Printer):
     """
     A printer that prints the alias of a quantized type in place of the type.
@@ -28,15 +27,32 @@ class AliasPrinter(Printer):
     What it prints is complete after `definitions`, which are known at the end only.
     """
 
-    aliases: dict[QuantizedType, str] = field(default_factory=dict[QuantizedType, str])
+    aliases: dict[QuantizedType, str]
     """
     The aliases of all types so far. Printers that share them agree on their meaning.
     """
 
-    used_types: dict[QuantizedType, None] = field(
-        default_factory=dict[QuantizedType, None], init=False
-    )
+    used_types: dict[QuantizedType, None]
     """The types that this printer has printed, in the order of their first uses."""
+
+    def __init__(
+        self,
+        stream: IO[str] | None = None,
+        *,
+        aliases: dict[QuantizedType, str] | None = None,
+        print_generic_format: bool = False,
+        print_properties_as_attributes: bool = False,
+        print_debuginfo: bool = False,
+    ) -> None:
+        # `Printer` is a dataclass with a generated `__init__` only before xDSL 0.75.
+        super().__init__(
+            stream,
+            print_generic_format=print_generic_format,
+            print_properties_as_attributes=print_properties_as_attributes,
+            print_debuginfo=print_debuginfo,
+        )
+        self.aliases = {} if aliases is None else aliases
+        self.used_types = {}
 
     def print_attribute(self, attribute: Attribute) -> None:
         if not isinstance(attribute, QuantizedType):
@@ -55,7 +71,6 @@ class AliasPrinter(Printer):
         )
 
 
-@dataclass(eq=False, repr=False)
 class AliasSyntaxPrinter(AliasPrinter, SyntaxPrinter):
     """The same with colours for a terminal."""
 

@@ -19,6 +19,8 @@ This package is imported at every start of `xdsl-opt`: at module level it import
 """
 
 import os
+import re
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from importlib import import_module
@@ -35,6 +37,9 @@ _Apply = TypeVar("_Apply", bound=Callable[..., object])
 PATCHED_DIALECTS = ("builtin", "arith", "func", "linalg", "tensor", "tosa")
 """The dialects that have patches; those of `builtin` are needed by all others."""
 
+NEWEST_TESTED_XDSL = (0, 75)
+"""The newest release of xDSL that `make xdsl-versions` runs the tests with."""
+
 _LARGE = {"tosa"}
 """Dialects with patches that take long to import, and that few modules have."""
 
@@ -42,6 +47,27 @@ _LARGE = {"tosa"}
 def are_on() -> bool:
     """Whether the environment lets xDSL be patched."""
     return os.environ.get("XDSL_QUANT_PATCHES") != "off"
+
+
+@cache
+def _warn_of_untested_xdsl() -> None:
+    # Not imported by the plugin itself, whose import is part of each start of `xdsl-opt`.
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        # `distribution("xdsl").version` takes 7 ms, as it parses all metadata.
+        metadata = distribution("xdsl").read_text("METADATA") or ""
+    except PackageNotFoundError:
+        return
+    found = re.search(r"^Version: (\d+)\.(\d+)", metadata, re.MULTILINE)
+    if found is None or (*map(int, found.groups()),) <= NEWEST_TESTED_XDSL:
+        return
+    major, minor = NEWEST_TESTED_XDSL
+    warnings.warn(
+        f"xDSL {found[1]}.{found[2]} is newer than the newest tested release: "
+        f"{major}.{minor}; if something fails, install 'xdsl<{major}.{minor + 1}'",
+        stacklevel=3,
+    )
 
 
 @cache
@@ -60,8 +86,10 @@ def apply(*dialect_names: str) -> None:
     Apply the patches of the named dialects, if they are switched on. Without names, those
     of all dialects but `tosa` are applied, of which the patches are many new ops.
 
-    A call after the first costs next to nothing.
+    A call after the first costs next to nothing. The first call warns if xDSL is newer than
+    `NEWEST_TESTED_XDSL`.
     """
+    _warn_of_untested_xdsl()
     if are_on():
         for name in dialect_names or PATCHED_DIALECTS:
             if dialect_names or name not in _LARGE:

@@ -267,7 +267,7 @@ def name_resources_once() -> None:
     def parse_handle(
         self: AttrParser, dialect_name: str, interface: OpAsmDialectInterface
     ) -> str:
-        name = self.parse_identifier(" for resource handle")
+        name = self.parse_identifier(context_msg=" for resource handle")
         known = vars(self).setdefault("_resource_handles", dict[tuple[str, str], str]())
         if (dialect_name, name) not in known:
             known[dialect_name, name] = handle = interface.declare_resource(name)

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import version
 
+import pytest
 from xdsl.context import Context
 
 from xdsl_quant import xdsl_patches
@@ -31,6 +33,7 @@ def is_fixed(arith):
 def test_a_dialect_is_fixed_when_a_context_loads_it():
     script = """
 import xdsl_quant.universe
+import pytest
 from xdsl.context import Context
 from xdsl.dialects import arith, get_all_dialects
 
@@ -47,6 +50,7 @@ print(is_fixed(arith))
 def test_a_dialect_is_fixed_when_it_is_loaded_by_hand():
     script = """
 import xdsl_quant.universe
+import pytest
 from xdsl.context import Context
 from xdsl.dialects import arith
 
@@ -70,6 +74,7 @@ print(is_fixed(arith))
 
 def test_passes_apply_patches():
     script = """
+import pytest
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
@@ -92,6 +97,7 @@ SNAPSHOT = """
 import math
 import re
 
+import pytest
 from xdsl.context import Context
 from xdsl.dialects import arith, builtin, func, tensor, tosa
 from xdsl.dialects.linalg.ops import GenericOp
@@ -191,6 +197,7 @@ def test_each_patch_changes_xdsl_once():
     script = """
 import json, sys
 from importlib import import_module
+from importlib.metadata import version
 
 def patch(name):
     dialect, function = name.split(".")
@@ -257,3 +264,16 @@ print(json.dumps(changed(apply_all)))
 """
     # That resources are bytes is no behaviour: it takes less memory.
     assert json.loads(run("python", "-c", SNAPSHOT + script)) == ["Builtin"]
+
+
+def test_an_xdsl_newer_than_tested_is_reported_once(monkeypatch: pytest.MonkeyPatch):
+    xdsl_patches._warn_of_untested_xdsl.cache_clear()  # pyright: ignore[reportPrivateUsage] it warns once a process
+    monkeypatch.setattr(xdsl_patches, "NEWEST_TESTED_XDSL", (0, 7))
+    release = ".".join(version("xdsl").split(".")[:2])
+    with pytest.warns(UserWarning) as caught:
+        xdsl_patches.apply("builtin")
+        xdsl_patches.apply("builtin")
+    assert [str(warning.message) for warning in caught] == [
+        f"xDSL {release} is newer than the newest tested release: 0.7; if something "
+        "fails, install 'xdsl<0.8'"
+    ]

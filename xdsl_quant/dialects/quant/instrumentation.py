@@ -92,7 +92,7 @@ def _parse_bound(parser: Parser) -> float:
     number = parser.parse_number(context_msg=" in a range")
     if isinstance(number, float):
         try:
-            return FloatAttr(number, f32).value.data
+            return f32.unpack(f32.pack((number,)), 1)[0]
         except OverflowError:
             parser.raise_error("bound of a range does not fit f32", start)
     text = parser.lexer.input.content[start : parser.pos]
