@@ -7,16 +7,16 @@
 // RUN: xdsl-opt %s --split-input-file | mlir-opt --split-input-file > %t.mlir
 
 // RUN: xdsl-opt %s -t mlir-aliased --split-input-file > %t
-// RUN: xdsl-opt %t --split-input-file -f mlir | diff %t.xdsl -
+// RUN: xdsl-opt --split-input-file < %t | diff %t.xdsl -
 // RUN: mlir-opt --split-input-file < %t | diff %t.mlir -
 // RUN: mlir-opt --split-input-file < %t | xdsl-opt -t mlir-aliased --split-input-file | filecheck %s --match-full-lines
 
 // RUN: xdsl-opt %s -t 'mlir-aliased{print-generic-format=true}' --split-input-file > %t
-// RUN: xdsl-opt %t --split-input-file -f mlir | diff %t.xdsl -
+// RUN: xdsl-opt --split-input-file < %t | diff %t.xdsl -
 // RUN: mlir-opt --split-input-file < %t | diff %t.mlir -
 
 // RUN: xdsl-opt %s -t 'mlir-aliased{print-debuginfo=true}' --split-input-file > %t
-// RUN: xdsl-opt %t --split-input-file -f mlir | diff %t.xdsl -
+// RUN: xdsl-opt --split-input-file < %t | diff %t.xdsl -
 // RUN: mlir-opt --split-input-file < %t | diff %t.mlir -
 
 // The aliases of the input are not those of the output: types are numbered in the order of

@@ -1,6 +1,7 @@
 """When patches are applied, and that none touches an xDSL that behaves."""
 
 import json
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
@@ -270,10 +271,11 @@ def test_an_xdsl_newer_than_tested_is_reported_once(monkeypatch: pytest.MonkeyPa
     xdsl_patches._warn_of_untested_xdsl.cache_clear()  # pyright: ignore[reportPrivateUsage] it warns once a process
     monkeypatch.setattr(xdsl_patches, "NEWEST_TESTED_XDSL", (0, 7))
     release = ".".join(version("xdsl").split(".")[:2])
-    with pytest.warns(UserWarning) as caught:
-        xdsl_patches.apply("builtin")
-        xdsl_patches.apply("builtin")
-    assert [str(warning.message) for warning in caught] == [
+    message = (
         f"xDSL {release} is newer than the newest tested release: 0.7; if something "
         "fails, install 'xdsl<0.8'"
-    ]
+    )
+    with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
+        xdsl_patches.apply("builtin")
+    # In tests warnings are errors.
+    xdsl_patches.apply("builtin")
