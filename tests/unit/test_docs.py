@@ -55,7 +55,10 @@ def _run(command: str, directory: Path = ROOT) -> str:
     executable = [str(Path(sys.executable).parent / program)]
     if (entry_point := SCRIPTS.get(program)) is not None:
         # A script that is newer than the installation.
-        executable = [sys.executable, "-m", entry_point.partition(":")[0]]
+        executable = [
+            *(sys.executable, "-m"),
+            f"xdsl_quant.tools.{entry_point.partition(':')[2]}",
+        ]
     has_errors = arguments[-1] == "2>&1"
     result = subprocess.run(
         [*executable, *(arguments[:-1] if has_errors else arguments)],

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import warnings
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -23,6 +22,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl_quant.calibration.instrumented_function import Batch, as_tuple
 from xdsl_quant.diagnostics import counted
 from xdsl_quant.numerics.arrays import check_unmasked
+from xdsl_quant.runtime.array_archives import (
+    ARCHIVE_ERRORS,
+    DAMAGED_ARCHIVE,
+    check_members,
+)
 from xdsl_quant.runtime.array_types import shape_of
 from xdsl_quant.runtime.file_names import has_suffix
 from xdsl_quant.transforms.building.arrays import numpy_dtype
@@ -44,8 +48,6 @@ LabelData: TypeAlias = "str | os.PathLike[str] | Array"
 
 DYNAMIC_BATCH = 32
 """How many samples a batch has if the function takes any number."""
-
-_DAMAGED = "the archive is damaged; write it again"
 
 
 class DataError(ValueError):
@@ -96,8 +98,8 @@ class _Source:
         assert self.archive is not None
         try:
             yield from self._batches_of_archive(self.archive, sizes)
-        except (zipfile.BadZipFile, zlib.error, EOFError):
-            raise DataError(_DAMAGED, self.archive) from None
+        except ARCHIVE_ERRORS:
+            raise DataError(DAMAGED_ARCHIVE, self.archive) from None
 
     def _batches_of_archive(self, path: str, sizes: Sequence[int]) -> Iterator[Array]:
         row_length = prod(self.shape[1:]) * self.dtype.itemsize
@@ -279,9 +281,9 @@ def _file_sources(path: str) -> Sequence[_Source]:
         raise
     except OSError as e:
         raise DataError((e.strerror or str(e)).lower(), path) from None
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as e:
-        if isinstance(e, zipfile.BadZipFile | zlib.error) and zipfile.is_zipfile(path):
-            raise DataError(_DAMAGED, path) from None
+    except (ValueError, *ARCHIVE_ERRORS) as e:
+        if isinstance(e, ARCHIVE_ERRORS) and zipfile.is_zipfile(path):
+            raise DataError(DAMAGED_ARCHIVE, path) from None
         raise DataError(
             "expected a NumPy file of numbers, .npy or .npz", path
         ) from None
@@ -290,6 +292,7 @@ def _file_sources(path: str) -> Sequence[_Source]:
 def _archive_sources(path: str) -> Sequence[_Source]:
     sources: list[_Source] = []
     with zipfile.ZipFile(path) as archive:
+        check_members(archive)
         for member in archive.namelist():
             key = member.removesuffix(".npy")
             name = f"{path}:{key}"
@@ -350,6 +353,8 @@ def _names_of_arguments(function: FuncOp) -> Iterator[Sequence[str]]:
 def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
     """How many rows of the arrays are the arguments of each call."""
     name, types = function.sym_name.data, function.function_type.inputs.data
+    if not types:
+        raise DataError(f"function '{name}' has no arguments, expected one for samples")
     if len(sources) != len(types):
         names = ", ".join(each.name for each in sources)
         remedy = "leave out what is no argument, such as labels"

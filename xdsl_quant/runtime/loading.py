@@ -237,15 +237,11 @@ def read_tflite_file(
 
     try:
         with without_garbage_collection():
-            module = read_tflite(path, shapes=shapes, static=static)
-            verify_module(module)
+            return read_tflite(path, shapes=shapes, static=static)
     except TFLiteFileError as e:
         raise IRError(str(e)) from None
     except OSError as e:
         raise IRError(f"{path}: error: {(e.strerror or str(e)).lower()}") from None
-    except IRError as e:
-        raise IRError(f"{path}: {e}") from None
-    return module
 
 
 # Verification and passes

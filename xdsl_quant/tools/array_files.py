@@ -10,11 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from xdsl_quant.runtime.array_archives import (
+    ARCHIVE_ERRORS,
+    DAMAGED_ARCHIVE,
+    check_members,
+)
 from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.file_names import has_suffix
 
@@ -57,7 +61,7 @@ def _path_and_key(text: str) -> tuple[str | None, str | None]:
 def _load(path: str) -> Any:
     try:
         return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, BadZipFile):
+    except (ValueError, *ARCHIVE_ERRORS):
         raise ValueError(f"'{path}' is not a NumPy file") from None
 
 
@@ -72,8 +76,13 @@ def _read_archive(path: str, key: str | None) -> list[ArrayLike]:
                 f"'{path}' has no array '{missing[0]}', but {', '.join(archive.files)}"
             )
         try:
+            check_members(archive.zip)
             return [archive[name] for name in keys]
-        except ValueError:
+        except ARCHIVE_ERRORS:
+            raise ValueError(f"'{path}': {DAMAGED_ARCHIVE}") from None
+        except ValueError as e:
+            if "Object arrays" not in str(e):
+                raise ValueError(f"'{path}': {DAMAGED_ARCHIVE}") from None
             raise ValueError(f"'{path}' has arrays of objects") from None
 
 

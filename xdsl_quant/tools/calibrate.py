@@ -30,6 +30,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any, cast
 
 import numpy as np
@@ -42,6 +43,7 @@ from xdsl_quant.calibration.evaluation import evaluate, suggested_types
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.display import CalibrationReport
 from xdsl_quant.numerics.observers import parse_observer
+from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.entry_function import (
     check_argument_count,
     entry_function,
@@ -157,13 +159,17 @@ def _run(options: argparse.Namespace) -> None:
             missing="keep",
         )
     _warn_of_missing(options, statistics, functions)
-    with reported(options.output, OSError):
-        statistics.save(options.output)
-    if options.report is not None:
-        with reported(options.report, OSError, ValueError):
+    # No file is written if another one cannot be.
+    with ExitStack() as files:
+        if options.report is not None:
+            files.enter_context(reported(options.report, OSError, ValueError))
             evaluations = evaluate(statistics, conversion, module)
             report = CalibrationReport(evaluations, statistics, conversion)
-            report.save(options.report, f"Calibration of {options.module}")
+            file = files.enter_context(open_atomically(options.report))
+            file.write(report.page(f"Calibration of {options.module}").encode())
+            file.flush()
+        with reported(options.output, OSError):
+            statistics.save(options.output)
     for key in sorted(statistics.observations):
         low, high = statistics.ranges(key).layer
         print(f"{key}: {low} to {high}")

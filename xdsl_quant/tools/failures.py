@@ -6,6 +6,7 @@ import argparse
 import io
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -27,6 +28,10 @@ _BYTECODE = b"ML\xefR"
 """How a file with MLIR bytecode begins."""
 
 
+_TRACEBACK = "XDSL_QUANT_TRACEBACK"
+"""The environment variable that lets a command print the traceback of a bug."""
+
+
 class Failure(Exception):
     """What to tell the user."""
 
@@ -39,7 +44,8 @@ def exit_code(
 
     Returns:
         0; 1 after an error message; or what a shell has for a command that a signal ends:
-        130 if the user interrupts it, 141 if nobody reads its output any more.
+        130 if the user interrupts it, 141 if nobody reads its output any more; or 70, which
+        is `EX_SOFTWARE` of sysexits.h, after a message about a bug of this package.
     """
     try:
         with _short_warnings():
@@ -66,7 +72,23 @@ def exit_code(
         )
         print(f"interrupted{remedy}", file=sys.stderr)
         return 130
+    except Exception as error:
+        drop_output()
+        return _reported_bug(options.module, error)
     return 0
+
+
+def _reported_bug(place: str, error: Exception) -> int:
+    if os.environ.get(_TRACEBACK):
+        traceback.print_exception(error)
+    reason = str(error).partition("\n")[0]
+    print(
+        f"{place}: error: bug in xdsl-quant: {type(error).__name__}"
+        f"{f': {reason}' if reason else ''}; please report it with the traceback, which "
+        f"{_TRACEBACK}=1 in the environment prints",
+        file=sys.stderr,
+    )
+    return 70
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from xdsl_quant.quantizer.accuracy import Labels
 from xdsl_quant.quantizer.budget import parse_budget
 from xdsl_quant.quantizer.recipe_files import RecipeError, recipe_names
 from xdsl_quant.quantizer.samples import Data, batches_of
-from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.file_names import has_suffix
 from xdsl_quant.runtime.loading import is_tflite_file
@@ -191,16 +192,20 @@ def _run(options: argparse.Namespace) -> None:
             checkpoint=options.checkpoint,
             progress=with_progress if shown else None,
         )
-    _save(model, options)
     with reported(options.module, *errors), reported_data(test_data):
         report = model.report(test_batches, options.labels, times=options.times)
-    if options.report is not None:
-        with reported(options.report, OSError):
+    # No file is written if another one cannot be.
+    with ExitStack() as files:
+        if options.report is not None:
             is_page = has_suffix(options.report, ".html", ".htm")
             text = (
                 report.page(f"Quantized {options.module}") if is_page else report.json()
             )
-            write_text_atomically(options.report, text)
+            files.enter_context(reported(options.report, OSError))
+            file = files.enter_context(open_atomically(options.report))
+            file.write(text.encode())
+            file.flush()
+        _save(model, options)
     if model.search is not None:
         print(model.search, end="\n\n")
     print(report)

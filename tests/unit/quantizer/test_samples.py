@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.unit.damaged_archives import changed_archive
 from xdsl_quant.quantizer.samples import Data, DataError, batches_of
+from xdsl_quant.runtime.array_archives import DAMAGED_ARCHIVE
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import parse_module
 
@@ -238,7 +240,25 @@ def test_a_damaged_archive(save: Callable[..., None], count: int, tmp_path: Path
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    assert _message(path) == f"{path}: the archive is damaged; write it again"
+    assert _message(path) == f"{path}: {DAMAGED_ARCHIVE}"
+
+
+@pytest.mark.parametrize("damage", ["encrypted", "method"])
+def test_an_archive_that_numpy_does_not_write(damage: str, tmp_path: Path):
+    path = tmp_path / "x.npz"
+    np.savez(path, x=rows(4, 3))
+    changed_archive(path, damage)
+    assert _message(path) == f"{path}: {DAMAGED_ARCHIVE}"
+
+
+def test_a_function_without_arguments():
+    function = entry_function(parse_module("func.func @main() { return }"), None)
+    for data in ({}, {"a": rows(4, 3)}):
+        with pytest.raises(DataError) as caught:
+            batches_of(data, function)
+        assert str(caught.value) == (
+            "function 'main' has no arguments, expected one for samples"
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int32", "uint8", "bool", "object"])

@@ -5,25 +5,20 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from importlib import metadata
+import tomllib
+from collections.abc import Callable
+from importlib import import_module, metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from xdsl_quant.tools import (
-    calibrate,
-    compare,
-    import_model,
-    inspect,
-    prove,
-    run,
-    target,
-)
 from xdsl_quant.tools.failures import Failure, exit_code, read_text
 
 OPTIONS = argparse.Namespace(module="m.mlir")
+SCRIPTS: dict[str, str] = tomllib.loads(
+    (Path(__file__).parents[3] / "pyproject.toml").read_text()
+)["project"]["scripts"]
 
 
 def raising(error: BaseException) -> Callable[[argparse.Namespace], None]:
@@ -74,9 +69,75 @@ def test_error_with_a_file(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().err == "y.npz: error: no space left on device\n"
 
 
-def test_mistakes_in_the_package_are_shown():
-    with pytest.raises(ZeroDivisionError):
-        exit_code(raising(ZeroDivisionError()), OPTIONS)
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
+        (AssertionError(), "AssertionError"),
+        (KeyError("a\nb"), "KeyError: 'a\\nb'"),
+        (ValueError("first\nsecond"), "ValueError: first"),
+    ],
+)
+def test_bugs_are_reported_in_a_sentence(
+    error: Exception,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    sentence = (
+        f"m.mlir: error: bug in xdsl-quant: {reason}; please report it with the "
+        "traceback, which XDSL_QUANT_TRACEBACK=1 in the environment prints\n"
+    )
+    monkeypatch.delenv("XDSL_QUANT_TRACEBACK", raising=False)
+    assert exit_code(raising(error), OPTIONS) == 70
+    assert capsys.readouterr().err == sentence
+    monkeypatch.setenv("XDSL_QUANT_TRACEBACK", "1")
+    assert exit_code(raising(error), OPTIONS) == 70
+    printed = capsys.readouterr().err
+    assert printed.startswith("Traceback (most recent call last):\n")
+    assert printed.endswith(sentence)
+
+
+@pytest.mark.parametrize("entry_point", SCRIPTS.values(), ids=SCRIPTS)
+def test_imports_can_be_interrupted(
+    entry_point: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    module, _, name = entry_point.partition(":")
+
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    command = getattr(import_module(module), name)
+    monkeypatch.setattr(f"{module}.import_module", interrupted)
+    assert command() == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_entry_points_import_nothing_else():
+    script = (
+        "import sys; before = {*sys.modules}; import xdsl_quant.tools.entry_points; "
+        "print(*sorted({*sys.modules} - before))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert result.stdout == (
+        "xdsl_quant xdsl_quant.tools xdsl_quant.tools.entry_points\n"
+    )
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_entry_points_run_their_commands(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    module, _, function = SCRIPTS[name].partition(":")
+    monkeypatch.setattr("sys.argv", [name, "--version"])
+    with pytest.raises(SystemExit) as caught:
+        getattr(import_module(module), function)()
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"{name} {metadata.version('xdsl-quant')}\n"
 
 
 # Standard output, of a process that ends: what is in its buffer is written then.
@@ -226,29 +287,3 @@ def test_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with io.TextIOWrapper(io.BytesIO(data), "ascii") as stream:
         monkeypatch.setattr("sys.stdin", stream)
         assert read_text("-") == expected
-
-
-# Versions
-
-
-@pytest.mark.parametrize(
-    ("name", "main"),
-    [
-        ("xdsl-quant-run", run.main),
-        ("xdsl-quant-calibrate", calibrate.main),
-        ("xdsl-quant-inspect", inspect.main),
-        ("xdsl-quant-compare", compare.main),
-        ("xdsl-quant-import", import_model.main),
-        ("xdsl-quant-target", target.main),
-        ("xdsl-quant-prove", prove.main),
-    ],
-)
-def test_version(
-    name: str,
-    main: Callable[[Sequence[str]], int],
-    capsys: pytest.CaptureFixture[str],
-):
-    with pytest.raises(SystemExit) as caught:
-        main(["--version"])
-    assert caught.value.code == 0
-    assert capsys.readouterr().out == f"{name} {metadata.version('xdsl-quant')}\n"

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.quantizer.models import dense_layers, samples
 from tests.unit.quantizer.test_weight_only import FULLY_CONNECTED
 from xdsl_quant.frontends.tflite import read_tflite
-from xdsl_quant.quantizer import quantize, read_recipe
+from xdsl_quant.quantizer import ModelReport, QuantizedModel, quantize, read_recipe
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.tools.quantize import main
 
@@ -233,7 +233,7 @@ def test_labels(
     assert not output.exists()
 
 
-def test_a_model_is_kept_if_it_cannot_be_measured(
+def test_no_model_is_written_if_it_cannot_be_measured(
     model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     x = samples(4, 6)
@@ -246,7 +246,58 @@ def test_a_model_is_kept_if_it_cannot_be_measured(
         f"{other}: error: row 1 has a value that is not finite, found nan; leave the "
         "sample out\n"
     )
-    assert output.read_text() == f"{quantize(model, data).module!s}\n"
+    assert not output.exists()
+
+
+def test_no_model_is_written_without_its_report(
+    model: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def page(self: ModelReport) -> str:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(ModelReport, "json", page)
+    output, report = tmp_path / "q.mlir", tmp_path / "r.json"
+    arguments = [model, "--data", data, "-o", str(output), "--report", str(report)]
+    assert main(arguments) == 70
+    assert not output.exists()
+    assert not report.exists()
+
+
+def test_no_report_is_written_without_its_model(
+    model: str,
+    data: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    def save(self: QuantizedModel, path: str) -> None:
+        raise OSError(28, "No space left on device", path)
+
+    monkeypatch.setattr(QuantizedModel, "save", save)
+    output, report = tmp_path / "q.mlir", tmp_path / "r.json"
+    arguments = [model, "--data", data, "-o", str(output), "--report", str(report)]
+    assert main(arguments) == 1
+    assert capsys.readouterr().err == f"{output}: error: no space left on device\n"
+    assert not report.exists()
+
+
+def test_a_model_without_arguments(
+    data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    model, output = tmp_path / "m.mlir", tmp_path / "q.mlir"
+    model.write_text("""
+func.func @f() -> tensor<2xf32> {
+  %0 = stablehlo.constant dense<1.0> : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}""")
+    np.savez(tmp_path / "none.npz")
+    for samples_file in (data, str(tmp_path / "none.npz")):
+        assert main([str(model), "--data", samples_file, "-o", str(output)]) == 1
+        assert capsys.readouterr().err == (
+            f"{samples_file}: error: function 'f' has no arguments, expected one for "
+            "samples\n"
+        )
+        assert not output.exists()
 
 
 def test_samples_with_a_number_that_is_not_finite(

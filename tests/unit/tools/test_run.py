@@ -9,6 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.unit.damaged_archives import changed_archive
+from xdsl_quant.runtime.array_archives import DAMAGED_ARCHIVE
 from xdsl_quant.tools.run import main
 
 QUANTIZE = """
@@ -385,6 +387,18 @@ MISTAKES = {
 DIVIDE = "func.func @f(%x: i8) -> i8 {{\n{}\n  return %r : i8\n}}".format(
     "%z = arith.constant 0 : i8\n%r = arith.divsi %x, %z : i8"
 )
+
+
+@pytest.mark.parametrize("damage", ["encrypted", "method", "deflate", "checksum"])
+def test_damaged_archives(damage: str, capsys: pytest.CaptureFixture[str]):
+    np.savez_compressed("x.npz", x=X)
+    changed_archive(Path("x.npz"), damage)
+    arguments = ["f32.mlir", "--input", "x.npz", "--output", "y.npy"]
+    assert main(arguments) == 1
+    captured = capsys.readouterr()
+    assert captured.err == f"input x.npz: error: 'x.npz': {DAMAGED_ARCHIVE}\n"
+    assert not captured.out
+    assert not Path("y.npy").exists()
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -58,8 +58,7 @@ from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr, ResourceType, Str
 from xdsl_quant.dialects.tfl.base import plain_attribute
 from xdsl_quant.dialects.tfl.constants import ConstOp, CustomOp, NoValueOp, QConstOp
 from xdsl_quant.dialects.tfl.control_flow import YieldOp
-from xdsl_quant.dialects.tfl.signatures import EXPORTED_NAMES, name_attributes
-from xdsl_quant.numerics.tflite.fixed_point import checked_log2
+from xdsl_quant.runtime.loading import IRError, verify_module
 from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 
 from .model import (
@@ -148,11 +147,11 @@ def read_tflite(
             unknown sizes are 1, instead of dynamic sizes (`?`).
 
     Returns:
-        The module. It is not verified.
+        The module, which is valid.
 
     Raises:
         TFLiteFileError: if the file is damaged, or has what is not supported, or an input
-            cannot have the shape.
+            cannot have the shape, or the module is invalid.
         OSError: if the file cannot be read.
         ImportError: if the package `tflite` is not installed.
     """
@@ -163,9 +162,14 @@ def read_tflite(
     try:
         if shapes:
             model = with_input_shapes(model, shapes)
-        return _module(with_static_sizes(model) if static else model)
+        module = _module(with_static_sizes(model) if static else model)
     except TFLiteFileError as e:
         raise TFLiteFileError(f"{name}: error: {e}") from None
+    try:
+        verify_module(module)
+    except IRError as e:
+        raise TFLiteFileError(f"{name}: {e}") from None
+    return module
 
 
 def _module(model: Model) -> ModuleOp:
