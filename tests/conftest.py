@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from tests.conformance.real_mlir import Mlir
 
@@ -23,7 +25,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+# No clock decides, as other processes may keep the machine busy. A failure is found
+# again without a database.
+settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
+# For `make fuzz`.
+settings.register_profile("random", deadline=None)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    options = (config.getoption(f"--hypothesis-{name}") for name in ("profile", "seed"))
+    if not any(option is not None for option in options):
+        settings.load_profile("repeatable")
+        # Hypothesis also draws constants of the modules that are loaded, which depend on
+        # the tests that ran before in the same process. There is no setting for it.
+        providers._get_local_constants = lambda: providers._local_constants  # pyright: ignore[reportPrivateUsage] no public way
     config.addinivalue_line(
         "markers",
         "sampled(step): a test with many cases, of which only every so many-th is run "

@@ -207,7 +207,10 @@ def test_against_what_only_quantizes(monkeypatch: pytest.MonkeyPatch):
 def test_torch():
     pytest.importorskip("torch")
     quantized, dequantized = compared(I8, "torch", "torch-fake-quantize")
-    assert counts(quantized) == {"compiled": 0, "torch": 66, "torch-fake-quantize": 288}
+    found = counts(quantized)
+    assert (found["compiled"], found["torch-fake-quantize"]) == (0, 288)
+    # torch 2.14 also multiplies by the reciprocal of the scale outside of training.
+    assert found["torch"] in (66, 288)
     assert dequantized.row("torch").match == Match({}, 0)
     assert dequantized.left_out == {"torch-fake-quantize": "it does not dequantize"}
 

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import FileLineColLoc, IntegerAttr, ModuleOp, f32, i8
 from xdsl.passes import ModulePass
 from xdsl.transforms.canonicalize import CanonicalizePass
 
+from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite
 from xdsl_quant.frontends.tflite.model import Model, Operator, Subgraph, Tensor
 from xdsl_quant.frontends.tflite.schema import schema
 from xdsl_quant.frontends.tflite.writer import write_model
@@ -342,12 +343,16 @@ def test_file_of_an_invalid_module(tmp_path: Path):
     tensors = [Tensor(name, type_, [2]) for name, type_ in types]
     graph = Subgraph("main", tensors, [0], [1], [Operator("RELU", [0], [1])])
     path.write_bytes(write_model(Model([graph])))
-    with pytest.raises(IRError) as e:
-        as_module(path)
-    assert str(e.value) == (
+    message = (
         f"{path}: loc(\"y\"): error: 'tfl.relu' op failed to verify that x and y must "
         "have same element type"
     )
+    with pytest.raises(IRError) as e:
+        as_module(path)
+    assert str(e.value) == message
+    with pytest.raises(TFLiteFileError) as file_error:
+        read_tflite(path)
+    assert str(file_error.value) == message
 
 
 def test_file_without_the_package_that_reads_it(monkeypatch: pytest.MonkeyPatch):
