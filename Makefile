@@ -3,6 +3,8 @@
 PYTHON ?= python3
 SECONDS ?= 600
 SEED ?= 0
+BASE ?= HEAD
+COSTS ?= tests/unit
 
 # The tested releases of xDSL, and the newest one, which nobody may have tested yet.
 XDSL_RELEASES ?= 0.73 0.74 0.75 newest
@@ -16,19 +18,21 @@ MLIR24_READY := .venv-mlir24/.ready
 TOSA_READY := .venv-tosa/.ready
 PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 
-.PHONY: help venv demo tests pytest filecheck lint pages format fuzz mlir24 prove prove-mutants oracles \
+.PHONY: help venv demo tests pytest check costs filecheck lint pages format fuzz mlir24 prove prove-mutants oracles \
 	formats cpus tosa-tools host-check xdsl-versions mutants quantizers bench notebook docs clean
 
 help:
 	@echo "make demo       run real int8 models as integer code, compare all tensors with LiteRT's, and quantize one"
 	@echo "make tests      pytest, filecheck, lint and pages: what CI runs"
 	@echo "make pytest     unit, execution and conformance tests"
+	@echo "make check      unit tests and types of what changed since BASE=HEAD, and ruff (a minute)"
+	@echo "make costs      seconds of each test and lines that only it reaches (COSTS=tests/unit)"
 	@echo "make filecheck  lit tests of IR before and after passes"
 	@echo "make lint       ruff and basedpyright"
 	@echo "make pages      build the documentation strictly, without running notebooks"
 	@echo "make format     format the code"
-	@echo "make fuzz       compare random inputs with MLIR 22 and 24, and compiled random graphs for each CPU"
-	@echo "                with TensorFlow Lite's kernels (SECONDS=600 SEED=0)"
+	@echo "make fuzz       compare random inputs with MLIR 22 and 24, and draw other examples in tests"
+	@echo "                (SECONDS=600 SEED=0)"
 	@echo "make mlir24     install MLIR 24 for 'make tests' and 'make fuzz', into .venv-mlir24"
 	@echo "make prove      prove what holds of casts of many types (twenty minutes)"
 	@echo "make prove-mutants  refute 150 mutants of the arithmetic by proofs (five minutes)"
@@ -41,6 +45,7 @@ help:
 	@echo "make xdsl-versions  run the tests with each supported release of xDSL and the newest"
 	@echo "make mutants    mutate the arithmetic and list changes that no test detects (an hour)"
 	@echo "make bench      measure time and memory, compared with MLIR, onnxruntime and torch"
+	@echo "                (QUICK=1: small sizes, which only test that benchmarks work)"
 	@echo "make quantizers compare quantized networks with those of litert-quantizer and onnxruntime"
 	@echo "make notebook   open the notebooks in JupyterLab"
 	@echo "make docs       build the documentation into site/"
@@ -69,7 +74,17 @@ demo: $(READY)
 tests: pytest filecheck lint pages
 
 pytest: $(READY)
-	$(BIN)/python -m pytest -q -n auto --dist loadscope
+	$(BIN)/python -m pytest -q -n auto --dist loadscope --no-loadscope-reorder
+
+# Since BASE, a commit.
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	PATH=$(BIN):$$PATH $(BIN)/python -m tests.check $(BASE)
+
+costs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'coverage>=7.6,<8'
+	$(BIN)/python -m tests.costs $(COSTS)
 
 filecheck: $(READY)
 	$(BIN)/lit --order=smart -q tests/filecheck
@@ -91,7 +106,10 @@ fuzz: $(READY) $(MLIR24_READY)
 	$(BIN)/python -m tests.conformance.fuzz --seconds $(SECONDS) --seed $(SEED)
 	test ! -e $(MLIR24_READY) || $(BIN)/python -m tests.conformance.fuzz \
 		--release 24 --seconds $(SECONDS) --seed $(SEED)
-	$(BIN)/python -m tests.oracles.graphs --seconds $(SECONDS) --seed $(SEED)
+	$(BIN)/python -m pytest -q -n auto --hypothesis-seed=$(SEED) \
+		tests/agreement tests/conformance
+	$(BIN)/python -m pytest -q -n auto --hypothesis-seed=$(SEED) \
+		-m hypothesis tests/unit
 
 mlir24: $(MLIR24_READY)
 
@@ -192,7 +210,7 @@ quantizers: $(READY) .venv-litert/.ready
 
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 # As root, the user of many containers, Jupyter starts only with --allow-root.
 notebook: $(READY)

@@ -23,7 +23,7 @@ from benchmarks import (
 from benchmarks.report import Options, Report, add_options, environment
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 
-_SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
+SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
     ("Casts in one function", casts_in_one_function, casts_in_one_function.report),
     ("Large types", large_types, large_types.report),
     ("Passes on types", passes, passes.report),
@@ -59,7 +59,7 @@ of the process; an idle process has 25 MiB with xDSL and 125 MiB with MLIR.
 
 def _paragraphs(options: Options) -> Iterator[str]:
     yield _INTRODUCTION.format(environment=environment())
-    for title, module, report in _SCRIPTS:
+    for title, module, report in SCRIPTS:
         name = module.__name__.rpartition(".")[2]
         yield f"## {title}"
         yield f"```sh\npython -m benchmarks.{name}\n```"

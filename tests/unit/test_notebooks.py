@@ -10,6 +10,8 @@ import nbformat
 import numpy as np
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_core.utils import run_sync
 from matplotlib.image import imread
 from nbclient import NotebookClient
 
@@ -159,18 +161,20 @@ def test_notebook_begins_with_a_title_and_what_to_install(path: Path):
     assert "pip install '.[mlir,notebook" in first.source
 
 
-@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
-def executed(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, Notebook]:
-    """The name of a notebook, and the notebook with all outputs."""
-    path: Path = request.param
-    notebook = _read(path)
-    client = NotebookClient(
-        notebook, timeout=120, resources={"metadata": {"path": str(path.parent)}}
+def _execute(notebook: Notebook, manager: Any) -> None:
+    resources = {"metadata": {"path": str(NOTEBOOKS[0].parent)}}
+    client: Any = NotebookClient(
+        notebook, km=manager, timeout=None, resources=resources
     )
+    client.execute()
+    client.kc.stop_channels()
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The manager of a kernel for all notebooks, as imports take longer than most cells."""
+    manager = AsyncKernelManager()
     # With no directories to search in, the kernel is the Python that runs the tests.
-    manager: Any = client.create_kernel_manager()
     manager.kernel_spec_manager = KernelSpecManager(kernel_dirs=[])
     directory = str(tmp_path_factory.mktemp("jupyter"))
     with pytest.MonkeyPatch.context() as patch:
@@ -178,7 +182,19 @@ def executed(
         patch.setenv("IPYTHONDIR", directory)
         patch.setenv("JUPYTER_RUNTIME_DIR", directory)
         patch.delenv("MPLBACKEND", raising=False)
-        client.execute()
+        yield manager
+        run_sync(manager.shutdown_kernel)(now=True)
+
+
+@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
+def executed(request: pytest.FixtureRequest, kernel: Any) -> tuple[str, Notebook]:
+    """The name of a notebook, and the notebook with all outputs."""
+    path: Path = request.param
+    notebook = _read(path)
+    _execute(notebook, kernel)
+    # The next notebook finds no variables.
+    reset = _nbformat.v4.new_code_cell("%reset -f")
+    _execute(_nbformat.v4.new_notebook(cells=[reset]), kernel)
     return path.stem, notebook
 
 

@@ -1,0 +1,58 @@
+"""Every benchmark runs: one round of its smallest size, in this process."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pkgutil import walk_packages
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import benchmarks
+from benchmarks import measuring
+from benchmarks.__main__ import SCRIPTS
+from benchmarks.report import Options, Report
+
+QUICK = Options(quick=True, all=False)
+
+
+def _here(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+def _one_turn(
+    kernels: Mapping[str, measuring.Kernel], rounds: int
+) -> dict[str, list[float]]:
+    for kernel in kernels.values():
+        kernel()
+    return {name: [1.0] * rounds for name in kernels}
+
+
+def _one_run(work: Callable[[measuring.Timings], None], runs: int) -> measuring.Costs:
+    return measuring.measure(work, 1)
+
+
+SHORT = {"in_fresh_process": _here, "in_turns": _one_turn, "measure": _one_run}
+
+
+@pytest.mark.parametrize(
+    ("module", "report"),
+    [script[1:] for script in SCRIPTS],
+    ids=[s[0] for s in SCRIPTS],
+)
+def test_a_benchmark(
+    module: ModuleType, report: Report, monkeypatch: pytest.MonkeyPatch
+):
+    for name in SHORT.keys() & vars(module).keys():
+        monkeypatch.setattr(module, name, SHORT[name])
+    paragraphs = [*report(QUICK)]
+    assert paragraphs
+    assert all(paragraphs)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [module.name for module in walk_packages(benchmarks.__path__, "benchmarks.")],
+)
+def test_imports(name: str):
+    import_module(name)
