@@ -42,8 +42,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "sampled(step): a test with many cases, of which only every so many-th is run "
-        "without --all-cases; without a step, the test itself leaves some out",
+        "without --all-cases, and none for step 0; without a step, the test itself leaves "
+        "some out",
     )
+
+
+_SLOW_FILES = {
+    "test_notebooks",
+    "test_docs",
+    "test_benchmarks",
+    "test_bias_correction",
+    "test_generated",
+    "test_weight_figures",
+}
+"""Files whose tests take longest, which `make tests` starts first."""
 
 
 @pytest.hookimpl(trylast=True)
@@ -60,8 +72,11 @@ def pytest_collection_modifyitems(
         mark = item.get_closest_marker("sampled")
         step = mark.args[0] if mark is not None and mark.args else 1
         test = item.nodeid.partition("[")[0]
-        (left_out if counts[test] % step else kept).append(item)
+        is_left_out = counts[test] % step if step else True
+        (left_out if is_left_out else kept).append(item)
         counts[test] += 1
+    # A worker that starts one of them at the end would let the others wait.
+    kept.sort(key=lambda item: item.path.stem not in _SLOW_FILES)
     items[:] = kept
     config.hook.pytest_deselected(items=left_out)
 

@@ -6,11 +6,17 @@ import shlex
 import subprocess
 import sys
 import tomllib
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from pygments.token import Comment, Generic, Keyword, Name, Number
+from xdsl.tools import xdsl_opt
 
 from docs.tooling.branches_picture import BRANCHES_PICTURE, branches_picture
 from docs.tooling.grids_picture import GRIDS_PICTURE, element_grids, grids_picture
@@ -52,16 +58,18 @@ PYTHON_EXAMPLES = [
 def _run(command: str, directory: Path = ROOT) -> str:
     """What a command prints; with `2>&1` at its end, also to standard error."""
     program, *arguments = shlex.split(command)
-    executable = [str(Path(sys.executable).parent / program)]
-    if (entry_point := SCRIPTS.get(program)) is not None:
-        # A script that is newer than the installation.
-        executable = [
-            *(sys.executable, "-m"),
-            f"xdsl_quant.tools.{entry_point.partition(':')[2]}",
-        ]
     has_errors = arguments[-1] == "2>&1"
+    if has_errors:
+        del arguments[-1]
+    if program in SCRIPTS:
+        module, _, function = SCRIPTS[program].partition(":")
+        main = getattr(import_module(module), function)
+        return _run_here(main, arguments, directory, has_errors)
+    # What is written to /dev/stdout goes past this process's `sys.stdout`.
+    if program == "xdsl-opt" and not has_errors and "/dev/stdout" not in command:
+        return _run_here(xdsl_opt.main, arguments, directory, False)
     result = subprocess.run(
-        [*executable, *(arguments[:-1] if has_errors else arguments)],
+        [str(Path(sys.executable).parent / program), *arguments],
         cwd=directory,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if has_errors else subprocess.PIPE,
@@ -69,6 +77,26 @@ def _run(command: str, directory: Path = ROOT) -> str:
         check=False,
     )
     return result.stdout
+
+
+def _run_here(
+    main: Callable[[], object],
+    arguments: Sequence[str],
+    directory: Path,
+    has_errors: bool,
+) -> str:
+    """What a command prints, in this process, which has imported it."""
+    output = StringIO()
+    with (
+        chdir(directory),
+        redirect_stdout(output),
+        redirect_stderr(output if has_errors else StringIO()),
+        warnings.catch_warnings(),
+        patch("sys.argv", ["", *arguments]),
+    ):
+        warnings.simplefilter("default")
+        main()
+    return output.getvalue()
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ def test_figures_of_a_network():
         assert f"| {' | '.join(row)} |" in page
 
 
+@pytest.mark.sampled(0)
 def test_figures_of_a_layer():
     pytest.importorskip("onnxruntime")
     page = PAGE.read_text()
