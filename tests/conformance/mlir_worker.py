@@ -1,11 +1,11 @@
 """
 Real MLIR in a process of its own, because broken inputs may abort it.
 
-Run as a script with the name of the package that has the bindings, with one request a
-line on standard input and one answer a line on standard output, both JSON. It forks a
-child that answers; when the child dies, the answer is `{"crashed": reason}` and the next
-request gets a new child. Forking a process that has loaded MLIR already takes a
-millisecond, starting one takes half a second.
+Run as a script with the name of the package that has the bindings and the CPU seconds that
+a request may take, with one request a line on standard input and one answer a line on
+standard output, both JSON. It forks a child that answers; when the child dies, the answer
+is `{"crashed": reason}` and the next request gets a new child. Forking a process that has
+loaded MLIR already takes a millisecond, starting one takes half a second.
 """
 
 import base64
@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import Any
 
 _package = sys.argv[1]
+_cpu_seconds = float(sys.argv[2])
 
 # The bindings have no type information.
 _ir: Any = import_module(f"{_package}.ir")
@@ -109,7 +110,11 @@ def _answer_requests() -> None:
             for _ in range(_REQUESTS_OF_A_CONTEXT):
                 if not (line := sys.stdin.readline()):
                     return
-                print(json.dumps(_respond(json.loads(line))), flush=True)
+                # The signal ends this child, which counts as a crash.
+                signal.setitimer(signal.ITIMER_PROF, _cpu_seconds)
+                answer = json.dumps(_respond(json.loads(line)))
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                print(answer, flush=True)
 
 
 def _serve() -> None:

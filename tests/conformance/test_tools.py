@@ -28,6 +28,12 @@ def test_mlir_survives_an_abort(mlir: Mlir):
     assert mlir.type("!quant.any<i8>") == Accepted("!quant.any<i8>")
 
 
+def test_a_question_that_takes_too_long_is_a_crash():
+    text = "".join(f"func.func private @f{i}(!quant.any<i8>)\n" for i in range(20_000))
+    with Mlir(cpu_seconds=0.001) as mlir:
+        assert mlir.run(text) == Crashed("Profiling timer expired")
+
+
 def test_mlir_runs_passes(mlir: Mlir):
     text = "func.func private @f(!quant.any<i8>)\n"
     answer = mlir.run(text, "strip-func-quant-types")
