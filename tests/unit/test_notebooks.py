@@ -173,7 +173,7 @@ def _execute(notebook: Notebook, manager: Any) -> None:
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The manager of a kernel for all notebooks, as imports take longer than most cells."""
-    manager = AsyncKernelManager()
+    manager: Any = AsyncKernelManager()
     # With no directories to search in, the kernel is the Python that runs the tests.
     manager.kernel_spec_manager = KernelSpecManager(kernel_dirs=[])
     directory = str(tmp_path_factory.mktemp("jupyter"))

@@ -76,6 +76,7 @@ def _read_archive(path: str, key: str | None) -> list[ArrayLike]:
                 f"'{path}' has no array '{missing[0]}', but {', '.join(archive.files)}"
             )
         try:
+            assert archive.zip is not None
             check_members(archive.zip)
             return [archive[name] for name in keys]
         except ARCHIVE_ERRORS:
