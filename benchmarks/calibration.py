@@ -187,7 +187,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _calibration(options: Options) -> Iterator[str]:
-    rounds = 5 if options.quick else 25
+    rounds = 1 if options.quick else 25
     models = list(_models(options.quick))
     costs = [in_fresh_process(_overhead, model, rounds) for model in models]
     yield table(
@@ -232,7 +232,7 @@ def _speed(name: str, threads: int, rounds: int) -> float:
 
 
 def _observers(options: Options) -> Iterator[str]:
-    rounds = 5 if options.quick else 25
+    rounds = 1 if options.quick else 25
     speeds = {
         name: [in_fresh_process(_speed, name, threads, rounds) for threads in (1, 2)]
         for name in _OBSERVERS
@@ -302,7 +302,7 @@ def _constant(kind: str, rounds: int) -> float:
 
 
 def _constants(options: Options) -> Iterator[str]:
-    rounds = 4 if options.quick else 10
+    rounds = 1 if options.quick else 10
     quotients = {
         kind: in_fresh_process(_constant, kind, rounds)
         for kind in ("dense", "resource")

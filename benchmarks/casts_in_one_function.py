@@ -240,7 +240,7 @@ def _variant_table(counts: Sequence[int]) -> str:
 
 def report(options: Options) -> Iterator[str]:
     """All tables."""
-    counts = (100, 1_000) if options.quick else (1_000, 10_000, 100_000)
+    counts = (20, 100) if options.quick else (1_000, 10_000, 100_000)
     for kind in _COLUMNS:
         costs: dict[tuple[ToolName, int], Costs] = {}
         for count in counts:

@@ -289,7 +289,7 @@ def _cse(count: int) -> Iterator[str]:
 
 def report(options: Options) -> Iterator[str]:
     """All tables."""
-    count = 10_000 if options.quick else 1_000_000
+    count = 1_000 if options.quick else 1_000_000
     yield from _decimals(count)
     yield from _general(count // 10)
     yield from _cse(count)

@@ -80,7 +80,7 @@ def _measure_pass(tool_name: ToolName, case: str, count: int) -> Costs:
 
 def report(options: Options) -> Iterator[str]:
     """All tables."""
-    counts = (100, 1_000) if options.quick else (1_000, 10_000, 100_000)
+    counts = (20, 100) if options.quick else (1_000, 10_000, 100_000)
     rows: list[Sequence[str]] = []
     limits: list[Target] = []
     for case, (pass_, _) in _CASES.items():

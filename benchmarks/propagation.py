@@ -88,7 +88,7 @@ def _measure_pass(case: str, count: int) -> Costs:
 
 def report(options: Options) -> Iterator[str]:
     """All tables."""
-    counts = (100, 1_000) if options.quick else (1_000, 10_000, 100_000)
+    counts = (20, 100) if options.quick else (1_000, 10_000, 100_000)
     rows: list[Sequence[str]] = []
     limits: list[Target] = []
     for case in _CASES:

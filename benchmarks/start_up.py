@@ -72,7 +72,7 @@ def _medians(starts: Sequence[_Start]) -> _Start:
 
 def report(options: Options) -> Iterator[str]:
     """All tables."""
-    runs = 3 if options.quick else 40
+    runs = 1 if options.quick else 40
     rows: list[Sequence[str]] = []
     limits: list[Target] = []
     with TemporaryDirectory() as directory:

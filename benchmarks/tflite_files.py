@@ -72,7 +72,7 @@ def _costs(folder: Path, count: int) -> Costs:
 
 def report(options: Options) -> Iterator[str]:
     """The table."""
-    counts = (50, 500) if options.quick else (1_000, 10_000, 100_000)
+    counts = (10, 50) if options.quick else (1_000, 10_000, 100_000)
     rows: list[list[str]] = []
     times: list[list[float]] = []
     for count in counts:

@@ -43,6 +43,8 @@ SHORT = {"in_fresh_process": _here, "in_turns": _one_turn, "measure": _one_run}
 def test_a_benchmark(
     module: ModuleType, report: Report, monkeypatch: pytest.MonkeyPatch
 ):
+    # This process keeps its cores.
+    monkeypatch.setattr("os.sched_setaffinity", lambda *_: None, raising=False)
     for name in SHORT.keys() & vars(module).keys():
         monkeypatch.setattr(module, name, SHORT[name])
     paragraphs = [*report(QUICK)]
