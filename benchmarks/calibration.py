@@ -302,7 +302,7 @@ def _constant(kind: str, rounds: int) -> float:
 
 
 def _constants(options: Options) -> Iterator[str]:
-    rounds = 1 if options.quick else 10
+    rounds = 2 if options.quick else 10
     quotients = {
         kind: in_fresh_process(_constant, kind, rounds)
         for kind in ("dense", "resource")
