@@ -124,6 +124,11 @@ def available_cpus() -> dict[str, Cpu]:
     return {cpu.name: cpu for cpu in (native, *masked)}
 
 
+def known_cpus() -> dict[str, Cpu]:
+    """All CPUs with a name, by name, also those that this machine cannot be taken for."""
+    return {cpu.name: cpu for cpu in _MASKED}
+
+
 def cpu_named(name: object) -> Cpu:
     """
     The processor of a name.
@@ -134,7 +139,7 @@ def cpu_named(name: object) -> Cpu:
     available = available_cpus()
     if isinstance(name, str) and name in available:
         return available[name]
-    known = {cpu.name: cpu for cpu in CPU_LEVELS}
+    known = known_cpus()
     what = f"unknown cpu {name!r}"
     if isinstance(name, str) and name in known:
         missing = [f for f in known[name].features if f not in machine_features()]
