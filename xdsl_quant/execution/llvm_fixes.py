@@ -7,7 +7,7 @@ from typing import Any
 
 from .compilation_error import CompilationError
 from .cpu import Cpu
-from .mlir_bindings import functions_in, ir, llvm, ops_in
+from .mlir_bindings import functions_in, ir, llvm, made_by, ops_in
 from .runtime_library import FAIL
 
 
@@ -46,6 +46,36 @@ def move_bf16_as_integers(module: Any) -> None:
         if store.operands[0].type == bf16:
             with ir.InsertionPoint(store), store.location:
                 store.operands[0] = llvm.bitcast(i16, store.operands[0])
+
+
+_NUMBER_EXTREMES = {
+    "llvm.intr.maxnum": "llvm.maximumnum",
+    "llvm.intr.minnum": "llvm.minimumnum",
+}
+
+
+def reduce_with_ordered_zeros(module: Any) -> None:
+    """
+    Replace `maxnum` and `minnum` of two variables by `maximumnum` and `minimumnum`. These
+    have the same results, but order -0.0 before 0.0, where the others may return either.
+
+    LLVM 22 leaves out rows where it masks the last vector of a reduction with `maxnum`:
+    see `docs/upstream/llvm-maxnum-reductions.md`. With `nnan`, it does not. Clamps by
+    constants, which are faster with `maxnum`, are no reductions.
+    """
+    for op in ops_in(module, *_NUMBER_EXTREMES):
+        flags = (
+            op.attributes["fastmathFlags"] if "fastmathFlags" in op.attributes else ""
+        )
+        if "nnan" in str(flags) or "fast>" in str(flags):
+            continue
+        if any(made_by(value, "llvm.mlir.constant") for value in op.operands):
+            continue
+        (result,), name = op.results, _NUMBER_EXTREMES[op.name]
+        with ir.InsertionPoint(op), op.location:
+            extreme = llvm.call_intrinsic(result.type, name, [*op.operands], [], [])
+            result.replace_all_uses_with(extreme)
+        op.erase()
 
 
 def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:

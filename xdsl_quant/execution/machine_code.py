@@ -26,6 +26,7 @@ from .llvm_fixes import (
     generate_for_cpu,
     mark_buffers_as_distinct,
     move_bf16_as_integers,
+    reduce_with_ordered_zeros,
     return_where_assertions_fail,
 )
 from .loop_fixes import (
@@ -283,6 +284,7 @@ class MachineCode:
         run_passes(module, _LOOPS_TO_LLVM)
         check_is_llvm(module)
         move_bf16_as_integers(module)
+        reduce_with_ordered_zeros(module)
         return_where_assertions_fail(module, names)
         mark_buffers_as_distinct(module, (*names, *outlined))
 
