@@ -14,6 +14,7 @@ from tests.cpus.cases import Case, module_of
 from xdsl_quant.execution import CompilationError, compile
 from xdsl_quant.execution.cpu import CpuName
 from xdsl_quant.interpreters import run_function
+from xdsl_quant.runtime.loading import parse_module
 
 _UNTOUCHED = 0x5A
 _NONE, _READ_WRITE = 0, 3
@@ -58,7 +59,7 @@ def differences(
     Returns:
         a line for each CPU and case with a difference.
     """
-    module = module_of(cases)
+    module = parse_module(module_of(cases))
     operands = [array for case in cases for array in case.arrays()]
     expected = run_function(module, "main", *operands)
     found: list[str] = []

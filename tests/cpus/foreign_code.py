@@ -71,7 +71,11 @@ class ForeignCode(MachineCode):
         translate: Any = import_module("mlir._mlir_libs._mlirDialectsLLVM")
         text = _TARGET + translate.translate_module_to_llvmir(module.operation)
         addresses = runtime_library.addresses(self._callbacks)
-        self._object = LinkedObject(object_code(optimized(_packed(text))), addresses)
+        self._file = object_code(optimized(_packed(text)))
+        self._object = LinkedObject(self._file, addresses)
+
+    def object_code(self) -> bytes:
+        return self._file
 
     def function(self, name: str) -> Callable[[int], None]:
         address = self._object.address(f"_mlir__mlir_ciface_{name}")
