@@ -103,7 +103,10 @@ def _lower_tfl(ctx: Context, module: ModuleOp) -> None:
             ConvertTFLToLinalgPass,
         )
 
-        ConvertTFLToLinalgPass().rewrite(ctx, module)
+        from .index_checks import check_indices
+
+        check_indices(module)
+        ConvertTFLToLinalgPass().apply(ctx, module)
 
 
 def _resource_data(op: Operation, value: DenseResourceAttr) -> bytes:

@@ -147,3 +147,77 @@ def test_files_that_cannot_be_compiled(tmp_path: Path):
         CompilationError, match=r"^f\.mlir: error: expected the path of a \.tflite file"
     ):
         compile(Path("f.mlir"))
+
+
+# Indices
+
+
+def gather_text(op: str, indices: str, result: str, attributes: str = "") -> str:
+    values = "tensor<4x3xf32>"
+    operands = [("%x", values), ("%i", indices)]
+    if op == "embedding_lookup":
+        operands.reverse()
+    names, types = (", ".join(part) for part in zip(*operands, strict=True))
+    return f"""
+        func.func @f(%x: {values}, %i: {indices}) -> {result} {{
+          %r = "tfl.{op}"({names}) {attributes} : ({types}) -> {result}
+          return %r : {result}
+        }}"""
+
+
+GATHERS = {
+    "rows": gather_text(
+        "gather", "tensor<2xi32>", "tensor<2x3xf32>", "<{axis = 0 : i32}>"
+    ),
+    "columns": gather_text(
+        "gather", "tensor<2xi64>", "tensor<4x2xf32>", "<{axis = -1 : i32}>"
+    ),
+    "short": gather_text(
+        "gather", "tensor<2xi16>", "tensor<2x3xf32>", "<{axis = 0 : i32}>"
+    ),
+    "elements": gather_text("gather_nd", "tensor<1x2xi32>", "tensor<1xf32>"),
+    "embeddings": gather_text("embedding_lookup", "tensor<2xi32>", "tensor<2x3xf32>"),
+}
+
+
+@pytest.mark.parametrize("kind", GATHERS)
+def test_indices_in_range(kind: str):
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    function = compile(GATHERS[kind])
+    dtype = f"int{str(function.argument_types[1])[-3:-1]}"
+    for indices in ([0, 2], [2, 0], [0, 0]):
+        array = np.array(indices, dtype).reshape(1, 2)
+        array = array if kind == "elements" else array[0]
+        (expected,) = run_function(GATHERS[kind], "f", x, array)
+        assert function(x, array).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("wrong", [-1, 4, 32767, -32768])
+@pytest.mark.parametrize("kind", GATHERS)
+def test_indices_out_of_range_are_refused(kind: str, wrong: int):
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    function = compile(GATHERS[kind])
+    dtype = f"int{str(function.argument_types[1])[-3:-1]}"
+    for indices in ([0, wrong], [wrong, 0]):
+        array = np.array(indices, dtype).reshape(1, 2)
+        array = array if kind == "elements" else array[0]
+        with pytest.raises(
+            ValueError, match=r"'tfl\.\w+' op has an index out of range"
+        ):
+            function(x, array)
+
+
+def test_a_gather_from_nothing_is_refused():
+    text = GATHERS["rows"].replace("4x3", "0x3")
+    with pytest.raises(
+        ValueError, match="out of range of dimension 0, whose size is 0"
+    ):
+        compile(text)(np.zeros((0, 3), np.float32), np.zeros(2, np.int32))
+
+
+def test_no_index_is_out_of_range():
+    text = (
+        GATHERS["rows"].replace("<2xi32>", "<0xi32>").replace("<2x3xf32>", "<0x3xf32>")
+    )
+    x = np.zeros((4, 3), np.float32)
+    assert compile(text)(x, np.zeros(0, np.int32)).shape == (0, 3)

@@ -1,0 +1,107 @@
+"""
+Assertions that the indices of gathers are in range. Lowered gathers clamp them, where the
+interpreter and TensorFlow Lite refuse them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects import arith, cf, tensor
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.traits import ConstantLike
+from xdsl.utils.hints import isa
+
+from xdsl_quant.dialects import tfl
+from xdsl_quant.transforms.building.builder import (
+    PARALLEL,
+    REDUCTION,
+    LoweringBuilder,
+    dimensions,
+    element_type_of,
+    integer_attr,
+    shape_of,
+)
+
+
+def check_indices(module: ModuleOp) -> None:
+    """Assert before each gather of TensorFlow Lite that its indices are in range."""
+    for op in [*module.walk()]:
+        if isinstance(op, tfl.GatherOp):
+            _check(op, op.indices, op.params, [op.axis.value.data], has_tuples=False)
+        elif isinstance(op, tfl.EmbeddingLookupOp):
+            _check(op, op.lookup, op.value, [0], has_tuples=False)
+        elif isinstance(op, tfl.GatherNdOp):
+            shape = shape_of(op.indices) if _is_static(op.indices) else (0,)
+            _check(op, op.indices, op.params, [*range(shape[-1])], has_tuples=True)
+
+
+def _check(
+    op: Operation,
+    indices: SSAValue,
+    values: SSAValue,
+    axes: Sequence[int],
+    *,
+    has_tuples: bool,
+) -> None:
+    """
+    Assert that indices are in range.
+
+    Args:
+        op: the gather.
+        indices: the indices; if these are constant, lowering checks them.
+        values: the tensor that they are indices of.
+        axes: the dimensions that they are indices of.
+        has_tuples: whether the last dimension of `indices` has one index for each axis.
+    """
+    # Lowering refuses dynamic shapes.
+    if not _is_static(indices) or not _is_static(values) or 0 in shape_of(indices):
+        return
+    if isinstance(owner := indices.owner, Operation) and owner.has_trait(ConstantLike):
+        return
+    builder = LoweringBuilder.before(op)
+    largest = _largest(builder, indices, has_tuples=has_tuples)
+    type_ = cast(IntegerType, element_type_of(indices))
+    for i, axis in enumerate(axes):
+        place = [builder.index(i)] if has_tuples else []
+        value = builder.op(tensor.ExtractOp, (largest, *place), type_)
+        size, width = shape_of(values)[axis], type_.bitwidth
+        # In a short type, numbers from there on are negative.
+        limit = integer_attr(min(size, 1 << (width - 1)), width)
+        holds = arith.CmpiOp(value, builder.constant(limit, type_), "ult")
+        assertion = cf.AssertOp(
+            builder.add(holds),
+            f"'{op.name}' op has an index out of range of dimension {axis}, whose size "
+            f"is {size}",
+        )
+        assertion.location = op.location
+        builder.insert(assertion)
+
+
+def _is_static(value: SSAValue) -> bool:
+    return isa(value.type, TensorType) and value.type.has_static_shape()
+
+
+def _largest(
+    builder: LoweringBuilder, indices: SSAValue, *, has_tuples: bool
+) -> SSAValue:
+    """
+    The largest index of each axis as an unsigned integer: negative ones are larger than
+    all others.
+    """
+    rank = len(shape := shape_of(indices))
+    kept = [rank - 1] if has_tuples else []
+    sizes = [shape[i] for i in kept]
+    start = builder.zeros(TensorType(element_type_of(indices), sizes), sizes)
+    maps = AffineMap.identity(rank), AffineMap(rank, 0, tuple(dimensions(kept)))
+    kinds = [PARALLEL if i in kept else REDUCTION for i in range(rank)]
+    return builder.generic(
+        [indices],
+        [start],
+        maps,
+        kinds,
+        lambda body, numbers: body.add(arith.MaxUIOp(numbers[0], numbers[1])),
+    )
