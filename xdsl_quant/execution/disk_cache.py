@@ -65,9 +65,10 @@ def read(key: str) -> Entry | None:
         return None
     path = folder / f"{_PREFIX}{key}"
     try:
-        with path.open("rb") as stream:
+        with open(path, "rb", opener=_open_at_once) as stream:
             # Others may have put files into the folder when they could still write to it.
-            if not _is_own(os.fstat(stream.fileno())):
+            status = os.fstat(stream.fileno())
+            if not stat.S_ISREG(status.st_mode) or not _is_own(status):
                 return None
             data = stream.read()
     except OSError:
@@ -80,6 +81,11 @@ def read(key: str) -> Entry | None:
         return None
     header, _, content = rest.partition(b"\n")
     return Entry(json.loads(header), content)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for the other end of a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def write(key: str, entry: Entry) -> None:

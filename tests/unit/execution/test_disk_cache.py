@@ -351,7 +351,7 @@ def test_off(anew: Anew, codes: list[MachineCode], monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    "damage", ["empty", "short", "long", "byte", "other", "folder"]
+    "damage", ["empty", "short", "long", "byte", "other", "folder", "pipe"]
 )
 def test_damaged_files(damage: str, anew: Anew, codes: list[MachineCode], folder: Path):
     x = np.arange(5, dtype=np.float32)
@@ -364,6 +364,10 @@ def test_damaged_files(damage: str, anew: Anew, codes: list[MachineCode], folder
         if damage == "folder":
             path.unlink()
             path.mkdir()
+            continue
+        if damage == "pipe":
+            path.unlink()
+            os.mkfifo(path, 0o600)
             continue
         middle = len(content) // 2
         path.write_bytes(
