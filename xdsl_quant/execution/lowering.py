@@ -14,8 +14,9 @@ from xdsl.printer import Printer
 from xdsl.rewriter import Rewriter
 from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.hints import isa
 
-from xdsl_quant.diagnostics import op_name
+from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
 from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, has_quantization_trait
 from xdsl_quant.rounding_mode import Rounding
@@ -41,6 +42,7 @@ from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
 from xdsl_quant.xdsl_patches.resources import replace_resources, resource_data
 
 from .compilation_error import CompilationError
+from .empty_tensors import simplify_empty_moves
 
 
 def lower(
@@ -54,6 +56,7 @@ def lower(
     """
     if (message := missing_lowering([module])) is not None:
         raise CompilationError(message)
+    _check_bytes(module)
     # Folding makes constants, for which it asks the dialects.
     ctx = multiverse_context()
     try:
@@ -76,6 +79,7 @@ def lower(
     _replace_quantized_types(module)
     if any(has_signedness(v.type) for op in module.walk() for v in defined_values(op)):
         make_signless(module)
+    simplify_empty_moves(module)
     CanonicalizePass().apply(ctx, module)
     # Ops are printed without the resources beside them.
     replace_resources(module, _resource_data)
@@ -84,6 +88,32 @@ def lower(
     if "!quant." in text:
         raise CompilationError("an attribute contains a quantized type")
     return text
+
+
+_BYTES = 8
+"""Those of the widest elements, as lowered code may have other types."""
+
+_MAX_BYTES = (1 << 63) - 1
+"""MLIR terminates the process if the stride of a dimension exceeds 64 bits."""
+
+
+def _check_bytes(module: ModuleOp) -> None:
+    """
+    Raises:
+        CompilationError: if a tensor has more bytes than an address can tell.
+    """
+    for op in module.walk():
+        for value in defined_values(op):
+            type_ = value.type
+            if not isa(type_, TensorType):
+                continue
+            # MLIR multiplies sizes one by one.
+            count = math.prod(size for size in type_.get_shape() if size > 0)
+            if count * _BYTES > _MAX_BYTES:
+                raise CompilationError(
+                    f"{location_prefix(op.location)}error: '{op.name}' op has a tensor "
+                    f"with too many elements: '{shortened(type_)}'"
+                )
 
 
 def _text(module: ModuleOp, *, print_locations: bool) -> str:

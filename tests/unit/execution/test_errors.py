@@ -387,3 +387,24 @@ def test_mlir_is_imported_when_it_is_needed():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert printed.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    "shape",
+    ["3037000500x3037000500", "?x3037000500x3037000500", "0x3037000500x3037000500"],
+)
+@pytest.mark.parametrize("element", ["i1", "f32"])
+def test_tensors_with_too_many_elements(shape: str, element: str):
+    type_ = f"tensor<{shape}x{element}>"
+    for text in (
+        signature(f"%x: {type_}"),
+        f"""func.func @f(%x: {element}) {{
+          %y = tensor.splat %x : tensor<3037000500x3037000500x{element}>
+          return
+        }}""",
+    ):
+        with pytest.raises(
+            CompilationError,
+            match=r"^module:\d+:\d+: error: '[a-z.]+' op has a tensor with too many",
+        ):
+            compile(text)
