@@ -149,6 +149,60 @@ def test_files_that_cannot_be_compiled(tmp_path: Path):
         compile(Path("f.mlir"))
 
 
+INT32 = 2
+"""The number of the type in files."""
+
+
+def sliced_file(path: Path, is_dynamic: bool) -> Path:
+    """A model that takes the first 8 of 10 columns, whose number it computes."""
+
+    def integers(name: str, *values: int) -> Tensor:
+        return Tensor(name, "INT32", [2], data=np.array(values, "<i4").view(np.uint8))
+
+    unknown = [-1, -1] if is_dynamic else None
+    tensors = [
+        Tensor("x", "FLOAT32", [1, 10], [-1, 10]),
+        Tensor("shape", "INT32", [2]),
+        integers("two", 0, 2),
+        Tensor("end", "INT32", [2]),
+        integers("begin", 0, 0),
+        integers("strides", 1, 1),
+        Tensor("y", "FLOAT32", [1, 1] if is_dynamic else [1, 8], unknown),
+        Tensor("z", "FLOAT32", [1, 1] if is_dynamic else [1, 8], unknown),
+    ]
+    operators = [
+        Operator("SHAPE", [0], [1], {"out_type": INT32}),
+        Operator("SUB", [1, 2], [3]),
+        Operator("STRIDED_SLICE", [0, 4, 3, 5], [6]),
+        Operator("NEG", [6], [7]),
+    ]
+    graph = Subgraph("main", tensors, [0], [7], operators)
+    path.write_bytes(write_model(Model([graph])))
+    return path
+
+
+@pytest.mark.parametrize("is_dynamic", [True, False])
+def test_sizes_that_a_model_computes(is_dynamic: bool, tmp_path: Path):
+    path = sliced_file(tmp_path / "model.tflite", is_dynamic)
+    x = np.arange(10, dtype=np.float32)[None]
+    function = compile(path)
+    assert function(x).tolist() == (-x[:, :8]).tolist()
+    assert run_function(path, None, x)[0].tolist() == (-x[:, :8]).tolist()
+    result = "tensor<?x?xf32>" if is_dynamic else "tensor<1x8xf32>"
+    assert [*map(str, function.result_types)] == [result]
+
+
+def test_sizes_of_a_reshape_are_those_of_the_file(tmp_path: Path):
+    tensors = [
+        Tensor("x", "FLOAT32", [1, 2, 5], [-1, 2, 5]),
+        Tensor("shape", "INT32", [2]),
+        Tensor("y", "FLOAT32", [1, 10], [-1, 10]),
+    ]
+    graph = Subgraph("main", tensors, [0, 1], [2], [Operator("RESHAPE", [0, 1], [2])])
+    data = write_model(Model([graph]))
+    assert "-> tensor<1x10xf32>" in str(read_tflite(data, static=True))
+
+
 # Indices
 
 

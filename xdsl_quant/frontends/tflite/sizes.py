@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from .model import Model, Subgraph, Tensor, TFLiteFileError
+from .model import Model, Operator, Subgraph, Tensor, TFLiteFileError
 
 _DATA_DEPENDENT = {
     "WHERE",
@@ -16,11 +17,26 @@ _DATA_DEPENDENT = {
 }
 """Ops with results of as many elements as their operands say."""
 
+_SHAPE_OPERANDS = {
+    "BROADCAST_TO": (1,),
+    "FILL": (0,),
+    "MIRROR_PAD": (1,),
+    "PAD": (1,),
+    "PADV2": (1,),
+    "RANGE": (0, 1, 2),
+    "RESHAPE": (1,),
+    "SLICE": (1, 2),
+    "STRIDED_SLICE": (1, 2, 3),
+    "TILE": (1,),
+}
+"""Operands that the shape of a result depends on."""
+
 
 def with_static_sizes(model: Model) -> Model:
     """
     A model in which each tensor has the shape that the file gives it beside the dynamic
-    one: the one for which the file was written, with 1 for unknown batch sizes.
+    one: the one for which the file was written, with 1 for unknown batch sizes. Sizes that
+    the model computes, for which the file has a 1, stay dynamic.
 
     Raises:
         TFLiteFileError: if an op has results whose sizes depend on data.
@@ -35,13 +51,49 @@ def with_static_sizes(model: Model) -> Model:
                     "results whose sizes depend on data, so they cannot be static"
                 )
     subgraphs = [
-        replace(
-            subgraph,
-            tensors=[replace(tensor, signature=None) for tensor in subgraph.tensors],
-        )
+        replace(subgraph, tensors=_static_tensors(subgraph))
         for subgraph in model.subgraphs
     ]
     return replace(model, subgraphs=subgraphs)
+
+
+def _static_tensors(subgraph: Subgraph) -> Sequence[Tensor]:
+    """The tensors of a subgraph, with dynamic sizes only where the model computes them."""
+    computed: set[int] = set()
+    for operator in subgraph.operators:
+        if not computed.isdisjoint(operator.inputs) or _computes_shape(
+            subgraph, operator
+        ):
+            computed.update(
+                i for i in operator.outputs if _has_unknown(subgraph.tensors[i])
+            )
+    return [
+        tensor if index in computed else replace(tensor, signature=None)
+        for index, tensor in enumerate(subgraph.tensors)
+    ]
+
+
+def _computes_shape(subgraph: Subgraph, operator: Operator) -> bool:
+    """Whether the shape of a result depends on values that are not constant."""
+    operands = [
+        subgraph.tensors[operator.inputs[position]]
+        for position in _SHAPE_OPERANDS.get(operator.code, ())
+        if position < len(operator.inputs)
+    ]
+    if all(tensor.data is not None for tensor in operands):
+        return False
+    if operator.code != "RESHAPE":
+        return True
+    # The file has the right sizes if their product is right.
+    first, result = operator.inputs[0], operator.outputs[0]
+    shapes = [subgraph.tensors[index].shape for index in (first, result)]
+    return math.prod(shapes[0]) != math.prod(shapes[1])
+
+
+def _has_unknown(tensor: Tensor) -> bool:
+    """Whether the file has a 1 for a size that it does not know."""
+    sizes = zip(tensor.shape, tensor.signature or (), strict=False)
+    return any(size == 1 and known == -1 for size, known in sizes)
 
 
 def with_input_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
