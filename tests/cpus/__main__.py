@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from tests.cpus.cases import GROUPS, Case, sample
@@ -46,7 +47,7 @@ def main() -> int:
     ]
     failures: list[str] = []
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        results = pool.map(lambda part: [*_in_process(*part, BATCH, arguments)], parts)
+        results = pool.map(partial(_in_process, arguments, BATCH), parts)
         for (group, _, stop), lines in zip(parts, results, strict=True):
             print("".join(lines), end="", flush=True)
             print(f"{group}: {stop} of {len(cases[group])}", file=sys.stderr)
@@ -82,10 +83,14 @@ def _run_part(cases: Sequence[Case], step: int, arguments: Any) -> None:
             print(start + len(batch), flush=True)
 
 
-def _in_process(
-    group: str, start: int, stop: int, step: int, arguments: Any
+def _in_process(arguments: Any, step: int, part: tuple[str, int, int]) -> list[str]:
+    """Run cases in a process of its own and return a line for each difference."""
+    return [*_lines(arguments, step, *part)]
+
+
+def _lines(
+    arguments: Any, step: int, group: str, start: int, stop: int
 ) -> Iterator[str]:
-    """Run cases in a process of its own and yield a line for each difference."""
     command = [sys.executable, "-m", "tests.cpus", "--group", group]
     command += ["--cpu", *arguments.cpu, "--schedule", arguments.schedule]
     if arguments.count is not None:
@@ -103,7 +108,7 @@ def _in_process(
             reason = result.stderr.strip().rpartition("\n")[2]
             yield f"{name}: the process ends with {result.returncode}: {reason}\n"
         else:
-            yield from _in_process(group, start, min(start + step, stop), 1, arguments)
+            yield from _lines(arguments, 1, group, start, min(start + step, stop))
         start += step
 
 

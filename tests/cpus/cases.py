@@ -134,7 +134,7 @@ def shapes(rank: int, *, are_others_equal: bool = False) -> list[tuple[int, ...]
     )
 
 
-def _name(*parts: object) -> str:
+def _name(*parts: str | int | tuple[int, ...] | None) -> str:
     words = (
         "x".join(map(str, part)) if isinstance(part, tuple) else str(part)
         for part in parts
@@ -347,7 +347,7 @@ _RESCALE = """%f = arith.sitofp %x0 : i32 to f32
     %y = arith.fptosi %clamped : f32 to i8"""
 
 
-def _weighted(shape: tuple[int, int, int], extend: str, *, is_rescaled: bool) -> Case:
+def _weighted(shape: tuple[int, ...], extend: str, *, is_rescaled: bool) -> Case:
     """A product of bytes with constants, whose sums may become bytes."""
     m, n, k = shape
     name = _name("weights", extend, "bytes" if is_rescaled else "sums", shape)
@@ -558,82 +558,55 @@ def elementwise() -> Iterator[Case]:
 # Moves of data
 
 
-def _moves(n: int, m: int) -> Iterator[tuple[str, Sequence[tuple[int, ...]], Any, Any]]:
-    """Names, shapes of operands and of the result, and the text of an op."""
-    whole = f"[0, 0] [{n}, {m}]"
-    yield (
-        "slice",
-        [(2 * n + 1, m + 2)],
-        (n, m),
-        lambda a, r: (
-            f"tensor.extract_slice %a0[1, 1] [{n}, {m}] [2, 1] : {a[0]} to {r}"
-        ),
-    )
-    yield (
-        "stride",
-        [(n, 2 * m)],
-        (n, m),
-        lambda a, r: f"tensor.extract_slice %a0{whole} [1, 2] : {a[0]} to {r}",
-    )
-    yield (
-        "insert",
-        [(n, m), (n + 1, m + 2)],
-        (n + 1, m + 2),
-        lambda a, r: (
-            f"tensor.insert_slice %a0 into %a1[1, 1] [{n}, {m}] [1, 1] "
-            f": {a[0]} into {r}"
-        ),
-    )
-    for axis, size in enumerate((n, m)):
-        first, second = [n, m], [n, m]
-        second[axis] = 3
-        result = [n, m]
-        result[axis] = size + 3
-        yield (
-            f"concat{axis}",
-            [tuple(first), tuple(second)],
-            tuple(result),
-            lambda a, r, axis=axis: (
-                f"tensor.concat dim({axis}) %a0, %a1 : ({a[0]}, {a[1]}) -> {r}"
-            ),
-        )
-    yield (
-        "collapse",
-        [(n, m, 2)],
-        (n, 2 * m),
-        lambda a, r: f"tensor.collapse_shape %a0 [[0], [1, 2]] : {a[0]} into {r}",
-    )
+class _Move(NamedTuple):
+    """An op that moves data."""
+
+    name: str
+    operands: Sequence[tuple[int, ...]]
+    result: tuple[int, ...]
+
+    op: str
+    """With `{0}` and `{1}` for the types of operands and `{r}` for that of the result."""
 
 
-_REINDEXED = {
-    "transpose": ("(j, i)", lambda n, m: (m, n)),
-    "reverse": ("({n} - i, {m} - j)", lambda n, m: (n, m)),
-    "rows": ("(i)", lambda n, m: (n,)),
-    "columns": ("(j)", lambda n, m: (m,)),
-    "halves": ("(i floordiv 2, j)", lambda n, m: ((n + 1) // 2, m)),
-}
+def _moves(n: int, m: int) -> Iterator[_Move]:
+    part = f"[{n}, {m}]"
+    op = f"tensor.extract_slice %a0[1, 1] {part} [2, 1] : {{0}} to {{r}}"
+    yield _Move("slice", [(2 * n + 1, m + 2)], (n, m), op)
+    op = f"tensor.extract_slice %a0[0, 0] {part} [1, 2] : {{0}} to {{r}}"
+    yield _Move("stride", [(n, 2 * m)], (n, m), op)
+    whole = n + 1, m + 2
+    op = f"tensor.insert_slice %a0 into %a1[1, 1] {part} [1, 1] : {{0}} into {{r}}"
+    yield _Move("insert", [(n, m), whole], whole, op)
+    op = "tensor.concat dim({axis}) %a0, %a1 : ({{0}}, {{1}}) -> {{r}}"
+    yield _Move("concat0", [(n, m), (3, m)], (n + 3, m), op.format(axis=0))
+    yield _Move("concat1", [(n, m), (n, 3)], (n, m + 3), op.format(axis=1))
+    op = "tensor.collapse_shape %a0 [[0], [1, 2]] : {0} into {r}"
+    yield _Move("collapse", [(n, m, 2)], (n, 2 * m), op)
+
+
+def _reindexed(n: int, m: int) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    """Names, indices and shapes of the operand of loops that compute nothing."""
+    yield "transpose", "(j, i)", (m, n)
+    yield "reverse", f"({n - 1} - i, {m - 1} - j)", (n, m)
+    yield "rows", "(i)", (n,)
+    yield "columns", "(j)", (m,)
+    yield "halves", "(i floordiv 2, j)", ((n + 1) // 2, m)
 
 
 def moves() -> Iterator[Case]:
     """Transposes, slices, padding, concatenations, broadcasts and reshapes."""
     for type_, (n, m) in product(("i4", "i8", "i16", "f32"), shapes(2)):
-        for kind, operands, shape, op in _moves(n, m):
-            types = [Tensor(operand, type_) for operand in operands]
-            result = Tensor(shape, type_)
-            body = f"%r = {op([*map(str, types)], str(result))}"
-            yield Case(_name(kind, type_, (n, m)), types, result, body)
-        for kind, (indices, shape_of) in _REINDEXED.items():
-            place = indices.format(n=n - 1, m=m - 1)
-            loops = _Loops(
-                "i, j",
-                [place],
-                "(i, j)",
-                f"%y = arith.bitcast %x0 : {type_} to {type_}",
-            )
-            operand = Tensor(shape_of(n, m), type_)
-            yield _case(
-                _name(kind, type_, (n, m)), loops, [operand], Tensor((n, m), type_)
-            )
+        for move in _moves(n, m):
+            types = [Tensor(operand, type_) for operand in move.operands]
+            result = Tensor(move.result, type_)
+            body = f"%r = {move.op.format(*types, r=result)}"
+            yield Case(_name(move.name, type_, (n, m)), types, result, body)
+        for kind, place, shape in _reindexed(n, m):
+            ops = f"%y = arith.bitcast %x0 : {type_} to {type_}"
+            loops = _Loops("i, j", [place], "(i, j)", ops)
+            name = _name(kind, type_, (n, m))
+            yield _case(name, loops, [Tensor(shape, type_)], Tensor((n, m), type_))
         zero = "0.0" if type_.startswith("f") else "0"
         operand, result = Tensor((n, m), type_), Tensor((n + 3, m + 1), type_)
         body = f"""%zero = arith.constant {zero} : {type_}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,7 @@ class GuardedArray:
 
 
 def differences(
-    cases: Sequence[Case], cpus: Iterable[CpuName], *, is_scheduled: bool = True
+    cases: Sequence[Case], cpus: Iterable[str], *, is_scheduled: bool = True
 ) -> list[str]:
     """
     Compare the results of compiled code with those of the interpreter.
@@ -65,7 +65,9 @@ def differences(
     found: list[str] = []
     for cpu in cpus:
         try:
-            function = compile(module, "main", cpu=cpu, schedule=is_scheduled)
+            function = compile(
+                module, "main", cpu=cast(CpuName, cpu), schedule=is_scheduled
+            )
         except CompilationError as e:
             if len(cases) == 1:
                 found.append(f"{cpu} {cases[0].name}: {e}")

@@ -51,7 +51,7 @@ def foreign_code() -> Generator[None]:
     native = MachineCode
 
     def named(name: object) -> Cpu:
-        return foreign[name] if name in foreign else cpu_named(name)
+        return foreign.get(str(name)) or cpu_named(name)
 
     def compiled(*arguments: Any, cpu: Cpu, **options: Any) -> MachineCode:
         class_ = ForeignCode if cpu.name in foreign else native

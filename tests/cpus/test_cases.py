@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,11 +35,15 @@ def test_names_of_cases_are_unique():
 def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch):
     tensor = Tensor((3,), "i8")
     case = Case("sum", [tensor], tensor, "%r = arith.addi %a0, %a0 : tensor<3xi8>")
-    monkeypatch.setattr(
-        "tests.cpus.comparison.run_function",
-        lambda module, name, x: (x + np.array([0, x[1], 1], np.int8),),
-    )
-    assert len(differences([case], ["native"])) == 2
+
+    def wrong_result(module: object, name: str, x: Any) -> tuple[Any]:
+        return (x + np.array([x[0], x[1], x[2] + 1], np.int8),)
+
+    monkeypatch.setattr("tests.cpus.comparison.run_function", wrong_result)
+    found = differences([case], ["native"])
+    # At the end of a page and at its start.
+    assert len(found) == 2
+    assert all(line.startswith("native sum: ") for line in found)
 
 
 def test_what_is_written_around_an_array_is_found():
