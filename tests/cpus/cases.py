@@ -62,18 +62,31 @@ func.func private @{self.name}({arguments}) -> {self.result} {{
   return %r : {self.result}
 }}"""
 
-    def arrays(self) -> list[NDArray[Any]]:
-        """Operands, always the same."""
+    def arrays(self, *, has_specials: bool) -> list[NDArray[Any]]:
+        """
+        Operands, always the same.
+
+        Args:
+            has_specials: whether some numbers are NaN, infinite or zero. LLVM has loops of
+                their own for NaN.
+        """
         rng = np.random.default_rng(crc32(self.name.encode()))
-        return [_drawn(rng, tensor, self.is_exact) for tensor in self.operands]
+        has_specials &= not self.is_exact
+        return [
+            _drawn(rng, tensor, is_exact=self.is_exact, has_specials=has_specials)
+            for tensor in self.operands
+        ]
 
 
-def _drawn(rng: np.random.Generator, tensor: Tensor, is_exact: bool) -> NDArray[Any]:
+def _drawn(
+    rng: np.random.Generator, tensor: Tensor, *, is_exact: bool, has_specials: bool
+) -> NDArray[Any]:
     shape, element = tensor
     if element in _DTYPES:
         numbers = rng.integers(-8, 9, shape).astype(np.float64)
         if not is_exact:
             numbers = rng.normal(0, 40, shape)
+        if has_specials:
             special = rng.choice([0.0, -0.0, np.nan, np.inf, -np.inf, 0.5], shape)
             numbers = np.where(rng.random(shape) < 0.1, special, numbers)
         return numbers.astype(_DTYPES[element])

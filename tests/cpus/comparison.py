@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
 
 from tests.cpus.cases import Case, module_of
-from xdsl_quant.execution import CompilationError, compile
+from xdsl_quant.execution import CompilationError, CompiledFunction, compile
 from xdsl_quant.execution.cpu import CpuName
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.runtime.loading import parse_module
@@ -60,8 +61,7 @@ def differences(
         a line for each CPU and case with a difference.
     """
     module = parse_module(module_of(cases))
-    operands = [array for case in cases for array in case.arrays()]
-    expected = run_function(module, "main", *operands)
+    runs = [_Run(module, cases, has_specials) for has_specials in (False, True)]
     found: list[str] = []
     for cpu in cpus:
         try:
@@ -75,21 +75,38 @@ def differences(
                 for case in cases:
                     found += differences([case], [cpu], is_scheduled=is_scheduled)
             continue
-        for is_at_end in (True, False):
-            guarded = [
-                GuardedArray(a.shape, a.dtype, is_at_end=is_at_end)
-                for a in (*operands, *expected)
-            ]
-            inputs, outputs = guarded[: len(operands)], guarded[len(operands) :]
-            for copy, array in zip(inputs, operands, strict=True):
-                copy.array[...] = array
-            function(*(i.array for i in inputs), out=tuple(o.array for o in outputs))
-            for case, output, right in zip(cases, outputs, expected, strict=True):
-                if not output.is_intact():
-                    found.append(f"{cpu} {case.name}: writes around the result")
-                if not _is_same(case, output.array, right):
-                    found.append(f"{cpu} {case.name}: {_first(output.array, right)}")
+        for run in runs:
+            found += (f"{cpu} {line}" for line in run.differences(function))
     return found
+
+
+class _Run:
+    """Operands of all cases and what the interpreter makes of them."""
+
+    def __init__(self, module: ModuleOp, cases: Sequence[Case], has_specials: bool):
+        self.cases = cases
+        # Memory before and behind arrays is checked in different runs.
+        self.is_at_end = not has_specials
+        arrays = [case.arrays(has_specials=has_specials) for case in cases]
+        self.operands = [array for group in arrays for array in group]
+        self.expected = run_function(module, "main", *self.operands)
+
+    def differences(self, function: CompiledFunction) -> Iterator[str]:
+        """Yield a line for each case with other results or writes around them."""
+        inputs, outputs = (
+            [GuardedArray(a.shape, a.dtype, is_at_end=self.is_at_end) for a in arrays]
+            for arrays in (self.operands, self.expected)
+        )
+        for copy, array in zip(inputs, self.operands, strict=True):
+            copy.array[...] = array
+        function(*(i.array for i in inputs), out=tuple(o.array for o in outputs))
+        for case, output, expected in zip(
+            self.cases, outputs, self.expected, strict=True
+        ):
+            if not output.is_intact():
+                yield f"{case.name}: writes around the result"
+            if not _is_same(case, output.array, expected):
+                yield f"{case.name}: {_first(output.array, expected)}"
 
 
 def _is_same(case: Case, found: NDArray[Any], expected: NDArray[Any]) -> bool:

@@ -41,7 +41,7 @@ def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr("tests.cpus.comparison.run_function", wrong_result)
     found = differences([case], ["native"])
-    # At the end of a page and at its start.
+    # With and without special numbers.
     assert len(found) == 2
     assert all(line.startswith("native sum: ") for line in found)
 

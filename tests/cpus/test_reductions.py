@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Generator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from tests.cpus.foreign_code import foreign_code, foreign_cpus
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.cpu import CpuName, available_cpus
 from xdsl_quant.execution.llvm_library import libraries
+from xdsl_quant.interpreters import run_function
 
 ROOT = Path(__file__).parents[2]
 AVX512_OR_LESS = [
@@ -61,6 +64,48 @@ def test_no_row_is_ignored(rows: int, columns: int, type_: str, cpu: CpuName):
         most, least = compile(extremes(rows, columns, type_), cpu=cpu)(array)
         assert most.tolist() == np.fmax.reduce(array).tolist()
         assert least.tolist() == np.fmin.reduce(array).tolist()
+
+
+@pytest.mark.parametrize("cpu", AVX512_OR_LESS)
+def test_scales_of_channels(cpu: CpuName):
+    text = """
+func.func @f(%x: tensor<1x7x7x8xf32>) -> tensor<8xf32> {
+  %scale, %zero = quant.choose_parameters %x {3:1} as <i8>
+    : tensor<1x7x7x8xf32> to tensor<8xf32>, tensor<8xi8>
+  return %scale : tensor<8xf32>
+}"""
+    x = np.arange(1, 393, dtype=np.float32).reshape(1, 7, 7, 8)
+    for array in (x, -x):
+        (expected,) = run_function(text, "f", array)
+        assert compile(text, cpu=cpu)(array).tolist() == expected.tolist()
+
+
+def test_what_is_reduced_with_ordered_zeros():
+    ir: Any = import_module("mlir.ir")
+    llvm_fixes: Any = import_module("xdsl_quant.execution.llvm_fixes")
+    text = """
+llvm.func @f(%x: f32, %y: f32, %v: vector<4xf32>) {
+  %c = llvm.mlir.constant(6.0 : f32) : f32
+  %0 = llvm.intr.maxnum(%x, %y) : (f32, f32) -> f32
+  %1 = llvm.intr.minnum(%0, %y) : (f32, f32) -> f32
+  %2 = llvm.intr.maxnum(%v, %v) : (vector<4xf32>, vector<4xf32>) -> vector<4xf32>
+  %3 = llvm.intr.minnum(%1, %c) : (f32, f32) -> f32
+  %4 = llvm.intr.maxnum(%3, %y) {fastmathFlags = #llvm.fastmath<nnan>} : (f32, f32) -> f32
+  %5 = llvm.intr.minnum(%4, %y) {fastmathFlags = #llvm.fastmath<fast>} : (f32, f32) -> f32
+  %6 = llvm.intr.maximum(%5, %y) : (f32, f32) -> f32
+  llvm.return
+}"""
+    with ir.Context():
+        module = ir.Module.parse(text)
+        llvm_fixes.reduce_with_ordered_zeros(module)
+        assert module.operation.verify()
+        found = re.findall(r'intr\.\w+|"llvm\.\w+"', str(module))
+    assert found == [
+        '"llvm.maximumnum"',
+        '"llvm.minimumnum"',
+        '"llvm.maximumnum"',
+        *("intr.minnum", "intr.maxnum", "intr.minnum", "intr.maximum"),
+    ]
 
 
 def test_the_issue_for_llvm_shows_the_error():
