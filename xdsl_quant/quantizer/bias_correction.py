@@ -1,20 +1,31 @@
 """
-Bias correction: quantization shifts the mean of what a product gives, and its bias can take
+Bias correction: quantization shifts the mean of a product's results, and its bias can take
 the shift back.
 
-The shift of each channel is the mean difference between the float model and the quantized
-one on samples. It contains what earlier kernels shift, so all biases are corrected at once,
-and once more with what the correction leaves. A shift is only corrected if it is certain:
-`_CERTAIN` times its standard error or more. For the idea see Nagel et al., "Data-Free
-Quantization Through Weight Equalization and Bias Correction", 2019, section 4.2.
+The shift of a channel is the mean difference between the float model and the quantized one
+on samples. It contains the shifts of earlier kernels, so biases are corrected one after the
+other, in the order of the kernels, and each shift is measured after the corrections before
+it. A shift is only corrected if it is certain: `_CERTAIN` times its standard error or more.
+For the idea see Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias
+Correction", 2019, section 4.2.
+
+Shifts are measured on one half of the samples, and results are judged on the other half.
+All kernels are corrected, and the corrections up to the kernel with the best results are
+kept: the correction of an early kernel often pays only after those of later ones. Each
+later kernel is then corrected again on its own, and keeps its correction if the results
+are better with it. So results on that half are never worse than without corrections.
+
+The model is compiled once, with biases as arguments. The number of calls has a bound that
+does not depend on the number of kernels, unless there are more than `_MOST_CALLS /
+_LEAST_BATCHES` of them, so the time is linear in the number of kernels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +33,15 @@ from xdsl.dialects.builtin import (
     BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    FunctionType,
     ModuleOp,
     TensorType,
 )
 from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.traits import ConstantLike
 
-from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.calibration.instrumented_function import Arguments, Batch, as_tuple
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
@@ -37,16 +50,48 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.types import UniformType
+from xdsl_quant.execution.llvm_library import libraries
+from xdsl_quant.runtime.entry_function import entry_function, symbols_in
 from xdsl_quant.transforms.building.arrays import dense_elements
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 
-from .errors import float_module, quantized_module, result_key
+from .errors import (
+    OUTPUT,
+    Error,
+    Values,
+    float_module,
+    quantized_module,
+    relative_noise,
+    result_key,
+)
 from .recording import RecordedModule
 
-_ROUNDS = 2
 _CERTAIN = 3.0
 
+_MOST_CALLS = 2048
+"""Calls of the quantized model for one pass over its kernels, with compiled code."""
+
+_MOST_INTERPRETED_CALLS = 128
+"""The same without MLIR."""
+
+_LEAST_BATCHES, _MOST_BATCHES = 8, 128
+_MOST_BYTES = 1 << 28
+"""Memory for the batches that are used again for each kernel."""
+
 Numbers = NDArray[np.float64]
+
+Biases: TypeAlias = "Mapping[str, NDArray[np.floating]]"
+"""The elements of biases by the keys of the results of their kernels."""
+
+
+class Correction(NamedTuple):
+    """The errors of the results of a model on the samples that judge corrections."""
+
+    before: Mapping[str, Error]
+    """Errors without corrections, by [`OUTPUT`][xdsl_quant.quantizer.errors.OUTPUT]."""
+
+    after: Mapping[str, Error]
+    """Errors with the corrections that were kept."""
 
 
 def correct_biases(
@@ -54,32 +99,196 @@ def correct_biases(
     batches: Iterable[Batch],
     entry: str | None = None,
     reference: ModuleOp | None = None,
-) -> None:
+) -> Correction | None:
     """
-    Change constants that are biases, so that quantized products have the mean of the float
-    ones in each channel.
+    Correct the constant biases of quantized products in the entry function, so that results
+    have the means of the float model, where this makes the results of the model better.
 
     Args:
         resolved: a model whose kernels have quantization parameters; its constants change.
-        batches: samples, which are read twice.
+        batches: samples, which are read once.
         entry: the function that takes them.
         reference: the same model with the constants of the float one, if `resolved` has
             other weights.
+
+    Returns:
+        The errors of the results; `None` if there are no such biases.
     """
-    biases = _biases(resolved)
+    biases = _biases(resolved, entry)
     if not biases:
+        return None
+    exact = float_module(resolved if reference is None else reference, entry)
+    search = _Search.of(resolved, biases, RecordedModule.of(exact, entry), entry)
+    search.read(batches)
+    original = {key: bias.elements for key, bias in biases.items()}
+    before = search.errors(original)
+    corrected, after = search.run(original, before)
+    for key, bias in biases.items():
+        bias.set(corrected[key])
+    return Correction(before, after)
+
+
+class _Sample(NamedTuple):
+    """A batch, and the values of the float model for it."""
+
+    batch: Arguments
+    expected: Values
+
+
+@dataclass
+class _Search:
+    """Runs a quantized model with other biases."""
+
+    biases: Mapping[str, _Bias]
+    exact: RecordedModule
+    quantized: RecordedModule
+    """Takes biases as arguments after the others."""
+
+    estimation: list[_Sample] = field(default_factory=list[_Sample])
+    """The samples that shifts are measured on."""
+
+    judgement: list[_Sample] = field(default_factory=list[_Sample])
+    """The samples that results are judged by."""
+
+    @staticmethod
+    def of(
+        resolved: ModuleOp,
+        biases: Mapping[str, _Bias],
+        exact: RecordedModule,
+        entry: str | None,
+    ) -> _Search:
+        """Make a search for a model, which is not changed."""
+        module = resolved.clone()
+        function = entry_function(module, entry)
+        block = function.body.block
+        for bias in _biases(module, entry).values():
+            result = bias.constant.results[0]
+            argument = block.insert_arg(result.type, len(block.args))
+            argument.name_hint = result.name_hint
+            result.replace_all_uses_with(argument)
+            Rewriter.erase_op(bias.constant)
+        function.function_type = FunctionType.from_lists(
+            [argument.type for argument in block.args],
+            [*function.function_type.outputs],
+        )
+        function.arg_attrs = None
+        actual = RecordedModule.of(quantized_module(module, entry), entry)
+        return _Search(biases, exact, actual)
+
+    def read(self, batches: Iterable[Batch]) -> None:
+        """Choose batches, and run the float model on them."""
+        chosen = _chosen(batches, self._most_batches)
+        if len(chosen) == 1:
+            chosen = [*_halves(chosen[0], self.quantized.function.argument_shapes)]
+        samples = [
+            _Sample(batch, self._needed(self.exact.values(batch))) for batch in chosen
+        ]
+        self.estimation = samples[::2]
+        self.judgement = samples[1::2] or samples
+
+    @property
+    def _most_batches(self) -> int:
+        calls = _MOST_CALLS if libraries() else _MOST_INTERPRETED_CALLS
+        count = calls // len(self.biases)
+        return max(_LEAST_BATCHES, min(count, _MOST_BATCHES))
+
+    def _needed(self, values: Values) -> Values:
+        """The values that are compared."""
+        return {
+            key: value
+            for key, value in values.items()
+            if OUTPUT in key or key in self.biases
+        }
+
+    def _values(self, sample: _Sample, biases: Biases) -> Values:
+        return self.quantized.values((*sample.batch, *biases.values()))
+
+    def errors(self, biases: Biases) -> Mapping[str, Error]:
+        """The errors of the results of the model; without any, of the last kernel."""
+        errors: dict[str, Error] = {}
+        for sample in self.judgement:
+            keys = [key for key in sample.expected if OUTPUT in key]
+            actual = self._values(sample, biases)
+            for key in keys or [*sample.expected][-1:]:
+                error = errors.setdefault(key, Error())
+                error.add(sample.expected[key], actual[key], None)
+        return errors
+
+    def shifts(self, biases: Biases, keys: Iterable[str]) -> Mapping[str, Numbers]:
+        """What to add to biases."""
+        shifts = {key: _Shift() for key in keys}
+        for sample in self.estimation:
+            actual = self._values(sample, biases)
+            for key, shift in shifts.items():
+                if key in sample.expected:
+                    difference = sample.expected[key] - actual[key]
+                    shift.add(self.biases[key].mean(difference))
+        return {key: shift.certain for key, shift in shifts.items() if shift.count}
+
+    def run(
+        self, original: Biases, errors: Mapping[str, Error]
+    ) -> tuple[Biases, Mapping[str, Error]]:
+        """The best biases, and the errors with them."""
+        best, loss = original, relative_noise(errors)
+        rest = keys = [*original]
+        path = original
+        for number, key in enumerate(keys):
+            corrected = _added(path, self.shifts(path, [key]))
+            if corrected is path:
+                continue
+            path = corrected
+            found = self.errors(path)
+            if (path_loss := relative_noise(found)) < loss:
+                best, loss, errors = path, path_loss, found
+                rest = keys[number + 1 :]
+        shifts = self.shifts(best, rest)
+        for key in rest:
+            corrected = _added(best, {k: s for k, s in shifts.items() if k == key})
+            if corrected is best:
+                continue
+            found = self.errors(corrected)
+            if (corrected_loss := relative_noise(found)) < loss:
+                best, loss, errors = corrected, corrected_loss, found
+                shifts = self.shifts(best, rest)
+        return best, errors
+
+
+def _added(biases: Biases, shifts: Mapping[str, Numbers]) -> Biases:
+    """Biases with shifts; the same object if these are 0."""
+    changed = {
+        key: (biases[key] + shift).astype(biases[key].dtype)
+        for key, shift in shifts.items()
+        if shift.any()
+    }
+    return {**biases, **changed} if changed else biases
+
+
+def _chosen(batches: Iterable[Batch], most: int) -> list[Arguments]:
+    """Some of the batches, with the same distance between them."""
+    kept: list[Arguments] = []
+    distance = 1
+    for number, batch in enumerate(batches):
+        if number % distance:
+            continue
+        arguments = as_tuple(batch)
+        size = sum(np.asarray(each).nbytes for each in arguments)
+        most = max(min(most, _MOST_BYTES // max(size, 1)), 2)
+        kept.append(arguments)
+        if len(kept) > most:
+            kept, distance = kept[::2], 2 * distance
+    return kept
+
+
+def _halves(batch: Arguments, shapes: Sequence[tuple[int, ...]]) -> Iterator[Arguments]:
+    """Both halves of the rows of a batch; the batch if its number of rows is fixed."""
+    arrays = [*map(np.asarray, batch)]
+    rows = {array.shape[0] if array.ndim else 0 for array in arrays}
+    is_dynamic = all(shape[:1] == (-1,) for shape in shapes[: len(arrays)])
+    if not is_dynamic or len(rows) != 1 or (count := min(rows)) < 2:
+        yield batch
         return
-    original = resolved if reference is None else reference
-    exact = RecordedModule.of(float_module(original, entry), entry)
-    for _ in range(_ROUNDS):
-        actual = RecordedModule.of(quantized_module(resolved, entry), entry)
-        shifts = {key: _Shift() for key in biases}
-        for batch in batches:
-            expected, found = exact.values(batch), actual.values(batch)
-            for key, bias in biases.items():
-                shifts[key].add(bias.mean(expected[key] - found[key]))
-        for key, bias in biases.items():
-            bias.add(shifts[key].certain)
+    yield tuple(array[: count // 2] for array in arrays)
+    yield tuple(array[count // 2 :] for array in arrays)
 
 
 @dataclass
@@ -116,33 +325,37 @@ class _Bias:
     def mean(self, differences: NDArray[np.floating]) -> Numbers:
         """The mean for each element of the bias."""
         means = np.mean(differences, self.axes, np.float64)
-        return np.reshape(means, self._elements.shape)
+        return np.reshape(means, self.elements.shape)
 
-    def add(self, numbers: Numbers) -> None:
-        """Add numbers to the elements of the constant."""
-        old = self._elements
+    def set(self, elements: NDArray[np.floating]) -> None:
+        """Replace the elements of the constant."""
         value = cast("DenseIntOrFPElementsAttr[Any]", self.constant.properties["value"])
-        data = (old + numbers).astype(old.dtype)
         self.constant.properties["value"] = DenseIntOrFPElementsAttr(
-            value.type, BytesAttr(data.tobytes())
+            value.type, BytesAttr(elements.tobytes())
         )
 
     @property
-    def _elements(self) -> NDArray[Any]:
+    def elements(self) -> NDArray[Any]:
+        """The elements of the constant."""
         value = self.constant.properties["value"]
         return dense_elements(cast("DenseIntOrFPElementsAttr[Any]", value))
 
 
-def _biases(module: ModuleOp) -> Mapping[str, _Bias]:
-    """The biases of quantized products, by the keys of their results."""
+def _biases(module: ModuleOp, entry: str | None) -> Mapping[str, _Bias]:
+    """The biases of quantized products in a function, by the keys of their results."""
     biases: dict[str, _Bias] = {}
+    function = entry_function(module, entry)
+    if any(function.sym_name.data in symbols_in(op) for op in module.body.ops):
+        # Its callers do not have the biases as arguments.
+        return biases
     for number, kernel in enumerate(kernels_of(module)):
         is_quantized = all(
             isinstance(spec, UniformType) for spec in kernel.output_specs
         )
         if not is_quantized or (value := _bias_of(kernel)) is None:
             continue
-        if (bias := _constant_of(value, kernel)) is not None:
+        bias = _constant_of(value, kernel)
+        if bias is not None and function.is_ancestor(bias.constant):
             biases[result_key(number, 0)] = bias
     return biases
 

@@ -39,7 +39,7 @@ from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from .accuracy import Labels, Score
 from .bias_correction import correct_biases
 from .budget import Budget
-from .errors import OUTPUT, Error, float_module, quantized_module
+from .errors import Error, float_module, quantized_module, relative_noise
 from .kernel_widths import Width, ask_for, widths_of
 from .recipe import SearchOptions
 from .recording import RecordedModule
@@ -362,7 +362,7 @@ class BitSearch:
             tuple(width.weight_bits for width in widths),
             tuple(width.activation_bits for width in widths),
             stored_bytes(resolved),
-            _relative_noise(errors),
+            relative_noise(errors),
             None if score is None else score.value(),
         )
 
@@ -420,16 +420,3 @@ def _thinned(points: Sequence[_T], most: int) -> list[_T]:
         return [*points]
     last = len(points) - 1
     return [points[round(i * last / (most - 1))] for i in range(most)]
-
-
-def _relative_noise(errors: dict[str, Error]) -> float:
-    """
-    The mean over results of the model of noise by signal, infinite if that is no number.
-    """
-    found = [error for key, error in errors.items() if OUTPUT in key]
-    ratios = [
-        e.noise / e.signal if e.signal else (math.inf if e.noise else 0.0)
-        for e in found
-    ]
-    mean = sum(ratios) / len(ratios) if ratios else 0.0
-    return math.inf if math.isnan(mean) else mean

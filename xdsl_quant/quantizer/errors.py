@@ -87,6 +87,18 @@ class Error:
             self.saturated += int(np.count_nonzero((values < low) | (values > high)))
 
 
+def relative_noise(errors: Mapping[str, Error]) -> float:
+    """
+    The mean over results of the model of noise by signal, infinite if that is no number.
+    """
+    ratios = [
+        e.noise / e.signal if e.signal else (math.inf if e.noise else 0.0)
+        for e in errors.values()
+    ]
+    mean = sum(ratios) / len(ratios) if ratios else 0.0
+    return math.inf if math.isnan(mean) else mean
+
+
 def json_text(content: object) -> str:
     """Content as JSON, in which a number that is not finite is `null`."""
     text = json.dumps(content)

@@ -70,7 +70,8 @@ class Builder(ABC):
         body = "\n  ".join([*self.lines, f"func.return {result.name} : {result.type}"])
         return (
             "module attributes {tf_saved_model.semantics} {\n"
-            f'func.func @main({argument.name}: {argument.type} {{tf_saved_model.index_path = ["x"]}})'
+            f"func.func @main({argument.name}: {argument.type} "
+            '{tf_saved_model.index_path = ["x"]})'
             f' -> ({result.type} {{tf_saved_model.index_path = ["y"]}}) attributes '
             '{tf.entry_function = {inputs = "x", outputs = "y"}, '
             'tf_saved_model.exported_names = ["serving_default"]} '
@@ -109,7 +110,7 @@ class Builder(ABC):
         centred = self.binary("sub", x, self.mean(x, (len(x.shape) - 1,)))
         squares = self.binary("mul", centred, centred)
         variance = self.mean(squares, (len(x.shape) - 1,))
-        padded = self.binary("add", variance, self.constant(np.float32(1e-3)))
+        padded = self.binary("add", variance, self.constant(1e-3))
         result = self.binary("mul", centred, self.unary("rsqrt", padded))
         factors = 1 + self.bias(x.shape[-1])
         result = self.binary("mul", result, self.constant(factors))
@@ -195,7 +196,11 @@ class TFLiteBuilder(Builder):
     """Ops of TensorFlow Lite."""
 
     def _op(
-        self, name: str, values: Sequence[Value], shape: Sequence[int], options: str = ""
+        self,
+        name: str,
+        values: Sequence[Value],
+        shape: Sequence[int],
+        options: str = "",
     ) -> Value:
         names = ", ".join(value.name for value in values)
         types = ", ".join(value.type for value in values)
@@ -225,7 +230,10 @@ class TFLiteBuilder(Builder):
         )
         name = "conv_2d"
         if is_depthwise:
-            name, options = "depthwise_conv_2d", f"depth_multiplier = 1 : i32, {options}"
+            name, options = (
+                "depthwise_conv_2d",
+                f"depth_multiplier = 1 : i32, {options}",
+            )
         values = [x, self.constant(weights), self.constant(bias)]
         return self._op(name, values, _window_shape(x, len(bias), stride), options)
 
@@ -238,9 +246,7 @@ class TFLiteBuilder(Builder):
             f'fused_activation_function = "{activation.upper()}"'
         )
         values = [x, self.constant(weights), self.constant(bias)]
-        return self._op(
-            "fully_connected", values, (*x.shape[:-1], len(bias)), options
-        )
+        return self._op("fully_connected", values, (*x.shape[:-1], len(bias)), options)
 
     def binary(self, name: str, x: Value, y: Value) -> Value:
         return self._op(
@@ -259,9 +265,7 @@ class TFLiteBuilder(Builder):
     def batch_product(self, x: Value, y: Value, *, transposed: bool) -> Value:
         flag = "true" if transposed else "false"
         shape = (*x.shape[:-1], y.shape[-2 if transposed else -1])
-        return self._op(
-            "batch_matmul", [x, y], shape, f"adj_x = false, adj_y = {flag}"
-        )
+        return self._op("batch_matmul", [x, y], shape, f"adj_x = false, adj_y = {flag}")
 
     def mean(self, x: Value, axes: Sequence[int]) -> Value:
         shape = [1 if d in axes else size for d, size in enumerate(x.shape)]
@@ -282,10 +286,7 @@ class TFLiteBuilder(Builder):
 
     def concatenate(self, values: Sequence[Value]) -> Value:
         shape = (*values[0].shape[:-1], sum(value.shape[-1] for value in values))
-        options = (
-            f"axis = {len(shape) - 1} : i32, "
-            'fused_activation_function = "NONE"'
-        )
+        options = f'axis = {len(shape) - 1} : i32, fused_activation_function = "NONE"'
         return self._op("concatenation", values, shape, options)
 
 
@@ -354,7 +355,9 @@ class StableHLOBuilder(Builder):
             f"{tensor(shape)}",
             shape,
         )
-        return self._activation(self.binary("add", value, self.constant(bias)), activation)
+        return self._activation(
+            self.binary("add", value, self.constant(bias)), activation
+        )
 
     def product(
         self, x: Value, weights: Floats, bias: Floats, activation: Activation
@@ -366,7 +369,9 @@ class StableHLOBuilder(Builder):
             f"[{len(x.shape) - 1}] x [0] : ({x.type}, {matrix.type}) -> {tensor(shape)}",
             shape,
         )
-        return self._activation(self.binary("add", value, self.constant(bias)), activation)
+        return self._activation(
+            self.binary("add", value, self.constant(bias)), activation
+        )
 
     def binary(self, name: str, x: Value, y: Value) -> Value:
         shape = _broadcast_shape(x, y)
@@ -375,18 +380,24 @@ class StableHLOBuilder(Builder):
 
     def unary(self, name: str, x: Value) -> Value:
         if name == "relu":
-            return self._same("maximum", x, self._broadcast(self.constant(0.0), x.shape))
+            return self._same(
+                "maximum", x, self._broadcast(self.constant(0.0), x.shape)
+            )
         return self._same(name, x)
 
     def gelu(self, x: Value) -> Value:
         cube = self.binary("mul", x, self.binary("mul", x, x))
         inner = self.binary("mul", cube, self.constant(0.044715))
-        inner = self.binary("mul", self.binary("add", x, inner), self.constant(0.79788456))
+        inner = self.binary(
+            "mul", self.binary("add", x, inner), self.constant(0.79788456)
+        )
         half = self.binary("mul", x, self.constant(0.5))
         one = self.binary("add", self.unary("tanh", inner), self.constant(1.0))
         return self.binary("mul", half, one)
 
-    def _reduce(self, name: str, x: Value, axes: Sequence[int], initial: float) -> Value:
+    def _reduce(
+        self, name: str, x: Value, axes: Sequence[int], initial: float
+    ) -> Value:
         start = self.constant(initial)
         shape = [size for d, size in enumerate(x.shape) if d not in axes]
         reduced = self.line(
@@ -438,7 +449,8 @@ class StableHLOBuilder(Builder):
         shape = (*x.shape[:-1], end - start)
         ranges = ", ".join([f"0:{size}" for size in x.shape[:-1]] + [f"{start}:{end}"])
         return self.line(
-            f"stablehlo.slice {x.name} [{ranges}] : ({x.type}) -> {tensor(shape)}", shape
+            f"stablehlo.slice {x.name} [{ranges}] : ({x.type}) -> {tensor(shape)}",
+            shape,
         )
 
     def concatenate(self, values: Sequence[Value]) -> Value:
@@ -455,9 +467,7 @@ class StableHLOBuilder(Builder):
 Network: TypeAlias = "Callable[[Builder, Value], Value]"
 
 
-def text_of_network(
-    network: Network, shape: Sequence[int], builder: Builder
-) -> str:
+def text_of_network(network: Network, shape: Sequence[int], builder: Builder) -> str:
     """The text of a network whose input has a shape."""
     argument = Value("%x", (*shape,))
     return builder.text(argument, network(builder, argument))
