@@ -41,7 +41,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import ConstantLike
 
-from xdsl_quant.calibration.instrumented_function import Arguments, Batch, as_tuple
+from xdsl_quant.calibration.instrumented_function import Arguments, Batch
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
@@ -65,6 +65,7 @@ from .errors import (
     result_key,
 )
 from .recording import RecordedModule
+from .samples import spread_batches
 
 _CERTAIN = 3.0
 
@@ -75,8 +76,6 @@ _MOST_INTERPRETED_CALLS = 128
 """The same without MLIR."""
 
 _LEAST_BATCHES, _MOST_BATCHES = 8, 128
-_MOST_BYTES = 1 << 28
-"""Memory for the batches that are used again for each kernel."""
 
 Numbers = NDArray[np.float64]
 
@@ -177,7 +176,7 @@ class _Search:
 
     def read(self, batches: Iterable[Batch]) -> None:
         """Choose batches, and run the float model on them."""
-        chosen = _chosen(batches, self._most_batches)
+        chosen = spread_batches(batches, self._most_batches)
         if len(chosen) == 1:
             chosen = [*_halves(chosen[0], self.quantized.function.argument_shapes)]
         samples = [
@@ -261,22 +260,6 @@ def _added(biases: Biases, shifts: Mapping[str, Numbers]) -> Biases:
         if shift.any()
     }
     return {**biases, **changed} if changed else biases
-
-
-def _chosen(batches: Iterable[Batch], most: int) -> list[Arguments]:
-    """Some of the batches, with the same distance between them."""
-    kept: list[Arguments] = []
-    distance = 1
-    for number, batch in enumerate(batches):
-        if number % distance:
-            continue
-        arguments = as_tuple(batch)
-        size = sum(np.asarray(each).nbytes for each in arguments)
-        most = max(min(most, _MOST_BYTES // max(size, 1)), 2)
-        kept.append(arguments)
-        if len(kept) > most:
-            kept, distance = kept[::2], 2 * distance
-    return kept
 
 
 def _halves(batch: Arguments, shapes: Sequence[tuple[int, ...]]) -> Iterator[Arguments]:

@@ -197,6 +197,19 @@ def stored_bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:
     return bounds
 
 
+def result_errors(
+    exact: RecordedModule, quantized: RecordedModule, batches: Iterable[Batch]
+) -> Mapping[str, Error]:
+    """The errors of the results of a model, from two modules that record them."""
+    errors: dict[str, Error] = {}
+    for batch in batches:
+        expected, actual = exact.values(batch), quantized.values(batch)
+        for key in expected:
+            if OUTPUT in key:
+                errors.setdefault(key, Error()).add(expected[key], actual[key], None)
+    return errors
+
+
 # The three modules
 
 

@@ -67,16 +67,25 @@ from .accuracy import Labels, Metric
 from .bias_correction import correct_biases
 from .bit_search import BitSearch
 from .budget import Budget, parse_budget
+from .errors import (
+    Error,
+    float_module,
+    quantized_module,
+    relative_noise,
+    result_errors,
+)
 from .recipe import Recipe, SearchOptions
 from .recipe_files import read_recipe
-from .recording import export_kernels
+from .recording import RecordedModule, export_kernels
 from .report import ModelReport, report_on, stays_float
-from .samples import Data, LabelData, batches_of
+from .result_warnings import warn_of_low_sqnr, warn_of_worse_results
+from .samples import Data, LabelData, batches_of, spread_batches
 from .search_result import BitSearchResult
 from .selection import Selection, select
+from .shared_scales import lost_operands
 from .times import measure_times
 from .weight_bias_correction import corrected_biases
-from .weight_only import quantize_weights, report_on_weights
+from .weight_only import quantize_weights, report_on_weights, weight_errors
 from .weight_rounding import round_kernel_weights, rounded_weights, set_weights
 
 Model: TypeAlias = "ModuleOp | str | os.PathLike[str]"
@@ -347,6 +356,16 @@ def quantize(
     for observer, keys in sorted(by_observer.items()):
         others = observed(observer, keys)
         ranges |= {key: others.ranges(key) for key in keys}
+    lost = [
+        each
+        for each in lost_operands(module, ranges, spec)
+        if each.kernel not in selection.float_kernels
+    ]
+    if recipe.float_concatenations:
+        selection = selection.with_float_kernels(each.kernel for each in lost)
+    else:
+        for each in lost:
+            each.warn(stacklevel=2)
     _set_ranges(module, ranges, selection)
     _specify(module, selection, spec)
     found: BitSearchResult | None = None
@@ -378,8 +397,19 @@ def quantize(
     reference = module.clone()
     if recipe.weights.rounding == "gptq":
         round_kernel_weights(module, batches, entry)
+        errors = (
+            _errors(reference, each, batches, entry) for each in (reference, module)
+        )
+        warn_of_worse_results(_GPTQ, *errors, stacklevel=2)
+    correction = None
     if recipe.bias_correction:
-        correct_biases(module, batches, entry, reference)
+        correction = correct_biases(module, batches, entry, reference)
+    found_errors = (
+        _errors(reference, module, batches, entry)
+        if correction is None
+        else correction.after
+    )
+    warn_of_low_sqnr(found_errors, stacklevel=2)
     resolved = module.clone()
     export_kernels(module)
     return QuantizedModel(
@@ -394,6 +424,24 @@ def quantize(
         entry,
         found,
     )
+
+
+_GPTQ = "'rounding = \"gptq\"'"
+
+_MOST_BATCHES = 128
+"""The number of batches that results are judged by."""
+
+
+def _errors(
+    reference: ModuleOp,
+    resolved: ModuleOp,
+    batches: Iterable[Batch],
+    entry: str | None,
+) -> Mapping[str, Error]:
+    """The errors of the results of a model whose kernels have quantization parameters."""
+    exact = RecordedModule.of(float_module(reference, entry), entry)
+    quantized = RecordedModule.of(quantized_module(resolved, entry), entry)
+    return result_errors(exact, quantized, spread_batches(batches, _MOST_BATCHES))
 
 
 def _search_options(
@@ -474,15 +522,30 @@ def _with_quantized_weights(
         batches, count = batches_of(data, entry_function(module, entry))
         return batches if progress is None else progress(batches, count)
 
+    def errors(quantized: ModuleOp) -> Mapping[str, Error]:
+        batches, _ = batches_of(data, entry_function(module, entry))
+        return weight_errors(
+            module, quantized, spread_batches(batches, _MOST_BATCHES), entry
+        )
+
     reference = resolved = quantize_weights(module, recipe)
     rounded: Mapping[int, NDArray[np.floating]] = {}
     if recipe.weights.rounding == "gptq":
         rounded = rounded_weights(module, resolved, samples(), entry)
+        resolved = reference.clone()
         set_weights(resolved, rounded)
+        before, after = (errors(each) for each in (reference, resolved))
+        warn_of_worse_results(_GPTQ, before, after, stacklevel=3)
+    else:
+        after = errors(resolved)
     if recipe.bias_correction:
-        corrected = corrected_biases(module, resolved, samples(), entry)
-        resolved = quantize_weights(corrected, recipe)
-        set_weights(resolved, rounded)
+        biased = corrected_biases(module, resolved, samples(), entry)
+        corrected = quantize_weights(biased, recipe)
+        set_weights(corrected, rounded)
+        found = errors(corrected)
+        if relative_noise(found) <= relative_noise(after):
+            resolved, after = corrected, found
+    warn_of_low_sqnr(after, stacklevel=3)
     stored = resolved.clone()
     apply_passes(stored, [QuantConvertConstPass()], is_routine=True)
     no_target = TargetSpec("none")

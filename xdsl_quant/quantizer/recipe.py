@@ -295,3 +295,9 @@ class Recipe:
     Whether activations of `tfl.fully_connected` get zero points in mode `dynamic-range`;
     those of convolutions always do.
     """
+
+    float_concatenations: bool = False
+    """
+    Whether a concatenation stays in floating point if the range of one operand leaves
+    fewer than four steps of the shared scale for that of another one.
+    """

@@ -83,6 +83,7 @@ _KEYS_OF_MODES: Mapping[str, Sequence[Mode]] = {
     "observer": ("static",),
     "search": ("static",),
     "asymmetric-inputs": ("dynamic-range",),
+    "float-concatenations": ("static",),
 }
 _WEIGHT_KEYS = tuple(field.name.replace("_", "-") for field in fields(WeightOptions))
 _SEARCH_KEYS = tuple(field.name.replace("_", "-") for field in fields(SearchOptions))
@@ -155,6 +156,7 @@ def _recipe(table: TomlTable, name: str) -> Recipe:
         else default.weights,
         _search(table.table("search")) if "search" in table else default.search,
         default.asymmetric_inputs if has_zero_points is None else has_zero_points,
+        _bool(table, "float-concatenations") or default.float_concatenations,
     )
 
 

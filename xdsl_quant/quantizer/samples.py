@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 
-from xdsl_quant.calibration.instrumented_function import Batch, as_tuple
+from xdsl_quant.calibration.instrumented_function import Arguments, Batch, as_tuple
 from xdsl_quant.diagnostics import counted
 from xdsl_quant.numerics.arrays import check_unmasked
 from xdsl_quant.runtime.array_archives import (
@@ -48,6 +48,11 @@ LabelData: TypeAlias = "str | os.PathLike[str] | Array"
 
 DYNAMIC_BATCH = 32
 """How many samples a batch has if the function takes any number."""
+
+_MOST_BYTES = 1 << 28
+"""Memory for batches that are used several times."""
+
+_DAMAGED = "the archive is damaged; write it again"
 
 
 class DataError(ValueError):
@@ -192,6 +197,28 @@ class Batches:
                 _check_finite(source.name, array, first_row)
             yield tuple(arrays)
             first_row += size
+
+
+def spread_batches(batches: Iterable[Batch], most: int) -> list[Arguments]:
+    """
+    Some of the batches, which are kept in memory, with the same distance between them.
+
+    Args:
+        batches: all batches, which are read once.
+        most: the largest number of batches, 2 or more; large batches are fewer.
+    """
+    kept: list[Arguments] = []
+    distance = 1
+    for number, batch in enumerate(batches):
+        if number % distance:
+            continue
+        arguments = as_tuple(batch)
+        size = sum(np.asarray(each).nbytes for each in arguments)
+        most = max(min(most, _MOST_BYTES // max(size, 1)), 2)
+        kept.append(arguments)
+        if len(kept) > most:
+            kept, distance = kept[::2], 2 * distance
+    return kept
 
 
 def labels_of(labels: LabelData, batches: Iterable[Batch]) -> tuple[str, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import NoReturn
@@ -49,6 +49,17 @@ class Selection:
     def is_float(self, key: str) -> bool:
         """Whether a value is not quantized."""
         return _keeps_float(self.keys.get(key, ()))
+
+    def with_float_kernels(self, kernels: Iterable[RegionOp]) -> Selection:
+        """The same, with other kernels that stay in floating point."""
+        added = {
+            kernel: [
+                *self.kernels.get(kernel, ()),
+                Override(ops=(kernel.kernel,), keep_float=True),
+            ]
+            for kernel in kernels
+        }
+        return replace(self, kernels={**self.kernels, **added})
 
     def observer(self, key: str, default: str) -> str:
         """What finds the range of a value."""

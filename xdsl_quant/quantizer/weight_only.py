@@ -30,7 +30,7 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import (
 )
 
 from .accuracy import Labels, Scores
-from .errors import OUTPUT, Error, result_key
+from .errors import OUTPUT, Error, result_errors, result_key
 from .recipe import Recipe, Selector, WeightGranularity
 from .recipe_files import RecipeError
 from .recording import RecordedModule, record, record_results
@@ -149,6 +149,18 @@ def _name(op: Operation, selector: Selector) -> str:
 
 
 # The report
+
+
+def weight_errors(
+    module: ModuleOp,
+    quantized: ModuleOp,
+    batches: Iterable[Batch],
+    entry: str | None = None,
+) -> Mapping[str, Error]:
+    """The errors of the results of a model with quantized weights."""
+    function = entry_function(module, entry).sym_name.data
+    exact = _recorded(module.clone(), function)
+    return result_errors(exact, _recorded(quantized.clone(), function), batches)
 
 
 def report_on_weights(

@@ -19,8 +19,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
@@ -30,12 +28,14 @@ from xdsl_quant.quantizer import QuantizedModel, Recipe, quantize, read_recipe
 from xdsl_quant.quantizer.accuracy import Labels
 from xdsl_quant.quantizer.budget import parse_budget
 from xdsl_quant.quantizer.recipe_files import RecipeError, recipe_names
-from xdsl_quant.quantizer.samples import Data, batches_of
-from xdsl_quant.runtime.atomic_files import open_atomically
+from xdsl_quant.quantizer.samples import batches_of
+from xdsl_quant.quantizer.weight_only import quantize_weights
+from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.file_names import has_suffix
-from xdsl_quant.runtime.loading import is_tflite_file
+from xdsl_quant.runtime.loading import apply_passes, is_tflite_file
 from xdsl_quant.transforms.propagation.target_files import TargetError, read_target
+from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
 from .array_files import check_files
 from .failures import Failure, exit_code, failure, read_module, reported, reported_data
@@ -179,7 +179,7 @@ def _run(options: argparse.Namespace) -> None:
         if options.labels is not None:
             Labels.of(options.labels, test_batches)
     if is_tflite_file(options.output):
-        _check_has_file(module, recipe, batches, options)
+        _check_has_file(module, recipe, options)
     with reported(options.module, *errors), reported_data(data):
         model = quantize(
             module,
@@ -194,18 +194,13 @@ def _run(options: argparse.Namespace) -> None:
         )
     with reported(options.module, *errors), reported_data(test_data):
         report = model.report(test_batches, options.labels, times=options.times)
-    # No file is written if another one cannot be.
-    with ExitStack() as files:
-        if options.report is not None:
-            is_page = has_suffix(options.report, ".html", ".htm")
-            text = (
-                report.page(f"Quantized {options.module}") if is_page else report.json()
-            )
-            files.enter_context(reported(options.report, OSError))
-            file = files.enter_context(open_atomically(options.report))
-            file.write(text.encode())
-            file.flush()
-        _save(model, options)
+    text = ""
+    if options.report is not None:
+        is_page = has_suffix(options.report, ".html", ".htm")
+        text = report.page(f"Quantized {options.module}") if is_page else report.json()
+    _save(model, options)
+    if options.report is not None:
+        _write_report(text, options)
     if model.search is not None:
         print(model.search, end="\n\n")
     print(report)
@@ -219,7 +214,7 @@ def _data_labels(recipe: Recipe, options: argparse.Namespace) -> str | None:
 
 
 def _check_has_file(
-    module: ModuleOp, recipe: Recipe, batches: Data, options: argparse.Namespace
+    module: ModuleOp, recipe: Recipe, options: argparse.Namespace
 ) -> None:
     """
     Check that there is a file of TensorFlow Lite with the ops of a model, before samples
@@ -231,15 +226,29 @@ def _check_has_file(
     from xdsl_quant.frontends.tflite import TFLiteFileError, write_tflite
 
     if recipe.mode != "static":
-        uncorrected = replace(recipe, bias_correction=False)
         with reported(options.module, ValueError, PassFailedException):
-            module = quantize(module, batches, uncorrected, entry=options.entry).module
+            module = quantize_weights(module, recipe)
+            apply_passes(module, [QuantConvertConstPass()])
     try:
         with reported(options.output, ImportError):
             write_tflite(module)
     except TFLiteFileError as e:
         reason = failure(options.output, e)
         raise Failure(f"{reason}, or write a .mlir file") from None
+
+
+def _write_report(text: str, options: argparse.Namespace) -> None:
+    """
+    Raises:
+        Failure: if the file cannot be written; the model is removed again.
+    """
+    try:
+        with reported(options.report, OSError):
+            write_text_atomically(options.report, text)
+    except Failure:
+        if (output := Path(options.output)).is_file():
+            output.unlink()
+        raise
 
 
 def _save(model: QuantizedModel, options: argparse.Namespace) -> None:

@@ -1,0 +1,133 @@
+"""Warnings of quantized models that are of no use, and of values that are lost."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xdsl_quant.quantizer import Override, QuantizedModel, Recipe, quantize
+from xdsl_quant.quantizer.errors import Error, float_module, quantized_module
+from xdsl_quant.quantizer.recipe_files import RecipeError, parse_recipe
+from xdsl_quant.quantizer.recording import RecordedModule
+from xdsl_quant.quantizer.result_warnings import (
+    warn_of_low_sqnr,
+    warn_of_worse_results,
+)
+
+from .models import Floats
+from .networks import NETWORKS
+
+DATA = Path(__file__).parent / "data"
+DETECTOR = DATA / "yolo_head.tflite"
+PLAIN = Recipe(bias_correction=False)
+
+
+@pytest.fixture(scope="module")
+def images() -> Floats:
+    """What the detector was reported with."""
+    with np.load(DATA / "yolo_head_d.npz") as file:
+        return file["x"][:8]
+
+
+def scores_sqnr(model: QuantizedModel, images: Floats) -> float:
+    """The SQNR of the scores of the detector, without those of the boxes."""
+    exact = RecordedModule.of(float_module(model.reference), None)
+    actual = RecordedModule.of(quantized_module(model.resolved), None)
+    error = Error()
+    for image in images[:, np.newaxis]:
+        results = (run.values(image)["main:output:0"] for run in (exact, actual))
+        error.add(*(result[..., 4:] for result in results), None)
+    return error.sqnr
+
+
+def test_scores_that_share_the_scale_of_boxes(images: Floats):
+    message = (
+        "loc(\"y\"): 'tfl.concatenation' has one scale for operands of different ranges, "
+        'found loc("scs") from'
+    )
+    with pytest.warns(UserWarning, match=re.escape(message)) as found:
+        model = quantize(DETECTOR, images, PLAIN)
+    (warning,) = found
+    text = str(warning.message)
+    assert ', which is 0.4 steps of it, beside loc("boxm") from ' in text
+    assert text.endswith(
+        "; set 'float-concatenations = true' in the recipe to keep it in floating point"
+    )
+    assert scores_sqnr(model, images) == 0
+    kept = quantize(
+        DETECTOR, images, Recipe(bias_correction=False, float_concatenations=True)
+    )
+    assert scores_sqnr(kept, images) > 43.5
+    storage = {each.kernel: each.result_type for each in kept.report(images).kernels}
+    assert not storage["tfl.concatenation"]
+    assert storage["tfl.reshape"].startswith("!quant.uniform<i8")
+
+
+def test_a_concatenation_that_is_in_floating_point_already(images: Floats):
+    override = Override(ops=("tfl.concatenation",), keep_float=True)
+    model = quantize(
+        DETECTOR, images, Recipe(bias_correction=False, overrides=(override,))
+    )
+    assert scores_sqnr(model, images) > 43.5
+
+
+def test_sixteen_bits_have_room_for_both(images: Floats):
+    model = NETWORKS["lstm"]
+    # Its concatenations have operands of similar ranges.
+    quantize(model.tfl_text(), model.samples(8), PLAIN)
+    assert images.dtype == np.float32
+
+
+def test_the_option_in_a_file():
+    recipe = parse_recipe("float-concatenations = true")
+    assert recipe.float_concatenations
+    assert not parse_recipe("").float_concatenations
+    with pytest.raises(
+        RecipeError, match="has no effect in mode 'weight-only'; leave it out"
+    ):
+        parse_recipe('mode = "weight-only"\nfloat-concatenations = true')
+
+
+def test_results_with_much_noise():
+    message = (
+        "the SQNR of result 'b' is 3.0 dB on the samples, expected 10 dB or more; the "
+        "report lists the kernels that lose most: keep them in floating point, or give "
+        "them more bits"
+    )
+    errors = {"a": Error(8.0, 1.0), "b": Error(2.0, 1.0), "c": Error(0.0, 1.0)}
+    with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
+        warn_of_low_sqnr(errors, 1)
+    warn_of_low_sqnr({"a": Error(10.0, 1.0), "b": Error(1.0, 0.0)}, 1)
+    warn_of_low_sqnr({"a": Error(math.nan, math.nan)}, 1)
+
+
+def test_steps_that_make_results_worse():
+    message = (
+        "'rounding' made the results worse, found an SQNR of 10.0 dB with it and of 20.0 "
+        "dB without; leave it out"
+    )
+    before, after = {"a": Error(100.0, 1.0)}, {"a": Error(10.0, 1.0)}
+    with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
+        warn_of_worse_results("'rounding'", before, after, 1)
+    warn_of_worse_results("'rounding'", after, before, 1)
+    warn_of_worse_results("'rounding'", before, {"a": Error(95.0, 1.0)}, 1)
+
+
+@pytest.mark.parametrize("bits", [2, 8])
+def test_a_model_that_is_of_no_use(bits: int):
+    model = NETWORKS["mlp"]
+    text = f"""mode = "weight-only"
+bias-correction = false
+[weights]
+bits = {bits}
+"""
+    recipe = parse_recipe(text)
+    if bits == 8:
+        quantize(model.tfl_text(), model.samples(8), recipe)
+        return
+    with pytest.warns(UserWarning, match="the SQNR of result 'main:output:0' is "):
+        quantize(model.tfl_text(), model.samples(8), recipe)

@@ -1,0 +1,55 @@
+"""Warnings of quantized models whose results are far from those of the float model."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+from .errors import Error, decibels, relative_noise
+
+LEAST_SQNR = 10.0
+"""Results below so many dB are hardly of use."""
+
+_MOST_LOST = 0.5
+"""Differences in dB that may be chance."""
+
+
+def warn_of_low_sqnr(errors: Mapping[str, Error], stacklevel: int) -> None:
+    """Warn of the result with the lowest SQNR, if that is below `LEAST_SQNR`."""
+    low = {
+        key: error.sqnr
+        for key, error in errors.items()
+        if error.signal and error.sqnr < LEAST_SQNR
+    }
+    if not low:
+        return
+    key = min(low, key=low.__getitem__)
+    warnings.warn(
+        f"the SQNR of result '{key}' is {decibels(low[key])} dB on the samples, expected "
+        f"{LEAST_SQNR:.0f} dB or more; the report lists the kernels that lose most: keep "
+        "them in floating point, or give them more bits",
+        stacklevel=stacklevel + 1,
+    )
+
+
+def warn_of_worse_results(
+    step: str, before: Mapping[str, Error], after: Mapping[str, Error], stacklevel: int
+) -> None:
+    """
+    Warn of a step that made results worse.
+
+    Args:
+        step: what the user can leave out, such as a line of a recipe.
+        before: the errors of results without it.
+        after: those with it.
+        stacklevel: as that of `warnings.warn`, for the caller.
+    """
+    without, found = (
+        Error(1.0, relative_noise(errors)).sqnr for errors in (before, after)
+    )
+    if found < without - _MOST_LOST:
+        warnings.warn(
+            f"{step} made the results worse, found an SQNR of {decibels(found)} dB with it "
+            f"and of {decibels(without)} dB without; leave it out",
+            stacklevel=stacklevel + 1,
+        )
