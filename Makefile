@@ -209,6 +209,7 @@ mutants: $(READY)
 
 quantizers: $(READY) .venv-litert/.ready
 	$(BIN)/python -m benchmarks.quantizers --litert .venv-litert/bin/python
+	$(BIN)/python -m benchmarks.quantizers.deep_networks --litert .venv-litert/bin/python
 
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'

@@ -20,6 +20,7 @@ CASES = [("int8", "tfl"), ("int16x8", "tfl"), ("int8", "stablehlo")]
 """Recipes and dialects. `int16x8` has no target for StableHLO."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("recipe", "dialect"), CASES)
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_compiled_code_computes_what_the_interpreter_does(
