@@ -183,7 +183,7 @@ class _Search:
         """Choose batches, and run the float model on them."""
         chosen = spread_batches(batches, self._most_batches)
         if len(chosen) == 1:
-            chosen = [*_halves(chosen[0], self.quantized.function.argument_shapes)]
+            chosen = [*halves(chosen[0], self.quantized.function.argument_shapes)]
         samples = [
             _Sample(batch, self._needed(self.exact.values(batch))) for batch in chosen
         ]
@@ -286,7 +286,7 @@ def _added(biases: Biases, shifts: Mapping[str, Numbers]) -> Biases:
     return {**biases, **changed} if changed else biases
 
 
-def _halves(batch: Arguments, shapes: Sequence[tuple[int, ...]]) -> Iterator[Arguments]:
+def halves(batch: Arguments, shapes: Sequence[tuple[int, ...]]) -> Iterator[Arguments]:
     """Both halves of the rows of a batch; the batch if its number of rows is fixed."""
     arrays = [*map(np.asarray, batch)]
     rows = {array.shape[0] if array.ndim else 0 for array in arrays}

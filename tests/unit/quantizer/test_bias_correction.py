@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from examples.classifiers.forms import stablehlo_text, tfl_text
 from examples.classifiers.networks import load_network
 from xdsl_quant.quantizer import QuantizedModel, Recipe, quantize
-from xdsl_quant.quantizer.bias_correction import _halves, correct_biases
+from xdsl_quant.quantizer.bias_correction import correct_biases, halves
 from xdsl_quant.quantizer.errors import float_module, quantized_module
 from xdsl_quant.quantizer.recording import RecordedModule
 from xdsl_quant.transforms.building.arrays import dense_elements
@@ -209,8 +209,8 @@ def test_results_never_get_worse_on_the_samples_that_judge():
 
 def test_the_rows_of_one_batch_are_halved():
     rows = np.arange(10, dtype=np.float32).reshape(5, 2)
-    first, second = _halves((rows,), [(-1, 2)])
+    first, second = halves((rows,), [(-1, 2)])
     np.testing.assert_array_equal(np.concatenate([*first, *second]), rows)
-    assert len(first[0]) == 2
-    assert [*_halves((rows,), [(5, 2)])] == [(rows,)]
-    assert [*_halves((rows[:1],), [(-1, 2)])] == [(rows[:1],)]
+    np.testing.assert_array_equal(first[0], rows[:2])
+    assert [*halves((rows,), [(5, 2)])] == [(rows,)]
+    assert [*halves((rows[:1],), [(-1, 2)])] == [(rows[:1],)]

@@ -35,7 +35,7 @@ def test_compiled_code_computes_what_the_interpreter_does(
     expected = [run_function(quantized, "main", sample)[0] for sample in samples]
     # They are no constants.
     assert not np.array_equal(expected[0], expected[1])
-    for cpu in available_cpus():
-        compiled = compile(quantized, cpu=cpu)
+    for cpu in available_cpus().values():
+        compiled = compile(quantized, cpu=cpu.name)
         for sample, result in zip(samples, expected, strict=True):
             np.testing.assert_array_equal(compiled(sample), result)

@@ -39,8 +39,10 @@ def scores_sqnr(model: QuantizedModel, images: Floats) -> float:
     actual = RecordedModule.of(quantized_module(model.resolved), None)
     error = Error()
     for image in images[:, np.newaxis]:
-        results = (run.values(image)["main:output:0"] for run in (exact, actual))
-        error.add(*(result[..., 4:] for result in results), None)
+        expected, found = (
+            run.values(image)["main:output:0"][..., 4:] for run in (exact, actual)
+        )
+        error.add(expected, found, None)
     return error.sqnr
 
 
