@@ -23,6 +23,12 @@ from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 from .models import TO_LINALG, Floats, dense_layers, samples
 
+# Few bits are too few for some of these networks.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the SQNR of result"),
+    pytest.mark.filterwarnings("ignore:.* made the results worse"),
+]
+
 DATA = samples(70, 6)
 
 

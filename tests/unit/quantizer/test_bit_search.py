@@ -34,6 +34,12 @@ from xdsl_quant.transforms.propagation.target_files import read_target
 from .models import dense_layers, samples, text_of
 from .test_quantization import run
 
+# Few bits are too few for some of these networks.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the SQNR of result"),
+    pytest.mark.filterwarnings("ignore:.* made the results worse"),
+]
+
 MIXED = replace(read_recipe("mixed"), bias_correction=False)
 DATA = samples(16, 6)
 

@@ -20,6 +20,12 @@ from xdsl_quant.runtime.loading import apply_passes
 
 from .models import TO_LINALG, Floats, dense_layers, samples
 
+# Few bits are too few for some of these networks.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the SQNR of result"),
+    pytest.mark.filterwarnings("ignore:.* made the results worse"),
+]
+
 INT4 = Recipe(
     "mine",
     bias_correction=False,

@@ -36,6 +36,12 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import Granularity, we
 
 from .models import dense_layers, samples
 
+# Few bits are too few for some of these networks.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the SQNR of result"),
+    pytest.mark.filterwarnings("ignore:.* made the results worse"),
+]
+
 RNG = np.random.default_rng(1)
 FIRST, SECOND = (
     RNG.normal(0, 0.5, shape).astype(np.float32) for shape in ((6, 8), (8, 3))
