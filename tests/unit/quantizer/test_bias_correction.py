@@ -213,4 +213,5 @@ def test_the_rows_of_one_batch_are_halved():
     np.testing.assert_array_equal(np.concatenate([*first, *second]), rows)
     np.testing.assert_array_equal(first[0], rows[:2])
     assert [*halves((rows,), [(5, 2)])] == [(rows,)]
-    assert [*halves((rows[:1],), [(-1, 2)])] == [(rows[:1],)]
+    single = (rows[:1],)
+    assert [*halves(single, [(-1, 2)])] == [single]
