@@ -11,15 +11,18 @@ from typing import Any
 
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, TensorType
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.traits import ConstantLike
 from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant.traits import (
+    AffineOpCoefficient,
     ComputesElementwise,
     MovesElements,
+    MultipliesAndAccumulates,
     has_quantization_trait,
+    quantization_trait,
 )
 from xdsl_quant.dialects.quant.types import UniformType
 
@@ -35,6 +38,22 @@ def coefficient_axis(kernel: Kernel, port: int) -> int | None:
         return None
     rank = type_.get_num_dims()
     return axis % rank if -rank <= axis < rank else None
+
+
+def channel_axis(kernel: Kernel, type_: Attribute) -> int:
+    """
+    Return the dimension of a bias or result that has the output channels of the product in
+    a kernel: that of the product if the rank is the same, else the last one.
+    """
+    rank = type_.get_num_dims() if isinstance(type_, TensorType) else 1
+    for op in kernel.op.body.block.ops:
+        trait = quantization_trait(op, AffineOpCoefficient)
+        if trait is None or not has_quantization_trait(op, MultipliesAndAccumulates):
+            continue
+        product = op.results[0].type
+        if isinstance(product, TensorType) and product.get_num_dims() == rank:
+            return trait.result_dimension_of(op) % rank
+    return max(rank - 1, 0)
 
 
 def without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import PassFailedException
 
@@ -27,7 +26,7 @@ from xdsl_quant.numerics import RangeRule
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 
 from ..target_spec import QuantFn
-from .axes import carried, coefficient_axis, coefficient_ranges
+from .axes import carried, channel_axis, coefficient_axis, coefficient_ranges
 from .collecting import Graph
 from .kernels import Decision, Kernel, Value
 from .parameters import ParameterChoice, with_scales
@@ -317,8 +316,7 @@ class Resolver:
         ]
         if len(known) < len(factors):
             return False
-        type_ = value.ssa.type
-        axis = max(type_.get_num_dims() - 1, 0) if isinstance(type_, TensorType) else 0
+        axis = channel_axis(kernel, value.ssa.type)
         choice = self._port_choice(kernel, port)
         try:
             parameters = choice.for_product(known, axis)
