@@ -31,6 +31,7 @@ from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.port_ranges import set_specs
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 
+from .attention_masks import MASKED
 from .recording import (
     Floats,
     RecordedModule,
@@ -161,6 +162,7 @@ def measure_errors(
     """
     exact = resolved if reference is None else reference
     bounds = stored_bounds(resolved)
+    masked = {key: bounds[key][0] for key in _masked(resolved) if key in bounds}
     runs = [
         RecordedModule.of(module, entry)
         for module in (
@@ -171,7 +173,11 @@ def measure_errors(
     ]
     errors: dict[str, KernelErrors] = {}
     for batch in batches:
-        expected, accumulated, own = (run.values(batch) for run in runs)
+        expected, accumulated, own = (dict(run.values(batch)) for run in runs)
+        for key, low in masked.items():
+            is_masked = expected[key] < low
+            expected[key] = np.where(is_masked, accumulated[key], expected[key])
+            own[key] = np.where(is_masked, accumulated[key], own[key])
         if observe is not None:
             observe(expected, accumulated)
         for key, values in expected.items():
@@ -180,6 +186,16 @@ def measure_errors(
             known.accumulated.add(values, accumulated[key], limits)
             known.own.add(values, own.get(key, accumulated[key]), limits)
     return errors
+
+
+def _masked(module: ModuleOp) -> Iterator[str]:
+    """
+    The results of kernels that may be masked scores: values below those that can be stored
+    are no error, as they are 0 behind a softmax.
+    """
+    for number, kernel in enumerate(kernels_of(module)):
+        if MASKED in kernel.attributes:
+            yield from (result_key(number, i) for i in range(len(kernel.results)))
 
 
 def stored_bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:

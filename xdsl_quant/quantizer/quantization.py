@@ -64,16 +64,19 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
 from .accuracy import Labels, Metric
+from .attention_masks import (
+    AttentionMasks,
+    forget_masks,
+    mark_masked_kernels,
+    mask_numbers,
+    separate_masks,
+    set_mask_numbers,
+    warn_of_wide_selects,
+)
 from .bias_correction import correct_biases
 from .bit_search import BitSearch
 from .budget import Budget, parse_budget
-from .errors import (
-    Error,
-    float_module,
-    quantized_module,
-    relative_noise,
-    result_errors,
-)
+from .preparation import prepare
 from .recipe import Recipe, SearchOptions
 from .recipe_files import read_recipe
 from .recording import RecordedModule, export_kernels
@@ -308,6 +311,7 @@ def quantize(
     module = read_model(model)
     function = entry_function(module, entry)
     _check_is_float(module)
+    prepare(module, function)
     if recipe.mode != "static":
         if target is not None:
             raise ValueError(
@@ -326,6 +330,7 @@ def quantize(
             "states",
             stacklevel=2,
         )
+    separate_masks(module)
     names = tuple(f.sym_name.data for f in functions_run(module, function))
     apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)], is_routine=True)
     float_module = module.clone()
@@ -335,9 +340,13 @@ def quantize(
     selection = select(recipe, module)
     batches, count = batches_of(data, function)
 
-    def observed(observer: str, keys: Collection[str] | None) -> Statistics:
+    def observed(
+        observer: str,
+        keys: Collection[str] | None,
+        observed_module: ModuleOp = float_module,
+    ) -> Statistics:
         return calibrate(
-            float_module if keys is None else _with_refs(float_module, keys),
+            observed_module if keys is None else _with_refs(observed_module, keys),
             batches if progress is None else progress(batches, count),
             entry,
             observer,
@@ -356,16 +365,25 @@ def quantize(
     for observer, keys in sorted(by_observer.items()):
         others = observed(observer, keys)
         ranges |= {key: others.ranges(key) for key in keys}
-    lost = [
-        each
-        for each in lost_operands(module, ranges, spec)
-        if each.kernel not in selection.float_kernels
-    ]
-    if recipe.float_concatenations:
-        selection = selection.with_float_kernels(each.kernel for each in lost)
-    else:
-        for each in lost:
-            each.warn(stacklevel=2)
+    warn_of_wide_selects(float_module, ranges)
+    masks = AttentionMasks.of(float_module)
+    if masks.flows:
+        extremes = statistics
+        if recipe.observer != "min-max":
+            extremes = observed("min-max", None)
+        known = {key: extremes.ranges(key) for key in extremes.observations}
+        set_mask_numbers(module, masks.lowest(known, spec))
+        lowered = float_module.clone()
+        set_mask_numbers(lowered, mask_numbers(module))
+        for observer in {selection.observer(k, recipe.observer) for k in masks.keys}:
+            keys = [
+                key
+                for key in masks.keys
+                if selection.observer(key, recipe.observer) == observer
+            ]
+            others = observed(observer, keys, lowered)
+            ranges |= {key: others.ranges(key) for key in keys}
+        mark_masked_kernels(module, masks.keys)
     _set_ranges(module, ranges, selection)
     _specify(module, selection, spec)
     found: BitSearchResult | None = None
@@ -395,6 +413,7 @@ def quantize(
         # They are kernels again, so that the report lists them.
         fuse_kernels(module, spec)
     reference = module.clone()
+    set_mask_numbers(reference, masks.numbers)
     if recipe.weights.rounding == "gptq":
         round_kernel_weights(module, batches, entry)
         errors = (
@@ -403,13 +422,9 @@ def quantize(
         warn_of_worse_results(_GPTQ, *errors, stacklevel=2)
     correction = None
     if recipe.bias_correction:
-        correction = correct_biases(module, batches, entry, reference)
-    found_errors = (
-        _errors(reference, module, batches, entry)
-        if correction is None
-        else correction.after
-    )
-    warn_of_low_sqnr(found_errors, stacklevel=2)
+        correct_biases(module, batches, entry, reference)
+    for each in (module, reference, float_module):
+        forget_masks(each)
     resolved = module.clone()
     export_kernels(module)
     return QuantizedModel(

@@ -25,6 +25,7 @@ from xdsl_quant.transforms.propagation.module_kernels import kernels_of, ports_o
 from xdsl_quant.transforms.propagation.quant_export import needs_parameters
 
 from .accuracy import Labels, Scores
+from .attention_masks import MASKED
 from .errors import (
     OUTPUT,
     Error,
@@ -255,8 +256,9 @@ def _kernel_report(
             parameters = QuantizationParameters.from_integer_type(weight.type)
             values = weight.values.astype(parameters.expressed_dtype)
             stored = quantize(values, parameters)
-            # Biases may be others on purpose, and weights are only rounded.
-            if weight.type.storage_type_integral_width < _BIAS_BITS:
+            # Biases and masks may be others on purpose, and weights are only rounded.
+            is_rounded = weight.type.storage_type_integral_width < _BIAS_BITS
+            if is_rounded and MASKED not in kernel.attributes:
                 values = exact.values.astype(parameters.expressed_dtype)
             weight_error.add(values, dequantize(stored, parameters), None)
     result = kernel.output_specs.data[0]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.dialects.quant.types import PerAxisType, scalar_or_element_type
 from xdsl_quant.quantizer import quantize
+from xdsl_quant.quantizer.preparation import inline_small_functions, prepare
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.loading import parse_module
 
 from .models import samples
 
@@ -62,3 +66,98 @@ def test_the_bias_of_channels_that_come_before_the_window(size: int, moves: str)
         type_ = scalar_or_element_type(value.type)
         assert isinstance(type_, PerAxisType)
         assert type_.axis == 1
+
+
+def layers(activation: str) -> str:
+    """Two dense layers with transposed weights, and an activation between them."""
+    first, second = (samples(8, 8, seed=seed).tolist() for seed in (1, 2))
+    return f"""
+func.func public @main(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {{
+  %w = stablehlo.constant dense<{first}> : tensor<8x8xf32>
+  %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %b = stablehlo.constant dense<[0.5, 1.0, -1.0, 0.25, -0.5, 0.0, 1.0, 2.0]>
+    : tensor<8xf32>
+  %m = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<8xf32>) -> tensor<1x8xf32>
+  %v = stablehlo.constant dense<{second}> : tensor<8x8xf32>
+  %y = stablehlo.dot_general %x, %t, contracting_dims = [1] x [0]
+    : (tensor<1x8xf32>, tensor<8x8xf32>) -> tensor<1x8xf32>
+  %a = stablehlo.add %y, %m : tensor<1x8xf32>
+  %r = call @{activation}(%a) : (tensor<1x8xf32>) -> tensor<1x8xf32>
+  %z = stablehlo.dot_general %r, %v, contracting_dims = [1] x [0]
+    : (tensor<1x8xf32>, tensor<8x8xf32>) -> tensor<1x8xf32>
+  return %z : tensor<1x8xf32>
+}}
+func.func private @relu(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {{
+  %c = stablehlo.constant dense<0.0> : tensor<f32>
+  %b = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> tensor<1x8xf32>
+  %y = stablehlo.maximum %x, %b : tensor<1x8xf32>
+  return %y : tensor<1x8xf32>
+}}
+func.func private @outer(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {{
+  %y = call @relu(%x) : (tensor<1x8xf32>) -> tensor<1x8xf32>
+  return %y : tensor<1x8xf32>
+}}
+func.func private @endless(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {{
+  %y = call @endless(%x) : (tensor<1x8xf32>) -> tensor<1x8xf32>
+  return %y : tensor<1x8xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("activation", ["relu", "outer"])
+def test_private_functions_are_inlined(activation: str):
+    """The rectifier is part of the kernel of the product, and weights are per-axis."""
+    data = samples(16, 8)
+    model = quantize(layers(activation), data)
+    kernels = model.report(data).kernels
+    assert [kernel.kernel for kernel in kernels] == [
+        "stablehlo.broadcast_in_dim",
+        "product_bias_relu",
+        "stablehlo.dot_general",
+    ]
+    assert "quant.float_kernels" not in model.module.attributes
+    for kernel in kernels[1:]:
+        assert kernel.weight_type.count(",") == 8
+    functions = [op for op in model.module.ops if isinstance(op, FuncOp)]
+    assert [op.sym_name.data for op in functions] == ["main", "endless"]
+
+
+def test_what_is_not_inlined():
+    """Public functions, the entry, long functions, and those that call themselves."""
+    module = parse_module(layers("endless").replace("private @relu", "public @relu"))
+    function = entry_function(module, "outer")
+    inline_small_functions(module, function)
+    names = [op.sym_name.data for op in module.ops if isinstance(op, FuncOp)]
+    assert names == ["main", "relu", "outer", "endless"]
+    assert str(module).count("func.call") == 3
+
+
+def test_moves_of_constants_are_folded():
+    module = parse_module("""
+func.func @main(%x: tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32> {
+  %b = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %r = stablehlo.reshape %b : (tensor<2xf32>) -> tensor<1x2x1x1xf32>
+  %m = stablehlo.broadcast_in_dim %r, dims = [0, 1, 2, 3]
+    : (tensor<1x2x1x1xf32>) -> tensor<1x2x3x3xf32>
+  %k = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<2xf32>) -> tensor<1x2x1x1xf32>
+  %n = stablehlo.broadcast_in_dim %k, dims = [0, 1, 2, 3]
+    : (tensor<1x2x1x1xf32>) -> tensor<1x2x3x3xf32>
+  %i = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %o = stablehlo.broadcast_in_dim %i, dims = [] : (tensor<f32>) -> tensor<1x2x3x3xf32>
+  %c = stablehlo.convert %x : tensor<1x2x3x3xf32>
+  %h = stablehlo.maximum %o, %c : tensor<1x2x3x3xf32>
+  %y = stablehlo.add %h, %m : tensor<1x2x3x3xf32>
+  %z = stablehlo.multiply %y, %n : tensor<1x2x3x3xf32>
+  return %z : tensor<1x2x3x3xf32>
+}""")
+    prepare(module, entry_function(module))
+    ops = [op for op in module.walk() if op.name.startswith("stablehlo.")]
+    assert [str(op) for op in ops if op.name == "stablehlo.broadcast_in_dim"] == [
+        f"%{name} = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<2xf32>) -> "
+        "tensor<1x2x3x3xf32>"
+        for name in ("m", "n")
+    ]
+    assert [op.name for op in ops].count("stablehlo.constant") == 2
+    assert not {"stablehlo.reshape", "stablehlo.convert", "stablehlo.maximum"} & {
+        op.name for op in ops
+    }

@@ -66,6 +66,9 @@ class KernelMatch:
     positions: Sequence[int]
     """Where the ops are in their block."""
 
+    float_constants: AbstractSet[SSAValue]
+    """The constants at ports that take them as floats, such as the 0 of a rectifier."""
+
 
 def kernel_matches(
     block: Block, target: TargetSpec, constants: AbstractSet[SSAValue]
@@ -92,7 +95,22 @@ def kernel_matches(
             if taken.isdisjoint(match.ops):
                 taken.update(match.ops)
                 chosen.append(match)
-    return chosen
+    as_floats = {op: match.float_constants for match in chosen for op in match.ops}
+    return [
+        match
+        for match in chosen
+        if not all(
+            value in constants and _are_in(value, as_floats) for value in match.outputs
+        )
+    ]
+
+
+def _are_in(
+    value: SSAValue, constants: Mapping[Operation, AbstractSet[SSAValue]]
+) -> bool:
+    """True if all users of a value have it among their constants, and there are any."""
+    users = [use.operation for use in value.uses]
+    return bool(users) and all(value in constants.get(user, ()) for user in users)
 
 
 def constant_values(module: ModuleOp) -> AbstractSet[SSAValue]:
@@ -296,7 +314,12 @@ class _Matcher:
                 for port, value in zip(fitted.inputs, inputs, strict=True)
             ):
                 positions = [self.positions[op] for op in ops]
-                return KernelMatch(kernel, ops, outputs, positions)
+                float_constants = {
+                    value
+                    for port, value in zip(fitted.inputs, inputs, strict=True)
+                    if port.is_constant and port.storage is None
+                }
+                return KernelMatch(kernel, ops, outputs, positions, float_constants)
         return None
 
     def outputs(self, ops: Sequence[Operation]) -> Sequence[SSAValue]:

@@ -1,0 +1,155 @@
+"""Constants that mask the scores of an attention."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xdsl_quant.quantizer import QuantizedModel, quantize
+from xdsl_quant.quantizer.attention_masks import separate_masks
+from xdsl_quant.runtime.loading import parse_module
+
+from .models import Floats, samples
+
+DATA = Path(__file__).parent / "data"
+CAUSAL = (DATA / "causal_mask.mlir").read_text()
+
+SOFTMAX = """
+  %i = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %max = stablehlo.reduce(%y init: %i) applies stablehlo.maximum across dimensions = [1]
+    : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+  %m = stablehlo.broadcast_in_dim %max, dims = [0] : (tensor<4xf32>) -> tensor<4x4xf32>
+  %d = stablehlo.subtract %y, %m : tensor<4x4xf32>
+  %e = stablehlo.exponential %d : tensor<4x4xf32>
+  %o = stablehlo.constant dense<0.0> : tensor<f32>
+  %sum = stablehlo.reduce(%e init: %o) applies stablehlo.add across dimensions = [1]
+    : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+  %n = stablehlo.broadcast_in_dim %sum, dims = [0] : (tensor<4xf32>) -> tensor<4x4xf32>
+  %z = stablehlo.divide %e, %n : tensor<4x4xf32>
+"""
+
+FULL_MASK = "[false, false, false, false]"
+
+
+def masked(number: str, score: str = "", softmax: str = SOFTMAX) -> str:
+    """A softmax of scores `%x`, of which a constant masks the upper triangle."""
+    return f"""
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{
+  %p = stablehlo.constant dense<[[true, false, false, false],
+    [true, true, false, false], [true, true, true, false], [true, true, true, true]]>
+    : tensor<4x4xi1>
+  %c = stablehlo.constant dense<{number}> : tensor<f32>
+  %b = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> tensor<4x4xf32>
+  {score or "%y = stablehlo.select %p, %x, %b : tensor<4x4xi1>, tensor<4x4xf32>"}
+  {softmax}
+  return %z : tensor<4x4xf32>
+}}
+"""
+
+
+def probabilities(model: QuantizedModel, data: Floats) -> Floats:
+    """The results of the quantized model."""
+    from xdsl_quant.quantizer.errors import OUTPUT, quantized_module
+    from xdsl_quant.quantizer.recording import RecordedModule
+
+    run = RecordedModule.of(quantized_module(model.resolved), None)
+    batches = data.reshape(-1, 4, 4)
+    return np.array([run.values((batch,))[f"main:{OUTPUT}0"] for batch in batches])
+
+
+def result_range(model: QuantizedModel, kernel: str) -> tuple[float, float]:
+    """The range that the result of a kernel can be stored in."""
+    report = model.report(np.zeros((4, 4), np.float32))
+    (found,) = (each for each in report.kernels if each.kernel == kernel)
+    assert found.stored_range is not None
+    return found.stored_range
+
+
+@pytest.mark.parametrize("number", ["-1.0e+09", "-3.4e+38", "0xFF800000"])
+def test_a_causal_mask_of_jax(number: str):
+    data = np.load(DATA / "causal_mask_data.npy")
+    model = quantize(CAUSAL.replace("-1.000000e+09", number), data)
+    report = model.report(data)
+    assert report.outputs["main:output:0"] > 33
+    # No kernel of the attention looks as if it were wrong.
+    assert all(k.is_constant or k.own_sqnr > 30 for k in report.kernels)
+
+
+@pytest.mark.parametrize("number", ["-1.0e+09", "0xFF800000"])
+def test_a_row_whose_scores_lie_at_the_low_end(number: str):
+    """Masked scores are 0 there, too, and the range is not lower than that needs."""
+    scores = samples(32, 4, 4) * 2 + 6
+    scores[:, 2] -= 14
+    data = scores.reshape(-1, 4)
+    model = quantize(masked(number), data)
+    low, _ = result_range(model, "stablehlo.select")
+    needed = scores[:, 2, :3].max(-1).min() - math.log(512)
+    assert needed - 0.25 < low <= needed
+    found = probabilities(model, data)
+    assert not found[:, *np.triu_indices(4, 1)].any()
+    np.testing.assert_allclose(found.sum(-1), 1, atol=0.02)
+
+
+def test_a_mask_that_is_added():
+    """Zero or a low number is added to scores, as flax does."""
+    zero = """
+  %o2 = stablehlo.constant dense<0.0> : tensor<f32>
+  %w = stablehlo.broadcast_in_dim %o2, dims = [] : (tensor<f32>) -> tensor<4x4xf32>
+  %k = stablehlo.select %p, %w, %b : tensor<4x4xi1>, tensor<4x4xf32>
+  %y = stablehlo.add %x, %k : tensor<4x4xf32>
+"""
+    data = samples(128, 4) * 3
+    model = quantize(masked("-1.0e+09", zero), data)
+    assert model.report(data).outputs["main:output:0"] > 30
+    assert not probabilities(model, data)[:, *np.triu_indices(4, 1)].any()
+
+
+def test_a_row_that_is_masked_as_a_whole():
+    text = masked("-1.0e+09").replace(
+        "[true, false, false, false]", "[false" + ", false" * 3 + "]"
+    )
+    data = samples(128, 4) * 3
+    model = quantize(text, data)
+    assert model.report(data).outputs["main:output:0"] > 30
+    assert (abs(probabilities(model, data)[:, 0] - 0.25) < 0.01).all()
+
+
+def test_an_infinite_constant_that_others_use_stays():
+    """Only masks become finite: the maximum begins with the same constant."""
+    text = masked("0xFF800000", softmax=SOFTMAX.replace("init: %i", "init: %c"))
+    module = parse_module(text)
+    separate_masks(module)
+    printed = str(module)
+    assert printed.count("dense<0xff800000>") == 2
+    assert "dense<-1.000000e+09>" in printed
+
+
+@pytest.mark.parametrize(
+    ("number", "is_wide"), [("-1.0e+09", True), ("-16.5", True), ("-15.0", False)]
+)
+def test_a_constant_of_any_other_select(number: str, is_wide: bool):
+    """It stays, with a warning where it makes the range more than 8 times wider."""
+    data = samples(32, 4)
+    data[0, :2] = -1, 1
+    text = masked(number, softmax="%z = stablehlo.negate %y : tensor<4x4xf32>")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model = quantize(text, data)
+    messages = [str(each.message) for each in found]
+    assert any("widens the range of its result" in each for each in messages) == is_wide
+    low, _ = result_range(model, "stablehlo.select")
+    assert low == pytest.approx(float(number), rel=0.01)
+
+
+def test_a_softmax_whose_scores_go_elsewhere():
+    """A mask that is a result of the model keeps its range."""
+    text = masked("-100.0").replace(
+        "return %z", "%r = stablehlo.add %z, %y : tensor<4x4xf32>\n  return %r"
+    )
+    module = parse_module(text)
+    separate_masks(module)
+    assert "quant.mask" not in str(module)

@@ -1,0 +1,426 @@
+"""
+Constants that mask the scores of an attention.
+
+A `select` gives a large negative number where the softmax shall give 0. As part of the
+range of the scores it would take all their resolution. It is replaced by the highest number
+whose exponential rounds to 0 in every row: the smallest maximum of a row, minus the
+logarithm of two steps of the result of the softmax.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    UnitAttr,
+    i64,
+)
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import ConstantLike
+
+from xdsl_quant.diagnostics import location_prefix, op_name
+from xdsl_quant.dialects.quant import RegionOp, StatisticsRefOp
+from xdsl_quant.dialects.quant.traits import (
+    Adds,
+    MovesElements,
+    Subtracts,
+    has_quantization_trait,
+    quantization_trait,
+)
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.transforms.building.arrays import constant_elements, numpy_dtype
+from xdsl_quant.transforms.propagation.kernel_matching import pattern_names
+from xdsl_quant.transforms.propagation.target_spec import TargetSpec
+from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
+
+from .preparation import erase_unused
+
+MASKED = "quant.masked"
+"""Attribute of a kernel whose results may be masked scores."""
+
+_MASK = "quant.mask"
+"""Attribute of a `select` that masks scores and of its constant: a number for both."""
+
+_FINITE = -1e9
+"""The constant that replaces negative infinity, if the element type has it."""
+
+_MUCH_WIDER = 8.0
+"""The factor from which on there is a warning of a constant that widens a range."""
+
+_STEPS = 1.5
+"""Steps of the range by which rounding may raise a score minus its maximum."""
+
+_SELECTS = ("stablehlo.select", "tfl.select", "tfl.select_v2")
+_MAXIMUM = "stablehlo.reduce[stablehlo.maximum]"
+_SUM = "stablehlo.reduce[stablehlo.add]"
+_EXPONENTIAL, _SOFTMAX = "stablehlo.exponential", "tfl.softmax"
+
+Ranges = Mapping[str, KeyStatistics]
+Range = tuple[float, float]
+
+
+# The way to the softmax
+
+
+@dataclass
+class _Flow:
+    """The values between a `select` and the exponential of a softmax."""
+
+    keys: list[str] = field(default_factory=list[str])
+    """Keys of statistics of scores and their differences from a maximum."""
+
+    maximum_keys: list[str] = field(default_factory=list[str])
+    addends: list[SSAValue] = field(default_factory=list[SSAValue])
+    """Values that are added to scores."""
+
+
+def _flow(select: Operation) -> _Flow | None:
+    """
+    Return the values that lead from a `select` to a softmax: moves, sums, the maximum of
+    each row and its subtraction. `None` if a use leads to anything else.
+    """
+    flow = _Flow()
+    scores, maxima, differences = (
+        [select.results[0]],
+        list[SSAValue](),
+        list[SSAValue](),
+    )
+    ends, subtractions = 0, list[Operation]()
+    for values, keys in (
+        (scores, flow.keys),
+        (maxima, flow.maximum_keys),
+        (differences, flow.keys),
+    ):
+        for value in values:
+            for use in value.uses:
+                op = use.operation
+                if isinstance(op, StatisticsRefOp):
+                    keys.append(op.stats_key.data)
+                    values.append(op.result)
+                elif has_quantization_trait(op, MovesElements):
+                    values += op.results
+                elif values is scores and has_quantization_trait(op, Adds):
+                    flow.addends.append(op.operands[1 - use.index])
+                    values += op.results
+                elif values is scores and _MAXIMUM in pattern_names(op):
+                    maxima += op.results
+                elif values is scores and op_name(op) == _SOFTMAX:
+                    ends += 1
+                elif values is not differences and has_quantization_trait(
+                    op, Subtracts
+                ):
+                    subtractions.append(op)
+                    if use.index == (values is maxima):
+                        differences += op.results if values is scores else ()
+                    else:
+                        return None
+                elif values is differences and _is_of_softmax(op):
+                    ends += 1
+                else:
+                    return None
+    are_of_maxima = all(
+        op.operands[0] in scores and op.operands[1] in maxima for op in subtractions
+    )
+    return flow if ends and are_of_maxima else None
+
+
+def _is_of_softmax(op: Operation) -> bool:
+    """True for an exponential whose results are added up."""
+    if op_name(op) != _EXPONENTIAL:
+        return False
+    values = [*op.results]
+    for value in values:
+        users = [use.operation for use in value.uses]
+        if any(_SUM in pattern_names(user) for user in users):
+            return True
+        values += [u.result for u in users if isinstance(u, StatisticsRefOp)]
+    return False
+
+
+def _constant_of(value: SSAValue) -> Operation | None:
+    """Return the constant that a value is, or that moves and statistics pass on."""
+    while isinstance(op := value.owner, Operation):
+        if op.has_trait(ConstantLike):
+            return op
+        if isinstance(op, StatisticsRefOp):
+            value = op.input
+        elif (moves := quantization_trait(op, MovesElements)) is not None and (
+            len(moved := moves.moved(op)) == 1
+        ):
+            value = moved[0]
+        else:
+            return None
+    return None
+
+
+def _low_constant(select: Operation) -> int | None:
+    """Return the operand of a `select` that is one negative number, if one is."""
+    for index in (1, 2):
+        constant = _constant_of(select.operands[index])
+        if constant is None or not isinstance(
+            scalar_or_element_type(constant.results[0].type), AnyFloat
+        ):
+            continue
+        elements = constant_elements(constant.results[0])
+        if elements is not None and elements.size and _is_low(elements):
+            return index
+    return None
+
+
+def _is_low(elements: np.ndarray) -> bool:
+    first = elements.reshape(-1)[0]
+    return bool(first < 0 and (elements == first).all())
+
+
+# Masks of a module
+
+
+def separate_masks(module: ModuleOp) -> None:
+    """
+    Give each `select` that masks scores a finite constant of its own.
+
+    Args:
+        module: a float model without statistics, which changes.
+    """
+    number = 0
+    for op in [*module.walk()]:
+        if op_name(op) not in _SELECTS or _flow(op) is None:
+            continue
+        if (index := _low_constant(op)) is None:
+            continue
+        old = op.operands[index]
+        value = _copied(old, op)
+        op.operands[index] = value
+        erase_unused(old.owner)
+        constant = _constant_of(value)
+        assert constant is not None
+        mark = IntegerAttr(number, i64)
+        op.attributes[_MASK] = constant.attributes[_MASK] = mark
+        if np.isinf(_number(constant)):
+            limit = np.finfo(numpy_dtype(constant.results[0].type)).min / 2
+            _set_number(constant, max(float(limit), _FINITE))
+        number += 1
+
+
+def _copied(value: SSAValue, before: Operation) -> SSAValue:
+    """A copy of a constant with the ops that move it."""
+    op = value.owner
+    assert isinstance(op, Operation)
+    copy = op.clone()
+    if (moves := quantization_trait(op, MovesElements)) is not None:
+        (moved,) = moves.moved(op)
+        copy.operands = [
+            _copied(operand, before) if operand is moved else operand
+            for operand in op.operands
+        ]
+    copy.location = op.location
+    Rewriter.insert_op(copy, InsertPoint.before(before))
+    return copy.results[0]
+
+
+def _number(constant: Operation) -> float:
+    elements = constant_elements(constant.results[0])
+    assert elements is not None
+    return float(elements.reshape(-1)[0])
+
+
+def _set_number(constant: Operation, number: float) -> None:
+    type_ = constant.results[0].type
+    assert isinstance(type_, TensorType)
+    data = np.asarray(number).astype(numpy_dtype(type_)).tobytes()
+    constant.properties["value"] = DenseIntOrFPElementsAttr(type_, BytesAttr(data))
+
+
+def _marked(module: ModuleOp) -> Iterator[tuple[int, Operation]]:
+    for op in module.walk():
+        if isinstance(mark := op.attributes.get(_MASK), IntegerAttr):
+            yield mark.value.data, op
+
+
+def _mask_constants(module: ModuleOp) -> Iterator[tuple[int, Operation]]:
+    return ((n, op) for n, op in _marked(module) if op.has_trait(ConstantLike))
+
+
+def mask_numbers(module: ModuleOp) -> Mapping[int, float]:
+    """The constants of the masks of a module."""
+    return {number: _number(op) for number, op in _mask_constants(module)}
+
+
+def set_mask_numbers(module: ModuleOp, numbers: Mapping[int, float]) -> None:
+    """Replace the constants of masks."""
+    for number, op in _mask_constants(module):
+        if number in numbers:
+            _set_number(op, numbers[number])
+
+
+def forget_masks(module: ModuleOp) -> None:
+    """Remove the attributes of masks."""
+    for _, op in [*_marked(module)]:
+        del op.attributes[_MASK]
+
+
+def mark_masked_kernels(module: ModuleOp, keys: Collection[str]) -> None:
+    """
+    Mark the kernels with results that masked scores reach, and those that move masks.
+
+    Args:
+        module: a model with kernels and keys of statistics.
+        keys: the keys of values that masked scores reach.
+    """
+    for op in module.walk():
+        if isinstance(op, StatisticsRefOp) and op.stats_key.data in keys:
+            _mark(op.input.owner)
+    for _, constant in _mask_constants(module):
+        values = [*constant.results]
+        for value in values:
+            for user in (use.operation for use in value.uses):
+                _mark(user)
+                values += user.results if isinstance(user, StatisticsRefOp) else ()
+
+
+def _mark(op: Operation | Block) -> None:
+    if isinstance(op, RegionOp):
+        op.attributes[MASKED] = UnitAttr()
+
+
+# Numbers that mask
+
+
+@dataclass(frozen=True)
+class AttentionMasks:
+    """The masks of a float model with statistics, and the numbers that they need."""
+
+    flows: Mapping[int, _Flow]
+    selects: Mapping[int, Operation]
+    numbers: Mapping[int, float]
+    """The constants of the model."""
+
+    @staticmethod
+    def of(module: ModuleOp) -> AttentionMasks:
+        """
+        Args:
+            module: a model after `separate_masks`, with keys of statistics.
+        """
+        selects = {n: op for n, op in _marked(module) if op_name(op) in _SELECTS}
+        flows = {n: flow for n, op in selects.items() if (flow := _flow(op))}
+        return AttentionMasks(flows, selects, mask_numbers(module))
+
+    @property
+    def keys(self) -> Collection[str]:
+        """The keys of values that masked scores reach."""
+        return {
+            key
+            for flow in self.flows.values()
+            for key in (*flow.keys, *flow.maximum_keys)
+        }
+
+    def lowest(self, ranges: Ranges, target: TargetSpec) -> Mapping[int, float]:
+        """
+        Return the numbers that mask all rows, by the number of the mask, without those
+        lower than the constant of the model.
+
+        Args:
+            ranges: the smallest and largest values of the model, by keys.
+            target: the target of its kernels.
+        """
+        bits = _result_bits(target)
+        found: dict[int, float] = {}
+        for number, flow in self.flows.items():
+            lowest = self._lowest(number, flow, ranges, bits)
+            if lowest is not None and lowest > self.numbers[number]:
+                found[number] = lowest
+        return found
+
+    def _lowest(
+        self, number: int, flow: _Flow, ranges: Ranges, bits: int
+    ) -> float | None:
+        select = self.selects[number]
+        index = _low_constant(select)
+        assert index is not None
+        others = [select.operands[3 - index], *flow.addends]
+        known = [_range_of(value, ranges) for value in others]
+        spans = [each for each in known if each is not None]
+        if len(spans) < len(known):
+            return None
+        lows, highs = map(sum, zip(*spans, strict=True))
+        least: float = min(
+            (ranges[key].layer[0] for key in flow.maximum_keys if key in ranges),
+            default=-math.inf,
+        )
+        if least <= self.numbers[number] / 2:
+            # A row is masked as a whole, or maxima are not known.
+            least = lows
+        scale = 2.0 ** -(bits if bits <= 8 else bits - 1)
+        masked = least - math.log(2 / scale)
+        step = (max(highs, 0.0) - masked) / (2.0**bits - 1)
+        return masked - _STEPS * step - (highs - spans[0][1])
+
+
+def _result_bits(target: TargetSpec) -> int:
+    """The number of bits of the result of a softmax; 16 if it stays in floating point."""
+    kernels = [target.kernels.get(name) for name in (_EXPONENTIAL, _SOFTMAX)]
+    widths = [
+        port.storage.storage_type_integral_width
+        for kernel in kernels
+        if kernel is not None
+        for signature in kernel.signatures
+        for port in signature.outputs
+        if port.storage is not None
+    ]
+    return max(widths, default=16)
+
+
+def _range_of(value: SSAValue, ranges: Ranges) -> Range | None:
+    """The range of a constant, or of a value whose statistics are known."""
+    if (constant := _constant_of(value)) is not None:
+        elements = constant_elements(constant.results[0])
+        if elements is None or not elements.size:
+            return None
+        return float(elements.min()), float(elements.max())
+    while isinstance(op := value.owner, Operation):
+        if isinstance(op, StatisticsRefOp) and op.stats_key.data in ranges:
+            low, high = ranges[op.stats_key.data].layer
+            return low, high
+        moves = quantization_trait(op, MovesElements)
+        moved: Sequence[SSAValue] = () if moves is None else moves.moved(op)
+        if isinstance(op, StatisticsRefOp):
+            moved = (op.input,)
+        if len(moved) != 1:
+            return None
+        value = moved[0]
+    return None
+
+
+def warn_of_wide_selects(module: ModuleOp, ranges: Ranges) -> None:
+    """
+    Warn of constants that a `select` other than a mask gives, if they make the range of
+    its result much wider.
+    """
+    for op in module.walk():
+        if op_name(op) not in _SELECTS or _MASK in op.attributes:
+            continue
+        for index in (1, 2):
+            constant = _constant_of(op.operands[index])
+            other = _constant_of(op.operands[3 - index])
+            if constant is None or other is not None:
+                continue
+            spans = [_range_of(op.operands[i], ranges) for i in (index, 3 - index)]
+            widths = [max(s[1], 0.0) - min(s[0], 0.0) for s in spans if s is not None]
+            if len(widths) == 2 and widths[0] > _MUCH_WIDER * widths[1] > 0:
+                warnings.warn(
+                    f"{location_prefix(op.location)}a constant of '{op_name(op)}' widens "
+                    f"the range of its result: {_number(constant):g} beside values from "
+                    f"{spans[1][0]:g} to {spans[1][1]:g}; use a number nearer to them",
+                    stacklevel=4,
+                )
