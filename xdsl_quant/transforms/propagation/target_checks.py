@@ -12,11 +12,19 @@ from difflib import get_close_matches
 from xdsl.context import Context
 from xdsl.traits import IsTerminator
 
+from xdsl_quant.dialects.quant.traits import (
+    AccumulatorUniformScale,
+    MultipliesAndAccumulates,
+    quantization_traits,
+)
 from xdsl_quant.runtime.toml_tables import TomlFile, TomlTable
 
 from .kernel_matching import unsupported_reason, without_options
 from .target_files import extended_targets, target_kernels, united_kernels
-from .target_spec import KernelSpec, MatchFn, OpPattern, PatternStep
+from .target_spec import KernelSpec, MatchFn, OpPattern, PatternStep, Signature
+
+_BIAS_BITS = 32
+"""Bits of an operand that is a bias."""
 
 
 def check_target(file: TomlFile, ctx: Context) -> Sequence[str]:
@@ -37,6 +45,7 @@ def check_target(file: TomlFile, ctx: Context) -> Sequence[str]:
     extended = united_kernels(extended_targets(table, [file.name]))
     for entry, kernel in target_kernels(table, extended):
         warnings += _unused_signatures(entry, kernel)
+        warnings += _free_biases(entry, kernel, ctx)
         for key, text, pattern in _patterns(entry, kernel):
             if isinstance(pattern, OpPattern):
                 for name, is_in_region in _op_names(pattern):
@@ -110,6 +119,56 @@ def _check_op(
             text,
         )
     return None
+
+
+# Biases
+
+
+def _free_biases(entry: TomlTable, kernel: KernelSpec, ctx: Context) -> Iterator[str]:
+    """Warnings of biases that get a scale of their own."""
+    for signature in kernel.signatures:
+        for port, spec in enumerate(signature.inputs):
+            if (
+                port < 2
+                or spec.storage is None
+                or (spec.storage.storage_type_integral_width < _BIAS_BITS)
+            ):
+                continue
+            if not _is_constrained(signature, port) and any(
+                _is_product(step, ctx, port if signature.constraints is None else None)
+                for pattern in kernel.patterns
+                if isinstance(pattern, OpPattern)
+                for step in pattern.steps[:1]
+            ):
+                yield (
+                    f"{entry.location()}: warning: bias has a scale of its own, found "
+                    f"operand {port} of '{spec.storage}' without a constraint; add "
+                    f'{{ kind = "accumulator-scale", bias = {port} }}'
+                )
+
+
+def _is_constrained(signature: Signature, port: int) -> bool:
+    """True if a constraint, or a function that may be one, concerns an operand."""
+    return any(
+        each.bias == port
+        if isinstance(each, AccumulatorUniformScale)
+        else callable(each)
+        for each in signature.constraints or ()
+    )
+
+
+def _is_product(step: PatternStep, ctx: Context, bias: int | None) -> bool:
+    """True if an op is a product which does not say itself that an operand is its bias."""
+    for name in step.names:
+        op_type = ctx.get_optional_op(name)
+        if op_type is None:
+            continue
+        traits = quantization_traits(op_type, name)
+        biases = [t.bias for t in traits if isinstance(t, AccumulatorUniformScale)]
+        is_product = any(isinstance(t, MultipliesAndAccumulates) for t in traits)
+        if is_product and bias not in biases:
+            return True
+    return False
 
 
 # What is never found

@@ -226,3 +226,43 @@ def test_patterns_of_one_kernel():
         f"my.toml:{line}: warning: {sentence} same ops; remove one of them"
         for line in (6, 14)
     ]
+
+
+# Biases
+
+
+def product(pattern: str, constraints: str, bias: str = "i32:0") -> str:
+    """A kernel of a product with a bias."""
+    return f"""\
+[[kernels]]
+name = "k"
+patterns = ["{pattern}"]
+inputs = ["i8", "i8", "{bias}"]
+outputs = ["i8"]
+{constraints}
+"""
+
+
+SUM = "stablehlo.dot_general -> stablehlo.add"
+SCALE = '{ kind = "accumulator-scale", bias = 2 }'
+
+
+@pytest.mark.parametrize(
+    ("pattern", "constraints", "bias", "is_free"),
+    [
+        (SUM, "", "i32:0", True),
+        (SUM, 'constraints = ["coefficient-of-op"]', "const i32:0", True),
+        (SUM, f"constraints = [{SCALE}]", "i32:0", False),
+        (SUM, "", "i8", False),
+        ("stablehlo.add -> stablehlo.add", "", "i32:0", False),
+        # The op says it, unless constraints are given.
+        ("tfl.conv_2d", "", "i32:0", False),
+        ("tfl.conv_2d", 'constraints = ["coefficient-of-op"]', "i32:0", True),
+    ],
+)
+def test_biases(pattern: str, constraints: str, bias: str, is_free: bool):
+    warning = (
+        "my.toml:1: warning: bias has a scale of its own, found operand 2 of "
+        f"'!quant.any<i32>' without a constraint; add {SCALE}"
+    )
+    assert warnings(product(pattern, constraints, bias)) == [warning] * is_free
