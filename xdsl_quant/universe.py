@@ -99,6 +99,7 @@ _PASSES = {
 
 _HARDWARE_TARGETS = (
     "mac-array",
+    "stablehlo-int16x8",
     "stablehlo-int8",
     "stablehlo-mixed",
     "tflite-int16x8",

@@ -161,3 +161,38 @@ func.func @main(%x: tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32> {
     assert not {"stablehlo.reshape", "stablehlo.convert", "stablehlo.maximum"} & {
         op.name for op in ops
     }
+
+
+def test_16_bit_activations():
+    data = samples(16, 8)
+    model = quantize(layers("relu"), data, "int16x8")
+    report = model.report(data)
+    assert report.target == "stablehlo-int16x8"
+    assert [kernel.kernel for kernel in report.kernels] == [
+        "stablehlo.broadcast_in_dim",
+        "product_bias_relu",
+        "stablehlo.dot_general",
+    ]
+    assert "!quant.uniform<i16:f32" in report.kernels[1].result_type
+    narrow = quantize(layers("relu"), data).report(data)
+    assert report.outputs["main:output:0"] > narrow.outputs["main:output:0"] + 3
+
+
+def test_sums_that_exceed_32_bits():
+    """A long sum of 16-bit activations stays in floats: it would saturate silently."""
+    text = """
+func.func @main(%x: tensor<1x2048xf32>) -> tensor<1x2xf32> {
+  %w = stablehlo.constant dense<1.0> : tensor<2048x2xf32>
+  %b = stablehlo.constant dense<1.0> : tensor<1x2xf32>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<1x2048xf32>, tensor<2048x2xf32>) -> tensor<1x2xf32>
+  %z = stablehlo.add %y, %b : tensor<1x2xf32>
+  return %z : tensor<1x2xf32>
+}
+"""
+    data = abs(samples(8, 2048)) / 2 + 0.5
+    model = quantize(text, data, "int16x8")
+    assert "sums of 'stablehlo.dot_general' may need more than 32 bits" in str(
+        model.module.attributes["quant.float_kernels"]
+    )
+    assert model.report(data).outputs["main:output:0"] > 60

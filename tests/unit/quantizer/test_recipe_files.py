@@ -22,7 +22,7 @@ def test_recipes_that_are_shipped():
     recipes = {name: read_recipe(name) for name in recipe_names()}
     assert {name: recipe.targets for name, recipe in recipes.items()} == {
         "dynamic-range": ("tflite-int8", "stablehlo-int8"),
-        "int16x8": ["tflite-int16x8"],
+        "int16x8": ["tflite-int16x8", "stablehlo-int16x8"],
         "int4-weights": ("tflite-int8", "stablehlo-int8"),
         "int8": ["tflite-int8", "stablehlo-int8"],
         "int8-weights": ("tflite-int8", "stablehlo-int8"),

@@ -46,6 +46,7 @@ from xdsl_quant.transforms.propagation.target_spec import OpPattern, Port
 OPS = {op.name: op for op in (*TFL.operations, *StableHLO.operations)}
 SHIPPED = (
     "mac-array",
+    "stablehlo-int16x8",
     "stablehlo-int8",
     "stablehlo-mixed",
     "tflite-int16x8",

@@ -25,6 +25,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.traits import (
     Adds,
+    AffineOpCoefficient,
     MovesElements,
     MultipliesAndAccumulates,
     Reduces,
@@ -40,7 +41,7 @@ from xdsl_quant.dialects.quant.types import (
 from xdsl_quant.transforms.building.builder import shape_of
 
 from ..module_kernels import ParametersType, has_floats
-from .constant_ranges import fits, is_exact
+from .constant_ranges import ends_of, fits, is_exact
 from .dialect_casts import Words, is_quantized
 from .order import applied_op, check_not_cut_off, keeps_order, out_of_range, stored_as
 from .reasons import StaysInFloat, check_uses_own_values, reason_of
@@ -324,6 +325,7 @@ class QuantizedKernel:
             ):
                 specs = self.region.input_specs
                 accumulator = _accumulator_type(op, operands, specs)
+                self._check_width(op, operands, accumulator)
                 return _along_each_axis(accumulator, op.results[0])
             accumulator = next(filter(_is_accumulator, types), None)
             if accumulator is not None and self._may_have(op, accumulator):
@@ -345,6 +347,38 @@ class QuantizedKernel:
             f"no specification says how the result of '{op.name}' is stored, and "
             f"'{computing.name}' computes with it"
         )
+
+    def _check_width(
+        self,
+        op: Operation,
+        operands: Sequence[SSAValue],
+        accumulator: ScaledQuantizedType,
+    ) -> None:
+        """
+        Raises:
+            StaysInFloat: if a sum of products may exceed an accumulator, as results of the
+                kernel do.
+        """
+        trait = quantization_trait(op, AffineOpCoefficient)
+        if trait is None:
+            return
+        shape = shape_of(operands[trait.operand])
+        sizes = [shape[dimension] for dimension in trait.contracted_of(op)]
+        types = [scalar_or_element_type(operand.type) for operand in operands]
+        widths = [
+            type_.storage_type_integral_width
+            for type_ in types
+            if isinstance(type_, UniformType)
+        ]
+        if not sizes or DYNAMIC_INDEX in sizes:
+            return
+        if prod(sizes) << sum(widths) - 2 < 1 << _ACCUMULATOR_BITS - 1:
+            return
+        largest = accumulator.get_scales().min() * 2.0 ** (_ACCUMULATOR_BITS - 1)
+        if any(max(map(abs, ends_of(spec))) > largest for spec in self._result_types):
+            raise StaysInFloat(
+                f"sums of '{op.name}' may need more than {_ACCUMULATOR_BITS} bits"
+            )
 
     def _may_have(self, op: Operation, accumulator: ScaledQuantizedType) -> bool:
         """
