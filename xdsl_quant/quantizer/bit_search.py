@@ -37,7 +37,6 @@ from xdsl_quant.transforms.propagation.quant_propagate import propagate
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 
 from .accuracy import Labels, Score
-from .bias_correction import correct_biases
 from .budget import Budget
 from .errors import Error, float_module, quantized_module, relative_noise
 from .kernel_widths import Width, ask_for, widths_of
@@ -45,6 +44,7 @@ from .recipe import SearchOptions
 from .recording import RecordedModule
 from .report import stored_bytes
 from .search_result import Assignment, BitSearchResult, SearchedKernel
+from .simulation import Simulations
 
 _T = TypeVar("_T")
 
@@ -79,9 +79,6 @@ class BitSearch:
     entry: str | None = None
     """The function that takes them."""
 
-    corrects_bias: bool = True
-    """Whether biases are corrected before an assignment is measured."""
-
     least_weight_bits: Callable[[RegionOp], int] = lambda _: 0
     """The least width of the weights of a kernel of the module."""
 
@@ -97,7 +94,10 @@ class BitSearch:
     measured: dict[Choice, Assignment] = field(
         init=False, default_factory=dict[Choice, Assignment]
     )
-    """What was measured."""
+    """What was measured, of StableHLO by simulation unless it is confirmed."""
+
+    _confirmed: set[Choice] = field(init=False, default_factory=set[Choice])
+    """The assignments that were measured with integers."""
 
     def __post_init__(self) -> None:
         """
@@ -151,6 +151,8 @@ class BitSearch:
                 "'6 dB'"
             )
         self.measure([self.widest])
+        if self.widest not in self._confirmed:
+            self._confirm(self.widest)
         if math.isinf(self.measured[self.widest].noise):
             raise ValueError(
                 "nothing to compare, the SQNR of the results is -inf dB with the widest "
@@ -184,7 +186,15 @@ class BitSearch:
             if (better := self._best(budget)) == chosen:
                 break
             chosen = better
+        while chosen not in self._confirmed:
+            self._confirm(chosen)
+            chosen = self._best(budget)
         return chosen, self._result(chosen, budget)
+
+    def _confirm(self, choice: Choice) -> None:
+        """Replace the simulated measurement of an assignment by that of integers."""
+        self.measured[choice] = self._measured(choice, is_exact=True)
+        self._confirmed.add(choice)
 
     def _best(self, budget: Budget) -> Choice:
         """The best assignment that was measured and keeps a budget."""
@@ -346,9 +356,13 @@ class BitSearch:
             if choice not in self.measured:
                 self.measured[choice] = self._measured(choice)
 
-    def _measured(self, choice: Choice) -> Assignment:
+    def _measured(self, choice: Choice, *, is_exact: bool = False) -> Assignment:
         resolved = self._resolved(choice)
-        exact, actual = self._exact, self._recorded(quantized_module, resolved)
+        if is_exact or not self._simulations.can_run(resolved):
+            actual = self._recorded(quantized_module, resolved)
+        else:
+            actual = self._simulations.of(resolved)
+        exact = self._exact
         errors: dict[str, Error] = {}
         score = None if self.labels is None else Score(self.labels)
         for batch in self.progress(self.batches):
@@ -367,6 +381,10 @@ class BitSearch:
         )
 
     @cached_property
+    def _simulations(self) -> Simulations:
+        return Simulations(self.entry)
+
+    @cached_property
     def _exact(self) -> RecordedModule:
         """The model in floats, with which all assignments are compared."""
         return self._recorded(float_module, self.module)
@@ -382,8 +400,6 @@ class BitSearch:
         module = self.module.clone()
         self.ask(module, choice)
         propagate(module, self.target)
-        if self.corrects_bias:
-            correct_biases(module, self.batches, self.entry)
         return module
 
     def _result(self, chosen: Choice, budget: Budget) -> BitSearchResult:

@@ -1,0 +1,145 @@
+"""
+Simulation of a quantized model: its ops in floats, with casts at the ports of kernels.
+
+Constants are arguments, so that assignments of other widths to the same kernels need no
+other code: lowering and compiling the quantized model takes a hundred times as long as
+running it. Results may differ by units of the stored values from those of integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, ShapedType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import ConstantLike
+
+from xdsl_quant.calibration.instrumented_function import Batch, as_tuple
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant import RegionOp
+from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.transforms.building.arrays import constant_elements
+from xdsl_quant.transforms.propagation.module_kernels import kernels_of, ports_of
+from xdsl_quant.transforms.propagation.port_ranges import set_specs
+from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
+
+from .errors import OUTPUT, has_constant_value
+from .recording import Floats, RecordedModule, record_results
+
+_Port: TypeAlias = "tuple[int, int]"
+"""The number of a kernel, and that of an operand."""
+
+
+@dataclass
+class Simulations:
+    """The simulations of a model with different parameters."""
+
+    entry: str | None = None
+    _modules: dict[tuple[Attribute, ...], RecordedModule] = field(
+        default_factory=dict[tuple[Attribute, ...], RecordedModule]
+    )
+    _constants: dict[tuple[_Port, Attribute], Floats] = field(
+        default_factory=dict[tuple[_Port, Attribute], Floats]
+    )
+
+    def can_run(self, resolved: ModuleOp) -> bool:
+        """True for StableHLO whose kernels are all in the function that is run."""
+        body = entry_function(resolved, self.entry).body
+        kernels = kernels_of(resolved)
+        return len(body.blocks) == 1 and all(
+            kernel.parent is body.block
+            and op_name(kernel.body.block.first_op or kernel).startswith("stablehlo.")
+            for kernel in kernels
+        )
+
+    def of(self, resolved: ModuleOp) -> Simulation:
+        """
+        Args:
+            resolved: a model with quantization parameters that differs from others in
+                these parameters alone.
+        """
+        key = tuple(
+            _specification(value, spec)
+            for kernel in kernels_of(resolved)
+            for value, spec in ports_of(kernel)
+        )
+        if key not in self._modules:
+            module = _simulated(resolved, self.entry)
+            self._modules[key] = RecordedModule.of(module, self.entry)
+        return Simulation(self._modules[key], tuple(self._arguments(resolved)))
+
+    def _arguments(self, resolved: ModuleOp) -> Iterator[Floats]:
+        kernels = kernels_of(resolved)
+        for number, index in _constant_ports(resolved):
+            kernel = kernels[number]
+            spec = kernel.input_specs.data[index]
+            key = (number, index), spec
+            if key not in self._constants:
+                self._constants[key] = _rounded(kernel.inputs[index], spec)
+            yield self._constants[key]
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A model that simulates another one with some constants."""
+
+    module: RecordedModule
+    constants: tuple[Floats, ...]
+
+    def values(self, batch: Batch) -> Mapping[str, Floats]:
+        """The results of the model for a batch, by their keys."""
+        return self.module.values((*as_tuple(batch), *self.constants))
+
+
+def _constant_ports(module: ModuleOp) -> Iterator[_Port]:
+    """The operands of kernels that are constants of floats."""
+    for number, kernel in enumerate(kernels_of(module)):
+        for index, value in enumerate(kernel.inputs):
+            op = value.owner
+            if (
+                isinstance(op, Operation)
+                and op.has_trait(ConstantLike)
+                and isinstance(scalar_or_element_type(value.type), AnyFloat)
+                and isinstance(value.type, ShapedType)
+            ):
+                yield number, index
+
+
+def _rounded(value: SSAValue, spec: Attribute) -> Floats:
+    elements = constant_elements(value)
+    assert elements is not None
+    if not isinstance(spec, UniformType):
+        return np.ascontiguousarray(elements)
+    parameters = QuantizationParameters.from_integer_type(spec)
+    floats = elements.astype(parameters.expressed_dtype)
+    return dequantize(quantize(floats, parameters), parameters)
+
+
+def _specification(value: SSAValue, spec: Attribute) -> Attribute:
+    """The specification of a port, without the parameters of constants."""
+    if isinstance(spec, UniformType) and not has_constant_value(value):
+        return spec
+    return scalar_or_element_type(value.type)
+
+
+def _simulated(resolved: ModuleOp, entry: str | None) -> ModuleOp:
+    module = resolved.clone()
+    function = entry_function(module, entry)
+    kernels: list[RegionOp] = [*kernels_of(module)]
+    for kernel in kernels:
+        specs = [_specification(value, spec) for value, spec in ports_of(kernel)]
+        set_specs(kernel, specs, {})
+    block = function.body.block
+    for number, index in [*_constant_ports(module)]:
+        type_ = kernels[number].inputs[index].type
+        kernels[number].operands[index] = block.insert_arg(type_, len(block.args))
+    function.arg_attrs = None
+    function.update_function_type()
+    inline_regions(kernels)
+    record_results(function, f"{function.sym_name.data}:{OUTPUT}")
+    return module
