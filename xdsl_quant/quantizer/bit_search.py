@@ -37,6 +37,7 @@ from xdsl_quant.transforms.propagation.quant_propagate import propagate
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 
 from .accuracy import Labels, Score
+from .bias_correction import correct_biases
 from .budget import Budget
 from .errors import Error, float_module, quantized_module, relative_noise
 from .kernel_widths import Width, ask_for, widths_of
@@ -79,6 +80,11 @@ class BitSearch:
     entry: str | None = None
     """The function that takes them."""
 
+    corrects_bias: bool = True
+    """
+    Whether biases are corrected before an assignment is measured, but for simulations.
+    """
+
     least_weight_bits: Callable[[RegionOp], int] = lambda _: 0
     """The least width of the weights of a kernel of the module."""
 
@@ -94,10 +100,12 @@ class BitSearch:
     measured: dict[Choice, Assignment] = field(
         init=False, default_factory=dict[Choice, Assignment]
     )
-    """What was measured, of StableHLO by simulation unless it is confirmed."""
+    """What was measured, of StableHLO by simulation."""
 
-    _confirmed: set[Choice] = field(init=False, default_factory=set[Choice])
-    """The assignments that were measured with integers."""
+    confirmed: dict[Choice, Assignment] = field(
+        init=False, default_factory=dict[Choice, Assignment]
+    )
+    """What was measured of integers: the widest assignment and candidates for the best."""
 
     def __post_init__(self) -> None:
         """
@@ -151,8 +159,7 @@ class BitSearch:
                 "'6 dB'"
             )
         self.measure([self.widest])
-        if self.widest not in self._confirmed:
-            self._confirm(self.widest)
+        self._confirm(self.widest)
         if math.isinf(self.measured[self.widest].noise):
             raise ValueError(
                 "nothing to compare, the SQNR of the results is -inf dB with the widest "
@@ -186,15 +193,19 @@ class BitSearch:
             if (better := self._best(budget)) == chosen:
                 break
             chosen = better
-        while chosen not in self._confirmed:
+        while chosen not in self.confirmed:
             self._confirm(chosen)
             chosen = self._best(budget)
         return chosen, self._result(chosen, budget)
 
     def _confirm(self, choice: Choice) -> None:
-        """Replace the simulated measurement of an assignment by that of integers."""
-        self.measured[choice] = self._measured(choice, is_exact=True)
-        self._confirmed.add(choice)
+        """Measure an assignment with integers, if it was simulated."""
+        if choice not in self.confirmed:
+            self.confirmed[choice] = (
+                self._measured(choice, is_simulated=False)
+                if self._is_simulated
+                else self.measured[choice]
+            )
 
     def _best(self, budget: Budget) -> Choice:
         """The best assignment that was measured and keeps a budget."""
@@ -214,7 +225,8 @@ class BitSearch:
         yield from choices
 
     def _keeps(self, choice: Choice, budget: Budget) -> bool:
-        found, widest = self.measured[choice], self.measured[self.widest]
+        known = self.confirmed if choice in self.confirmed else self.measured
+        found, widest = known[choice], known[self.widest]
         if budget.unit == "bytes":
             return found.stored_bytes <= budget.amount
         if choice == self.widest:
@@ -354,14 +366,18 @@ class BitSearch:
         """Measure assignments that are not measured yet, each on all samples."""
         for choice in choices:
             if choice not in self.measured:
-                self.measured[choice] = self._measured(choice)
+                self.measured[choice] = self._measured(
+                    choice, is_simulated=self._is_simulated
+                )
 
-    def _measured(self, choice: Choice, *, is_exact: bool = False) -> Assignment:
+    def _measured(self, choice: Choice, *, is_simulated: bool) -> Assignment:
         resolved = self._resolved(choice)
-        if is_exact or not self._simulations.can_run(resolved):
-            actual = self._recorded(quantized_module, resolved)
-        else:
+        if is_simulated:
             actual = self._simulations.of(resolved)
+        else:
+            if self.corrects_bias:
+                correct_biases(resolved, self.batches, self.entry)
+            actual = self._recorded(quantized_module, resolved)
         exact = self._exact
         errors: dict[str, Error] = {}
         score = None if self.labels is None else Score(self.labels)
@@ -379,6 +395,10 @@ class BitSearch:
             relative_noise(errors),
             None if score is None else score.value(),
         )
+
+    @cached_property
+    def _is_simulated(self) -> bool:
+        return self._simulations.can_run(self.module)
 
     @cached_property
     def _simulations(self) -> Simulations:
@@ -423,8 +443,8 @@ class BitSearch:
         return BitSearchResult(
             budget,
             searched,
-            self.measured[chosen],
-            widest,
+            self.confirmed[chosen],
+            self.confirmed[self.widest],
             tuple(self.measured.values()),
             lambda budget: self.run(budget)[1],
         )

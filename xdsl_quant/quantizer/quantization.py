@@ -395,6 +395,7 @@ def quantize(
             search,
             batches,
             entry,
+            recipe.bias_correction,
             lambda kernel: least.get(kernel, 0),
             None if labels is None else Labels.of(labels, batches),
             iter if progress is None else lambda given: progress(given, count),

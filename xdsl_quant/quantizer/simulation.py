@@ -114,7 +114,7 @@ def _rounded(value: SSAValue, spec: Attribute) -> Floats:
     elements = constant_elements(value)
     assert elements is not None
     if not isinstance(spec, UniformType):
-        return np.ascontiguousarray(elements)
+        return elements.copy()
     parameters = QuantizationParameters.from_integer_type(spec)
     floats = elements.astype(parameters.expressed_dtype)
     return dequantize(quantize(floats, parameters), parameters)
