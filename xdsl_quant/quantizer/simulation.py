@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, ShapedType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
