@@ -202,7 +202,7 @@ class BitSearch:
         """Measure an assignment with integers, if it was simulated."""
         if choice not in self.confirmed:
             self.confirmed[choice] = (
-                self._measured(choice, is_simulated=False)
+                self._compared(choice, is_simulated=False)
                 if self._is_simulated
                 else self.measured[choice]
             )
@@ -366,11 +366,12 @@ class BitSearch:
         """Measure assignments that are not measured yet, each on all samples."""
         for choice in choices:
             if choice not in self.measured:
-                self.measured[choice] = self._measured(
-                    choice, is_simulated=self._is_simulated
-                )
+                self.measured[choice] = self._measured(choice)
 
-    def _measured(self, choice: Choice, *, is_simulated: bool) -> Assignment:
+    def _measured(self, choice: Choice) -> Assignment:
+        return self._compared(choice, is_simulated=self._is_simulated)
+
+    def _compared(self, choice: Choice, *, is_simulated: bool) -> Assignment:
         resolved = self._resolved(choice)
         if is_simulated:
             actual = self._simulations.of(resolved)
@@ -445,7 +446,7 @@ class BitSearch:
             searched,
             self.confirmed[chosen],
             self.confirmed[self.widest],
-            tuple(self.measured.values()),
+            tuple((self.measured | self.confirmed).values()),
             lambda budget: self.run(budget)[1],
         )
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
 
 from tests.unit.frontends.tflite.litert import LiteRT
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
@@ -27,6 +28,7 @@ from xdsl_quant.quantizer import (
     read_recipe,
 )
 from xdsl_quant.quantizer.bit_search import BitSearch
+from xdsl_quant.quantizer.recording import RecordedModule
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.target_files import read_target
@@ -132,6 +134,8 @@ def test_errors_that_are_not_independent(
         return replace(brute_force.measured[choice], noise=noise)
 
     monkeypatch.setattr(BitSearch, "_measured", measured)
+    # No measurement with integers replaces these.
+    monkeypatch.setattr(BitSearch, "_is_simulated", False)
     search = replace(brute_force)
     choice, found = search.run(budget)
     assert (1, 0, 1) not in search.front()
@@ -376,3 +380,26 @@ func.func @main(%x: tensor<4x6xf32>) -> tensor<4x3xf32> {
         "nothing to compare, the SQNR of the results is -inf dB with the widest widths; "
         "expected samples whose results are finite and not all 0"
     )
+
+
+def test_few_modules_are_compiled(monkeypatch: pytest.MonkeyPatch):
+    """Assignments are simulated, and only two are lowered to integers."""
+    made: list[str] = []
+    of = RecordedModule.of
+
+    def counted(module: ModuleOp, entry: str | None) -> RecordedModule:
+        made.append(str(module))
+        return of(module, entry)
+
+    monkeypatch.setattr(RecordedModule, "of", staticmethod(counted))
+    found = new_result("40 B").search
+    assert found is not None
+    # The model in floats, its simulation, and the widest and the chosen assignment.
+    assert len(made) == 4
+    assert len(found.measured) > 4
+
+
+def test_simulations_are_close_to_integers(brute_force: BitSearch):
+    assert len(brute_force.confirmed) > 1
+    for choice, exact in brute_force.confirmed.items():
+        assert brute_force.measured[choice].sqnr == pytest.approx(exact.sqnr, abs=0.5)
