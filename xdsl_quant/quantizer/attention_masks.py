@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     ModuleOp,
+    ShapedType,
     TensorType,
     UnitAttr,
     i64,
@@ -237,9 +238,13 @@ def _number(constant: Operation) -> float:
 
 def _set_number(constant: Operation, number: float) -> None:
     type_ = constant.results[0].type
-    assert isinstance(type_, TensorType)
-    data = np.asarray(number).astype(numpy_dtype(type_)).tobytes()
-    constant.properties["value"] = DenseIntOrFPElementsAttr(type_, BytesAttr(data))
+    element_type = scalar_or_element_type(type_)
+    assert isinstance(type_, ShapedType)
+    assert isinstance(element_type, AnyFloat)
+    data = np.asarray(number).astype(numpy_dtype(element_type)).tobytes()
+    constant.properties["value"] = DenseIntOrFPElementsAttr(
+        TensorType(element_type, type_.get_shape()), BytesAttr(data)
+    )
 
 
 def _marked(module: ModuleOp) -> Iterator[tuple[int, Operation]]:
@@ -402,6 +407,12 @@ def _range_of(value: SSAValue, ranges: Ranges) -> Range | None:
     return None
 
 
+def _width(range_: Range) -> float:
+    """The width of a range with 0."""
+    low, high = range_
+    return max(high, 0.0) - min(low, 0.0)
+
+
 def warn_of_wide_selects(module: ModuleOp, ranges: Ranges) -> None:
     """
     Warn of constants that a `select` other than a mask gives, if they make the range of
@@ -415,12 +426,14 @@ def warn_of_wide_selects(module: ModuleOp, ranges: Ranges) -> None:
             other = _constant_of(op.operands[3 - index])
             if constant is None or other is not None:
                 continue
-            spans = [_range_of(op.operands[i], ranges) for i in (index, 3 - index)]
-            widths = [max(s[1], 0.0) - min(s[0], 0.0) for s in spans if s is not None]
-            if len(widths) == 2 and widths[0] > _MUCH_WIDER * widths[1] > 0:
+            own = _range_of(op.operands[index], ranges)
+            beside = _range_of(op.operands[3 - index], ranges)
+            if own is None or beside is None:
+                continue
+            if _width(own) > _MUCH_WIDER * _width(beside) > 0:
                 warnings.warn(
                     f"{location_prefix(op.location)}a constant of '{op_name(op)}' widens "
                     f"the range of its result: {_number(constant):g} beside values from "
-                    f"{spans[1][0]:g} to {spans[1][1]:g}; use a number nearer to them",
+                    f"{beside[0]:g} to {beside[1]:g}; use a number nearer to them",
                     stacklevel=4,
                 )

@@ -159,7 +159,7 @@ class BitSearch:
                 "'6 dB'"
             )
         self.measure([self.widest])
-        self._confirm(self.widest)
+        self.confirm(self.widest)
         if math.isinf(self.measured[self.widest].noise):
             raise ValueError(
                 "nothing to compare, the SQNR of the results is -inf dB with the widest "
@@ -194,11 +194,11 @@ class BitSearch:
                 break
             chosen = better
         while chosen not in self.confirmed:
-            self._confirm(chosen)
+            self.confirm(chosen)
             chosen = self._best(budget)
         return chosen, self._result(chosen, budget)
 
-    def _confirm(self, choice: Choice) -> None:
+    def confirm(self, choice: Choice) -> None:
         """Measure an assignment with integers, if it was simulated."""
         if choice not in self.confirmed:
             self.confirmed[choice] = (

@@ -400,6 +400,7 @@ def test_few_modules_are_compiled(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_simulations_are_close_to_integers(brute_force: BitSearch):
-    assert len(brute_force.confirmed) > 1
-    for choice, exact in brute_force.confirmed.items():
-        assert brute_force.measured[choice].sqnr == pytest.approx(exact.sqnr, abs=0.5)
+    for choice in ((2, 0, 2), (0, 0, 1)):
+        brute_force.confirm(choice)
+        exact = brute_force.confirmed[choice].sqnr
+        assert brute_force.measured[choice].sqnr == pytest.approx(exact, abs=0.5)
