@@ -241,7 +241,8 @@ def _set_number(constant: Operation, number: float) -> None:
     element_type = scalar_or_element_type(type_)
     assert isinstance(type_, ShapedType)
     assert isinstance(element_type, AnyFloat)
-    data = np.asarray(number).astype(numpy_dtype(element_type)).tobytes()
+    # The constants of TensorFlow Lite have all elements, also if they are equal.
+    data = np.full(type_.get_shape(), number, numpy_dtype(element_type)).tobytes()
     constant.properties["value"] = DenseIntOrFPElementsAttr(
         TensorType(element_type, type_.get_shape()), BytesAttr(data)
     )

@@ -151,3 +151,24 @@ def test_a_softmax_whose_scores_go_elsewhere():
     module = parse_module(text)
     separate_masks(module)
     assert "quant.mask" not in str(module)
+
+
+def test_a_mask_of_tensorflow_lite():
+    """Maxima of rows are unknown here: all scores of the samples stay above the mask."""
+    text = """
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %p = "tfl.pseudo_const"() <{value = dense<[[true, false, false, false],
+    [true, true, false, false], [true, true, true, false], [true, true, true, true]]>
+    : tensor<4x4xi1>}> : () -> tensor<4x4xi1>
+  %b = "tfl.pseudo_const"() <{value = dense<-1.0e+09> : tensor<4x4xf32>}>
+    : () -> tensor<4x4xf32>
+  %y = "tfl.select_v2"(%p, %x, %b)
+    : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %z = "tfl.softmax"(%y) <{beta = 1.0 : f32}> : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %z : tensor<4x4xf32>
+}
+"""
+    data = samples(128, 4) * 3
+    model = quantize(text, data)
+    assert model.report(data).outputs["main:output:0"] > 30
+    assert not probabilities(model, data)[:, *np.triu_indices(4, 1)].any()
