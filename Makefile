@@ -31,8 +31,8 @@ help:
 	@echo "make lint       ruff and basedpyright"
 	@echo "make pages      build the documentation strictly, without running notebooks"
 	@echo "make format     format the code"
-	@echo "make fuzz       compare random inputs with MLIR 22 and 24, and draw other examples in tests"
-	@echo "                (SECONDS=600 SEED=0)"
+	@echo "make fuzz       compare random inputs with MLIR 22 and 24, and compiled random graphs for each CPU"
+	@echo "                with TensorFlow Lite's kernels; draw other examples in tests (SECONDS=600 SEED=0)"
 	@echo "make mlir24     install MLIR 24 for 'make tests' and 'make fuzz', into .venv-mlir24"
 	@echo "make prove      prove what holds of casts of many types (twenty minutes)"
 	@echo "make prove-mutants  refute 150 mutants of the arithmetic by proofs (five minutes)"
@@ -107,6 +107,7 @@ fuzz: $(READY) $(MLIR24_READY)
 	$(BIN)/python -m tests.conformance.fuzz --seconds $(SECONDS) --seed $(SEED)
 	test ! -e $(MLIR24_READY) || $(BIN)/python -m tests.conformance.fuzz \
 		--release 24 --seconds $(SECONDS) --seed $(SEED)
+	$(BIN)/python -m tests.oracles.graphs --seconds $(SECONDS) --seed $(SEED)
 	$(BIN)/python -m pytest -q -n auto --hypothesis-seed=$(SEED) \
 		tests/agreement tests/conformance
 	$(BIN)/python -m pytest -q -n auto --hypothesis-seed=$(SEED) \

@@ -34,6 +34,11 @@ settings.register_profile("random", deadline=None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "sampled(step): a test with many cases, of which 'make tests' runs every step-th; "
+        "none if step is 0; without a step, the test itself leaves some out",
+    )
     options = (config.getoption(f"--hypothesis-{name}") for name in ("profile", "seed"))
     if not any(option is not None for option in options):
         settings.load_profile("repeatable")

@@ -54,7 +54,7 @@ def quantized(name: str, way: Way, training: Digits) -> QuantizedModel:
 def logits(model: QuantizedModel, name: str, images: Floats) -> Floats:
     """What a quantized network computes, batch by batch."""
     module = model.module.clone()
-    apply_passes(module, LOWER)
+    apply_passes(module, LOWER, is_routine=True)
     run = compile(module, "main")
     inputs = network_inputs(load_networks()[name], images)
     batches = np.split(inputs, len(inputs) // _BATCH)

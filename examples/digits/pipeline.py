@@ -234,6 +234,7 @@ def store_weights(module: ModuleOp) -> None:
         "quant-convert-const,"
         "lower-quant-ops{rounding-mode=nearest-even fuse=true},"
         "strip-func-quant-types,canonicalize",
+        is_routine=True,
     )
 
 

@@ -194,7 +194,7 @@ def run_network(
 ) -> Floats:
     """The logits of images, shape `(n, 10)`, by compiled code or by the interpreter."""
     lowered = module.clone()
-    apply_passes(lowered, LOWER)
+    apply_passes(lowered, LOWER, is_routine=True)
     inputs = network_inputs(load_networks()[name], images)
     if interpreted:
         return run_function(lowered, "main", inputs)[0]

@@ -247,7 +247,7 @@ def store_images(
 def lower(text: str, form: str) -> ModuleOp:
     """Lower a network to one of the `FORMS`; it takes and returns integers."""
     module = parse_module(text)
-    apply_passes(module, FORMS[form])
+    apply_passes(module, FORMS[form], is_routine=True)
     return module
 
 

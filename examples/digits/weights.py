@@ -36,7 +36,8 @@ Floats = NDArray[np.float32]
 def logits(name: str, images: Floats, passes: str = "") -> Floats:
     """What a network computes after some passes."""
     module = parse_module(float_stablehlo(name, len(images)))
-    apply_passes(module, f"{passes},quant-convert-const,{LOWER}" if passes else LOWER)
+    lowering = f"{passes},quant-convert-const,{LOWER}" if passes else LOWER
+    apply_passes(module, lowering, is_routine=True)
     return compile(module)(images)
 
 

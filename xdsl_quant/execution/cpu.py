@@ -126,7 +126,7 @@ def available_cpus() -> dict[str, Cpu]:
 
 def known_cpus() -> dict[str, Cpu]:
     """All CPUs with a name, by name, also those that this machine cannot be taken for."""
-    return {cpu.name: cpu for cpu in _MASKED}
+    return {cpu.name: cpu for cpu in CPU_LEVELS}
 
 
 def cpu_named(name: object) -> Cpu:

@@ -136,7 +136,7 @@ def _lower_tfl(ctx: Context, module: ModuleOp) -> None:
         from .index_checks import check_indices
 
         check_indices(module)
-        ConvertTFLToLinalgPass().apply(ctx, module)
+        ConvertTFLToLinalgPass().rewrite(ctx, module)
 
 
 def _resource_data(op: Operation, value: DenseResourceAttr) -> bytes:

@@ -115,7 +115,7 @@ class CastProver:
         scale = None if self.scales is None else _SCALE
         for op in ("q", "d"):
             module = parse_module(self.text(op, scale=scale))
-            apply_passes(module, self.passes)
+            apply_passes(module, self.passes, is_routine=True)
             functions[op] = entry_function(module)
         return functions
 

@@ -325,7 +325,7 @@ def _returned(
     arguments: Sequence[Any],
 ) -> Sequence[Any]:
     lowered = module.clone()
-    apply_passes(lowered, lowered_by)
+    apply_passes(lowered, lowered_by, is_routine=True)
     return translated(terms, entry_function(lowered, entry), arguments)
 
 

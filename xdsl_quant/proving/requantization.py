@@ -91,7 +91,7 @@ class RequantizationProver:
     @cached_property
     def _function(self) -> FuncOp:
         module = parse_module(self.text)
-        apply_passes(module, self.passes)
+        apply_passes(module, self.passes, is_routine=True)
         return entry_function(module)
 
     @property

@@ -76,6 +76,13 @@ from .attention_masks import (
 from .bias_correction import correct_biases
 from .bit_search import BitSearch
 from .budget import Budget, parse_budget
+from .errors import (
+    Error,
+    float_module,
+    quantized_module,
+    relative_noise,
+    result_errors,
+)
 from .preparation import prepare
 from .recipe import Recipe, SearchOptions
 from .recipe_files import read_recipe
@@ -384,6 +391,16 @@ def quantize(
             others = observed(observer, keys, lowered)
             ranges |= {key: others.ranges(key) for key in keys}
         mark_masked_kernels(module, masks.keys)
+    lost = [
+        each
+        for each in lost_operands(module, ranges, spec)
+        if each.kernel not in selection.float_kernels
+    ]
+    if recipe.float_concatenations:
+        selection = selection.with_float_kernels(each.kernel for each in lost)
+    else:
+        for each in lost:
+            each.warn(stacklevel=2)
     _set_ranges(module, ranges, selection)
     _specify(module, selection, spec)
     found: BitSearchResult | None = None
@@ -422,7 +439,13 @@ def quantize(
         warn_of_worse_results(_GPTQ, *errors, stacklevel=2)
     correction = None
     if recipe.bias_correction:
-        correct_biases(module, batches, entry, reference)
+        correction = correct_biases(module, batches, entry, reference)
+    found_errors = (
+        _errors(reference, module, batches, entry)
+        if correction is None
+        else correction.after
+    )
+    warn_of_low_sqnr(found_errors, stacklevel=2)
     for each in (module, reference, float_module):
         forget_masks(each)
     resolved = module.clone()

@@ -100,7 +100,7 @@ def export_kernels(module: ModuleOp) -> None:
 def lower_stablehlo(module: ModuleOp) -> None:
     """Lower ops of StableHLO, quantized or not, so that the module can be run."""
     if any(op.name.startswith("stablehlo.") for op in module.walk()):
-        apply_passes(module, _TO_LINALG)
+        apply_passes(module, _TO_LINALG, is_routine=True)
 
 
 @dataclass

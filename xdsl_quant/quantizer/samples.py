@@ -52,8 +52,6 @@ DYNAMIC_BATCH = 32
 _MOST_BYTES = 1 << 28
 """Memory for batches that are used several times."""
 
-_DAMAGED = "the archive is damaged; write it again"
-
 
 class DataError(ValueError):
     """Samples or labels that cannot be used, explained in one sentence."""

@@ -136,7 +136,8 @@ def _compiled(single: SingleOp, options: Mapping[str, str]) -> Computation[None]
         module = single.module.clone()
         listed = " ".join(f"{key}={value}" for key, value in options.items())
         try:
-            apply_passes(module, f"convert-tfl-to-linalg{{{listed}}}")
+            lowering = f"convert-tfl-to-linalg{{{listed}}}"
+            apply_passes(module, lowering, is_routine=True)
             function = compile(module)
         except (IRError, CompilationError) as error:
             raise Unavailable(str(error)) from None

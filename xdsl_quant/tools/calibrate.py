@@ -144,7 +144,8 @@ def _run(options: argparse.Namespace) -> None:
         functions = functions_run(module, function)
         if not any(isinstance(op, StatisticsRefOp) for op in module.walk()):
             names = tuple(function.sym_name.data for function in functions)
-            apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)])
+            passes = [QuantInsertStatsRefsPass(symbols=names)]
+            apply_passes(module, passes, is_routine=True)
     batches = _batches(read_values(options), options, function)
     shown = shows_progress(options)
     with reported(options.module, TypeError, ValueError, ImportError, OSError):

@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
@@ -30,7 +31,7 @@ from xdsl_quant.quantizer.budget import parse_budget
 from xdsl_quant.quantizer.recipe_files import RecipeError, recipe_names
 from xdsl_quant.quantizer.samples import batches_of
 from xdsl_quant.quantizer.weight_only import quantize_weights
-from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.file_names import has_suffix
 from xdsl_quant.runtime.loading import apply_passes, is_tflite_file
@@ -194,13 +195,18 @@ def _run(options: argparse.Namespace) -> None:
         )
     with reported(options.module, *errors), reported_data(test_data):
         report = model.report(test_batches, options.labels, times=options.times)
-    text = ""
-    if options.report is not None:
-        is_page = has_suffix(options.report, ".html", ".htm")
-        text = report.page(f"Quantized {options.module}") if is_page else report.json()
-    _save(model, options)
-    if options.report is not None:
-        _write_report(text, options)
+    # No file is written if another one cannot be.
+    with ExitStack() as files:
+        if options.report is not None:
+            is_page = has_suffix(options.report, ".html", ".htm")
+            text = (
+                report.page(f"Quantized {options.module}") if is_page else report.json()
+            )
+            files.enter_context(reported(options.report, OSError))
+            file = files.enter_context(open_atomically(options.report))
+            file.write(text.encode())
+            file.flush()
+        _save(model, options)
     if model.search is not None:
         print(model.search, end="\n\n")
     print(report)
@@ -235,20 +241,6 @@ def _check_has_file(
     except TFLiteFileError as e:
         reason = failure(options.output, e)
         raise Failure(f"{reason}, or write a .mlir file") from None
-
-
-def _write_report(text: str, options: argparse.Namespace) -> None:
-    """
-    Raises:
-        Failure: if the file cannot be written; the model is removed again.
-    """
-    try:
-        with reported(options.report, OSError):
-            write_text_atomically(options.report, text)
-    except Failure:
-        if (output := Path(options.output)).is_file():
-            output.unlink()
-        raise
 
 
 def _save(model: QuantizedModel, options: argparse.Namespace) -> None:

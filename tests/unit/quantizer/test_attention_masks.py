@@ -89,7 +89,7 @@ def test_a_row_whose_scores_lie_at_the_low_end(number: str):
     assert needed - 0.25 < low <= needed
     found = probabilities(model, data)
     assert not found[:, *np.triu_indices(4, 1)].any()
-    np.testing.assert_allclose(found.sum(-1), 1, atol=0.02)
+    np.testing.assert_allclose(found.sum(-1), 1, atol=0.05)
 
 
 def test_a_mask_that_is_added():

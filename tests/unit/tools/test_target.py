@@ -78,7 +78,7 @@ def test_list(capsys: pytest.CaptureFixture[str]):
     assert main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert (
-        "tflite-int8      TensorFlow Lite with 8-bit activations and weights" in lines
+        "tflite-int8        TensorFlow Lite with 8-bit activations and weights" in lines
     )
     assert [line.split()[0] for line in lines] == sorted(
         line.split()[0] for line in lines

@@ -58,6 +58,8 @@ from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr, ResourceType, Str
 from xdsl_quant.dialects.tfl.base import plain_attribute
 from xdsl_quant.dialects.tfl.constants import ConstOp, CustomOp, NoValueOp, QConstOp
 from xdsl_quant.dialects.tfl.control_flow import YieldOp
+from xdsl_quant.dialects.tfl.signatures import EXPORTED_NAMES, name_attributes
+from xdsl_quant.numerics.tflite.fixed_point import checked_log2
 from xdsl_quant.runtime.loading import IRError, verify_module
 from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 
