@@ -6,6 +6,9 @@ SEED ?= 0
 BASE ?= HEAD
 COSTS ?= tests/unit
 
+# The release of xDSL in .venv, whose output the pages show.
+XDSL ?= 0.74
+
 # The tested releases of xDSL, and the newest one, which nobody may have tested yet.
 XDSL_RELEASES ?= 0.73 0.74 0.75 newest
 
@@ -59,7 +62,7 @@ $(READY): $(PACKAGES) Makefile
 	@echo "1.6 GB, which takes some minutes."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check \
-		-e '.[dev]' -e examples/ml_dialect
+		-e '.[dev]' -e examples/ml_dialect 'xdsl==$(XDSL).*'
 	@# Real StableHLO, for tests. --no-deps, as it depends on an old version of xdsl.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps 'litert-converter>=0.5,<0.6' || \
