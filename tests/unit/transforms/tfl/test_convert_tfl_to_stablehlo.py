@@ -481,6 +481,8 @@ def test_partial(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().err == (
         "model.mlir:6:3: warning: ops without a form in StableHLO stay, found 1 'tfl.if', "
         "1 'tfl.softmax'\n"
+        "warning: 'quant-casts-to-stablehlo' changed nothing, expected a 'quant.qcast' or "
+        "a 'quant.dcast', found none\n"
     )
     assert [op.name for op in module.walk() if "." in op.name][2:] == [
         "arith.constant",
