@@ -72,7 +72,7 @@ from .scales import Quantization, product_scaling
 ProductOp: TypeAlias = DotGeneralOp | ConvolutionOp
 
 
-def _geometry(op: ProductOp) -> tuple[Sequence[int], Sequence[int]]:
+def rhs_geometry(op: ProductOp) -> tuple[Sequence[int], Sequence[int]]:
     """
     The dimensions of the right side that are not summed over, in ascending order, and the
     dimension of the result that each of them is.
@@ -111,7 +111,7 @@ class ProductToIntegers(IntegerPattern):
             return None
         lhs, rhs, target = quantized
         lhs_type, rhs_type = lhs.quantized_type, rhs.quantized_type
-        kept, positions = _geometry(op)
+        kept, positions = rhs_geometry(op)
         if rhs_type.axis is not None:
             rhs = replace(rhs, axis=positions[kept.index(rhs_type.axis)])
         zero_point = lhs_type.zero_point_range[0]
