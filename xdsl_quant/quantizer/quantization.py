@@ -76,6 +76,7 @@ from .attention_masks import (
 from .bias_correction import correct_biases
 from .bit_search import BitSearch
 from .budget import Budget, parse_budget
+from .dynamic_ranges import quantize_activations
 from .errors import (
     Error,
     float_module,
@@ -124,7 +125,8 @@ class QuantizedModel:
     resolved: ModuleOp
     """
     The model with a `quant.region` for each kernel and quantization parameters, or in other
-    modes than `static` with weights that are quantized, and dequantized if need be.
+    modes than `static` with weights that are quantized, and dequantized if need be. In mode
+    `dynamic-range` products of StableHLO take float activations and quantized weights.
     """
 
     reference: ModuleOp
@@ -586,6 +588,7 @@ def _with_quantized_weights(
     warn_of_low_sqnr(after, stacklevel=3)
     stored = resolved.clone()
     apply_passes(stored, [QuantConvertConstPass()], is_routine=True)
+    quantize_activations(stored)
     no_target = TargetSpec("none")
     report = PropagationReport(no_target.name, [])
     return QuantizedModel(

@@ -290,10 +290,11 @@ class Recipe:
     search: SearchOptions | None = None
     """What is searched for widths of storage; nothing by default."""
 
-    asymmetric_inputs: bool = True
+    asymmetric_inputs: bool | None = None
     """
-    Whether activations of `tfl.fully_connected` get zero points in mode `dynamic-range`;
-    those of convolutions always do.
+    Whether activations of `tfl.fully_connected` get zero points in mode `dynamic-range`,
+    which they do unless it is `False`. Those of TensorFlow Lite's convolutions always do;
+    those of StableHLO never do, and `True` is refused.
     """
 
     float_concatenations: bool = False

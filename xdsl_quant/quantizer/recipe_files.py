@@ -142,7 +142,6 @@ def _recipe(table: TomlTable, name: str) -> Recipe:
             "expected one or more 'targets', found none; leave it out", "targets"
         )
     corrects_bias = _bool(table, "bias-correction")
-    has_zero_points = _bool(table, "asymmetric-inputs")
     return Recipe(
         name,
         table.text("description") or "",
@@ -155,7 +154,7 @@ def _recipe(table: TomlTable, name: str) -> Recipe:
         if "weights" in table
         else default.weights,
         _search(table.table("search")) if "search" in table else default.search,
-        default.asymmetric_inputs if has_zero_points is None else has_zero_points,
+        _bool(table, "asymmetric-inputs"),
         _bool(table, "float-concatenations") or default.float_concatenations,
     )
 

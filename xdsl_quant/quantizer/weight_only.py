@@ -18,6 +18,7 @@ from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.diagnostics import counted_names, location_prefix, op_name
 from xdsl_quant.dialects import tfl
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+from xdsl_quant.dialects.stablehlo.products import ProductOp
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.propagation.module_kernels import float_ops_of
@@ -30,6 +31,7 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import (
 )
 
 from .accuracy import Labels, Scores
+from .dynamic_ranges import quantize_activations, unsupported_reason
 from .errors import OUTPUT, Error, result_errors, result_key
 from .recipe import Recipe, Selector, WeightGranularity
 from .recipe_files import RecipeError
@@ -74,37 +76,60 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
             patterns[kind] = QuantizeWeight(*kind, options.block_size, options.range)
         patterns[kind].match_and_rewrite(op, PatternRewriter(op))
     if recipe.mode == "dynamic-range":
-        # Without a list all that come before the first one would be left out.
-        if not any([_take_stored_weights(op, recipe) for op in bits]):
-            raise ValueError(
-                "no product of the model can quantize activations when it runs, found "
-                f"{counted_names(bits)}; use mode 'weight-only'"
-            )
+        _take_stored_weights(bits, recipe)
     return quantized
 
 
-def _take_stored_weights(op: Operation, recipe: Recipe) -> bool:
-    """Let a product take its weights as they are stored, if it has a kernel for that."""
+def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
+    """
+    Let products take their weights as they are stored, if they can quantize activations.
+
+    Raises:
+        RecipeError: if the recipe asks for zero points, and a product of StableHLO can.
+        ValueError: if no product can.
+    """
+    reasons = {op: _unsupported_reason(op) for op in ops}
+    supported = [op for op, reason in reasons.items() if reason is None]
+    if not supported:
+        found = ", ".join(dict.fromkeys(filter(None, reasons.values())))
+        raise ValueError(
+            "no product of the model can quantize activations when it runs, found "
+            f"{counted_names(reasons)}: {found}; use mode 'weight-only'"
+        )
+    for op in supported:
+        if isinstance(op, tfl.FullyConnectedOp):
+            is_asymmetric = recipe.asymmetric_inputs is not False
+            op.asymmetric_quantize_inputs = BoolAttr.from_bool(is_asymmetric)
+        elif isinstance(op, ProductOp) and recipe.asymmetric_inputs:
+            raise RecipeError(
+                f"recipe '{recipe.name}': 'asymmetric-inputs' is for TensorFlow Lite, but "
+                f"the model has a '{op.name}', whose activations have no zero points; "
+                "leave it out"
+            )
+        cast, weight = cast_of(op), weight_of(op, is_quantized=True)
+        assert cast is not None
+        assert weight is not None
+        dequantized = op.operands[weight.operand]
+        op.operands[weight.operand] = cast.results[0]
+        erase_unused(dequantized, PatternRewriter(op))
+
+
+def _unsupported_reason(op: Operation) -> str | None:
+    """Why a product cannot quantize activations when it runs; `None` if it can."""
     cast = cast_of(op)
     assert cast is not None
+    if isinstance(op, ProductOp):
+        return unsupported_reason(op, cast.results[0])
     if not isinstance(cast, tfl.QuantizeOp) or not has_hybrid_kernel(op):
-        return False
+        return "no hybrid kernel"
     type_ = scalar_or_element_type(cast.output.type)
     assert isinstance(type_, UniformType)
     parameters = QuantizationParameters.from_integer_type(type_)
     if isinstance(op, tfl.DepthwiseConv2DOp) and (
         parameters.storage_width != 8 or not parameters.scales.ndim
     ):
-        # LiteRT refuses these.
-        return False
-    if isinstance(op, tfl.FullyConnectedOp):
-        op.asymmetric_quantize_inputs = BoolAttr.from_bool(recipe.asymmetric_inputs)
-    weight = weight_of(op, is_quantized=True)
-    assert weight is not None
-    dequantized = op.operands[weight.operand]
-    op.operands[weight.operand] = cast.output
-    erase_unused(dequantized, PatternRewriter(op))
-    return True
+        return "LiteRT refuses these weights of a depthwise convolution"
+    return None
 
 
 def _granularity(wanted: WeightGranularity, op: Operation) -> Granularity:
@@ -222,6 +247,7 @@ def _recorded(module: ModuleOp, function: str) -> RecordedModule:
     for op in module.ops:
         if isinstance(op, FuncOp) and op.sym_name.data == function:
             record_results(op, f"{function}:{OUTPUT}")
+    quantize_activations(module)
     return RecordedModule.of(module, function)
 
 
@@ -230,6 +256,7 @@ def _own(module: ModuleOp, quantized: ModuleOp, function: str) -> RecordedModule
     both, products = with_float_values(module, quantized)
     for number, (_, op) in enumerate(products):
         record(op.results[0], result_key(number, 0))
+    quantize_activations(both)
     return RecordedModule.of(both, function)
 
 
