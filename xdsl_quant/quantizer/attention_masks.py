@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import ConstantLike
 
@@ -78,12 +78,57 @@ Range = tuple[float, float]
 class _Flow:
     """The values between a `select` and the exponential of a softmax."""
 
+    scores: list[SSAValue]
+    maxima: list[SSAValue] = field(default_factory=list[SSAValue])
+    """The maximum of each row of scores."""
+
+    differences: list[SSAValue] = field(default_factory=list[SSAValue])
+    """Scores minus their maximum."""
+
     keys: list[str] = field(default_factory=list[str])
-    """Keys of statistics of scores and their differences from a maximum."""
+    """Keys of statistics of scores and differences."""
 
     maximum_keys: list[str] = field(default_factory=list[str])
     addends: list[SSAValue] = field(default_factory=list[SSAValue])
     """Values that are added to scores."""
+
+    subtractions: list[Operation] = field(default_factory=list[Operation])
+    ends_in_softmax: bool = False
+
+    def follow_scores(self, use: Use) -> bool:
+        """Follow a use of scores; `False` if it is not part of an attention."""
+        op = use.operation
+        if has_quantization_trait(op, Adds):
+            self.addends.append(op.operands[1 - use.index])
+            self.scores += op.results
+        elif _MAXIMUM in pattern_names(op):
+            self.maxima += op.results
+        elif op_name(op) == _SOFTMAX:
+            self.ends_in_softmax = True
+        elif has_quantization_trait(op, Subtracts) and use.index == 0:
+            self.subtractions.append(op)
+            self.differences += op.results
+        else:
+            return False
+        return True
+
+    def follow_maxima(self, use: Use) -> bool:
+        """Follow a use of maxima; `False` if it is not part of an attention."""
+        self.subtractions.append(use.operation)
+        return has_quantization_trait(use.operation, Subtracts) and use.index == 1
+
+    def follow_differences(self, use: Use) -> bool:
+        """Follow a use of differences; `False` if it is not part of an attention."""
+        self.ends_in_softmax |= (is_end := _is_of_softmax(use.operation))
+        return is_end
+
+    @property
+    def subtracts_maxima(self) -> bool:
+        """True if each subtraction is of a maximum from scores."""
+        return all(
+            op.operands[0] in self.scores and op.operands[1] in self.maxima
+            for op in self.subtractions
+        )
 
 
 def _flow(select: Operation) -> _Flow | None:
@@ -91,18 +136,13 @@ def _flow(select: Operation) -> _Flow | None:
     Return the values that lead from a `select` to a softmax: moves, sums, the maximum of
     each row and its subtraction. `None` if a use leads to anything else.
     """
-    flow = _Flow()
-    scores, maxima, differences = (
-        [select.results[0]],
-        list[SSAValue](),
-        list[SSAValue](),
-    )
-    ends, subtractions = 0, list[Operation]()
-    for values, keys in (
-        (scores, flow.keys),
-        (maxima, flow.maximum_keys),
-        (differences, flow.keys),
+    flow = _Flow([select.results[0]])
+    for values, keys, follow in (
+        (flow.scores, flow.keys, flow.follow_scores),
+        (flow.maxima, flow.maximum_keys, flow.follow_maxima),
+        (flow.differences, flow.keys, flow.follow_differences),
     ):
+        # The list grows.
         for value in values:
             for use in value.uses:
                 op = use.operation
@@ -111,29 +151,9 @@ def _flow(select: Operation) -> _Flow | None:
                     values.append(op.result)
                 elif has_quantization_trait(op, MovesElements):
                     values += op.results
-                elif values is scores and has_quantization_trait(op, Adds):
-                    flow.addends.append(op.operands[1 - use.index])
-                    values += op.results
-                elif values is scores and _MAXIMUM in pattern_names(op):
-                    maxima += op.results
-                elif values is scores and op_name(op) == _SOFTMAX:
-                    ends += 1
-                elif values is not differences and has_quantization_trait(
-                    op, Subtracts
-                ):
-                    subtractions.append(op)
-                    if use.index == (values is maxima):
-                        differences += op.results if values is scores else ()
-                    else:
-                        return None
-                elif values is differences and _is_of_softmax(op):
-                    ends += 1
-                else:
+                elif not follow(use):
                     return None
-    are_of_maxima = all(
-        op.operands[0] in scores and op.operands[1] in maxima for op in subtractions
-    )
-    return flow if ends and are_of_maxima else None
+    return flow if flow.ends_in_softmax and flow.subtracts_maxima else None
 
 
 def _is_of_softmax(op: Operation) -> bool:
