@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
 from xdsl.ir import BlockArgument
 from xdsl.rewriter import Rewriter
 
-from xdsl_quant.calibration import Statistics, calibrate
+from xdsl_quant.calibration import Statistics
 from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.diagnostics import counted_names, location_prefix, op_name
 from xdsl_quant.dialects.quant import (
@@ -84,6 +84,7 @@ from .errors import (
     relative_noise,
     result_errors,
 )
+from .observation import Calibration, Progress
 from .preparation import prepare
 from .recipe import Recipe, SearchOptions
 from .recipe_files import read_recipe
@@ -104,9 +105,6 @@ Model: TypeAlias = "ModuleOp | str | os.PathLike[str]"
 A module, MLIR text such as that of `jax.jit(f).lower(x).as_text()`, or a `.tflite` or
 `.mlir` file.
 """
-
-Progress: TypeAlias = "Callable[[Iterable[Batch], int | None], Iterable[Batch]]"
-"""What is given batches and their number, if it is known, and passes them on."""
 
 _TEXT = re.compile(r"\n|[{}]|^\s*(//.*)?$")
 """What MLIR text has in it and the name of a file has not."""
@@ -309,36 +307,16 @@ def quantize(
             `static`, which need neither target nor checkpoint, it has no products that can
             be; if a search has nothing to choose from, or nothing that keeps the budget.
     """
-    if not isinstance(cast(object, recipe), Recipe | str | Path):
-        raise TypeError(
-            "recipe must be a recipe, the name of one or the path of a file, not "
-            f"{type(recipe).__name__}"
-        )
-    if not isinstance(recipe, Recipe):
-        recipe = read_recipe(recipe)
+    recipe = _recipe_of(recipe)
     search = _search_options(recipe, budget, labels)
     module = read_model(model)
     function = entry_function(module, entry)
     _check_is_float(module)
     prepare(module, function)
     if recipe.mode != "static":
-        if target is not None:
-            raise ValueError(
-                f"recipe '{recipe.name}' has mode '{recipe.mode}', expected no target"
-            )
-        if checkpoint is not None:
-            raise ValueError(
-                f"recipe '{recipe.name}' has mode '{recipe.mode}', expected no checkpoint; "
-                "leave it out"
-            )
+        _refuse_static_options(recipe, target=target, checkpoint=checkpoint)
         return _with_quantized_weights(module, recipe, data, entry, progress)
-    if any(op_name(op) == "tfl.assign_variable" for op in module.walk()):
-        warnings.warn(
-            "the model has state, found 'tfl.assign_variable', and each batch begins with "
-            "the initial one; run 'tfl-variables-to-arguments' first and give samples of "
-            "states",
-            stacklevel=2,
-        )
+    _warn_of_state(module)
     separate_masks(module)
     names = tuple(f.sym_name.data for f in functions_run(module, function))
     apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)], is_routine=True)
@@ -348,106 +326,41 @@ def quantize(
         _check_activations(recipe, spec)
     selection = select(recipe, module)
     batches, count = batches_of(data, function)
-
-    def observed(
-        observer: str,
-        keys: Collection[str] | None,
-        observed_module: ModuleOp = float_module,
-    ) -> Statistics:
-        return calibrate(
-            observed_module if keys is None else _with_refs(observed_module, keys),
-            batches if progress is None else progress(batches, count),
-            entry,
-            observer,
-            executor=executor,
-            checkpoint=checkpoint if keys is None else None,
-            missing="keep",
-        )
-
-    statistics = observed(recipe.observer, None)
-    ranges = {key: statistics.ranges(key) for key in statistics.observations}
+    calibration = Calibration(
+        float_module,
+        recipe.observer,
+        selection,
+        batches,
+        count,
+        entry,
+        executor,
+        checkpoint,
+        progress,
+    )
+    statistics = calibration.statistics(recipe.observer)
+    ranges = calibration.ranges(statistics)
     _check_samples_vary(float_module, ranges)
-    by_observer: dict[str, list[str]] = {}
-    for key in ranges:
-        by_observer.setdefault(selection.observer(key, recipe.observer), []).append(key)
-    by_observer.pop(recipe.observer, None)
-    for observer, keys in sorted(by_observer.items()):
-        others = observed(observer, keys)
-        ranges |= {key: others.ranges(key) for key in keys}
     warn_of_wide_selects(float_module, ranges)
     masks = AttentionMasks.of(float_module)
     if masks.flows:
-        extremes = statistics
-        if recipe.observer != "min-max":
-            extremes = observed("min-max", None)
-        known = {key: extremes.ranges(key) for key in extremes.observations}
-        set_mask_numbers(module, masks.lowest(known, spec))
-        lowered = float_module.clone()
-        set_mask_numbers(lowered, mask_numbers(module))
-        for observer in {selection.observer(k, recipe.observer) for k in masks.keys}:
-            keys = [
-                key
-                for key in masks.keys
-                if selection.observer(key, recipe.observer) == observer
-            ]
-            others = observed(observer, keys, lowered)
-            ranges |= {key: others.ranges(key) for key in keys}
-        mark_masked_kernels(module, masks.keys)
-    lost = [
-        each
-        for each in lost_operands(module, ranges, spec)
-        if each.kernel not in selection.float_kernels
-    ]
-    if recipe.float_concatenations:
-        selection = selection.with_float_kernels(each.kernel for each in lost)
-    else:
-        for each in lost:
-            each.warn(stacklevel=2)
+        ranges |= _mask_scores(module, masks, calibration, statistics, spec)
+    selection = _without_lost_operands(module, ranges, spec, recipe, selection)
     _set_ranges(module, ranges, selection)
     _specify(module, selection, spec)
-    found: BitSearchResult | None = None
+    found = None
     if search is not None:
-        least = selection.weight_bits
-        bit_search = BitSearch(
-            module,
-            spec,
-            search,
-            batches,
-            entry,
-            recipe.bias_correction,
-            lambda kernel: least.get(kernel, 0),
-            None if labels is None else Labels.of(labels, batches),
-            iter if progress is None else lambda given: progress(given, count),
+        known = None if labels is None else Labels.of(labels, batches)
+        found = _choose_bits(
+            module, spec, recipe, search, selection, calibration, known
         )
-        choice, found = bit_search.run(search.budget)
-        bit_search.ask(module, choice)
     report = propagate(module, spec)
-    if all(map(stays_float, kernels_of(module))):
-        reasons = "".join(each.float_reason for each in report.float_kernels[:1])
-        raise ValueError(
-            f"no kernel of '{spec.name}' can be quantized, the first one stays in floating "
-            f"point: {reasons or 'a value of it does'}"
-        )
+    _check_has_quantized_kernel(module, spec, report)
     if selection.float_kernels:
         # They are kernels again, so that the report lists them.
         fuse_kernels(module, spec)
     reference = module.clone()
     set_mask_numbers(reference, masks.numbers)
-    if recipe.weights.rounding == "gptq":
-        round_kernel_weights(module, batches, entry)
-        errors = (
-            _errors(reference, each, batches, entry) for each in (reference, module)
-        )
-        warn_of_worse_results(_GPTQ, *errors, stacklevel=2)
-    correction = None
-    if recipe.bias_correction:
-        correction = correct_biases(module, batches, entry, reference)
-    found_errors = (
-        _errors(reference, module, batches, entry)
-        if correction is None
-        else correction.after
-    )
-    warn_of_low_sqnr(found_errors, stacklevel=2)
+    _refine(module, reference, recipe, batches, entry)
     for each in (module, reference, float_module):
         forget_masks(each)
     resolved = module.clone()
@@ -464,6 +377,169 @@ def quantize(
         entry,
         found,
     )
+
+
+def _recipe_of(recipe: Recipe | str | Path) -> Recipe:
+    """
+    Raises:
+        TypeError: if it is neither a recipe, the name of one nor a path.
+        RecipeError: if there is none of the name, or the file cannot be read.
+    """
+    if isinstance(recipe, Recipe):
+        return recipe
+    if not isinstance(cast(object, recipe), str | Path):
+        raise TypeError(
+            "recipe must be a recipe, the name of one or the path of a file, not "
+            f"{type(recipe).__name__}"
+        )
+    return read_recipe(recipe)
+
+
+def _refuse_static_options(recipe: Recipe, **options: object) -> None:
+    """
+    Raises:
+        ValueError: if a recipe of another mode than `static` is given one of the options
+            of static quantization.
+    """
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(
+                f"recipe '{recipe.name}' has mode '{recipe.mode}', expected no {name}; "
+                "leave it out"
+            )
+
+
+def _warn_of_state(module: ModuleOp) -> None:
+    if any(op_name(op) == "tfl.assign_variable" for op in module.walk()):
+        warnings.warn(
+            "the model has state, found 'tfl.assign_variable', and each batch begins with "
+            "the initial one; run 'tfl-variables-to-arguments' first and give samples of "
+            "states",
+            stacklevel=3,
+        )
+
+
+def _mask_scores(
+    module: ModuleOp,
+    masks: AttentionMasks,
+    calibration: Calibration,
+    statistics: Statistics,
+    target: TargetSpec,
+) -> Mapping[str, KeyStatistics]:
+    """
+    Replace the constants that mask scores of an attention, and return the ranges of the
+    values that they reach.
+
+    Args:
+        module: the model with kernels, which changes.
+        statistics: those of the model with its own constants.
+    """
+    extremes = statistics
+    if calibration.observer != "min-max":
+        extremes = calibration.statistics("min-max")
+    known = {key: extremes.ranges(key) for key in extremes.observations}
+    set_mask_numbers(module, masks.lowest(known, target))
+    lowered = calibration.module.clone()
+    set_mask_numbers(lowered, mask_numbers(module))
+    mark_masked_kernels(module, masks.keys)
+    return calibration.ranges_by_observer(masks.keys, lowered)
+
+
+def _without_lost_operands(
+    module: ModuleOp,
+    ranges: Mapping[str, KeyStatistics],
+    target: TargetSpec,
+    recipe: Recipe,
+    selection: Selection,
+) -> Selection:
+    """
+    Keep kernels in floating point in which the range of one operand makes another one 0,
+    if the recipe asks for it, or warn of them.
+    """
+    lost = [
+        operand
+        for operand in lost_operands(module, ranges, target)
+        if operand.kernel not in selection.float_kernels
+    ]
+    if recipe.float_concatenations:
+        return selection.with_float_kernels(operand.kernel for operand in lost)
+    for operand in lost:
+        operand.warn(stacklevel=3)
+    return selection
+
+
+def _choose_bits(
+    module: ModuleOp,
+    target: TargetSpec,
+    recipe: Recipe,
+    search: SearchOptions,
+    selection: Selection,
+    calibration: Calibration,
+    labels: Labels | None,
+) -> BitSearchResult:
+    """Search for the widths of weights, and ask the kernels of a module for them."""
+    least = selection.weight_bits
+    bit_search = BitSearch(
+        module,
+        target,
+        search,
+        calibration.batches,
+        calibration.entry,
+        recipe.bias_correction,
+        lambda kernel: least.get(kernel, 0),
+        labels,
+        calibration.passed_on,
+    )
+    choice, result = bit_search.run(search.budget)
+    bit_search.ask(module, choice)
+    return result
+
+
+def _check_has_quantized_kernel(
+    module: ModuleOp, target: TargetSpec, report: PropagationReport
+) -> None:
+    """
+    Raises:
+        ValueError: if all kernels stay in floating point.
+    """
+    if all(map(stays_float, kernels_of(module))):
+        reasons = "".join(each.float_reason for each in report.float_kernels[:1])
+        raise ValueError(
+            f"no kernel of '{target.name}' can be quantized, the first one stays in "
+            f"floating point: {reasons or 'a value of it does'}"
+        )
+
+
+def _refine(
+    module: ModuleOp,
+    reference: ModuleOp,
+    recipe: Recipe,
+    batches: Iterable[Batch],
+    entry: str | None,
+) -> None:
+    """
+    Round weights and correct biases as the recipe asks for, and warn of results that
+    became worse or are far from those of the float model.
+
+    Args:
+        module: the model with quantization parameters, which changes.
+        reference: the same with the constants of the float model.
+    """
+    if recipe.weights.rounding == "gptq":
+        round_kernel_weights(module, batches, entry)
+        errors = (
+            _errors(reference, each, batches, entry) for each in (reference, module)
+        )
+        warn_of_worse_results(_GPTQ, *errors, stacklevel=3)
+    correction = None
+    if recipe.bias_correction:
+        correction = correct_biases(module, batches, entry, reference)
+    found = (
+        _errors(reference, module, batches, entry)
+        if correction is None
+        else correction.after
+    )
+    warn_of_low_sqnr(found, stacklevel=3)
 
 
 _GPTQ = "'rounding = \"gptq\"'"
@@ -620,15 +696,6 @@ def _fused(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> TargetSpec:
     spec = specs[counts.index(max(counts))]
     fuse_kernels(module, spec)
     return spec
-
-
-def _with_refs(module: ModuleOp, keys: Collection[str]) -> ModuleOp:
-    """A copy without the `quant.stats_ref`s that have other keys."""
-    copy = module.clone()
-    for op in [*copy.walk()]:
-        if isinstance(op, StatisticsRefOp) and op.stats_key.data not in keys:
-            Rewriter.replace_op(op, (), (op.input,))
-    return copy
 
 
 def _check_activations(recipe: Recipe, target: TargetSpec) -> None:

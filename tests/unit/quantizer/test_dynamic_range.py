@@ -118,7 +118,9 @@ def test_products_without_such_a_kernel_dequantize_their_weights(tmp_path: Path)
 
 
 def test_mistakes():
-    message = "^recipe 'mine' has mode 'dynamic-range', expected no target$"
+    message = (
+        "^recipe 'mine' has mode 'dynamic-range', expected no target; leave it out$"
+    )
     with pytest.raises(ValueError, match=message):
         quantize(FULLY_CONNECTED, samples(4, 8), PLAIN, target="tflite-int8")
 
