@@ -45,9 +45,16 @@ def foreign_cpus() -> dict[str, Cpu]:
 
 
 @contextmanager
-def foreign_code() -> Generator[None]:
-    """Let `compile` take the names of foreign CPUs, too."""
+def foreign_code(*, with_tiles: bool = False) -> Generator[None]:
+    """
+    Let `compile` take the names of foreign CPUs, too.
+
+    Args:
+        with_tiles: take the name "amx", whose instructions the caller replaces.
+    """
     foreign = foreign_cpus()
+    if with_tiles and foreign:
+        foreign["amx"] = known_cpus()["amx"]
     native = MachineCode
 
     def named(name: object) -> Cpu:
@@ -113,7 +120,8 @@ def optimized(module: str) -> str:
 
 def object_code(module: str) -> bytes:
     """Compile LLVM IR to an object for this machine, whatever CPUs its functions name."""
-    module = re.sub(r'"target-(cpu|features)"="[^"]*" ?', "", module)
+    # A group of attributes must not become empty.
+    module = re.sub(r'"target-(cpu|features)"="[^"]*"', r'"\1"', module)
     with TemporaryDirectory() as folder:
         path = Path(folder, "code.o")
         options = "-filetype=obj", "-relocation-model=pic", "-mcpu=native"

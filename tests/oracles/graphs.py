@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import count
 
+from tests.cpus.foreign_code import foreign_code
 from tests.unit.execution.other_cpus import (
     LoweredModule,
-    emulated_instructions,
     ops_without_hash,
 )
 from tests.unit.frontends.tflite.litert_process import LiteRTProcess
@@ -142,7 +142,7 @@ def _mismatch(net: Network, lowered: LoweredModule, cpu: Cpu) -> str | None:
     """
     is_here = cpu.name in available_cpus()
     try:
-        with nullcontext() if is_here else emulated_instructions():
+        with nullcontext() if is_here else foreign_code():
             function = lowered.compiled(cpu)
         if not is_here and cpu.has_tiles:
             return None

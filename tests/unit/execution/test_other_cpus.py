@@ -12,10 +12,10 @@ import pytest
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from tests.cpus.foreign_code import foreign_code
 from tests.unit.execution.other_cpus import (
     EMULATED,
     LoweredModule,
-    emulated_instructions,
 )
 from tests.unit.execution.scheduling.test_byte_products import product, some
 from tests.unit.execution.test_cpu import assembly, compiled_codes
@@ -73,7 +73,7 @@ def test_models_compile(name: str, cpu: Cpu):
 def test_results_of_models(name: str, cpu: Cpu):
     arguments = arguments_of(name)
     expected = run_function(as_module(module_of(name)), None, *arguments)
-    with emulated_instructions():
+    with foreign_code():
         results: Any = lowered(name).compiled(cpu)(*arguments)
     actual = results if len(expected) > 1 else [results]
     assert numbers(actual) == numbers(expected)
@@ -105,6 +105,6 @@ def test_emulated_products(cpu: Cpu):
     sums = np.arange(8 * 40, dtype=np.int32).reshape(8, 40)
     text = product(x.shape, weights, sums.shape, zero_points=(3, 0))
     expected = (x.astype(np.int32) - 3) @ weights.astype(np.int32) + sums
-    with emulated_instructions():
+    with foreign_code():
         function = LoweredModule(text).compiled(cpu)
         assert np.array_equal(function(x, sums), expected)

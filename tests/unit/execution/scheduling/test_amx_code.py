@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.cpus.foreign_code import foreign_code
 from tests.unit.execution.scheduling.emulated_tiles import EmulatedTiles, emulate
 from tests.unit.execution.scheduling.guarded_memory import before_no_page
 from tests.unit.execution.scheduling.test_byte_products import (
@@ -35,14 +36,22 @@ from xdsl_quant.execution.scheduling.epilogues import Epilogue
 from xdsl_quant.execution.scheduling.vector_code import Memref
 from xdsl_quant.execution.scheduling.vnni_code import Weighted, product_text
 
-pytestmark = pytest.mark.skipif(
-    "avx512-vnni" not in available_cpus(), reason="needs AVX-512 VNNI"
-)
-
 RNG = np.random.default_rng(1)
 Bytes = NDArray[np.int8]
 
+needs_vnni = pytest.mark.skipif(
+    "avx512-vnni" not in available_cpus(),
+    reason="looks at code of this machine, which needs AVX-512 VNNI",
+)
+
 compile_for_amx = partial(compile, cpu="amx")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def code_for_tiles() -> Iterator[None]:
+    """Compile for AMX, also on machines that lack even the vectors beside it."""
+    with foreign_code(with_tiles=True):
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +89,7 @@ def check_matrices(rows: int, depth: int, columns: int, tiles: EmulatedTiles):
     check(tiles)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("rows", [1, 16, 17, 33, 95])
 @pytest.mark.parametrize("depth", [4, 9, 64, 66])
 @pytest.mark.parametrize("columns", [2, 31, 65])
@@ -88,6 +98,7 @@ def test_matrices(rows: int, depth: int, columns: int, tiles: EmulatedTiles):
     check_matrices(rows, depth, columns, tiles)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("rows", [2, 33, 49, 131])
 @pytest.mark.parametrize("depth", [4, 250, 579])
 @pytest.mark.parametrize("columns", [15, 70])
@@ -119,6 +130,7 @@ def test_signs_and_zero_points(
     check(tiles, "tdpbssd" if lhs == "extsi" else "tdpbusd")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("channels", [3, 16, 70])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("size", [(5, 9), (3, 18), (17, 1)])
@@ -154,6 +166,7 @@ def test_windows(
     check(tiles)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("width", [2, 16, 33])
 @pytest.mark.parametrize("rows", [5, 31, 90])
 @pytest.mark.parametrize("has_small_caches", [False, True])
@@ -293,10 +306,12 @@ def by_vectors(monkeypatch: pytest.MonkeyPatch) -> Cpu:
     return available_cpus()["avx512-vnni"]
 
 
+@needs_vnni
 def test_exact_sums(by_vectors: Cpu):
     assert tile_check.tiles_are_exact(by_vectors)
 
 
+@needs_vnni
 def test_wrong_sums(by_vectors: Cpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Sums of bytes with other signs are wrong."""
 
@@ -328,6 +343,7 @@ def test_tiles_of_this_machine(monkeypatch: pytest.MonkeyPatch):
     assert tile_check.tiles_are_exact(available_cpus()["amx"])
 
 
+@needs_vnni
 def test_code_is_for_processes_that_may_use_tiles(
     tiles: EmulatedTiles, monkeypatch: pytest.MonkeyPatch
 ):

@@ -1,11 +1,13 @@
 """Products of bytes with constants: what is one, and that sums are exact."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.cpus.foreign_code import foreign_code
 from tests.unit.execution.scheduling.guarded_memory import before_no_page
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.cpu import available_cpus
@@ -17,9 +19,15 @@ from xdsl_quant.execution.scheduling.byte_products import (
 
 Bytes = NDArray[np.int8]
 
-needs_vnni = pytest.mark.skipif(
-    "avx512-vnni" not in available_cpus(), reason="needs AVX-512 VNNI"
-)
+CPU = "native" if "avx512-vnni" in available_cpus() else "avx512-vnni"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def code_for_vnni() -> Iterator[None]:
+    """Compile for VNNI, also on machines that lack it."""
+    with foreign_code():
+        yield
+
 
 MATMUL = "(m, k)", "(k, n)", "(m, n)"
 RNG = np.random.default_rng(0)
@@ -93,8 +101,7 @@ def number(array: Bytes, extend: str, zero_point: int) -> NDArray[np.int64]:
     return view.astype(np.int64) - zero_point
 
 
-@pytest.mark.sampled(5)
-@needs_vnni
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("rows", [1, 2, 5, 13])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 7, 66])
 @pytest.mark.parametrize("columns", [2, 15, 16, 17, 64, 65, 130])
@@ -104,7 +111,7 @@ def test_sizes(rows: int, depth: int, columns: int):
     text = product(x.shape, weights, start.shape)
     assert kept(text) == 1
     expected = start + x.astype(np.int32) @ weights.astype(np.int32)
-    assert compile(text)(x, start).tolist() == expected.tolist()
+    assert compile(text, cpu=CPU)(x, start).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(("rows", "depth"), [(3, 0), (0, 3)])
@@ -113,10 +120,9 @@ def test_nothing_to_sum_up(rows: int, depth: int):
     start = some(rows, 20).astype(np.int32)
     text = product(x.shape, weights, start.shape).replace("dense<[]>", "dense<>")
     assert kept(text) == 0
-    assert compile(text)(x, start).tolist() == start.tolist()
+    assert compile(text, cpu=CPU)(x, start).tolist() == start.tolist()
 
 
-@needs_vnni
 @pytest.mark.parametrize("zero_points", [(0, 0), (-128, 0), (5, 1), (1 << 30, 0)])
 @pytest.mark.parametrize("lhs", ["extsi", "extui"])
 def test_signs_and_zero_points(lhs: str, zero_points: tuple[int, int]):
@@ -128,10 +134,10 @@ def test_signs_and_zero_points(lhs: str, zero_points: tuple[int, int]):
     )
     assert kept(text) == 1
     expected = number(x, lhs, zero_points[0]) @ number(weights, "extsi", zero_points[1])
-    assert compile(text)(x, start).tolist() == (expected + 1).astype(np.int32).tolist()
+    actual = compile(text, cpu=CPU)(x, start)
+    assert actual.tolist() == (expected + 1).astype(np.int32).tolist()
 
 
-@needs_vnni
 @pytest.mark.parametrize("zero_point", [0, 100, 128, 200, -1000, 1 << 30])
 @pytest.mark.parametrize("extend", ["extsi", "extui"])
 def test_weights_that_are_no_signed_bytes(zero_point: int, extend: str):
@@ -141,14 +147,14 @@ def test_weights_that_are_no_signed_bytes(zero_point: int, extend: str):
     )
     assert kept(text) == 1
     expected = number(x, "extsi", 3) @ number(weights, extend, zero_point)
-    actual = compile(text)(x, np.zeros((3, 20), np.int32))
+    actual = compile(text, cpu=CPU)(x, np.zeros((3, 20), np.int32))
     assert actual.tolist() == expected.astype(np.int32).tolist()
 
 
 CONVOLUTION = "n, h, w, o, i, j, c"
 
 
-@needs_vnni
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("channels", [1, 3, 4, 16])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("dilation", [1, 2])
@@ -177,10 +183,10 @@ def test_windows(channels: int, stride: int, dilation: int):
             cols = slice(j * dilation, j * dilation + stride * (width - 1) + 1, stride)
             window = x[:, rows, cols].astype(np.int64) + 3
             expected += window @ weights[:, i, j].astype(np.int64).T
-    assert compile(text)(x, np.zeros(result, np.int32)).tolist() == expected.tolist()
+    actual = compile(text, cpu=CPU)(x, np.zeros(result, np.int32))
+    assert actual.tolist() == expected.tolist()
 
 
-@needs_vnni
 @pytest.mark.parametrize(
     ("shape", "weights", "result", "maps", "loops"),
     [
@@ -209,11 +215,10 @@ def test_other_contractions_stay(
     text = product(shape, some(*weights), result, maps, loops)
     assert kept(text) == 0
     x, start = some(*shape), np.zeros(result, np.int32)
-    plain = compile(text, schedule=False)(x, start)
-    assert compile(text)(x, start).tolist() == plain.tolist()
+    plain = compile(text, schedule=False, cpu=CPU)(x, start)
+    assert compile(text, cpu=CPU)(x, start).tolist() == plain.tolist()
 
 
-@needs_vnni
 @pytest.mark.parametrize("columns", [2, 7, 16, 33])
 def test_columns_on_their_own(columns: int):
     x, weights, start = some(3, 5, columns), some(5, columns), np.ones((3, columns))
@@ -221,10 +226,10 @@ def test_columns_on_their_own(columns: int):
     text = product(x.shape, weights, (3, columns), maps)
     assert kept(text) == 1
     expected = 1 + (x.astype(np.int32) * weights).sum(1)
-    assert compile(text)(x, start.astype(np.int32)).tolist() == expected.tolist()
+    actual = compile(text, cpu=CPU)(x, start.astype(np.int32))
+    assert actual.tolist() == expected.tolist()
 
 
-@needs_vnni
 @pytest.mark.parametrize(
     ("einsum", "shape", "weights"),
     [
@@ -244,11 +249,10 @@ def test_layouts(einsum: str, shape: tuple[int, ...], weights: tuple[int, ...]):
     three = maps[0], maps[1], maps[2]
     text = product(shape, matrix, products.shape, three, loops)
     assert kept(text) == 1
-    actual = compile(text)(x, np.ones(products.shape, np.int32))
+    actual = compile(text, cpu=CPU)(x, np.ones(products.shape, np.int32))
     assert actual.tolist() == (products + 1).tolist()
 
 
-@needs_vnni
 def test_weights_on_the_left():
     weights, x = some(4, 20), some(6, 4)
     text = product(x.shape, weights, (6, 20), ("(k, n)", "(m, k)", "(m, n)"))
@@ -257,33 +261,30 @@ def test_weights_on_the_left():
     text = text.replace(inputs, "%w, %x : tensor<4x20xi8>, tensor<6x4xi8>")
     assert kept(text) == 1
     expected = x.astype(np.int32) @ weights.astype(np.int32)
-    actual = compile(text)(x, np.zeros((6, 20), np.int32))
+    actual = compile(text, cpu=CPU)(x, np.zeros((6, 20), np.int32))
     assert actual.tolist() == expected.tolist()
 
 
-@needs_vnni
 def test_equal_weights():
     for value in (0, 1, -128):
         weights, x = np.full((4, 17), value, np.int8), some(6, 4)
         text = product(x.shape, weights, (6, 17))
         expected = x.astype(np.int32) @ weights.astype(np.int32)
-        actual = compile(text)(x, np.zeros((6, 17), np.int32))
+        actual = compile(text, cpu=CPU)(x, np.zeros((6, 17), np.int32))
         assert actual.tolist() == expected.tolist()
 
 
-@needs_vnni
 def test_nothing_behind_the_bytes_is_read():
     """The last byte is the last one of a page, behind which nothing may be read."""
     values, weights = some(5, 7), some(7, 20)
     with before_no_page(values) as x:
-        actual = compile(product((5, 7), weights, (5, 20)))(
+        actual = compile(product((5, 7), weights, (5, 20)), cpu=CPU)(
             x, np.zeros((5, 20), np.int32)
         )
     expected = values.astype(np.int32) @ weights.astype(np.int32)
     assert actual.tolist() == expected.tolist()
 
 
-@needs_vnni
 def test_computed_bytes_are_in_memory_first():
     before = "%x = arith.muli %a, %a : tensor<3x9xi8>"
     weights, x = some(9, 20), some(3, 9)
@@ -293,16 +294,15 @@ def test_computed_bytes_are_in_memory_first():
         keep_byte_products(module)
         assert len(ops_in(module, "tensor.reshape")) == 1
     expected = (x * x).astype(np.int32) @ weights.astype(np.int32)
-    actual = compile(text)(x, np.zeros((3, 20), np.int32))
+    actual = compile(text, cpu=CPU)(x, np.zeros((3, 20), np.int32))
     assert actual.tolist() == expected.tolist()
 
 
-@needs_vnni
 def test_names_that_are_taken():
     weights, x = some(4, 16), some(2, 4)
     text: Any = product(x.shape, weights, (2, 16)).replace("@f(", "@byte_product_0(")
     expected = x.astype(np.int32) @ weights.astype(np.int32)
-    actual = compile(text)(x, np.zeros((2, 16), np.int32))
+    actual = compile(text, cpu=CPU)(x, np.zeros((2, 16), np.int32))
     assert actual.tolist() == expected.tolist()
 
 

@@ -13,10 +13,10 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from tests.cpus.foreign_code import foreign_code
 from tests.unit.execution.other_cpus import (
     EMULATED,
     LoweredModule,
-    emulated_instructions,
 )
 from tests.unit.execution.scheduling.test_byte_products import product, some
 from xdsl_quant.execution import disk_cache
@@ -48,7 +48,7 @@ def lowered() -> LoweredModule:
 
 
 def compiled() -> CompiledFunction:
-    with emulated_instructions():
+    with foreign_code():
         return lowered().compiled(VNNI)
 
 
@@ -126,7 +126,7 @@ func.func @kernel(%x: memref<64xf32> {bufferization.writable = false},
   return
 }"""
     options: dict[str, Any] = {"schedule": True, "cpu": VNNI, "stream": True}
-    with emulated_instructions():
+    with foreign_code():
         assert MachineCode(text, ["kernel"], {}, {}, **options).can_stream
 
         def fail(*_: Any) -> None:
