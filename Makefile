@@ -75,7 +75,9 @@ demo: $(READY)
 	$(BIN)/python -m examples.wake_word
 	$(BIN)/python -m examples.classifiers
 
-tests: pytest filecheck lint pages
+# Types and pages take one core each.
+tests: pytest filecheck
+	@$(MAKE) --no-print-directory --jobs=2 lint pages
 
 pytest: $(READY)
 	$(BIN)/python -m pytest -q -n auto --dist loadscope --no-loadscope-reorder
