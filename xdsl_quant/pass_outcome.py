@@ -37,7 +37,7 @@ class PassOutcome:
     """Quantized ops that the pass leaves, although they are its business."""
 
     remedy: str = ""
-    """What to do with the ops that are left."""
+    """Remedy for the remaining ops, as the end of a message."""
 
     @classmethod
     def of_erased(

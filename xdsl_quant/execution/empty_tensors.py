@@ -38,7 +38,7 @@ def simplify_empty_moves(module: ModuleOp) -> None:
 
 
 def _is_empty(value: SSAValue) -> bool:
-    """Whether a tensor has no elements and a static shape."""
+    """True if a tensor has no elements and a static shape."""
     type_ = value.type
     is_static = isa(type_, TensorType) and type_.has_static_shape()
     return is_static and 0 in shape_of(value)

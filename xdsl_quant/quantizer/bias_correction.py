@@ -224,7 +224,7 @@ class _Search:
         keys: Iterable[str],
         samples: Iterable[_Sample] | None = None,
     ) -> Mapping[str, Numbers]:
-        """What to add to biases, by default as the first half of the samples says."""
+        """Return the shifts of biases, by default on the first half of the samples."""
         shifts = {key: _Shift() for key in keys}
         for sample in self.estimation if samples is None else samples:
             actual = self._values(sample, biases)

@@ -100,12 +100,12 @@ class BitSearch:
     measured: dict[Choice, Assignment] = field(
         init=False, default_factory=dict[Choice, Assignment]
     )
-    """What was measured, of StableHLO by simulation."""
+    """Measured assignments, for StableHLO by simulation."""
 
     confirmed: dict[Choice, Assignment] = field(
         init=False, default_factory=dict[Choice, Assignment]
     )
-    """What was measured of integers: the widest assignment and candidates for the best."""
+    """Assignments measured with integers: the widest one and candidates for the best."""
 
     def __post_init__(self) -> None:
         """

@@ -115,7 +115,7 @@ def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
 
 
 def _unsupported_reason(op: Operation) -> str | None:
-    """Why a product cannot quantize activations when it runs; `None` if it can."""
+    """Return why a product cannot quantize activations at run time; `None` if it can."""
     cast = cast_of(op)
     assert cast is not None
     if isinstance(op, ProductOp):

@@ -264,7 +264,7 @@ def _quantized_type(
 
 
 def has_unknown_rank(tensor: Tensor) -> bool:
-    """Whether a file does not say that a tensor without sizes is a scalar."""
+    """True if a file leaves open whether a tensor without sizes is a scalar."""
     return not tensor.shape and tensor.data is None and not tensor.has_rank
 
 

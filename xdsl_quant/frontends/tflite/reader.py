@@ -35,7 +35,7 @@ _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 """What the reader of tables raises where it is led out of the file."""
 
 _BUILTIN_CODE_FIELD = 10
-"""Where the table of fields of an operator code has the offset of `builtin_code`."""
+"""Offset of the entry of `builtin_code` in the field table of an operator code."""
 
 _QUANTIZATION_DETAILS = {
     1: "kind 'CustomQuantization'",

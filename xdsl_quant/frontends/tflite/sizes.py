@@ -74,7 +74,7 @@ def _static_tensors(subgraph: Subgraph) -> Sequence[Tensor]:
 
 
 def _computes_shape(subgraph: Subgraph, operator: Operator) -> bool:
-    """Whether the shape of a result depends on values that are not constant."""
+    """True if the shape of a result depends on values that are not constant."""
     operands = [
         subgraph.tensors[operator.inputs[position]]
         for position in _SHAPE_OPERANDS.get(operator.code, ())
@@ -91,7 +91,7 @@ def _computes_shape(subgraph: Subgraph, operator: Operator) -> bool:
 
 
 def _has_unknown(tensor: Tensor) -> bool:
-    """Whether the file has a 1 for a size that it does not know."""
+    """True if the file writes 1 for an unknown size."""
     sizes = zip(tensor.shape, tensor.signature or (), strict=False)
     return any(size == 1 and known == -1 for size, known in sizes)
 

@@ -160,7 +160,7 @@ class Constraint:
 
     @property
     def is_specified_use(self) -> bool:
-        """Whether this is the specification of an operand with parameters."""
+        """True if this specifies an operand with parameters."""
         return (
             isinstance(self.op, RegionOp)
             and not self.is_definition
@@ -334,7 +334,7 @@ class _Group:
         ]
 
     def _have_common_spec(self, own: Sequence[Port]) -> bool:
-        """Whether all uses have the parameters of some, so that they decide the value."""
+        """True if all uses have the parameters of some, so that they decide the value."""
         uses = [port for port in self.ports if not port.is_output]
         values = {port.value for port in self.ports}
         values.update(link.result for link in self.links)

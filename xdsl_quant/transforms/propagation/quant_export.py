@@ -171,7 +171,7 @@ def _warn_without_parameters(module: ModuleOp) -> bool:
 
 
 def _is_decided(kernel: RegionOp) -> bool:
-    """Whether all ports of a kernel that need parameters have them."""
+    """True if all ports of a kernel that need parameters have them."""
     return all(
         isinstance(spec, ParametersType)
         for value, spec in ports_of(kernel)

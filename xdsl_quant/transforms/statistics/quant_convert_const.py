@@ -77,7 +77,7 @@ _CONSTANTS = {
 
 
 def _is_of_constant(op: Operation) -> bool:
-    """Whether an op quantizes a constant, also of another dialect."""
+    """True if an op quantizes a constant, also of another dialect."""
     if op.name not in _CASTS or not isinstance(
         owner := op.operands[0].owner, Operation
     ):

@@ -67,7 +67,7 @@ def _symbol(op: Operation) -> str | None:
 
 
 def _is_function(op: Operation) -> bool:
-    """Whether an op is a function, also one of a dialect that is not registered."""
+    """True if an op is a function, also one of a dialect that is not registered."""
     return op.has_trait(CallableOpInterface, value_if_unregistered=False) or (
         _symbol(op) is not None
         and isinstance(op.get_attr_or_prop("function_type"), TypeAttribute)

@@ -283,7 +283,7 @@ def _read_specs(value: Value) -> None:
 
 
 def _have_common_spec(value: Value) -> bool:
-    """Whether all uses of a value have one uniform type, and none is outside of kernels."""
+    """True if all uses of a value are in kernels and have one uniform type."""
     specs = {kernel.op.specs[port] for kernel, port in value.users}
     return (
         len(specs) == 1
