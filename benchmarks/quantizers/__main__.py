@@ -19,7 +19,6 @@ import logging
 import math
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeAlias
@@ -35,6 +34,8 @@ from tests.unit.frontends.tflite.litert import LiteRT
 from xdsl_quant.execution import compile
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.quantizer.recording import lower_stablehlo
+
+from .onnx_models import quantized_session
 
 SEEDS = 3
 """How many halves of the samples are calibrated with."""
@@ -111,31 +112,9 @@ def litert_quantizer(python: str, case: Case, ranges: str) -> Run:
 
 def onnxruntime(case: Case) -> Run:
     """onnxruntime's static quantization to QDQ, with a scale for each channel."""
-    tools: Any = import_module("onnxruntime.quantization")
-    runtime: Any = import_module("onnxruntime")
-    source, target = case.directory / "float.onnx", case.directory / "quantized.onnx"
-    source.write_bytes(onnx_model(case.network).SerializeToString())
-
-    class Reader(tools.CalibrationDataReader):
-        """One sample after the other."""
-
-        def __init__(self) -> None:
-            self.rows = iter([{"x": row[None]} for row in case.calibration])
-
-        def get_next(self) -> Mapping[str, Floats] | None:
-            """The next sample."""
-            return next(self.rows, None)
-
-    tools.quantize_static(
-        str(source),
-        str(target),
-        Reader(),
-        quant_format=tools.QuantFormat.QDQ,
-        per_channel=True,
-        activation_type=tools.QuantType.QInt8,
-        weight_type=tools.QuantType.QInt8,
-    )
-    session: Any = runtime.InferenceSession(str(target))
+    model = onnx_model(case.network).SerializeToString()
+    rows = (row[None] for row in case.calibration)
+    session = quantized_session(model, "x", rows, case.directory)
     return lambda samples: session.run(None, {"x": samples})[0]
 
 

@@ -36,6 +36,7 @@ from xdsl_quant.quantizer import Recipe, quantize
 from xdsl_quant.quantizer.quantization import read_model
 
 from .__main__ import decibels, run_litert
+from .onnx_models import quantized_session
 
 SAMPLES = 64
 TEST_SAMPLES = 128
@@ -179,33 +180,10 @@ class OnnxBuilder(Builder):
 
 def onnxruntime(model: Model, directory: Path, expected: Floats) -> float:
     """The SQNR of onnxruntime's static quantization, with a scale for each channel."""
-    tools: Any = import_module("onnxruntime.quantization")
-    runtime: Any = import_module("onnxruntime")
-    source, target = directory / "float.onnx", directory / "quantized.onnx"
     text = text_of_network(model.network, model.shape, OnnxBuilder())
-    source.write_bytes(text.encode("latin1"))
-
-    class Reader(tools.CalibrationDataReader):
-        """One sample after the other."""
-
-        def __init__(self) -> None:
-            self.rows = iter([{"%x": row[None]} for row in model.samples(SAMPLES)])
-
-        def get_next(self) -> Any:
-            """The next sample."""
-            return next(self.rows, None)
-
-    tools.quantize_static(
-        str(source),
-        str(target),
-        Reader(),
-        quant_format=tools.QuantFormat.QDQ,
-        per_channel=True,
-        activation_type=tools.QuantType.QInt8,
-        weight_type=tools.QuantType.QInt8,
-    )
+    rows = (row[None] for row in model.samples(SAMPLES))
+    session = quantized_session(text.encode("latin1"), "%x", rows, directory)
     samples = model.samples(TEST_SAMPLES, 1)
-    session: Any = runtime.InferenceSession(str(target))
     rows = [session.run(None, {"%x": row[None]})[0] for row in samples]
     return decibels(expected, np.concatenate(rows))
 

@@ -1,0 +1,55 @@
+"""ONNX models that onnxruntime quantizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+def quantized_session(
+    model: bytes, argument: str, samples: Iterable[Floats], directory: Path
+) -> Any:
+    """
+    Quantize a model statically to QDQ with 8 bits and a scale for each channel.
+
+    Args:
+        model: the content of a file of a float model.
+        argument: the name of its only argument.
+        samples: the values of the argument in calibration.
+        directory: takes the files of both models.
+
+    Returns:
+        The `InferenceSession` of the quantized model.
+    """
+    tools: Any = import_module("onnxruntime.quantization")
+    runtime: Any = import_module("onnxruntime")
+    source, target = directory / "float.onnx", directory / "quantized.onnx"
+    source.write_bytes(model)
+
+    class Reader(tools.CalibrationDataReader):
+        """Yields the samples one by one."""
+
+        def __init__(self) -> None:
+            self.rows = iter([{argument: sample} for sample in samples])
+
+        def get_next(self) -> Any:
+            """Return the next sample, or `None` after the last one."""
+            return next(self.rows, None)
+
+    tools.quantize_static(
+        str(source),
+        str(target),
+        Reader(),
+        quant_format=tools.QuantFormat.QDQ,
+        per_channel=True,
+        activation_type=tools.QuantType.QInt8,
+        weight_type=tools.QuantType.QInt8,
+    )
+    return runtime.InferenceSession(str(target))
