@@ -559,6 +559,21 @@ def test_float_pools():
     np.testing.assert_allclose(result[0], expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    # Ties are rounded away from zero: means are -2.5, 2.5, -1.75 and 1.25.
+    [("max_pool_2d", [-1, 4, 3, 2]), ("average_pool_2d", [-3, 3, -2, 1])],
+)
+def test_pools_of_plain_integers(op: str, expected: list[int]):
+    windows = [[-1, -4, -1, -4], [1, 4, 1, 4], [3, -10, 0, 0], [0, 2, 1, 2]]
+    image = np.array(windows, np.int8).reshape(4, 2, 2).transpose(1, 0, 2)
+    properties = f"{ACTIVATION}, filter_height = 2 : i32, filter_width = 2 : i32, "
+    properties += 'padding = "VALID", stride_h = 2 : i32, stride_w = 2 : i32'
+    types = "tensor<1x2x8x1xi8> -> tensor<1x1x4x1xi8>"
+    result = run_op(op, properties, types, image.reshape(1, 2, 8, 1))
+    assert result.ravel().tolist() == expected
+
+
 def test_float_products():
     weights = np.random.default_rng(5).standard_normal((5, 4)).astype(np.float32)
     bias = np.arange(5).astype(np.float32)

@@ -208,15 +208,25 @@ def svdf(
 
 
 def average_pool(values: Array, sizes: tuple[int, int], window: Window) -> Array:
-    """The mean of the elements below each place of a window, inside of the image."""
-    sums = windows(values, sizes, window).sum(axis=(-2, -1))
+    """
+    Return the mean of the elements below each position of a window, inside the image.
+
+    Integers are rounded to the nearest, ties away from zero, as TensorFlow Lite does.
+    """
+    elements = windows(values, sizes, window)
     counts = windows(np.ones_like(values), sizes, window).sum(axis=(-2, -1))
-    return sums / counts
+    if values.dtype.kind == "f":
+        return elements.sum(axis=(-2, -1)) / counts
+    sums = elements.sum(axis=(-2, -1), dtype=np.int64)
+    half = (counts // 2).astype(np.int64)
+    return divide(sums + np.where(sums > 0, half, -half), counts)
 
 
 def max_pool(values: Array, sizes: tuple[int, int], window: Window) -> Array:
-    """The largest element below each place of a window, inside of the image."""
-    return windows(values, sizes, window, -np.inf).max(axis=(-2, -1))
+    """Return the largest element below each position of a window, inside the image."""
+    is_float = values.dtype.kind == "f"
+    least = -np.inf if is_float else np.iinfo(values.dtype).min
+    return windows(values, sizes, window, least).max(axis=(-2, -1))
 
 
 def mean(values: Array, axes: Sequence[int]) -> Array:
