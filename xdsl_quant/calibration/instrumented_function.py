@@ -15,8 +15,8 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
 from io import StringIO
 from typing import Any, Protocol, cast
 
@@ -121,6 +121,15 @@ class InstrumentedFunction:
     argument_shapes: tuple[tuple[int, ...], ...]
     """The shapes of the arguments, with negative numbers for dynamic sizes."""
 
+    def __getstate__(self) -> dict[str, object]:
+        # Other processes parse the text: a module is too deep to be pickled.
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @cached_property
+    def module(self) -> ModuleOp:
+        """The module of `text`, which may not be changed."""
+        return parse_module(self.text)
+
     @staticmethod
     def of(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
         """
@@ -159,10 +168,13 @@ class InstrumentedFunction:
         # Threads need it at the same time, and it takes long to compile.
         key = self, layout
         with _lock:
-            if (run := _kept.pop(key, None)) is None:
-                run = _runnable(self, layout)
-                _forget_others(len(self.text))
-            _kept[key] = run
+            if (run := _kept.get(key)) is not None:
+                _kept.move_to_end(key)
+                return run
+            run = _runnable(self, layout)
+            _forget_others(len(self.text))
+            # The key is a copy without the module.
+            _kept[replace(self), layout] = run
         return run
 
 
@@ -207,7 +219,7 @@ def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
     QuantRemoveInstrumentationPass().rewrite(Context(), module)
     # Text of one process is for others.
     replace_resources(module, _resource_data)
-    return InstrumentedFunction(
+    instrumented = InstrumentedFunction(
         _text(module),
         function.sym_name.data,
         tuple(ref.stats_key.data for ref in refs),
@@ -215,6 +227,9 @@ def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
         prefix,
         tuple(shape_of(argument.type) for argument in function.args),
     )
+    # This process need not parse the text.
+    vars(instrumented)["module"] = module
+    return instrumented
 
 
 def _replace_with_call(ref: StatisticsRefOp, name: str, module: ModuleOp) -> None:
@@ -339,13 +354,12 @@ def _runnable(function: InstrumentedFunction, layout: MinMaxLayout | None) -> Ru
         host_functions[f"{function.prefix}{index}"] = host_function
     call: Callable[..., object]
     try:
-        call = compile(function.text, function.name, host_functions=host_functions)
+        call = compile(function.module, function.name, host_functions=host_functions)
     except (CompilationError, ImportError) as e:
         if isinstance(e, CompilationError):
             warnings.warn(f"what cannot be compiled is interpreted: {e}", stacklevel=2)
-        module = parse_module(function.text)
         call = partial(
-            run_function, module, function.name, host_functions=host_functions
+            run_function, function.module, function.name, host_functions=host_functions
         )
 
     def run(sink: Sink, arguments: Arguments) -> None:

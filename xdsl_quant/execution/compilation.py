@@ -121,7 +121,10 @@ def compile(
     host_functions = checked_host_functions(host_functions)
     machine = cpu_named(cpu)
     path = str(module) if is_tflite_file(module) else ""
-    key = _digest(module), entry, rounding, fuse, schedule, machine, threads, path
+    # Nothing is kept of a function that calls Python.
+    is_keyed = not host_functions or not isinstance(module, ModuleOp)
+    digest = _digest(module) if is_keyed else ""
+    key = digest, entry, rounding, fuse, schedule, machine, threads, path
     if host_functions:
         return _compile(module, key, host_functions)
     with _lock:
