@@ -24,7 +24,7 @@ _LEAST_BATCHES` of them, so the time is linear in the number of kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -43,7 +43,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import ConstantLike
 
-from xdsl_quant.calibration.instrumented_function import Arguments, Batch
+from xdsl_quant.calibration.instrumented_function import Arguments, Batch, as_tuple
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
@@ -97,12 +97,35 @@ class Correction(NamedTuple):
     after: Mapping[str, Error]
     """Errors with the corrections that were kept."""
 
+    model: BiasedModel
+    """The corrected model, which is compiled."""
+
+    def apply(self, resolved: ModuleOp, entry: str | None) -> None:
+        """Correct the biases of a model that is the same but for its biases."""
+        for key, bias in _biases(resolved, entry).items():
+            bias.set(self.model.biases[key])
+
+
+@dataclass(frozen=True)
+class BiasedModel:
+    """A quantized model that takes biases as arguments, with some biases."""
+
+    module: RecordedModule
+    """Takes biases as arguments after the others."""
+
+    biases: Biases
+
+    def values(self, batch: Batch) -> Values:
+        """The results of the model and of kernels with biases, by their keys."""
+        return self.module.values((*as_tuple(batch), *self.biases.values()))
+
 
 def correct_biases(
     resolved: ModuleOp,
     batches: Iterable[Batch],
     entry: str | None = None,
     reference: ModuleOp | None = None,
+    exact: RecordedModule | None = None,
 ) -> Correction | None:
     """
     Correct the constant biases of quantized products in the entry function, so that results
@@ -114,6 +137,8 @@ def correct_biases(
         entry: the function that takes them.
         reference: the same model with the constants of the float one, if `resolved` has
             other weights.
+        exact: the float model, if it is compiled already. It is compiled anew if it does
+            not record the results of all `biased_kernels`.
 
     Returns:
         The errors of the results; `None` if there are no such biases.
@@ -121,15 +146,26 @@ def correct_biases(
     biases = _biases(resolved, entry)
     if not biases:
         return None
-    exact = float_module(resolved if reference is None else reference, entry)
-    search = _Search.of(resolved, biases, RecordedModule.of(exact, entry), entry)
+    if exact is None or not biases.keys() <= {*exact.function.keys}:
+        floats = resolved if reference is None else reference
+        exact = RecordedModule.of(float_module(floats, entry, keys=biases), entry)
+    search = _Search.of(resolved, biases, exact, entry)
     search.read(batches)
     original = {key: bias.elements for key, bias in biases.items()}
     before = search.errors(original)
     corrected, after = search.run(original, before)
-    for key, bias in biases.items():
-        bias.set(corrected[key])
-    return Correction(before, after)
+    model = BiasedModel(search.quantized, corrected)
+    correction = Correction(before, after, model)
+    correction.apply(resolved, entry)
+    return correction
+
+
+def biased_kernels(resolved: ModuleOp, entry: str | None = None) -> Collection[str]:
+    """
+    The keys of the results whose biases `correct_biases` corrects, by
+    [`result_key`][xdsl_quant.quantizer.errors.result_key].
+    """
+    return _biases(resolved, entry).keys()
 
 
 class _Sample(NamedTuple):
@@ -146,7 +182,7 @@ class _Search:
     biases: Mapping[str, _Bias]
     exact: RecordedModule
     quantized: RecordedModule
-    """Takes biases as arguments after the others."""
+    """See `BiasedModel`."""
 
     estimation: list[_Sample] = field(default_factory=list[_Sample])
     """The samples that shifts are measured on."""
@@ -176,7 +212,8 @@ class _Search:
             [*function.function_type.outputs],
         )
         function.arg_attrs = None
-        actual = RecordedModule.of(quantized_module(module, entry), entry)
+        quantized = quantized_module(module, entry, keys=biases)
+        actual = RecordedModule.of(quantized, entry)
         return _Search(biases, exact, actual)
 
     def read(self, batches: Iterable[Batch]) -> None:
@@ -205,7 +242,7 @@ class _Search:
         }
 
     def _values(self, sample: _Sample, biases: Biases) -> Values:
-        return self.quantized.values((*sample.batch, *biases.values()))
+        return BiasedModel(self.quantized, biases).values(sample.batch)
 
     def errors(self, biases: Biases) -> Mapping[str, Error]:
         """The errors of the results of the model; without any, of the last kernel."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias, TypeVar
@@ -33,13 +33,25 @@ from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.diagnostics import location_prefix
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
-from xdsl_quant.transforms.propagation.quant_propagate import propagate
+from xdsl_quant.transforms.propagation.quant_propagate import Propagation
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 
 from .accuracy import Labels, Score
-from .bias_correction import correct_biases
+from .bias_correction import (
+    BiasedModel,
+    Correction,
+    biased_kernels,
+    correct_biases,
+)
 from .budget import Budget
-from .errors import Error, float_module, quantized_module, relative_noise
+from .errors import (
+    OUTPUT,
+    Error,
+    Values,
+    float_module,
+    quantized_module,
+    relative_noise,
+)
 from .kernel_widths import Width, ask_for, widths_of
 from .recipe import SearchOptions
 from .recording import RecordedModule
@@ -60,6 +72,9 @@ _NEAR = 4
 
 _MOST = 4096
 """How many assignments the front has at most; fewer combinations are searched exactly."""
+
+_MOST_BYTES = 1 << 26
+"""The size of the results of the model in floats that are kept."""
 
 
 @dataclass
@@ -106,6 +121,14 @@ class BitSearch:
         init=False, default_factory=dict[Choice, Assignment]
     )
     """Assignments measured with integers: the widest one and candidates for the best."""
+
+    _corrections: list[tuple[ModuleOp, Correction]] = field(
+        init=False, default_factory=list[tuple[ModuleOp, Correction]]
+    )
+    """Models before their biases were corrected, and the corrections."""
+
+    _expected: list[Values] = field(init=False, default_factory=list[Values])
+    """The results of the model in floats for the first batches."""
 
     def __post_init__(self) -> None:
         """
@@ -373,18 +396,16 @@ class BitSearch:
 
     def _compared(self, choice: Choice, *, is_simulated: bool) -> Assignment:
         resolved = self._resolved(choice)
-        if is_simulated:
-            actual = self._simulations.of(resolved)
-        else:
-            if self.corrects_bias:
-                correct_biases(resolved, self.batches, self.entry)
-            actual = self._recorded(quantized_module, resolved)
-        exact = self._exact
+        actual = (
+            self._simulations.of(resolved)
+            if is_simulated
+            else self._with_integers(resolved)
+        )
         errors: dict[str, Error] = {}
         score = None if self.labels is None else Score(self.labels)
-        for batch in self.progress(self.batches):
-            expected, found = exact.values(batch), actual.values(batch)
-            for key, values in expected.items():
+        for number, batch in enumerate(self.progress(self.batches)):
+            found = actual.values(batch)
+            for key, values in self._expected_results(number, batch).items():
                 errors.setdefault(key, Error()).add(values, found[key], None)
             if score is not None:
                 score.add(found)
@@ -405,22 +426,58 @@ class BitSearch:
     def _simulations(self) -> Simulations:
         return Simulations(self.entry)
 
+    def _expected_results(self, number: int, batch: Batch) -> Values:
+        """The results of the model in floats for a batch."""
+        if number < len(self._expected):
+            return self._expected[number]
+        recorded = self._exact.values(batch).items()
+        results = {key: values for key, values in recorded if OUTPUT in key}
+        size = sum(values.nbytes for values in results.values())
+        if number * size < _MOST_BYTES:
+            self._expected.append(results)
+        return results
+
+    def corrected(self, resolved: ModuleOp) -> Correction | None:
+        """
+        Correct the biases of a model with quantization parameters that equals one which was
+        confirmed; return `None` if there is none.
+        """
+        for known, correction in self._corrections:
+            if known.is_structurally_equivalent(resolved):
+                correction.apply(resolved, self.entry)
+                return correction
+        return None
+
+    def _with_integers(self, resolved: ModuleOp) -> BiasedModel | RecordedModule:
+        """A model with quantization parameters, whose biases are corrected if need be."""
+        if self.corrects_bias:
+            # Calls with other parameters may have copies of functions, and so of kernels.
+            count = len(kernels_of(self.module))
+            exact = self._exact if len(kernels_of(resolved)) == count else None
+            uncorrected = resolved.clone()
+            correction = correct_biases(resolved, self.batches, self.entry, exact=exact)
+            if correction is not None:
+                self._corrections.append((uncorrected, correction))
+                return correction.model
+        module = quantized_module(resolved, self.entry, keys=())
+        return RecordedModule.of(module, self.entry)
+
     @cached_property
     def _exact(self) -> RecordedModule:
-        """The model in floats, with which all assignments are compared."""
-        return self._recorded(float_module, self.module)
-
-    def _recorded(
-        self, make: Callable[..., ModuleOp], module: ModuleOp
-    ) -> RecordedModule:
-        return RecordedModule.of(
-            make(module, self.entry, with_kernels=False), self.entry
-        )
+        """
+        The model in floats, with which all assignments are compared, and biases are
+        corrected.
+        """
+        keys: Collection[str] = ()
+        if self.corrects_bias:
+            keys = biased_kernels(self._resolved(self.widest), self.entry)
+        module = float_module(self.module, self.entry, keys=keys)
+        return RecordedModule.of(module, self.entry)
 
     def _resolved(self, choice: Choice) -> ModuleOp:
         module = self.module.clone()
         self.ask(module, choice)
-        propagate(module, self.target)
+        Propagation(module, self.target)
         return module
 
     def _result(self, chosen: Choice, budget: Budget) -> BitSearchResult:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -230,29 +230,46 @@ def result_errors(
 
 
 def _with_refs(
-    resolved: ModuleOp, entry: str | None, *, with_kernels: bool
+    resolved: ModuleOp, entry: str | None, keys: Container[str] | None
 ) -> ModuleOp:
-    """A copy with a `quant.stats_ref` for each result of a kernel, and of the model."""
+    """
+    A copy with a `quant.stats_ref` for each result of a kernel with one of the keys, by
+    default for all of them, and for each result of the model.
+    """
     module = resolved.clone()
-    if with_kernels:
-        for number, kernel in enumerate(kernels_of(module)):
-            _add_refs(kernel, number)
+    for number, kernel in enumerate(kernels_of(module)):
+        _add_refs(kernel, number, keys)
     function = entry_function(module, entry)
     record_results(function, f"{function.sym_name.data}:{OUTPUT}")
     return module
 
 
-def _add_refs(kernel: RegionOp, number: int) -> None:
+def _add_refs(
+    kernel: RegionOp, number: int, keys: Container[str] | None = None
+) -> None:
     for index, result in enumerate(kernel.results):
-        if has_floats(result.type):
-            record(result, result_key(number, index))
+        key = result_key(number, index)
+        if has_floats(result.type) and (keys is None or key in keys):
+            record(result, key)
 
 
 def float_module(
-    resolved: ModuleOp, entry: str | None = None, *, with_kernels: bool = True
+    resolved: ModuleOp,
+    entry: str | None = None,
+    *,
+    keys: Container[str] | None = None,
 ) -> ModuleOp:
-    """The model in floats, which records the results of kernels and of the model."""
-    module = _with_refs(resolved, entry, with_kernels=with_kernels)
+    """
+    The model in floats, which records the results of kernels and of the model.
+
+    Args:
+        resolved: a model with kernels, which is not changed.
+        entry: the function whose results are recorded.
+        keys: the results of kernels that are recorded, by
+            [`result_key`][xdsl_quant.quantizer.errors.result_key]; by default all of them.
+            Fewer of them take less time to compile.
+    """
+    module = _with_refs(resolved, entry, keys)
     kernels = kernels_of(module)
     for kernel in kernels:
         forget_specs(kernel)
@@ -267,10 +284,13 @@ def forget_specs(kernel: RegionOp) -> None:
 
 
 def quantized_module(
-    resolved: ModuleOp, entry: str | None = None, *, with_kernels: bool = True
+    resolved: ModuleOp,
+    entry: str | None = None,
+    *,
+    keys: Container[str] | None = None,
 ) -> ModuleOp:
-    """The quantized model, which records the same."""
-    module = _with_refs(resolved, entry, with_kernels=with_kernels)
+    """The quantized model, which records the same; for arguments see `float_module`."""
+    module = _with_refs(resolved, entry, keys)
     export_kernels(module)
     return module
 

@@ -347,12 +347,15 @@ def quantize(
     selection = _without_lost_operands(module, ranges, spec, recipe, selection)
     _set_ranges(module, ranges, selection)
     _specify(module, selection, spec)
+    bit_search = None
     found = None
     if search is not None:
         known = None if labels is None else Labels.of(labels, batches)
-        found = _choose_bits(
+        bit_search = _bit_search(
             module, spec, recipe, search, selection, calibration, known
         )
+        choice, found = bit_search.run(search.budget)
+        bit_search.ask(module, choice)
     report = propagate(module, spec)
     _check_has_quantized_kernel(module, spec, report)
     if selection.float_kernels:
@@ -360,7 +363,15 @@ def quantize(
         fuse_kernels(module, spec)
     reference = module.clone()
     set_mask_numbers(reference, masks.numbers)
-    _refine(module, reference, recipe, batches, entry)
+    # The search has measured models without numbers of masks.
+    _refine(
+        module,
+        reference,
+        recipe,
+        batches,
+        entry,
+        None if masks.numbers else bit_search,
+    )
     for each in (module, reference, float_module):
         forget_masks(each)
     resolved = module.clone()
@@ -468,7 +479,7 @@ def _without_lost_operands(
     return selection
 
 
-def _choose_bits(
+def _bit_search(
     module: ModuleOp,
     target: TargetSpec,
     recipe: Recipe,
@@ -476,10 +487,10 @@ def _choose_bits(
     selection: Selection,
     calibration: Calibration,
     labels: Labels | None,
-) -> BitSearchResult:
-    """Search for the widths of weights, and ask the kernels of a module for them."""
+) -> BitSearch:
+    """Return the search for the widths of the weights of a module."""
     least = selection.weight_bits
-    bit_search = BitSearch(
+    return BitSearch(
         module,
         target,
         search,
@@ -490,9 +501,6 @@ def _choose_bits(
         labels,
         calibration.passed_on,
     )
-    choice, result = bit_search.run(search.budget)
-    bit_search.ask(module, choice)
-    return result
 
 
 def _check_has_quantized_kernel(
@@ -516,6 +524,7 @@ def _refine(
     recipe: Recipe,
     batches: Iterable[Batch],
     entry: str | None,
+    bit_search: BitSearch | None,
 ) -> None:
     """
     Round weights and correct biases as the recipe asks for, and warn of results that
@@ -524,6 +533,7 @@ def _refine(
     Args:
         module: the model with quantization parameters, which changes.
         reference: the same with the constants of the float model.
+        bit_search: has corrected the biases of such a model, if there is one.
     """
     if recipe.weights.rounding == "gptq":
         round_kernel_weights(module, batches, entry)
@@ -531,8 +541,8 @@ def _refine(
             _errors(reference, each, batches, entry) for each in (reference, module)
         )
         warn_of_worse_results(_GPTQ, *errors, stacklevel=3)
-    correction = None
-    if recipe.bias_correction:
+    correction = None if bit_search is None else bit_search.corrected(module)
+    if recipe.bias_correction and correction is None:
         correction = correct_biases(module, batches, entry, reference)
     found = (
         _errors(reference, module, batches, entry)
@@ -555,8 +565,8 @@ def _errors(
     entry: str | None,
 ) -> Mapping[str, Error]:
     """The errors of the results of a model whose kernels have quantization parameters."""
-    exact = RecordedModule.of(float_module(reference, entry), entry)
-    quantized = RecordedModule.of(quantized_module(resolved, entry), entry)
+    exact = RecordedModule.of(float_module(reference, entry, keys=()), entry)
+    quantized = RecordedModule.of(quantized_module(resolved, entry, keys=()), entry)
     return result_errors(exact, quantized, spread_batches(batches, _MOST_BATCHES))
 
 

@@ -30,7 +30,8 @@ from xdsl_quant.transforms.propagation.export.dialect_casts import QUANT_WORDS, 
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.quant_export import QuantExportPass
 
-_TO_LINALG = "convert-quantized-stablehlo-to-linalg,convert-stablehlo-to-linalg"
+_TO_LINALG = "convert-quantized-stablehlo-to-linalg"
+"""Converts ops that are not quantized, too."""
 
 Floats = NDArray[np.floating]
 

@@ -221,7 +221,7 @@ def round_kernel_weights(
         ValueError: if a product takes values that are not finite.
     """
     weights = _kernel_weights(resolved)
-    exact = float_module(resolved, entry, with_kernels=False)
+    exact = float_module(resolved, entry, keys=())
     products = _matrix_products(exact, weights)
     if not products:
         return

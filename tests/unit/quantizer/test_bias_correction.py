@@ -187,7 +187,7 @@ def test_kernels_are_corrected_in_order(form: str):
     model = quantize(first, data, PLAIN)
     correction = correct_biases(model.resolved, [row[None] for row in data])
     assert correction is not None
-    (before,), (after,) = (each.values() for each in correction)
+    (before,), (after,) = correction.before.values(), correction.after.values()
     assert after.sqnr > before.sqnr + 3
     # What is corrected already stays.
     text = str(model.resolved)
@@ -204,7 +204,7 @@ def test_results_never_get_worse_on_the_samples_that_judge():
     quantized = quantize(model.tfl_text(), data, PLAIN)
     correction = correct_biases(quantized.resolved, [row[None] for row in data])
     assert correction is not None
-    (before,), (after,) = (each.values() for each in correction)
+    (before,), (after,) = correction.before.values(), correction.after.values()
     assert after.sqnr >= before.sqnr
 
 

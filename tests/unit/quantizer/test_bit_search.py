@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,8 +14,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
 
 from tests.unit.frontends.tflite.litert import LiteRT
+from xdsl_quant.calibration import instrumented_function
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.execution import compile
 from xdsl_quant.quantizer import (
@@ -23,6 +26,7 @@ from xdsl_quant.quantizer import (
     QuantizedModel,
     Recipe,
     SearchOptions,
+    bit_search,
     quantization,
     quantize,
     read_recipe,
@@ -34,6 +38,7 @@ from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.target_files import read_target
 
 from .models import dense_layers, samples, text_of
+from .networks import NETWORKS
 from .test_quantization import run
 
 # Few bits are too few for some of these networks.
@@ -398,6 +403,60 @@ def test_few_modules_are_compiled(monkeypatch: pytest.MonkeyPatch):
     # both models whose results are compared at the end.
     assert len(made) == 6
     assert len(found.measured) > 4
+
+
+@pytest.mark.parametrize(
+    ("recipe", "compiled"),
+    [
+        # Calibration, the model in floats, and with biases as arguments.
+        ("int8", 3),
+        # The same, the simulation, and another assignment.
+        ("mixed", 5),
+    ],
+)
+def test_few_modules_are_parsed_and_compiled(
+    recipe: str, compiled: int, monkeypatch: pytest.MonkeyPatch
+):
+    pytest.importorskip("mlir")
+    from xdsl_quant.execution.machine_code import MachineCode
+
+    counts: Counter[str] = Counter()
+
+    def count(owner: type, name: str) -> None:
+        method = getattr(owner, name)
+
+        def counted(*arguments: Any, **options: Any) -> Any:
+            counts[name] += 1
+            return method(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(Parser, "parse_module")
+    count(MachineCode, "__init__")
+    instrumented_function._kept.clear()  # pyright: ignore[reportPrivateUsage] a cache of compiled code
+    network = NETWORKS["mlp"]
+    model = quantize(network.stablehlo_text(), network.samples(16), recipe)
+    if model.search is not None:
+        assert model.search.chosen is not model.search.widest
+    assert counts == {"parse_module": 1, "__init__": compiled}
+
+
+def test_corrected_biases_are_those_of_the_search(monkeypatch: pytest.MonkeyPatch):
+    network = NETWORKS["mlp"]
+    model = quantize(network.stablehlo_text(), network.samples(16), "mixed")
+
+    def none(_search: BitSearch, _resolved: ModuleOp) -> None:
+        """No correction is known."""
+
+    monkeypatch.setattr(BitSearch, "corrected", none)
+    again = quantize(network.stablehlo_text(), network.samples(16), "mixed")
+    assert str(model.module) == str(again.module)
+    assert str(model.resolved) == str(again.resolved)
+
+
+def test_results_in_floats_that_are_not_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bit_search, "_MOST_BYTES", 0)
+    assert new_result("40 B").search == result("40 B").search
 
 
 def test_simulations_are_close_to_integers(brute_force: BitSearch):
