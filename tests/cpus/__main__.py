@@ -30,6 +30,9 @@ BATCH = 8
 _PART = 25 * BATCH
 _SCHEDULES = "scheduled", "unscheduled"
 
+_WITH_BYTE_PRODUCTS = "products", "windows"
+"""Groups in which code for VNNI differs from that for the same CPU without it."""
+
 
 def main() -> int:
     """Run the command and return its exit code."""
@@ -53,7 +56,7 @@ def main() -> int:
             print(f"{group}: {stop} of {len(cases[group])}", file=sys.stderr)
             failures += lines
     total = sum(map(len, cases.values()))
-    print(f"{total} cases on {', '.join(arguments.cpu)}: {len(failures)} differences")
+    print(f"{total} cases: {len(failures)} differences")
     return bool(failures)
 
 
@@ -61,7 +64,7 @@ def _arguments() -> Any:
     cpus = [*available_cpus(), *foreign_cpus()]
     parser = argparse.ArgumentParser("python -m tests.cpus")
     parser.add_argument("--group", nargs="+", choices=GROUPS, default=[*GROUPS])
-    parser.add_argument("--cpu", nargs="+", choices=cpus, default=cpus)
+    parser.add_argument("--cpu", nargs="+", choices=cpus, help="by default all")
     parser.add_argument("--schedule", choices=_SCHEDULES, default="scheduled")
     parser.add_argument("--count", type=int, help="cases of each group")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -70,15 +73,24 @@ def _arguments() -> Any:
     return parser.parse_args()
 
 
+def cpus_of(group: str) -> Sequence[str]:
+    """Return the CPUs for which the code of a group may differ."""
+    cpus = [*available_cpus(), *foreign_cpus()]
+    if group in _WITH_BYTE_PRODUCTS:
+        return cpus
+    return [cpu for cpu in cpus if not cpu.endswith("-vnni")]
+
+
 def _run_part(cases: Sequence[Case], step: int, arguments: Any) -> None:
     """Print the differences of cases, and how many are done."""
+    cpus = arguments.cpu or cpus_of(arguments.group[0])
     is_scheduled = arguments.schedule == "scheduled"
     with tempfile.TemporaryDirectory() as folder, foreign_code():
         # Other CPUs find what is lowered.
         os.environ[VARIABLE] = folder
         for start in range(0, len(cases), step):
             batch = cases[start : start + step]
-            for line in differences(batch, arguments.cpu, is_scheduled=is_scheduled):
+            for line in differences(batch, cpus, is_scheduled=is_scheduled):
                 print(f"! {line}")
             print(start + len(batch), flush=True)
 
@@ -92,7 +104,9 @@ def _lines(
     arguments: Any, step: int, group: str, start: int, stop: int
 ) -> Iterator[str]:
     command = [sys.executable, "-m", "tests.cpus", "--group", group]
-    command += ["--cpu", *arguments.cpu, "--schedule", arguments.schedule]
+    command += ["--schedule", arguments.schedule]
+    if arguments.cpu:
+        command += ["--cpu", *arguments.cpu]
     if arguments.count is not None:
         command += ["--count", str(arguments.count)]
     while start < stop:

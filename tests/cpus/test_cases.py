@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cpus.__main__ import BATCH
+from tests.cpus.__main__ import BATCH, cpus_of
 from tests.cpus.cases import GROUPS, Case, Tensor, sample
 from tests.cpus.comparison import GuardedArray, differences
-from tests.cpus.foreign_code import foreign_code, foreign_cpus
-from xdsl_quant.execution.cpu import available_cpus
+from tests.cpus.foreign_code import foreign_code
 from xdsl_quant.execution.disk_cache import VARIABLE
 
 
@@ -23,8 +22,7 @@ def test_compiled_code_computes_what_the_interpreter_does(
 ):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     with foreign_code():
-        cpus = [*available_cpus(), *foreign_cpus()]
-        assert differences(sample(group, BATCH), cpus) == []
+        assert differences(sample(group, BATCH), cpus_of(group)) == []
 
 
 def test_names_of_cases_are_unique():
