@@ -28,8 +28,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 # No clock decides, as other processes may keep the machine busy. A failure is found
 # again without a database.
-settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
-# For `make fuzz`.
+settings.register_profile(
+    "repeatable", derandomize=True, database=None, deadline=None, max_examples=30
+)
+# For `make fuzz`, which draws more examples.
 settings.register_profile("random", deadline=None)
 
 
