@@ -34,6 +34,7 @@ def verdicts(theorems: Any) -> list[str]:
     return [theorem.verdict for theorem in theorems]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("type_", "rounding", "fuse"),
     [
@@ -104,18 +105,27 @@ def test_stored_values_that_are_not_expressed():
     assert int(np.float16(q)) == int(values["found"]) != q
 
 
-def test_all_scales():
-    found = prover("!quant.uniform<i8:f32, 1.0>", scales=(1e-30, 1e30), seconds=120)
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("type_", "dtype", "limits"),
+    [
+        ("!quant.uniform<i4:f16, 1.0>", np.float16, (1e-2, 1e3, 6e4)),
+        ("!quant.uniform<i8:f32, 1.0>", np.float32, (1e-30, 1e30, 3e38)),
+    ],
+)
+def test_all_scales(type_: str, dtype: Any, limits: tuple[float, float, float]):
+    low, middle, high = limits
+    found = prover(type_, scales=(low, middle), seconds=120)
     theorem = found.stores_what_it_expresses()
     assert theorem.claim == "qcast(dcast(q)) = q for all q and scale"
     assert theorem.verdict == "proved"
-    wide = prover("!quant.uniform<i8:f32, 1.0>", scales=(1e30, 3e38))
+    wide = prover(type_, scales=(middle, high))
     refuted = wide.stores_what_it_expresses()
     assert refuted.verdict == "refuted"
     values = dict(pair.split(" = ") for pair in refuted.details.split(", "))
     # The product with the scale is infinite.
     with np.errstate(over="ignore"):
-        assert np.isinf(np.float32(values["q"]) * np.float32(values["scale"]))
+        assert np.isinf(dtype(values["q"]) * dtype(values["scale"]))
 
 
 @pytest.mark.parametrize("scale", ["0.3:1", "0.5:1", "1.0"])
@@ -184,12 +194,13 @@ def test_what_takes_too_long_is_unknown():
     assert found.details == "the solver has found nothing in 0.01 s"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "type_",
     [
         "!quant.uniform<i8:f16, 0.3:5>",
-        "!quant.uniform<i4:bf16, 0.3:2>",
         "!quant.uniform<i32:f16, 1.0e+3:1>",
+        "!quant.uniform<i4:bf16, 0.3:2>",
     ],
 )
 def test_all_inputs(type_: str):
@@ -218,6 +229,7 @@ def test_all_stored_values():
     assert len([*prover("!quant.uniform<i32:f16, 1.0e+3>").all_inputs()]) == 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("value", "printed"), [("nan", "-128"), (-1.5, "0")])
 def test_the_command_of_compiled_code(value: object, printed: str):
     text = prover(I8).text("q")

@@ -76,6 +76,7 @@ def rescaled(text: str, values: Any) -> list[int | None]:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rounding", ["single", "double"])
 @pytest.mark.parametrize("shift", [2, 3, 29, 30, 31, 32, 33, 34, 61, 62])
 def test_results(shift: int, rounding: ScaleRounding):

@@ -10,11 +10,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.interpreters import StatefulModel, run_function
 from xdsl_quant.proving import equivalent
 from xdsl_quant.proving.scalars import SCALAR_OPS, Number
 from xdsl_quant.proving.tensors import TENSOR_RULES
@@ -79,6 +80,12 @@ def function_of(op: str, types: str, result: str, spelled: str = "") -> FuncOp:
     )
 
 
+def module_of(function: FuncOp) -> ModuleOp:
+    module = function.parent_op()
+    assert isinstance(module, ModuleOp)
+    return module
+
+
 def of_arguments(terms: Terms, function: FuncOp, arguments: Any) -> Number:
     constants = [
         Number(
@@ -91,6 +98,10 @@ def of_arguments(terms: Terms, function: FuncOp, arguments: Any) -> Number:
     return number
 
 
+ROWS = 60
+"""How many operands of an op are compared."""
+
+
 def check_equal(
     function: FuncOp, seed: int, is_taken: Callable[[Sequence[Any]], bool] = bool
 ) -> int:
@@ -98,9 +109,9 @@ def check_equal(
     random = np.random.default_rng(seed)
     terms = Terms()
     columns = [values(str(argument.type), random) for argument in function.args]
-    rows = [[random.choice(column) for column in columns] for _ in range(150)]
+    rows = [[random.choice(column) for column in columns] for _ in range(ROWS)]
     type_: Attribute = function.function_type.outputs.data[0]
-    module = function.parent_op()
+    model = StatefulModel(module_of(function))
     conditions: list[Any] = []
     taken = [row for row in rows if is_taken(row)]
     numbers = [of_arguments(terms, function, row) for row in taken]
@@ -113,7 +124,7 @@ def check_equal(
         ):
             continue
         with np.errstate(all="ignore"):
-            (result,) = run_function(module, "main", *row)  # pyright: ignore[reportArgumentType] a module
+            (result,) = model.step(*row)
         expected = terms.of_bits(type_, bits_of(result, str(type_)))
         conditions.append(terms.equal(number.term, expected))
     assert terms.counterexample(terms.all(*conditions), [], 60).verdict == "holds"
@@ -132,23 +143,25 @@ OPEN_ZEROS = ("arith.maxnumf", "arith.minnumf")
 """Of two zeros they may be either of them."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type_", FLOATS)
 @pytest.mark.parametrize("op", TWO_FLOATS)
 def test_float_arithmetic(op: str, type_: str):
-    assert check_equal(function_of(op, f"{type_} {type_}", type_), 0) == 150
+    assert check_equal(function_of(op, f"{type_} {type_}", type_), 0) == ROWS
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type_", FLOATS)
 @pytest.mark.parametrize("op", ONE_FLOAT)
 def test_ops_on_one_float(op: str, type_: str):
-    assert check_equal(function_of(op, type_, type_), 1) == 150
+    assert check_equal(function_of(op, type_, type_), 1) == ROWS
 
 
 @pytest.mark.parametrize("type_", FLOATS)
 @pytest.mark.parametrize("op", OPEN_ZEROS)
 def test_min_and_max_of_all_but_zeros(op: str, type_: str):
     function = function_of(op, f"{type_} {type_}", type_)
-    assert check_equal(function, 0, lambda row: any(row)) > 130
+    assert check_equal(function, 0, lambda row: any(row)) > ROWS * 4 // 5
 
 
 @pytest.mark.parametrize("type_", FLOATS)
@@ -190,7 +203,7 @@ func.func @main(%0: f32, %1: f32) -> f32 {
 
 @pytest.mark.parametrize("type_", ["f16", "bf16", "f32"])
 def test_fma(type_: str):
-    assert check_equal(function_of("math.fma", " ".join([type_] * 3), type_), 0) == 150
+    assert check_equal(function_of("math.fma", " ".join([type_] * 3), type_), 0) == ROWS
 
 
 def test_fma_of_bf16_is_rounded_once():
@@ -213,6 +226,7 @@ func.func @main({types}) -> bf16 {{
     assert found.verdict == "refuted"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type_", FLOATS)
 @pytest.mark.parametrize(
     "predicate",
@@ -221,7 +235,7 @@ func.func @main({types}) -> bf16 {{
 def test_comparisons_of_floats(predicate: str, type_: str):
     spelled = f"{predicate}, %0, %1 : {type_}"
     function = function_of("arith.cmpf", f"{type_} {type_}", "i1", spelled)
-    assert check_equal(function, 2) == 150
+    assert check_equal(function, 2) == ROWS
 
 
 CONVERSIONS = (
@@ -257,21 +271,23 @@ CONVERSIONS = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("op", "source", "target"), CONVERSIONS)
 def test_conversions(op: str, source: str, target: str):
     function = function_of(op, source, target, f"%0 : {source} to {target}")
-    assert check_equal(function, 3) == 150
+    assert check_equal(function, 3) == ROWS
 
 
 TO_INTEGERS = ("arith.fptosi", "arith.fptoui")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("source", FLOATS)
 @pytest.mark.parametrize("target", ["i4", "i8", "i16", "i32", "i64"])
 @pytest.mark.parametrize("op", TO_INTEGERS)
 def test_floats_to_integers(op: str, source: str, target: str):
     function = function_of(op, source, target, f"%0 : {source} to {target}")
-    assert check_equal(function, 4) >= 20
+    assert check_equal(function, 4) >= 6
 
 
 @pytest.mark.parametrize(
@@ -317,14 +333,19 @@ TWO_INTEGERS = tuple(
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type_", ["i4", "i8", "i32", "i64"])
 @pytest.mark.parametrize("op", TWO_INTEGERS)
 def test_integer_arithmetic(op: str, type_: str):
     count = check_equal(function_of(op, f"{type_} {type_}", type_), 5)
     if op.startswith("arith.sh"):
-        assert count >= 10
+        assert count >= 3
     else:
-        assert count > 130 if op.endswith(("divsi", "divui", "remui")) else count == 150
+        assert (
+            count > ROWS * 4 // 5
+            if op.endswith(("divsi", "divui", "remui"))
+            else count == ROWS
+        )
 
 
 @pytest.mark.parametrize(
@@ -356,12 +377,12 @@ def test_where_integers_are_defined(op: str, pairs: list[tuple[tuple[int, int], 
 )
 def test_comparisons_of_integers(predicate: str):
     function = function_of("arith.cmpi", "i8 i8", "i1", f"{predicate}, %0, %1 : i8")
-    assert check_equal(function, 6) == 150
+    assert check_equal(function, 6) == ROWS
 
 
 def test_selection():
     function = function_of("arith.select", "i1 f32 f32", "f32")
-    assert check_equal(function, 7) == 150
+    assert check_equal(function, 7) == ROWS
 
 
 def verdict(text: str, arguments: list[Any]) -> str:
@@ -433,7 +454,7 @@ def check_tensors(text: str, *arrays: Any) -> int:
             numbers[index] = Number(bits, terms.true())
         arguments.append(numbers if numbers.ndim else numbers[()])
     found = translated(terms, function, arguments)
-    expected = run_function(module, "main", *arrays)
+    expected = run_function(module_of(function), "main", *arrays)
     conditions: list[Any] = []
     types = function.function_type.outputs
     for type_, some, right in zip(types, found, expected, strict=True):
