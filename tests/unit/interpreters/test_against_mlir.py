@@ -90,6 +90,7 @@ func.func @main({arguments}) -> ({", ".join(types)}) {{
 }}"""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_integers(width: int):
     x, y = integer_pairs(width)
@@ -185,6 +186,7 @@ def _float_body(type_: str, ops: str, result: str | None) -> str:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type_", FLOAT_DTYPES)
 def test_floats(type_: str):
     x, y = float_pairs(type_)
@@ -224,6 +226,7 @@ def test_floats(type_: str):
     check(functions)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type_", FLOAT_DTYPES)
 @pytest.mark.parametrize("width", [1, 8, 16, 24, 32])
 def test_integers_to_floats(type_: str, width: int):

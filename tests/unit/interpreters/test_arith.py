@@ -76,6 +76,7 @@ DIVISIONS: dict[str, Callable[[int, int, int], int]] = {
 }
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", [*INTEGER_OPS, *DIVISIONS])
 def test_integers(name: str, width: int):
@@ -197,6 +198,7 @@ func.func @f({arguments}) -> tensor<?x{result}> {{
 }}"""
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(
     "kind", ["eq", "ne", *(s + p for s in "su" for p in ("lt", "le", "gt", "ge"))]
@@ -221,6 +223,7 @@ FLOAT_PREDICATES = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type_", FLOAT_DTYPES)
 @pytest.mark.parametrize("kind", FLOAT_PREDICATES)
 def test_compare_floats(kind: str, type_: str):
@@ -265,6 +268,7 @@ FLOAT_OPS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type_", FLOAT_DTYPES)
 @pytest.mark.parametrize("name", FLOAT_OPS)
 def test_floats_are_rounded_once(name: str, type_: str):
@@ -387,6 +391,7 @@ def test_index_cast(width: int):
     assert result.tolist() == [signed(value, width) for value in values]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type_", FLOAT_DTYPES)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_integers_to_floats(width: int, type_: str):
@@ -423,6 +428,7 @@ def saturated(value: float, low: int, high: int) -> int:
     return high if value == math.inf else min(max(math.trunc(value), low), high)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type_", FLOAT_DTYPES)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_floats_to_integers(width: int, type_: str):

@@ -42,6 +42,7 @@ FAKE_QUANT = (
 )
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("element_type", ["f16", "bf16", "f32", "f64"])
 @pytest.mark.parametrize("rounding_mode", get_args(RoundingMode))
 @pytest.mark.parametrize("op", FAKE_QUANT)

@@ -103,6 +103,7 @@ MAPS: list[tuple[str, list[str], Callable[[Any, Any], Any]]] = [
 ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("maps", "shapes", "pick"), MAPS)
 @pytest.mark.parametrize("is_dynamic", [False, True])
 def test_maps(maps: str, shapes: list[str], pick: Any, is_dynamic: bool):
@@ -266,6 +267,7 @@ INTEGER_REDUCTIONS: dict[str, Callable[[int, int], int]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("width", [1, 4, 8, 24])
 @pytest.mark.parametrize("name", INTEGER_REDUCTIONS)
 def test_integer_reductions(name: str, width: int):
@@ -292,6 +294,7 @@ def test_integer_reductions(name: str, width: int):
     assert same_bits(result, np.array(expected).astype(dtype))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "rows"),
     [

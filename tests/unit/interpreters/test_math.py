@@ -43,6 +43,7 @@ ROUNDINGS: dict[str, Callable[[float], float]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type_", FLOAT_DTYPES)
 @pytest.mark.parametrize("name", ROUNDINGS)
 def test_roundings(name: str, type_: str):

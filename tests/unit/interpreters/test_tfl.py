@@ -70,11 +70,11 @@ def expected_of(case: Case) -> list[NDArray[Any]]:
     return [quantize(values, case.results[0].parameters)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("op", sorted({case.op for case in cases()}))
-def test_reference_kernels(op: str):
-    for case in cases():
-        if case.op != op:
-            continue
+def test_reference_kernels(op: str, request: pytest.FixtureRequest):
+    step = 1 if request.config.getoption("--all-cases") else 3
+    for case in [case for case in cases() if case.op == op][::step]:
         module = read_tflite(write_model(model_of(case)))
         results = run_function(module, "main", *values_of(case))
         for result, expected in zip(results, expected_of(case), strict=True):
@@ -109,6 +109,7 @@ class Recorder(Interpreter.Listener):
             self.results[op.location.desc.data].append(results[0])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 def test_streaming_models(path: Path):
     content = path.read_bytes()

@@ -133,6 +133,7 @@ def test_ties(storage: str, scale: float):
         assert (quantize(ties, parameters) != after)[is_inside].all()
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("expressed", ["f16", "bf16"])
 @pytest.mark.parametrize("scale", [*POWERS_OF_TWO, *OTHERS])
 @pytest.mark.parametrize("storage", ZERO_POINTS)

@@ -201,6 +201,7 @@ def nearest(value: float, table: list[float]) -> int:
 TABLES = [NF4, NF4[::-1], [0.5, -1, 7, 0.5, -0.0, 0], [1, 2], [2.0**-24, 60000]]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("table", TABLES, ids=str)
 @pytest.mark.parametrize("expressed", EXPRESSED)
 def test_nearest_of_a_table(table: list[float], expressed: str):
@@ -329,6 +330,7 @@ def step_table(expressed: str, kind: str) -> NDArray[np.float64]:
     return rng.permutation(values[np.isfinite(values)])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "kind", ["bits", "normal", "far apart", "neighbours", "integers"]
 )

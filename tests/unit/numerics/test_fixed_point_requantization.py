@@ -349,6 +349,13 @@ def _random_pair(
     return pair
 
 
+def _nearest_even(numerator: int, denominator: int) -> int:
+    """The nearest integer to a fraction; of two, the even one."""
+    quotient, rest = divmod(numerator, denominator)
+    is_above = 2 * rest > denominator or (2 * rest == denominator and quotient % 2 == 1)
+    return quotient + is_above
+
+
 @pytest.mark.parametrize(
     ("storages", "zero_point_divisor", "counts"),
     [
@@ -373,12 +380,14 @@ def test_how_often_it_is_the_nearest_integer(
         values = rng.integers(low, high + 1, 256).astype(source.storage_dtype)
         results = requantize_fixed_point(values, source, target)
         ratio = Fraction(float(source.scales)) / Fraction(float(target.scales))
+        offset = int(target.zero_points) * ratio.denominator
         for value, result in zip(values.tolist(), results.tolist(), strict=True):
-            real = (value - int(source.zero_points)) * ratio + int(target.zero_points)
-            if not target.storage_min <= real <= target.storage_max:
+            # The exact result, with the denominator of the ratio.
+            real = (value - int(source.zero_points)) * ratio.numerator + offset
+            lowest = target.storage_min * ratio.denominator
+            if not lowest <= real <= target.storage_max * ratio.denominator:
                 continue
-            # Python rounds to even in the middle.
-            difference = abs(result - round(real))
+            difference = abs(result - _nearest_even(real, ratio.denominator))
             in_range += 1
             differing += difference > 0
             largest = max(largest, difference)

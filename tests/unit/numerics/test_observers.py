@@ -394,6 +394,7 @@ def sqnr(
     return float(measure_error(values, parameters).sqnr)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("bits", [3, 4, 8, 12])
 def test_mean_squared_error(bits: int, symmetric: bool):
@@ -449,6 +450,7 @@ def test_entropy_is_almost_as_good_as_the_least_squared_error(name: str, count: 
     assert best - 1 < sqnr(values, low, high, 8) <= best + 0.02
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("bits", [2, 4, 6, 8, 12, 16])
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_entropy_is_not_worse_than_all_values(name: str, bits: int):

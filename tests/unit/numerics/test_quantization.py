@@ -82,7 +82,7 @@ def _out(
 
 
 @pytest.mark.parametrize("expressed", EXPRESSED)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data(), shape=shapes(), seed=SEEDS, rounding=st.sampled_from(ROUNDINGS))
 def test_quantize_is_the_reference(
     expressed: str,
@@ -112,7 +112,7 @@ def test_quantize_is_the_reference(
 
 
 @pytest.mark.parametrize("expressed", EXPRESSED)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data(), shape=shapes(), seed=SEEDS, mode=st.sampled_from(ROUNDING_MODES))
 def test_dequantize_is_the_reference(
     expressed: str,
@@ -141,7 +141,7 @@ def test_dequantize_is_the_reference(
     assert _same(actual, np.asarray(expected))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data(), shape=shapes(), seed=SEEDS, rounding=st.sampled_from(ROUNDINGS))
 def test_requantize_is_dequantize_and_quantize(
     data: st.DataObject, shape: tuple[int, ...], seed: int, rounding: Rounding

@@ -80,9 +80,12 @@ def test_valid(litert_converter: Mlir, sample: Sample):
         assert_same(text, real, answer_module(real.text))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("sample", SAMPLES, ids=IDS)
-def test_changed(litert_converter: Mlir, sample: Sample):
-    for seed in range(20):
+def test_changed(
+    litert_converter: Mlir, sample: Sample, request: pytest.FixtureRequest
+):
+    for seed in range(20 if request.config.getoption("--all-cases") else 5):
         text = changed(Random(f"{sample} {seed}"), sample).text()
         assert_same(text, litert_converter.run(text), answer_module(text))
 
