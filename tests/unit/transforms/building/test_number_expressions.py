@@ -132,6 +132,7 @@ def module_of(case: Case, operands: list[Tensor]) -> ModuleOp:
     return ModuleOp([FuncOp("main", (types, [result_type]), Region(block))])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_kernels(case: Case):
     operands = [operand for operand in case.operands if operand is not None]

@@ -88,6 +88,15 @@ INTERVALS = (-5, 7), (0, 6), (1, 4), (-6, -1), (-3, 0)
 PAIRS = [(a, b) for a in INTERVALS for b in (*INTERVALS, (3, 3))]
 
 
+Pairs = Sequence[tuple[tuple[int, int], tuple[int, int]]]
+
+
+@pytest.fixture(name="pairs")
+def some_pairs(request: pytest.FixtureRequest) -> Pairs:
+    """All pairs of bounds, or some that have each interval on both sides."""
+    return PAIRS if request.config.getoption("--all-cases") else PAIRS[::5]
+
+
 def check_integers(formula: Formula, *intervals: tuple[int, int]) -> Any:
     """
     Compare a formula, built as ops, with NumPy's for all numbers within the bounds.
@@ -135,9 +144,10 @@ TIGHT: dict[str, Binary] = {
 """Formulas whose bounds are their smallest and their largest result."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", TIGHT)
-def test_exact_bounds(name: str):
-    for pair in PAIRS:
+def test_exact_bounds(name: str, pairs: Pairs):
+    for pair in pairs:
         bounds, expected = check_integers(TIGHT[name], *pair)
         assert bounds == (expected.min(), expected.max())
 
@@ -168,9 +178,10 @@ WITHIN: dict[str, Binary] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", WITHIN)
-def test_bounds(name: str):
-    for pair in PAIRS:
+def test_bounds(name: str, pairs: Pairs):
+    for pair in pairs:
         bounds, expected = check_integers(WITHIN[name], *pair)
         assert bounds[0] <= expected.min() <= expected.max() <= bounds[1]
 
@@ -198,9 +209,10 @@ CONDITIONS: dict[str, Binary] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CONDITIONS)
-def test_conditions(name: str):
-    for pair in PAIRS:
+def test_conditions(name: str, pairs: Pairs):
+    for pair in pairs:
         check_integers(CONDITIONS[name], *pair)
 
 

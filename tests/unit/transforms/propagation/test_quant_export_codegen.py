@@ -83,6 +83,7 @@ SEEDS = *range(20), 352
 """In the last one an unsigned operand keeps its scale in a sum."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_port_is_the_nearest(seed: int):
     """Without pushing, each kernel is what exact fractions give, rounded once."""
@@ -104,6 +105,7 @@ def test_each_port_is_the_nearest(seed: int):
         assert distance.max() <= Fraction(1, 2) + Fraction(1, 4)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pushed_rescales(seed: int):
     """With pushing there are no more rescales, and results are within the bound."""
@@ -127,6 +129,7 @@ def test_pushed_rescales(seed: int):
         assert difference <= bound
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [1, 4])
 def test_compiled(seed: int):
     """Compiled code has the bits of the interpreter."""

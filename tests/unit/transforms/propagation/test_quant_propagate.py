@@ -1232,4 +1232,4 @@ def test_work_is_linear():
         module = parsed(function(*lines, result=f"v{count - 1}"))
         return calls(lambda: propagate(module, TFLITE))
 
-    assert 7 < work(800) / work(100) < 9
+    assert 7 < work(400) / work(50) < 9

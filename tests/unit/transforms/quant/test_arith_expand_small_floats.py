@@ -46,6 +46,7 @@ def inputs(name: str) -> NDArray[Any]:
     return np.concatenate([values, *near])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("source", WIDE)
 @pytest.mark.parametrize("target", SMALL_FLOATS)
 def test_all_numbers_are_rounded_once(source: str, target: str):
@@ -64,6 +65,7 @@ def test_all_numbers_are_rounded_once(source: str, target: str):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", ["bf16", "f32", "f64"])
 @pytest.mark.parametrize("source", sorted({*SMALL_FLOATS} - {"f8E5M2FNUZ"}))
 def test_all_codes_are_extended(source: str, target: str):

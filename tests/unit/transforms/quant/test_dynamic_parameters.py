@@ -220,7 +220,7 @@ def test_random_values():
 # Other types
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("axes", [(), (0,), (1,), (0, 2), (0, 1, 2)])
 @pytest.mark.parametrize("storage", ["u8", "i8<-127:127>", "i4", "i16", "u32", "i32"])
@@ -396,6 +396,7 @@ def in_blocks(x: Array, blocks: dict[int, int]) -> Sequence[Array]:
     return results
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(
     ("shape", "blocks"),

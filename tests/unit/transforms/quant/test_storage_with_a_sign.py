@@ -77,7 +77,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("storage", "kind", "passes"), CASES)
 def test_passes_make_the_same_of_both_spellings(storage: str, kind: str, passes: str):
     text = casts(storage, kind)
@@ -88,6 +88,7 @@ def test_passes_make_the_same_of_both_spellings(storage: str, kind: str, passes:
         assert f"!quant.uniform<{storage}" in result
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("storage", STORAGES)
 def test_run(storage: str, kind: str):
@@ -140,6 +141,7 @@ PIPELINES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("pipeline", PIPELINES)
 @pytest.mark.parametrize("storage", ["ui8", "ui4"])
 def test_stablehlo(storage: str, pipeline: str):

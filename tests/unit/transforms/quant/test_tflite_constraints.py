@@ -264,6 +264,7 @@ USES = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("second", USES)
 @pytest.mark.parametrize("first", ["weight", "unknown"])
 @pytest.mark.parametrize("is_first", [False, True])

@@ -1379,9 +1379,10 @@ def test_scales_per_axis_that_are_dequantized():
         storage: axis(storage, [0.1] * 2, 3, SHAPE)
         for storage in ("i4", "i8", "u8", "i16")
     }
-    for storage, type_ in types.items():
-        model = Model("dequantize", "", [type_], [t("f32")]).module
-        (run,) = _runs([model])
+    models = [
+        Model("dequantize", "", [type_], [t("f32")]).module for type_ in types.values()
+    ]
+    for storage, model, run in zip(types, models, _runs(models), strict=True):
         if storage == "i16":
             assert run.outcome == "fails"
             (message,) = reported(model)

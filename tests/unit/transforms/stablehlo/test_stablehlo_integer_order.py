@@ -77,6 +77,7 @@ def run(text: str, *arguments: Array) -> Array:
     return result
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("op", OPS)
 def test_operands_are_rescaled(op: str, kind: str):
@@ -274,6 +275,7 @@ def test_at_most_one_unit_from_real_stablehlo():
     check()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_comparisons_of_real_stablehlo(direction: str):
     real = RealStableHLO()

@@ -137,7 +137,7 @@ DIMENSIONS: list[list[int]] = [[1], [0, 2], [0, 1, 2], []]
 CASES = [(op, dimensions) for op in OPS for dimensions in DIMENSIONS]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("pipeline", PIPELINES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_op(kind: str, pipeline: str):
@@ -162,6 +162,7 @@ def test_sums_saturate_on_the_way(pipeline: str):
     assert actual.tolist() == [-4, -4, 3]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("pipeline", PIPELINES)
 @pytest.mark.parametrize("op", OPS)
 def test_nothing_to_reduce(op: str, pipeline: str):

@@ -66,12 +66,12 @@ OPS = sorted({case.op for case in cases()})
 @pytest.mark.sampled
 @pytest.mark.parametrize("op", OPS)
 def test_interpreted(op: str, request: pytest.FixtureRequest):
-    step = 1 if request.config.getoption("--all-cases") else 3
+    step = 1 if request.config.getoption("--all-cases") else 9
     for case in [case for case in cases() if case.op == op][::step]:
         run_case(case, interpreted)
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("op", OPS)
 def test_compiled(op: str, request: pytest.FixtureRequest):
     step = 1 if request.config.getoption("--all-cases") else 14
@@ -79,6 +79,7 @@ def test_compiled(op: str, request: pytest.FixtureRequest):
         run_case(case, compiled)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 def test_streaming_models(path: Path):
     content = path.read_bytes()

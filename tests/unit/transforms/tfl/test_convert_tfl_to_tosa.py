@@ -185,7 +185,7 @@ def test_elements_that_are_not_quantized(
 
 @pytest.mark.parametrize("op", ["AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RSQRT", "SVDF"])
 def test_floats(mlir: Mlir, op: str):
-    for case in [case for case in cases() if case.op == op][:6]:
+    for case in [case for case in cases() if case.op == op][:2]:
         case = case._replace(
             operands=[operand and as_float(operand) for operand in case.operands],
             results=[*map(as_float, case.results)],
@@ -319,6 +319,7 @@ def test_fallback_of_per_axis_values_with_a_constant(mlir: Mlir):
 PATHS = sorted(Path(pymicro_wakeword.__file__).parent.rglob("*.tflite"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 def test_streaming_models(mlir: Mlir, path: Path):
     modules = [read_tflite(path.read_bytes()) for _ in range(2)]

@@ -85,6 +85,7 @@ WINDOW = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("asymmetric", ["true", "false"])
 @pytest.mark.parametrize("axis", [0, None])
 @pytest.mark.parametrize("bits", [8, 4])

@@ -49,6 +49,7 @@ def names_of(function: FuncOp) -> list[str]:
     return [cast(NameLoc, location).desc.data for location in locations]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 def test_streaming_models(path: Path):
     module = read_tflite(path)

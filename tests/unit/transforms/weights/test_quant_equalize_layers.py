@@ -160,6 +160,7 @@ def test_what_stays(between: tuple[list[str], str]):
     assert str(module) == before
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("activation", ["NONE", "RELU", "RELU6"])
 @pytest.mark.parametrize("between", ["", "tfl.relu", "tfl.leaky_relu", "tfl.relu6"])
 def test_convolutions_of_tflite(activation: str, between: str):

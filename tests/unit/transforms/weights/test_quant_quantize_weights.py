@@ -155,6 +155,7 @@ def quantized(values: Array, shape: tuple[int, ...], bits: int, weight_range: An
     return dequantize(quantize(values, parameters), parameters)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("weight_range", ["min-max", "mse"])
 @pytest.mark.parametrize("granularity", ["tensor", "axis", "block"])
 @pytest.mark.parametrize("name", PROGRAMS)

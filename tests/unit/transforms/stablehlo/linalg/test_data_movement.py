@@ -82,7 +82,7 @@ edges = st.integers(-3, 3)
 
 @given(st.integers(0, 5), edges, edges, st.integers(0, 2), st.booleans())
 @example(0, 1, 0, 0, False)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_padding(size: int, low: int, high: int, interior: int, is_dynamic: bool):
     inner = size + max(size - 1, 0) * interior
     if (
@@ -236,6 +236,7 @@ GATHERS = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("numbers", "sizes", "shape", "result_shape"), GATHERS)
 @pytest.mark.parametrize("name", ["i32", "ui8", "i64", "ui64"])
 def test_gather(

@@ -18,7 +18,7 @@ from tests.unit.transforms.stablehlo.linalg.running import (
 SHAPE = (3, 4, 5)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum"])
 @pytest.mark.parametrize("name", TYPES)
 def test_one_op(name: str, op: str):
@@ -115,6 +115,7 @@ WINDOWS: list[tuple[Sequence[int], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("window", "options"), WINDOWS)
 @pytest.mark.parametrize(
     ("op", "name", "init"),

@@ -126,6 +126,7 @@ PRODUCTS = [
 TILES = ((16, 5), (5, 64), (16, 64), "contracting_dims = [1] x [0]")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("kind", "case"),
     [
@@ -281,7 +282,7 @@ def convolutions(draw: st.DrawFn) -> tuple[str, Array, Array]:
 
 
 @given(convolutions())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_convolution(case: tuple[str, Array, Array]):
     check(*case)
 
@@ -328,6 +329,7 @@ LAYERS: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", [("i8", "i32"), ("f16", "f16")])
 @pytest.mark.parametrize(("shapes", "options"), LAYERS)
 def test_layers(kind: tuple[str, str], shapes: Any, options: Any):
