@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_quant.execution import compile
+from xdsl_quant.interpreters import run_function
 from xdsl_quant.runtime.loading import apply_passes
 
 Array = NDArray[Any]
@@ -25,7 +25,8 @@ CONVOLUTION = """dilation_h_factor = 1 : i32, dilation_w_factor = 1 : i32,
 def run(module: ModuleOp, *arguments: Array) -> Array:
     copy = module.clone()
     apply_passes(copy, TO_LINALG, is_routine=True)
-    return compile(copy)(*arguments)
+    (result,) = run_function(copy, "main", *arguments)
+    return result
 
 
 def type_of(*shape: int) -> str:
