@@ -567,6 +567,7 @@ def test_divergence_of_each_channel():
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("bits", [3, 5])
 @pytest.mark.parametrize("name", ["normal", "relu(laplace)", "t3"])
 def test_entropy_has_the_least_divergence(name: str, bits: int):

@@ -46,7 +46,7 @@ def inputs(name: str) -> NDArray[Any]:
     return np.concatenate([values, *near])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("source", WIDE)
 @pytest.mark.parametrize("target", SMALL_FLOATS)
 def test_all_numbers_are_rounded_once(source: str, target: str):

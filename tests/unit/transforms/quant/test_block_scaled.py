@@ -135,6 +135,7 @@ def assert_all_agree(text: str, name: str, x: Any, expected: Any, **options: Any
     assert_same(run_function(lowered, name, x)[0], expected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("type_", TYPES)
 def test_dequantize(type_: str):
     text = functions(type_)

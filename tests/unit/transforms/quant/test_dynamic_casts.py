@@ -172,7 +172,7 @@ def check_lowering(
         assert same_bits(result, back), (layout, options)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("has_zero_point", [False, True])
 @pytest.mark.parametrize("mode", get_args(RoundingMode))
 @pytest.mark.parametrize(("expressed", "storage"), TYPES)

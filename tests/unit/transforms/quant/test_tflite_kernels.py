@@ -1335,6 +1335,7 @@ _EXPLAINED = {
 }
 
 
+@pytest.mark.sampled(0)
 def test_cases_of_the_reference_kernels():
     found: dict[tuple[str, str], int] = {}
     for case in cases():

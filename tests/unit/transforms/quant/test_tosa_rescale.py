@@ -516,6 +516,7 @@ def _without_names(text: str) -> str:
 # Executed by MLIR
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("option", ROUNDINGS)
 @pytest.mark.parametrize(
     ("source", "target"),

@@ -108,7 +108,7 @@ def refusal(module: ModuleOp) -> str | None:
 def test_sums_are_a_quarter_of_a_unit_off_or_refused():
     outcomes: set[tuple[bool, bool]] = set()
 
-    @settings(max_examples=150, deadline=None, derandomize=True)
+    @settings(max_examples=60, deadline=None, derandomize=True)
     @given(sums())
     def check(case: Any):
         op, operands, result, seed = case

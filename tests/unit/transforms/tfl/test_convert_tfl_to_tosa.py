@@ -94,7 +94,7 @@ def parse(text: str) -> ModuleOp:
     return Parser(multiverse_context(), text).parse_module()
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("group", _GROUPS)
 def test_integers(mlir: Mlir, group: str, request: pytest.FixtureRequest):
     step = 6 if request.config.getoption("--all-cases") else 18
@@ -126,6 +126,7 @@ WITH_NAN = np.array(
 TWO, FIVE = "dense<[1, 0]> : tensor<2xi32>", "dense<1> : tensor<i32>"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "types", "result", "constant", "values"),
     [

@@ -59,6 +59,7 @@ def pairs(name: str) -> tuple[Array, Array]:
     return np.ascontiguousarray(lhs), np.ascontiguousarray(rhs)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TYPES)
 def test_binary_ops(name: str):
     lhs, rhs = pairs(name)
@@ -100,6 +101,7 @@ def test_integer_division(name: str):
     same_bits(actual, unsigned.view(lhs.dtype))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name in TYPES if name != "i1"])
 def test_unary_ops(name: str):
     values = special_values(name)
@@ -148,6 +150,7 @@ def test_logistic_of_extremes(name: str):
     np.testing.assert_allclose(actual[3], below, rtol=1e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TYPES)
 def test_compare(name: str):
     lhs, rhs = pairs(name)
@@ -184,6 +187,7 @@ def test_total_order(name: str):
         same_bits(one, compare(first, second))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TYPES)
 def test_select_and_clamp(name: str):
     lhs, rhs = pairs(name)
@@ -205,6 +209,7 @@ def test_select_and_clamp(name: str):
         same_bits(actual, wanted)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TYPES)
 def test_convert(name: str):
     values = special_values(name)
@@ -252,6 +257,7 @@ def test_sizes_that_are_not_known():
         same_bits(actual, values + values)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name in TYPES if "i" in name])
 def test_bitwise_ops(name: str):
     lhs, rhs = pairs(name)
