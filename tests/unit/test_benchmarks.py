@@ -39,10 +39,20 @@ def _one_run(work: Callable[[measuring.Timings], None], runs: int) -> measuring.
 SHORT = {"in_fresh_process": _here, "in_turns": _one_turn, "measure": _one_run}
 
 
+SLOW = {"Calibration", "Integer kernels", "Kernels", "Models"}
+"""Benchmarks that only `make oracles` runs."""
+
+
 @pytest.mark.parametrize(
     ("module", "report"),
-    [script[1:] for script in SCRIPTS],
-    ids=[s[0] for s in SCRIPTS],
+    [
+        pytest.param(
+            *script[1:],
+            id=script[0],
+            marks=[pytest.mark.sampled(0)] if script[0] in SLOW else [],
+        )
+        for script in SCRIPTS
+    ],
 )
 def test_a_benchmark(
     module: ModuleType, report: Report, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import tomllib
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from functools import partial
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -34,9 +36,26 @@ CONSOLE = re.compile(
     r"^```console\n\$ (?P<command>.*)\n(?P<output>(?:.*\n)*?)```$", re.M
 )
 PYCON = re.compile(r"^```pycon\n(?P<session>(?:.*\n)*?)```$", re.M)
+SLOW_COMMANDS = {
+    "python -m examples.classifiers.recipes",
+    "python -m examples.digits",
+    "python -m examples.digits.one_call",
+    "python -m examples.digits.propagation",
+    "python -m examples.digits.stablehlo",
+}
+"""Commands that only `make oracles` runs."""
+
+
+def _slow(is_slow: bool) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.sampled(0)] if is_slow else []
+
+
 CONSOLE_EXAMPLES = [
     pytest.param(
-        match["command"], match["output"], id=f"{page.name}-{match['command']}"
+        match["command"],
+        match["output"],
+        id=f"{page.name}-{match['command']}",
+        marks=_slow(match["command"] in SLOW_COMMANDS),
     )
     for page in PAGES
     for match in CONSOLE.finditer(page.read_text())
@@ -65,6 +84,9 @@ def _run(command: str, directory: Path = ROOT) -> str:
         module, _, function = SCRIPTS[program].partition(":")
         main = getattr(import_module(module), function)
         return _run_here(main, arguments, directory, has_errors)
+    if arguments[:1] == ["-m"]:
+        run = partial(runpy.run_module, arguments[1], run_name="__main__")
+        return _run_here(run, arguments[2:], directory, has_errors)
     # What is written to /dev/stdout goes past this process's `sys.stdout`.
     if program == "xdsl-opt" and not has_errors and "/dev/stdout" not in command:
         return _run_here(xdsl_opt.main, arguments, directory, False)
@@ -95,7 +117,10 @@ def _run_here(
         patch("sys.argv", ["", *arguments]),
     ):
         warnings.simplefilter("default")
-        main()
+        try:
+            main()
+        except SystemExit as e:
+            assert not e.code
     return output.getvalue()
 
 
@@ -114,6 +139,7 @@ def test_command_prints_what_the_documentation_shows(
     assert _run(command, checkout).strip() == output.strip()
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("output", DEMO_EXAMPLES)
 def test_demo_prints_the_lines_that_the_documentation_shows(output: str):
     commands = "python -m examples.wake_word", "python -m examples.classifiers"
@@ -143,6 +169,10 @@ def test_differences_are_documented():
     for difference in DIFFERENCES:
         row = f"| {difference.name} | {difference.reason} | {difference.main} |"
         assert row in page
+
+
+def test_slow_commands_are_examples():
+    assert {example.values[0] for example in CONSOLE_EXAMPLES} >= SLOW_COMMANDS
 
 
 def test_there_are_examples():

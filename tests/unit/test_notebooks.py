@@ -186,7 +186,19 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         run_sync(manager.shutdown_kernel)(now=True)
 
 
-@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
+SLOW = {"digits", "quantizer", "tflite"}
+"""Notebooks that only `make oracles` runs."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(
+            path, marks=[pytest.mark.sampled(0)] if path.stem in SLOW else [], id=path.stem
+        )
+        for path in NOTEBOOKS
+    ],
+)
 def executed(request: pytest.FixtureRequest, kernel: Any) -> tuple[str, Notebook]:
     """The name of a notebook, and the notebook with all outputs."""
     path: Path = request.param
