@@ -46,7 +46,7 @@ def text_after(text: str, passes: str) -> str:
 
 
 def test_decomposition_is_the_real_one(real: RealStableHLO):
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=25, deadline=None)
     @given(programs())
     def check(program: Program):
         text = str(program)
@@ -60,7 +60,7 @@ def test_decomposition_is_the_real_one(real: RealStableHLO):
 def test_composition_is_the_real_one(real: RealStableHLO):
     verdicts: set[bool] = set()
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(programs(), st.booleans())
     def check(program: Program, is_decomposed: bool):
         text = str(program)
@@ -78,7 +78,7 @@ def test_composition_is_the_real_one(real: RealStableHLO):
 
 
 def test_meaning_is_the_real_one(real: RealStableHLO):
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=25, deadline=None)
     @given(
         programs(storage=("i8", "i16"), expressed=("f32",), with_transcendental=False),
         st.integers(0, 1000),
@@ -123,7 +123,7 @@ PASSES = [
 
 @pytest.mark.parametrize("passes", PASSES)
 def test_lowered_interpreted_and_compiled_numbers(passes: str):
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=6, deadline=None)
     @given(
         programs(expressed=("f32", "f64"), with_transcendental=False),
         st.integers(0, 1000),

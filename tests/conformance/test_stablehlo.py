@@ -56,7 +56,7 @@ def _is_known_difference(real: str, ours: str) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(
-    max_examples=60,
+    max_examples=20,
     derandomize=True,
     deadline=None,
     database=None,

@@ -38,6 +38,7 @@ def test_each_op_has_a_text():
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("op", [*ADDED, *PRESENT], ids=lambda op: op.name)
 def test_texts_round_trip(mlir: Mlir, op: Op):
     """Each reads what the other has printed, in both forms, as what it was."""

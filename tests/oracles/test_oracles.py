@@ -30,7 +30,7 @@ from .comparing import (
 from .drawing import Draw
 from .networks_in_tosa import tosa_steps
 
-DRAWS = 4
+DRAWS = 2
 SEED = 1
 
 
@@ -74,6 +74,7 @@ def test_large_products_in_tosa(op: str, kind: str, process: LiteRTProcess, mlir
         np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", networks.KINDS)
 def test_random_networks(kind: str, process: LiteRTProcess, mlir: Mlir):
     tally = compare_networks(
@@ -86,7 +87,7 @@ def test_random_networks(kind: str, process: LiteRTProcess, mlir: Mlir):
 
 
 def test_random_networks_of_floats(process: LiteRTProcess, mlir: Mlir):
-    draws = 3 * DRAWS
+    draws = 12
     tally = compare_float_networks(
         process, mlir, "f32", draws, SEED, compiled_step=4, tosa_step=4
     )

@@ -39,7 +39,14 @@ def _one_run(work: Callable[[measuring.Timings], None], runs: int) -> measuring.
 SHORT = {"in_fresh_process": _here, "in_turns": _one_turn, "measure": _one_run}
 
 
-SLOW = {"Calibration", "Integer kernels", "Kernels", "Models"}
+SLOW = {
+    "Calibration",
+    "Integer kernels",
+    "Kernels",
+    "Large types",
+    "Models",
+    "Start-up",
+}
 """Benchmarks that only `make oracles` runs."""
 
 

@@ -186,7 +186,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         run_sync(manager.shutdown_kernel)(now=True)
 
 
-SLOW = {"digits", "quantizer", "tflite"}
+SLOW = {"digits", "propagation", "quantizer", "tflite"}
 """Notebooks that only `make oracles` runs."""
 
 
@@ -194,7 +194,9 @@ SLOW = {"digits", "quantizer", "tflite"}
     scope="module",
     params=[
         pytest.param(
-            path, marks=[pytest.mark.sampled(0)] if path.stem in SLOW else [], id=path.stem
+            path,
+            marks=[pytest.mark.sampled(0)] if path.stem in SLOW else [],
+            id=path.stem,
         )
         for path in NOTEBOOKS
     ],

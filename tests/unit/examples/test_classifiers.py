@@ -21,10 +21,10 @@ from tests.unit.frontends.tflite.litert import LiteRT
 from xdsl_quant.execution import compile
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
-
 README = Path(__file__).parents[3] / "README.md"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [*ARCHITECTURES, *WITH_BATCH_NORM])
 def test_forms_compute_the_same(name: str):
     network = load_network(name)

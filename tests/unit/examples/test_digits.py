@@ -124,6 +124,7 @@ def test_interpreter_and_compiled_code_agree(name: str):
     assert np.array_equal(interpreted, compute_logits(module, network, TEST.images))
 
 
+@pytest.mark.sampled(2)
 @for_each_network
 def test_any_number_of_images(name: str):
     network = NETWORKS[name]
@@ -172,6 +173,7 @@ def test_observer_is_that_of_activations():
 # Quantization
 
 
+@pytest.mark.sampled(3)
 @for_each_variant
 def test_correct_digits(name: str, variant: Variant):
     measured = result(name, variant)
@@ -180,6 +182,7 @@ def test_correct_digits(name: str, variant: Variant):
     assert (measured.qdq_correct, measured.stored_correct) == (correct, correct)
 
 
+@pytest.mark.sampled(0)
 @for_each_network
 def test_8_bits_lose_at_most_half_a_point(name: str):
     _, float_correct = FLOAT[name]
@@ -189,6 +192,7 @@ def test_8_bits_lose_at_most_half_a_point(name: str):
             assert lost / len(TEST.labels) <= 0.005
 
 
+@pytest.mark.sampled(0)
 @for_each_network
 def test_more_scales_mean_less_noise(name: str):
     for bits in (4, 8):
@@ -196,6 +200,7 @@ def test_more_scales_mean_less_noise(name: str):
         assert ratios == sorted(ratios)
 
 
+@pytest.mark.sampled(3)
 @for_each_variant
 def test_stored_weights_change_no_logit(name: str, variant: Variant):
     network = NETWORKS[name]

@@ -88,6 +88,7 @@ def test_floats(name: str, dialect: Dialect):
     assert count_correct(run_network(module, name, TEST.images), TEST) == FLOAT[name]
 
 
+@pytest.mark.sampled(3)
 @for_each_flow
 def test_correct_digits(name: str, flow: Flow):
     found = result(name, flow)
@@ -97,6 +98,7 @@ def test_correct_digits(name: str, flow: Flow):
     assert count_correct(found.logits, TEST) == correct
 
 
+@pytest.mark.sampled(3)
 @for_each_flow
 def test_only_images_and_logits_are_floats(name: str, flow: Flow):
     module = result(name, flow).module.clone()
@@ -112,6 +114,7 @@ def test_only_images_and_logits_are_floats(name: str, flow: Flow):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_any_number_of_images(name: str):
     module, _, logits = result(name, Flow("linalg", LINALG_INT8, "codegen"))
@@ -127,6 +130,7 @@ def has_floats(op: Operation) -> bool:
     )
 
 
+@pytest.mark.sampled(3)
 @for_each_flow
 def test_interpreter_and_compiled_code_agree(name: str, flow: Flow):
     module = result(name, flow).module
@@ -134,6 +138,7 @@ def test_interpreter_and_compiled_code_agree(name: str, flow: Flow):
     assert np.array_equal(interpreted, result(name, flow).logits)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("name", "flow"),
     [*product(NETWORKS, (flow for flow in FLOWS if flow.target != "mac-array"))],
@@ -171,6 +176,7 @@ def test_scales_of_the_array_are_powers_of_two(name: str):
     assert {*mantissas} == {0.5}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_modes_agree(name: str):
     fixed, codegen = (

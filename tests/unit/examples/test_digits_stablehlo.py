@@ -126,6 +126,7 @@ def test_rules_know_what_is_a_weight(name: str, variant: Variant):
     assert [violation.rule for violation in violations] == ["weight-range"] * 3
 
 
+@pytest.mark.sampled(3)
 @for_each_variant
 def test_real_stablehlo_computes_the_same(name: str, variant: Variant):
     real = RealStableHLO()
@@ -141,6 +142,7 @@ def test_real_stablehlo_computes_the_same(name: str, variant: Variant):
 # What is computed
 
 
+@pytest.mark.sampled(5)
 @for_each_form
 @for_each_variant
 def test_correct_digits(name: str, variant: Variant, form: str):
@@ -153,6 +155,7 @@ def test_correct_digits(name: str, variant: Variant, form: str):
     assert difference(found, logits(name, variant, "qdq")) == expected
 
 
+@pytest.mark.sampled(5)
 @for_each_form
 @for_each_variant
 def test_interpreter_and_compiled_code_agree(name: str, variant: Variant, form: str):
@@ -161,6 +164,7 @@ def test_interpreter_and_compiled_code_agree(name: str, variant: Variant, form: 
     assert np.array_equal(interpreted, logits(name, variant, form))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", INTEGER_FORMS)
 @for_each_variant
 def test_integers_give_the_exact_result(name: str, variant: Variant, form: str):

@@ -193,22 +193,28 @@ def virtual_bytes() -> int:
 def test_calls_that_are_given_up():
     """They free the block, too."""
     type_ = "tensor<2048x2048xi32>"
+    column, row = "tensor<2048x1xi32>", "tensor<1x2048xi32>"
     function = compile(f"""
-func.func @f(%x: {type_}, %y: tensor<?xi32>, %z: tensor<?xi32>, %i: index)
-    -> (i32, {type_}) {{
+func.func @f(
+    %x: {column}, %w: {row}, %y: tensor<?xi32>, %z: tensor<?xi32>, %i: index
+) -> (i32, {column}) {{
   %sums = arith.addi %y, %z : tensor<?xi32>
   %sum = tensor.extract %sums[%i] : tensor<?xi32>
-  %zero = arith.constant dense<0> : {type_}
-  %y0 = linalg.matmul ins(%x, %x : {type_}, {type_}) outs(%zero : {type_}) -> {type_}
-  %y1 = linalg.matmul ins(%y0, %x : {type_}, {type_}) outs(%zero : {type_}) -> {type_}
-  return %sum, %y1 : i32, {type_}
+  %number = arith.constant 0 : i32
+  %empty = tensor.empty() : {type_}
+  %zero = linalg.fill ins(%number : i32) outs(%empty : {type_}) -> {type_}
+  %zeros = arith.constant dense<0> : {column}
+  %y0 = linalg.matmul ins(%x, %w : {column}, {row}) outs(%zero : {type_}) -> {type_}
+  %y1 = linalg.matmul ins(%y0, %x : {type_}, {column}) outs(%zeros : {column})
+    -> {column}
+  return %sum, %y1 : i32, {column}
 }}""")
     assert function.temporary_bytes >= 16 << 20
-    x, y = np.zeros((2048, 2048), np.int32), np.ones(2, np.int32)
+    x, y = np.zeros((2048, 1), np.int32), np.ones(2, np.int32)
     before = virtual_bytes()
     for _ in range(20):
         with pytest.raises(ValueError, match="dimension"):
-            function(x, y, y[:1], 0)
+            function(x, x.T, y, y[:1], 0)
     assert virtual_bytes() - before < 10 * (16 << 20)
 
 

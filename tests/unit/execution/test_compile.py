@@ -125,7 +125,7 @@ func.func @f(%x: tensor<2x2xf32>, %y: tensor<2x4x!blocks>)
     check(expressed, [[1, 1, 2, 2], [8, 8, 0, 0]], np.float32)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("fuse", [False, True])
 @pytest.mark.parametrize("rounding_mode", get_args(RoundingMode))
 @pytest.mark.parametrize("storage", ["i4", "u4", "u1", "i7", "u17", "i24", "u32"])
@@ -312,6 +312,7 @@ func.func @f(%x: f64, %y: f32) -> (bf16, bf16, f16) {
 # Signatures
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("type_", "dtype", "value"),
     [

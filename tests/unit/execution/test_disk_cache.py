@@ -422,6 +422,7 @@ def output(process: subprocess.Popen[str]) -> str:
     return text.strip()
 
 
+@pytest.mark.sampled(0)
 def test_processes_at_once(folder: Path):
     assert [output(p) for p in [start(), start()]] == [f"{RESULT} True"] * 2
     assert len(files(folder)) == 2

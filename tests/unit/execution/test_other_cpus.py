@@ -62,12 +62,14 @@ def numbers(arrays: Sequence[Any]) -> list[Any]:
     return [array.tolist() for array in arrays]
 
 
+@pytest.mark.sampled(3)
 @models
 @levels
 def test_models_compile(name: str, cpu: Cpu):
     assert lowered(name).compiled(cpu).temporary_bytes >= 0
 
 
+@pytest.mark.sampled(5)
 @models
 @emulated
 def test_results_of_models(name: str, cpu: Cpu):

@@ -115,6 +115,7 @@ def test_definitions():
         quantized.row("torch")
 
 
+@pytest.mark.sampled(0)
 def test_our_own_formula_divides_in_the_expressed_type():
     """What compiled code computes in f32 is another number."""
     quantized, dequantized = compared(
@@ -179,6 +180,7 @@ def test_litert():
     assert [dequantized.row(name).match for name in names] == [Match({}, 0)] * 3
 
 
+@pytest.mark.sampled(0)
 def test_xnnpack_multiplies_by_the_reciprocal():
     pytest.importorskip("ai_edge_litert")
     pytest.importorskip("tflite")

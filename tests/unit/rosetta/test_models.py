@@ -110,6 +110,7 @@ def test_onnxruntime_and_litert():
     assert counts(rescaled)["litert-xnnpack"] == 29
 
 
+@pytest.mark.sampled(0)
 def test_products():
     pytest.importorskip("onnxruntime")
     pytest.importorskip("ai_edge_litert")
@@ -150,6 +151,7 @@ def convolution(op: str) -> ModuleOp:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("op", ["conv_2d", "depthwise_conv_2d"])
 def test_convolutions(op: str):
     pytest.importorskip("onnxruntime")

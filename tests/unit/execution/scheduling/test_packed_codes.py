@@ -401,6 +401,7 @@ def test_products_are_packed(name: str, monkeypatch: pytest.MonkeyPatch):
     assert [text.count("permvar") for text in printed] == [2]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "columns", "lanes"),
     [

@@ -77,6 +77,7 @@ def replace(
     monkeypatch.setattr(schedule, name, step)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", STEPS)
 def test_steps_that_raise(name: str, monkeypatch: pytest.MonkeyPatch):
     replace(monkeypatch, name, erase_then_raise)

@@ -107,6 +107,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("is_static", [True, False])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_shapes(
@@ -124,6 +125,7 @@ def test_shapes(
     assert len(streaming_codes) == (stored.size > 0 or not is_static)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("is_static", [True, False])
 @pytest.mark.parametrize(
     ("shape", "scales", "layout"),

@@ -144,6 +144,7 @@ def run(text: str, *arguments: NDArray[Any]) -> NDArray[Any]:
     return scheduled
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sums", ["i32", "i64"])
 @pytest.mark.parametrize("lhs", ["extsi", "extui"])
 @pytest.mark.parametrize("rhs", ["extsi", "extui"])
@@ -177,6 +178,7 @@ def with_zero_points(body: str, lhs: int, rhs: int) -> str:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("zero_points", "is_of_bytes"),
     [((-128, 0), True), ((7, -5), True), ((1 << 30, 255), True), ((0, 256), False)],

@@ -46,6 +46,7 @@ def file_of(
     return write_model(Model([graph(tensors, inputs, [result], operator)]))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("code", "parameters"),
     [
