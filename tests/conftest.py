@@ -51,11 +51,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 _SLOW_FILES = {
-    "test_notebooks",
     "test_docs",
+    "test_oracles",
+    "test_graphs",
+    "test_notebooks",
+    "test_cases",
     "test_benchmarks",
+    "test_driver",
+    "test_casts",
     "test_bias_correction",
-    "test_generated",
     "test_weight_figures",
 }
 """Files whose tests take longest, which `make tests` starts first."""

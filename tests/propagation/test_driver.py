@@ -43,7 +43,7 @@ from .programs import (
     program_of_turns,
 )
 
-COUNT = 100
+COUNT = 130
 
 
 @cache
