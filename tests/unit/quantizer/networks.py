@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -53,19 +55,19 @@ def _head(net: Builder, x: Value, classes: int = 5) -> Value:
     return net.dense(net.reshape(x, (1, x.shape[-1])), classes)
 
 
-def residual_cnn(net: Builder, x: Value) -> Value:
+def residual_cnn(net: Builder, x: Value, blocks: int = 4) -> Value:
     """Blocks of two convolutions whose input is added to their result."""
     x = net.convolution(x, 8)
-    for _ in range(4):
+    for _ in range(blocks):
         y = net.convolution(net.convolution(x, 8), 8, activation="none")
         x = net.unary("relu", net.binary("add", x, y))
     return _head(net, x)
 
 
-def depthwise_cnn(net: Builder, x: Value) -> Value:
+def depthwise_cnn(net: Builder, x: Value, widths: Sequence[int] = (8, 16, 16)) -> Value:
     """Convolutions of channels, and of pixels, in turns."""
     x = net.convolution(x, 8, stride=2)
-    for channels in (8, 16, 16):
+    for channels in widths:
         x = net.convolution(net.depthwise(x), channels, size=1)
     return _head(net, x)
 
@@ -86,10 +88,10 @@ def plain_cnn(net: Builder, x: Value) -> Value:
     return _head(net, x)
 
 
-def squeeze_cnn(net: Builder, x: Value) -> Value:
+def squeeze_cnn(net: Builder, x: Value, blocks: int = 2) -> Value:
     """Channels that are scaled by what the mean of the image says (SE block)."""
     x = net.convolution(x, 8)
-    for _ in range(2):
+    for _ in range(blocks):
         x = net.convolution(x, 8)
         y = net.convolution(net.mean(x, (1, 2)), 4, size=1)
         y = net.convolution(y, 8, size=1, activation="none")
@@ -97,16 +99,16 @@ def squeeze_cnn(net: Builder, x: Value) -> Value:
     return _head(net, x)
 
 
-def silu_cnn(net: Builder, x: Value) -> Value:
+def silu_cnn(net: Builder, x: Value, blocks: int = 3) -> Value:
     """Convolutions with SiLU."""
-    for _ in range(3):
+    for _ in range(blocks):
         x = net.silu(net.convolution(x, 8, activation="none"))
     return _head(net, x)
 
 
-def gelu_mlp(net: Builder, x: Value) -> Value:
+def gelu_mlp(net: Builder, x: Value, blocks: int = 2) -> Value:
     """Dense layers with GELU, added to their normalized input."""
-    for _ in range(2):
+    for _ in range(blocks):
         y = net.dense(net.layer_norm(x), 32)
         x = net.binary("add", x, net.dense(net.gelu(y), x.shape[-1]))
     return net.dense(x, 4)
@@ -137,14 +139,14 @@ def masked_attention(net: Builder, x: Value) -> Value:
     return net.dense(net.dense(x, 16, "relu"), 4)
 
 
-def lstm(net: Builder, x: Value) -> Value:
-    """Three unrolled steps of an LSTM."""
+def lstm(net: Builder, x: Value, steps: int = 3) -> Value:
+    """Unrolled steps of an LSTM."""
     size = 8
-    width = x.shape[-1] // 3
+    width = x.shape[-1] // steps
     weights = net.weights((4 * size, width + size), 4 * (width + size))
     bias = net.bias(4 * size)
     state = output = net.constant(np.zeros((1, size), np.float32))
-    for step in range(3):
+    for step in range(steps):
         inputs = net.slice(x, step * width, (step + 1) * width)
         both = net.concatenate([inputs, output])
         gates = net.product(both, weights, bias, "none")
@@ -156,10 +158,14 @@ def lstm(net: Builder, x: Value) -> Value:
     return net.dense(output, 4)
 
 
-def autoencoder(net: Builder, x: Value) -> Value:
+def autoencoder(
+    net: Builder,
+    x: Value,
+    widths: Sequence[int] = (32, 32, 32, 32, 8, 32, 32, 32, 32),
+) -> Value:
     """Dense layers that become narrow, and wide again."""
     size = x.shape[-1]
-    for units in (32, 32, 32, 32, 8, 32, 32, 32, 32):
+    for units in widths:
         x = net.dense(x, units, "relu")
     return net.dense(x, size)
 
@@ -209,6 +215,23 @@ STRUCTURES = {
     "autoencoder": Model(autoencoder, (1, 64)),
 }
 """Networks with the structures of real ones."""
+
+_SMALL_IMAGE = (1, 6, 6, 2)
+
+SMALL_STRUCTURES = {
+    "residual_cnn": Model(partial(residual_cnn, blocks=1), _SMALL_IMAGE, is_image=True),
+    "depthwise_cnn": Model(
+        partial(depthwise_cnn, widths=(8,)), _SMALL_IMAGE, is_image=True
+    ),
+    "squeeze_cnn": Model(partial(squeeze_cnn, blocks=1), _SMALL_IMAGE, is_image=True),
+    "silu_cnn": Model(partial(silu_cnn, blocks=1), _SMALL_IMAGE, is_image=True),
+    "gelu_mlp": Model(partial(gelu_mlp, blocks=1), (1, 8)),
+    "attention": Model(attention, (1, 4, 4)),
+    "masked_attention": Model(masked_attention, (1, 4, 4)),
+    "lstm": Model(partial(lstm, steps=2), (1, 8)),
+    "autoencoder": Model(partial(autoencoder, widths=(16, 8)), (1, 16)),
+}
+"""The same structures with fewer layers and smaller inputs."""
 
 NETWORKS = STRUCTURES | {
     "mlp": Model(mlp, (1, 16)),

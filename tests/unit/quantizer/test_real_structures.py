@@ -1,41 +1,66 @@
 """
-Networks with the structures of real ones, from floats to compiled integers: what is
-compiled computes what the interpreter does, on each CPU that this machine can be taken for.
+Networks with the structures of real ones, from floats to compiled integers: compiled code
+computes the results of the interpreter, on each CPU level of this machine.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from xdsl_quant.execution import compile
-from xdsl_quant.execution.cpu import available_cpus
+from xdsl_quant.execution.cpu import CpuName, available_cpus
 from xdsl_quant.interpreters import run_function
-from xdsl_quant.quantizer import quantize
+from xdsl_quant.quantizer import Recipe, quantize, read_recipe
 from xdsl_quant.quantizer.recording import lower_stablehlo
 
-from .networks import STRUCTURES
+from .networks import SMALL_STRUCTURES, STRUCTURES, Model
 
 CASES = [("int8", "tfl"), ("int16x8", "tfl"), ("int8", "stablehlo")]
 """Recipes and dialects. `int16x8` has no target for StableHLO."""
 
+CPUS: list[CpuName] = [cpu.name for cpu in available_cpus().values()]
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(("recipe", "dialect"), CASES)
-@pytest.mark.parametrize("name", STRUCTURES)
-def test_compiled_code_computes_what_the_interpreter_does(
-    name: str, recipe: str, dialect: str
-):
-    model = STRUCTURES[name]
+
+def check_compiled_code(
+    model: Model, recipe: Recipe, dialect: str, count: int, cpus: Iterable[CpuName]
+) -> None:
+    """Compare compiled code with the interpreter; calibrate with `count` samples."""
     text = model.tfl_text() if dialect == "tfl" else model.stablehlo_text()
-    data = model.samples(16)
+    data = model.samples(count)
     quantized = quantize(text, data, recipe).module
     lower_stablehlo(quantized)
     samples = data[:3, np.newaxis]
     expected = [run_function(quantized, "main", sample)[0] for sample in samples]
     # They are no constants.
     assert not np.array_equal(expected[0], expected[1])
-    for cpu in available_cpus().values():
-        compiled = compile(quantized, cpu=cpu.name)
+    for cpu in cpus:
+        compiled = compile(quantized, cpu=cpu)
         for sample, result in zip(samples, expected, strict=True):
             np.testing.assert_array_equal(compiled(sample), result)
+
+
+@pytest.mark.parametrize(
+    "number", range(len(SMALL_STRUCTURES)), ids=[*SMALL_STRUCTURES]
+)
+def test_small_networks(number: int):
+    """Recipes, dialects and CPU levels alternate from network to network."""
+    recipe, dialect = CASES[number % 3]
+    # Each third network has the same recipe and dialect, and another level.
+    cpu = CPUS[(number + number // 3) % len(CPUS)]
+    # The correction changes constants only.
+    plain = replace(read_recipe(recipe), bias_correction=False)
+    model = [*SMALL_STRUCTURES.values()][number]
+    check_compiled_code(model, plain, dialect, 4, [cpu])
+
+
+@pytest.mark.sampled(0)
+@pytest.mark.parametrize(("recipe", "dialect"), CASES)
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_compiled_code_computes_what_the_interpreter_does(
+    name: str, recipe: str, dialect: str
+):
+    check_compiled_code(STRUCTURES[name], read_recipe(recipe), dialect, 16, CPUS)
