@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from xdsl_quant.quantizer import Recipe
+
 Floats = NDArray[np.float32]
+
+PLAIN = Recipe(bias_correction=False)
+"""The recipe `int8` with the biases of the float model."""
 
 TO_LINALG = (
     "convert-quantized-stablehlo-to-linalg,convert-stablehlo-to-linalg,"

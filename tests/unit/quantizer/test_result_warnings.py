@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from xdsl_quant.quantizer import Override, QuantizedModel, Recipe, quantize
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.quantizer import (
+    Override,
+    QuantizedModel,
+    Recipe,
+    quantize,
+    read_recipe,
+)
 from xdsl_quant.quantizer.errors import Error, float_module, quantized_module
 from xdsl_quant.quantizer.recipe_files import RecipeError, parse_recipe
 from xdsl_quant.quantizer.recording import RecordedModule
@@ -18,12 +26,11 @@ from xdsl_quant.quantizer.result_warnings import (
     warn_of_worse_results,
 )
 
-from .models import Floats
+from .models import PLAIN, Floats, samples
 from .networks import NETWORKS
 
 DATA = Path(__file__).parent / "data"
 DETECTOR = DATA / "yolo_head.tflite"
-PLAIN = Recipe(bias_correction=False)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +71,9 @@ def test_scores_that_share_the_scale_of_boxes(images: Floats):
         DETECTOR, images, Recipe(bias_correction=False, float_concatenations=True)
     )
     assert scores_sqnr(kept, images) > 43.5
-    storage = {each.kernel: each.result_type for each in kept.report(images).kernels}
+    storage = {
+        each.kernel: each.result_type for each in kept.report(images[:1]).kernels
+    }
     assert not storage["tfl.concatenation"]
     assert storage["tfl.reshape"].startswith("!quant.uniform<i8")
 
@@ -77,11 +86,34 @@ def test_a_concatenation_that_is_in_floating_point_already(images: Floats):
     assert scores_sqnr(model, images) > 43.5
 
 
-def test_sixteen_bits_have_room_for_both(images: Floats):
-    model = NETWORKS["lstm"]
-    # Its concatenations have operands of similar ranges.
-    quantize(model.tfl_text(), model.samples(8), PLAIN)
-    assert images.dtype == np.float32
+def scores_and_boxes(factor: float) -> str:
+    """Numbers below 1, and numbers that are `factor` times larger, side by side."""
+    x, z = "tensor<1x4xf32>", "tensor<1x8xf32>"
+    return f"""
+func.func @main(%x: {x}) -> {z} {{
+  %c = stablehlo.constant dense<{factor}> : {x}
+  %s = stablehlo.tanh %x : {x}
+  %b = stablehlo.multiply %x, %c : {x}
+  %y = stablehlo.concatenate %s, %b, dim = 1 : ({x}, {x}) -> {z}
+  return %y : {z}
+}}
+"""
+
+
+def test_sixteen_bits_have_room_for_both():
+    data = samples(8, 4)
+    with pytest.warns(UserWarning, match=r"which is 0\.3 steps of it"):
+        quantize(scores_and_boxes(640.0), data, PLAIN)
+    wide = replace(read_recipe("int16x8"), bias_correction=False)
+    module = quantize(scores_and_boxes(640.0), data, wide).module
+    (both,) = (op for op in module.walk() if op.name == "stablehlo.concatenate")
+    types = {
+        str(scalar_or_element_type(value.type)).partition(":")[0]
+        for value in (*both.operands, *both.results)
+    }
+    assert types == {"!quant.uniform<i16"}
+    # Eight bits have room for similar ranges.
+    quantize(scores_and_boxes(4.0), data, PLAIN)
 
 
 def test_the_option_in_a_file():
