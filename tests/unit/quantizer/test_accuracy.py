@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from xdsl_quant.execution import compile
-from xdsl_quant.quantizer import quantize
+from xdsl_quant.quantizer import QuantizedModel, quantize, read_recipe
 from xdsl_quant.quantizer.accuracy import Labels, Outputs, accuracy_of
 from xdsl_quant.quantizer.comparison import compare
 from xdsl_quant.quantizer.errors import quantized_module
@@ -21,15 +23,15 @@ from xdsl_quant.quantizer.samples import DataError, batches_of
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
-from .models import TO_LINALG, Floats, dense_layers, samples
-
-# Few bits are too few for some of these networks.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:the SQNR of result"),
-    pytest.mark.filterwarnings("ignore:.* made the results worse"),
-]
+from .models import PLAIN, TO_LINALG, Floats, dense_layers, samples
 
 DATA = samples(70, 6)
+
+
+@cache
+def quantized(name: str) -> QuantizedModel:
+    recipe = replace(read_recipe(name), bias_correction=False)
+    return quantize(dense_layers("?"), DATA, recipe)
 
 
 def outputs(text: str, data: Floats) -> Floats:
@@ -38,16 +40,21 @@ def outputs(text: str, data: Floats) -> Floats:
     return compile(module)(data)
 
 
+@cache
+def float_classes() -> NDArray[np.int64]:
+    return outputs(dense_layers("?"), DATA).argmax(1)
+
+
 def labels_of_the_float_model(wrong: int) -> NDArray[np.int64]:
     """Labels of which some are not what the float model says."""
-    labels = outputs(dense_layers("?"), DATA).argmax(1)
+    labels = float_classes().copy()
     labels[:wrong] = (labels[:wrong] + 1) % 3
     return labels
 
 
 @pytest.mark.parametrize("recipe", ["int8", "int4-weights"])
 def test_the_accuracy_of_a_report(recipe: str):
-    model = quantize(dense_layers("?"), DATA, recipe)
+    model = quantized(recipe)
     labels = labels_of_the_float_model(7)
     report = model.report(DATA, labels)
     found = outputs(str(model.module), DATA).argmax(1)
@@ -75,7 +82,7 @@ def test_a_metric_of_the_user():
         assert [each.shape for each in outputs] == [(70, 3)]
         return np.abs(outputs[0] - labels).max()
 
-    model = quantize(dense_layers("?"), DATA)
+    model = quantized("int8")
     expected = outputs(dense_layers("?"), DATA)
     found = outputs(str(model.module), DATA)
     accuracy = model.report(DATA, expected, largest_error).accuracy
@@ -88,7 +95,7 @@ def test_a_metric_of_the_user():
 
 
 def test_the_accuracy_of_a_comparison():
-    model = quantize(dense_layers("?"), DATA)
+    model = quantized("int8")
     labels = labels_of_the_float_model(14)
     found = compare(parse_module(dense_layers("?")), model.module, DATA, labels=labels)
     assert found.accuracy == model.report(DATA, labels).accuracy
@@ -96,7 +103,7 @@ def test_the_accuracy_of_a_comparison():
 
 
 def test_the_accuracy_of_one_model():
-    model = quantize(dense_layers("?"), DATA)
+    model = quantized("int8")
     labels = labels_of_the_float_model(7)
     batches, _ = batches_of(DATA, entry_function(model.module))
     report = model.report(DATA, labels)
@@ -122,13 +129,14 @@ func.func @main(%x: tensor<?x2x3xbf16>) -> tensor<?x2x3xbf16> {
     data = samples(8, 2, 3).astype(ml_dtypes.bfloat16)
     labels = data.argmax(-1)
     labels[0, 0] = (labels[0, 0] + 1) % 3
-    accuracy = quantize(text, data).report(data, labels).accuracy
+    accuracy = quantize(text, data, PLAIN).report(data, labels).accuracy
     assert accuracy is not None
     assert (accuracy.float_value, accuracy.sample_count) == (15 / 16, 8)
 
 
 def test_labels_of_samples_that_are_left_out():
-    model = quantize(dense_layers(32), DATA[:64])
+    recipe = replace(PLAIN, mode="weight-only")
+    model = quantize(dense_layers(32), DATA[:64], recipe)
     labels = labels_of_the_float_model(0)
     with pytest.warns(UserWarning, match="the last 6 of 70 samples are left out"):
         accuracy = model.report(DATA, labels).accuracy
@@ -137,7 +145,7 @@ def test_labels_of_samples_that_are_left_out():
 
 
 def test_labels_of_batches(tmp_path: Path):
-    model = quantize(dense_layers("?"), DATA)
+    model = quantized("int8")
     labels = labels_of_the_float_model(7)
     path = tmp_path / "labels.npz"
     np.savez(path, labels.astype(np.uint8))
@@ -181,12 +189,12 @@ def test_labels_of_batches(tmp_path: Path):
 )
 def test_labels_that_do_not_fit(labels: NDArray[Any], message: str):
     with pytest.raises(DataError) as caught:
-        quantize(dense_layers("?"), DATA).report(DATA, labels)
+        quantized("int8").report(DATA, labels)
     assert str(caught.value) == message
 
 
 def test_files_and_types_that_are_no_labels(tmp_path: Path):
-    model = quantize(dense_layers("?"), DATA)
+    model = quantized("int8")
     path = tmp_path / "labels.npz"
     np.savez(path, DATA, DATA)
     own = "write the labels to a file of their own"
@@ -225,7 +233,7 @@ func.func @main(%x: tensor<?x1xf32>) -> tensor<?x1xf32> {
 """
     data = samples(8, 1)
     with pytest.raises(DataError) as caught:
-        quantize(text, data).report(data, np.zeros(8, np.int64))
+        quantize(text, data, PLAIN).report(data, np.zeros(8, np.int64))
     assert str(caught.value) == (
         "labels: expected two or more classes in the last dimension of the first output, "
         "found shape [8, 1]; give a metric in Python"
@@ -237,7 +245,7 @@ def test_a_metric_returns_a_number(value: Any):
     def best(outputs: Outputs, labels: NDArray[Any]) -> Any:
         return value
 
-    model = quantize(dense_layers("?"), DATA, "int4-weights")
+    model = quantized("int4-weights")
     with pytest.raises(TypeError, match="metric") as caught:
         model.report(DATA, np.zeros(70), best)
     assert str(caught.value) == f"metric 'best' must return a number, not {value!r}"

@@ -9,15 +9,10 @@ import pytest
 from benchmarks.weights import layer_rows, rows_of
 from examples.classifiers.networks import load_network
 
-# Few bits are too few for some of these networks.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:the SQNR of result"),
-    pytest.mark.filterwarnings("ignore:.* made the results worse"),
-]
-
 PAGE = Path(__file__).parents[3] / "docs" / "weights.md"
 
 
+@pytest.mark.sampled(0)
 def test_figures_of_a_network():
     page = PAGE.read_text()
     rows = [*rows_of(["wine_batch_norm"])]

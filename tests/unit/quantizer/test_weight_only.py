@@ -15,16 +15,17 @@ from xdsl_quant.frontends.tflite import TFLiteFileError
 from xdsl_quant.numerics import dequantize
 from xdsl_quant.numerics import quantize as quantize_array
 from xdsl_quant.numerics.weights import weight_parameters
-from xdsl_quant.quantizer import Override, Recipe, RecipeError, WeightOptions, quantize
+from xdsl_quant.quantizer import (
+    Override,
+    Recipe,
+    RecipeError,
+    WeightOptions,
+    quantize,
+    read_recipe,
+)
 from xdsl_quant.runtime.loading import apply_passes
 
 from .models import TO_LINALG, Floats, dense_layers, samples
-
-# Few bits are too few for some of these networks.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:the SQNR of result"),
-    pytest.mark.filterwarnings("ignore:.* made the results worse"),
-]
 
 INT4 = Recipe(
     "mine",
@@ -85,7 +86,11 @@ def test_the_report():
 def test_shipped_recipes():
     x = samples(8, 6)
     sizes = {
-        name: quantize(dense_layers(), x, name).report(x).stored_bytes
+        name: quantize(
+            dense_layers(), x, replace(read_recipe(name), bias_correction=False)
+        )
+        .report(x)
+        .stored_bytes
         for name in ("int8-weights", "int4-weights")
     }
     assert sizes == {"int8-weights": 72, "int4-weights": 36}
