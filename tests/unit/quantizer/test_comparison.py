@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from xdsl_quant.quantizer.errors import Error
 from xdsl_quant.quantizer.inspection import inspect
 from xdsl_quant.runtime.loading import parse_module
 
-from .models import Floats, dense_layers, samples
+from .models import PLAIN, Floats, dense_layers, samples
 
 FLOAT = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -96,10 +97,11 @@ def test_a_model_and_itself():
     assert str(module) == str(parse_module(FLOAT))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("batch", [4, "?"])
 def test_accumulated_errors_are_those_of_the_report(batch: int | str):
     data = samples(16, 6)
-    model = quantize(dense_layers(batch), data)
+    model = quantize(dense_layers(batch), data, PLAIN)
     report = model.report(data)
     found = compare(parse_module(dense_layers(4)), model.module, data)
     by_op = [v for v in found.values if v.op != "stablehlo.constant"]
@@ -371,7 +373,7 @@ def test_models_that_do_not_fit(argument: str, result: str, body: str, message: 
 def test_models_as_text_files_and_results_of_quantize(tmp_path: Path):
     path, x = tmp_path / "model.mlir", samples(8, 6)
     path.write_text(dense_layers())
-    quantized = quantize(path, x)
+    quantized = quantize(path, x, replace(PLAIN, mode="weight-only"))
     expected = compare(parse_module(dense_layers()), quantized.module, x)
     assert compare(dense_layers(), quantized, x) == expected
     assert compare(str(path), quantized.module, x) == expected

@@ -19,7 +19,7 @@ from xdsl_quant.quantizer.errors import Error, measure_errors
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 
-from .models import TO_LINALG, Floats, dense_layers, samples
+from .models import PLAIN, TO_LINALG, Floats, dense_layers, samples
 
 
 def sqnr(expected: Floats, actual: Floats) -> float:
@@ -68,7 +68,7 @@ func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
 
 def test_the_own_error_of_a_kernel_is_that_from_exact_inputs():
     data = samples(500)
-    model = quantize(TANH, data)
+    model = quantize(TANH, data, PLAIN)
     measured = measure_errors(model.resolved, [data])
     assert [*measured] == ["0:0", "1:0", "main:output:0"]
     kernels = kernels_of(model.resolved)
@@ -97,7 +97,7 @@ def test_the_own_error_of_a_kernel_is_that_from_exact_inputs():
 
 def test_a_report():
     data = samples(16, 6)
-    model = quantize(dense_layers(), data)
+    model = quantize(dense_layers(), data, PLAIN)
     report = model.report(samples(8, 6, seed=1))
     assert [kernel.kernel for kernel in report.kernels] == [
         "stablehlo.dot_general",
@@ -133,7 +133,7 @@ def test_a_report():
 
 def test_the_results_of_a_report_are_those_of_running_the_models():
     data = samples(4, 6)
-    model = quantize(dense_layers(), data)
+    model = quantize(dense_layers(), data, PLAIN)
     expected = run_function(lowered(dense_layers()), "main", data)[0]
     actual = run_function(lowered(str(model.module)), "main", data)[0]
     report = model.report(data)
@@ -165,4 +165,4 @@ func.func private @f(%x: tensor<?xf32>) -> tensor<?xf32> {
 }
 """
     data = samples(64)
-    assert [*quantize(text, data).report(data).outputs] == ["main:output:0"]
+    assert [*quantize(text, data, PLAIN).report(data).outputs] == ["main:output:0"]

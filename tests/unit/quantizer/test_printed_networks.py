@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
+
 import pytest
 from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.dialects.quant.types import PerAxisType, scalar_or_element_type
-from xdsl_quant.quantizer import quantize
+from xdsl_quant.quantizer import ModelReport, QuantizedModel, quantize, read_recipe
 from xdsl_quant.quantizer.preparation import inline_small_functions, prepare
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import parse_module
 
-from .models import samples
+from .models import PLAIN, samples
 
 
 def convolution(size: int, moves: str) -> str:
@@ -45,6 +48,7 @@ IN_ONE_STEP = """
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("size", "moves"),
     [
@@ -57,7 +61,7 @@ IN_ONE_STEP = """
 )
 def test_the_bias_of_channels_that_come_before_the_window(size: int, moves: str):
     data = samples(16, 3, size, size)
-    model = quantize(convolution(size, moves), data)
+    model = quantize(convolution(size, moves), data, PLAIN)
     product = model.report(data).kernels[-1]
     assert product.kernel == "product_bias"
     assert product.own_sqnr > 35
@@ -104,12 +108,19 @@ func.func private @endless(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {{
 """
 
 
-@pytest.mark.parametrize("activation", ["relu", "outer"])
+@cache
+def layers_in_int8(activation: str) -> tuple[QuantizedModel, ModelReport]:
+    data = samples(16, 8)
+    model = quantize(layers(activation), data, PLAIN)
+    return model, model.report(data)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("activation", ["outer", "relu"])
 def test_private_functions_are_inlined(activation: str):
     """The rectifier is part of the kernel of the product, and weights are per-axis."""
-    data = samples(16, 8)
-    model = quantize(layers(activation), data)
-    kernels = model.report(data).kernels
+    model, report = layers_in_int8(activation)
+    kernels = report.kernels
     assert [kernel.kernel for kernel in kernels] == [
         "stablehlo.broadcast_in_dim",
         "product_bias_relu",
@@ -165,7 +176,8 @@ func.func @main(%x: tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32> {
 
 def test_16_bit_activations():
     data = samples(16, 8)
-    model = quantize(layers("relu"), data, "int16x8")
+    wide = replace(read_recipe("int16x8"), bias_correction=False)
+    model = quantize(layers("outer"), data, wide)
     report = model.report(data)
     assert report.target == "stablehlo-int16x8"
     assert [kernel.kernel for kernel in report.kernels] == [
@@ -174,7 +186,7 @@ def test_16_bit_activations():
         "stablehlo.dot_general",
     ]
     assert "!quant.uniform<i16:f32" in report.kernels[1].result_type
-    narrow = quantize(layers("relu"), data).report(data)
+    _, narrow = layers_in_int8("outer")
     assert report.outputs["main:output:0"] > narrow.outputs["main:output:0"] + 3
 
 
@@ -191,7 +203,8 @@ func.func @main(%x: tensor<1x2048xf32>) -> tensor<1x2xf32> {
 }
 """
     data = abs(samples(8, 2048)) / 2 + 0.5
-    model = quantize(text, data, "int16x8")
+    wide = replace(read_recipe("int16x8"), bias_correction=False)
+    model = quantize(text, data, wide)
     assert "sums of 'stablehlo.dot_general' may need more than 32 bits" in str(
         model.module.attributes["quant.float_kernels"]
     )

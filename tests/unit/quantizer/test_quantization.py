@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,12 @@ from xdsl_quant.quantizer import (
     Recipe,
     RecipeError,
     quantize,
+    read_recipe,
 )
 from xdsl_quant.quantizer.samples import DataError
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 
-from .models import TO_LINALG, Floats, dense_layers, samples, text_of
+from .models import PLAIN, TO_LINALG, Floats, dense_layers, samples, text_of
 
 
 def run(module: ModuleOp, x: Floats) -> Floats:
@@ -142,13 +144,13 @@ def test_a_value_that_is_not_quantized():
 
 
 def test_an_observer_of_a_value_and_of_the_result_of_a_kernel():
-    data = samples(512, 6)
-    plain = quantize(dense_layers(), data)
+    data = samples(128, 6)
+    plain = quantize(dense_layers(), data, PLAIN)
     for override, index in (
         (Override(values=("main:argument:0",), observer="percentile=80"), 0),
         (Override(ops=("stablehlo.dot_general",), observer="percentile=80"), 1),
     ):
-        model = quantize(dense_layers(), data, Recipe(overrides=(override,)))
+        model = quantize(dense_layers(), data, replace(PLAIN, overrides=(override,)))
         before, after = (
             [value.parameters for value in each.propagation.values if value.parameters]
             for each in (plain, model)
@@ -223,9 +225,9 @@ def test_later_overrides_count_more():
     )
     model = quantize(dense_layers(), data, Recipe(overrides=values))
     assert str(model.module) == str(quantize(dense_layers(), data).module)
-    recipe = Recipe(overrides=overrides, mode="weight-only")
+    recipe = replace(PLAIN, overrides=overrides, mode="weight-only")
     model = quantize(dense_layers(), data, recipe)
-    plain = quantize(dense_layers(), data, Recipe(mode="weight-only"))
+    plain = quantize(dense_layers(), data, replace(PLAIN, mode="weight-only"))
     assert str(model.module) == str(plain.module)
 
 
@@ -233,7 +235,7 @@ def test_a_report_of_bfloat16_and_of_a_function_that_is_not_called():
     text = dense_layers("?")
     other = text.replace("@main", "@other")
     data = samples(8, 6)
-    kernels = quantize(text + other, data).report(data).kernels
+    kernels = quantize(text + other, data, PLAIN).report(data).kernels
     assert [kernel.result_type[:15] for kernel in kernels] == [
         *["!quant.uniform<"] * 3,
         *[""] * 3,
@@ -244,7 +246,7 @@ def test_a_report_of_bfloat16_and_of_a_function_that_is_not_called():
     assert np.isnan([last.sqnr, last.own_sqnr, last.weight_sqnr]).all()
     bf16 = text.replace("f32", "bf16")
     rows = data.astype(ml_dtypes.bfloat16)
-    report = quantize(bf16, rows).report(rows)
+    report = quantize(bf16, rows, PLAIN).report(rows)
     assert (report.float_bytes, report.stored_bytes) == (144, 72)
     row = str(report).splitlines()[1].split()
     assert row[0] == "stablehlo.dot_general"
@@ -484,7 +486,9 @@ func.func @main(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {{
 @pytest.mark.parametrize("recipe", ["int8", "int8-weights"])
 def test_weights_that_are_shared_count_once(recipe: str):
     data = samples(8, 6)
-    report = quantize(shared_weights(), data, recipe).report(data)
+    report = quantize(
+        shared_weights(), data, replace(read_recipe(recipe), bias_correction=False)
+    ).report(data)
     assert (report.float_bytes, report.stored_bytes) == (144, 36)
     first, second = report.kernels
     assert (first.float_bytes, first.stored_bytes) == (144, 36)
@@ -494,9 +498,11 @@ def test_weights_that_are_shared_count_once(recipe: str):
 def test_kernels_that_are_kept_in_floating_point_are_listed():
     examples = Path(__file__).parents[3] / "docs" / "examples"
     model, samples = examples / "wine.tflite", examples / "wine_samples.npz"
-    whole = quantize(model, samples).report(samples)
-    recipe = Recipe(overrides=(Override(locations=("y:0",), keep_float=True),))
-    report = quantize(model, samples, recipe).report(samples)
+    x = np.load(samples)["x"][:16]
+    whole = quantize(model, x, PLAIN).report(x)
+    override = Override(locations=("y:0",), keep_float=True)
+    recipe = replace(PLAIN, overrides=(override,))
+    report = quantize(model, x, recipe).report(x)
     assert [each.kernel for each in report.kernels] == [
         each.kernel for each in whole.kernels
     ]

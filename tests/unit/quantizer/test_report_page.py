@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from tests.unit.display.html_tree import parse_html, text_of
-from xdsl_quant.quantizer import KernelReport, ModelReport, Recipe, quantize
+from xdsl_quant.quantizer import KernelReport, ModelReport, quantize, read_recipe
 from xdsl_quant.quantizer.accuracy import Accuracy
 from xdsl_quant.quantizer.times import Latency, Times
 
-from .models import dense_layers, samples
+from .models import PLAIN, dense_layers, samples
 
 EVIL = """<script>alert("x")</script> & 'y'"""
 DATA = samples(64, 6)
@@ -24,7 +24,7 @@ DATA = samples(64, 6)
 
 @pytest.fixture(scope="module")
 def report() -> ModelReport:
-    return quantize(dense_layers(), DATA).report(DATA)
+    return quantize(dense_layers(), DATA, PLAIN).report(DATA)
 
 
 def page_tree(report: ModelReport, title: str = "Title") -> ElementTree.Element:
@@ -188,14 +188,15 @@ def test_many_kernels():
 
 
 def test_a_search_for_bits(report: ModelReport):
-    model = quantize(dense_layers(), DATA, "mixed", budget="40 B")
+    recipe = replace(read_recipe("mixed"), bias_correction=False)
+    model = quantize(dense_layers(), DATA[:16], recipe, budget="40 B")
     assert model.search is not None
-    page = model.report(DATA).page()
-    assert f"<h2>Search for bits</h2>{model.search.svg()}<pre" in page
-    (table,) = page_tree(model.report(DATA)).iter("pre")
+    found = model.report(DATA[:16])
+    assert f"<h2>Search for bits</h2>{model.search.svg()}<pre" in found.page()
+    (table,) = page_tree(found).iter("pre")
     assert text_of(table) == str(model.search)
     assert "Search for bits" not in report.page()
-    content = json.loads(model.report(DATA).json())["search"]
+    content = json.loads(found.json())["search"]
     assert content["budget"] == "40 bytes"
     assert content["chosen"] == {
         "weight_bits": [4, None, 4],
@@ -232,12 +233,13 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 }
 """  # noqa: E501 as printed
     data = samples(4, 3)
-    report = quantize(text, data).report(data)
+    report = quantize(text, data, PLAIN).report(data)
     assert [each.is_constant for each in report.kernels] == [True, False]
 
 
 def test_only_weights():
-    report = quantize(dense_layers(), DATA, "int8-weights").report(DATA)
+    recipe = replace(read_recipe("int8-weights"), bias_correction=False)
+    report = quantize(dense_layers(), DATA[:8], recipe).report(DATA[:8])
     tree = page_tree(report)
     assert [row[2] for row in rows(tree)] == ["floati8<-127:127>"] * 2
     assert not [*tree.iter("figure")]
@@ -273,7 +275,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %y : tensor<2xf32>
 }
 """
-    model = quantize(text, samples(4))
+    model = quantize(text, samples(4), PLAIN)
     (found,) = model.report([np.array([1000, 0.5], np.float32)]).kernels
     assert found.histogram is not None
     assert int(found.histogram.counts.sum()) == 1
@@ -282,6 +284,6 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 
 def test_a_recipe_of_the_user():
-    recipe = Recipe("mine")
+    recipe = replace(PLAIN, name="mine")
     report = quantize(dense_layers(), DATA, recipe).report(DATA)
     assert (report.recipe, report.target) == ("mine", "stablehlo-int8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,12 @@ import pytest
 
 from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.numerics import QuantizationParameters, dequantize
-from xdsl_quant.quantizer import Override, Recipe, quantize, times
+from xdsl_quant.quantizer import Override, quantize, times
 from xdsl_quant.quantizer.times import Latency, Times, duration
 from xdsl_quant.runtime.extras import missing_package
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 
-from .models import dense_layers, samples
+from .models import PLAIN, dense_layers, samples
 
 DATA = samples(8, 6)
 
@@ -35,9 +36,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], Any]]:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rows", ["?", 4])
 def test_what_is_measured(rows: str | int, calls: list[Callable[[], Any]]):
-    model = quantize(dense_layers(rows), DATA)
+    model = quantize(dense_layers(rows), DATA, PLAIN)
     report = model.report(DATA, times=True)
     count = 8 if rows == "?" else 4
     assert report.latency == Latency(Times(2e-6, 2e-6), count)
@@ -75,7 +77,7 @@ func.func @other(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {
 }
 """
     batch = samples(3, 2), np.zeros(1, np.int32)
-    report = quantize(text, [batch], entry="main").report([batch], times=True)
+    report = quantize(text, [batch], PLAIN, entry="main").report([batch], times=True)
     assert len(calls) == 4
     # The other function is not called.
     assert report.kernels[1].times == times.NO_TIMES
@@ -83,7 +85,9 @@ func.func @other(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {
 
 
 def test_only_weights(calls: list[Callable[[], Any]]):
-    report = quantize(dense_layers(), DATA, "int8-weights").report(DATA, times=True)
+    report = quantize(dense_layers(), DATA, replace(PLAIN, mode="weight-only")).report(
+        DATA, times=True
+    )
     assert report.latency == Latency(Times(2e-6, 2e-6), 4)
     assert len(calls) == 2
     assert {kernel.times for kernel in report.kernels} == {times.NO_TIMES}
@@ -91,7 +95,7 @@ def test_only_weights(calls: list[Callable[[], Any]]):
 
 def test_a_kernel_in_floating_point(calls: list[Callable[[], Any]]):
     override = Override(values=("main:stablehlo.tanh:*",), keep_float=True)
-    model = quantize(dense_layers(), DATA, Recipe(overrides=(override,)))
+    model = quantize(dense_layers(), DATA, replace(PLAIN, overrides=(override,)))
     report = model.report(DATA, times=True)
     known = [not math.isnan(each.times.quantized_seconds) for each in report.kernels]
     is_float = [not each.result_type for each in report.kernels]
@@ -101,7 +105,7 @@ def test_a_kernel_in_floating_point(calls: list[Callable[[], Any]]):
 
 
 def test_without_mlir(monkeypatch: pytest.MonkeyPatch):
-    model = quantize(dense_layers(), DATA)
+    model = quantize(dense_layers(), DATA, PLAIN)
 
     def compile_without_mlir(*args: object, **options: object) -> None:
         raise missing_package("compiled execution", "MLIR", "mlir")

@@ -75,6 +75,7 @@ def test_biases_of_numpy():
     assert after > before + 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("activation", ["NONE", "RELU"])
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_a_convolution_of_tflite(activation: str, has_bias: bool):
