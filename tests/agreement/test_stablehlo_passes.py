@@ -121,6 +121,7 @@ PASSES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("passes", PASSES)
 def test_lowered_interpreted_and_compiled_numbers(passes: str):
     @settings(max_examples=6, deadline=None)

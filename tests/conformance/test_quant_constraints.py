@@ -128,6 +128,7 @@ def accepted_here(type_: str) -> bool:
     return not quant_constraint_violations(module)
 
 
+@pytest.mark.sampled(0)
 @settings(deadline=None, max_examples=400)
 @given(type_=tensor_types())
 @example("tensor<2x3x!quant.uniform<i8:f32, 1.0:300>>")

@@ -47,6 +47,7 @@ def mlir() -> Iterator[Mlir]:
         yield worker
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("op", DECLARATIONS)
 def test_random_models(op: str, process: LiteRTProcess):
     for index, kind in enumerate(DECLARATIONS[op].kinds):
@@ -57,6 +58,7 @@ def test_random_models(op: str, process: LiteRTProcess):
         assert tally.draws >= DRAWS
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["i8", "u8"])
 @pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"])
 def test_large_products_in_tosa(op: str, kind: str, process: LiteRTProcess, mlir: Mlir):
@@ -74,7 +76,7 @@ def test_large_products_in_tosa(op: str, kind: str, process: LiteRTProcess, mlir
         np.testing.assert_array_equal(result, expected)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("kind", networks.KINDS)
 def test_random_networks(kind: str, process: LiteRTProcess, mlir: Mlir):
     tally = compare_networks(
@@ -86,6 +88,7 @@ def test_random_networks(kind: str, process: LiteRTProcess, mlir: Mlir):
     assert tally.tosa
 
 
+@pytest.mark.sampled(0)
 def test_random_networks_of_floats(process: LiteRTProcess, mlir: Mlir):
     draws = 12
     tally = compare_float_networks(

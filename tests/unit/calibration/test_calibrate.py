@@ -247,6 +247,7 @@ def test_threads(observer: str, workers: int, monkeypatch: pytest.MonkeyPatch):
     assert together.to_text() == alone.to_text()
 
 
+@pytest.mark.sampled(0)
 def test_processes():
     with ProcessPoolExecutor(2, get_context("spawn")) as executor:
         together = calibrate(TEXT, BATCHES, observer="percentile", executor=executor)
@@ -347,6 +348,7 @@ def test_resuming_anywhere(
     assert resumed.to_text() == expected.to_text()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("characters", "kept"), [(1 << 24, 6), (0, 4)], ids=["small", "large"]
 )

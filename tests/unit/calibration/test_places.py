@@ -127,6 +127,7 @@ func.func @f(%x: tensor<?xf32>) {
         calibrate(text, [np.ones(3, np.float32)], axes={"x": 0})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("observer", OBSERVERS)
 def test_workers_and_resuming(observer: str, tmp_path: Path):
     alone = calibrate(LOOP, LOOP_BATCHES, observer=observer)

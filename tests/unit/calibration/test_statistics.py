@@ -47,6 +47,7 @@ NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=2)
 VALUES = st.dictionaries(st.sampled_from("abc"), NUMBERS)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore:.* may be much too wide")
 @pytest.mark.parametrize("observer", OBSERVERS)
 @settings(max_examples=30, deadline=None)
@@ -345,6 +346,7 @@ def saved_file(observer: str) -> tuple[Statistics, str, dict[str, KeyStatistics]
     return saved, saved.to_text(), {key: saved.ranges(key) for key in values}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("observer", OBSERVERS)
 @settings(max_examples=300, deadline=None)
 @given(edits())

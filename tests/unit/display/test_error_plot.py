@@ -563,6 +563,7 @@ print("matplotlib.pyplot" in sys.modules)
 """
 
 
+@pytest.mark.sampled(0)
 def test_matplotlib_is_imported_when_needed_and_pyplot_never():
     command = [sys.executable, "-c", _NO_PYPLOT]
     result = subprocess.run(command, capture_output=True, text=True, check=True)

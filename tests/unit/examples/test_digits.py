@@ -173,7 +173,7 @@ def test_observer_is_that_of_activations():
 # Quantization
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @for_each_variant
 def test_correct_digits(name: str, variant: Variant):
     measured = result(name, variant)

@@ -88,7 +88,7 @@ def test_floats(name: str, dialect: Dialect):
     assert count_correct(run_network(module, name, TEST.images), TEST) == FLOAT[name]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @for_each_flow
 def test_correct_digits(name: str, flow: Flow):
     found = result(name, flow)
@@ -138,7 +138,7 @@ def test_interpreter_and_compiled_code_agree(name: str, flow: Flow):
     assert np.array_equal(interpreted, result(name, flow).logits)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("name", "flow"),
     [*product(NETWORKS, (flow for flow in FLOWS if flow.target != "mac-array"))],

@@ -126,7 +126,7 @@ def test_rules_know_what_is_a_weight(name: str, variant: Variant):
     assert [violation.rule for violation in violations] == ["weight-range"] * 3
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @for_each_variant
 def test_real_stablehlo_computes_the_same(name: str, variant: Variant):
     real = RealStableHLO()
@@ -142,7 +142,7 @@ def test_real_stablehlo_computes_the_same(name: str, variant: Variant):
 # What is computed
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @for_each_form
 @for_each_variant
 def test_correct_digits(name: str, variant: Variant, form: str):
@@ -207,6 +207,7 @@ def float_types(module: ModuleOp) -> set[Attribute]:
     return {type_ for type_ in element_types if isinstance(type_, AnyFloat)}
 
 
+@pytest.mark.sampled(2)
 @for_each_variant
 def test_no_floats_are_left(name: str, variant: Variant):
     assert f32 in float_types(lowered(name, variant, "qdq"))

@@ -79,7 +79,7 @@ def check(text: str, sizes: Sequence[int] = (1, 17, 60)) -> None:
                 assert result.tolist() == expected.tolist()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize(
     ("one", "other"),

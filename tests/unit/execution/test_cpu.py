@@ -90,6 +90,7 @@ def test_instructions(
     assert [word for word in ("ymm", "zmm", "vpdpbusd") if word in text] == found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CPUS)
 def test_products(name: CpuName):
     for rows, depth, columns in ((1, 1, 1), (7, 33, 17), (13, 64, 48), (3, 259, 100)):
@@ -111,6 +112,7 @@ def test_casts(name: CpuName):
         assert z.tolist() == (y + y).tolist()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CPUS)
 def test_models(name: CpuName):
     path = PATHS[0]

@@ -429,6 +429,7 @@ def test_processes_at_once(folder: Path):
     assert output(start()) == f"{RESULT} False"
 
 
+@pytest.mark.sampled(0)
 def test_a_process_that_is_killed_while_it_writes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):

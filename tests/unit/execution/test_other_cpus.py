@@ -89,6 +89,7 @@ def test_results_of_the_reference_kernels(name: str):
     assert numbers(actual) == numbers(expected)
 
 
+@pytest.mark.sampled(2)
 @levels
 def test_instructions(cpu: Cpu, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     codes = compiled_codes(monkeypatch)

@@ -36,7 +36,7 @@ def interpreter(module: ModuleOp, name: str) -> Any:
     return partial(run_function, module, name)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 def test_streaming_models(path: Path):
     expected = StatefulModel(path)

@@ -90,7 +90,7 @@ func.func @main({arguments}) -> ({", ".join(types)}) {{
 }}"""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_integers(width: int):
     x, y = integer_pairs(width)
@@ -186,7 +186,7 @@ def _float_body(type_: str, ops: str, result: str | None) -> str:
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("type_", FLOAT_DTYPES)
 def test_floats(type_: str):
     x, y = float_pairs(type_)

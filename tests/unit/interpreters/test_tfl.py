@@ -109,7 +109,7 @@ class Recorder(Interpreter.Listener):
             self.results[op.location.desc.data].append(results[0])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 def test_streaming_models(path: Path):
     content = path.read_bytes()

@@ -52,6 +52,7 @@ def labels_of_the_float_model(wrong: int) -> NDArray[np.int64]:
     return labels
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("recipe", ["int8", "int4-weights"])
 def test_the_accuracy_of_a_report(recipe: str):
     model = quantized(recipe)

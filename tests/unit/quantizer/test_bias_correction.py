@@ -93,6 +93,7 @@ def mean_error(model: QuantizedModel, data: Floats) -> float:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["tfl", "broadcast", "add"])
 def test_the_mean_of_each_channel_becomes_that_of_the_floats(form: str):
     bias = np.array([0.25, -0.5], np.float32)
@@ -147,7 +148,7 @@ def test_a_bias_that_two_kernels_take_stays():
     assert str(model.resolved) == str(model.reference)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("form", [tfl_text, stablehlo_text])
 def test_a_network_with_a_pool_that_rounds_up(form: Any):
     """The kernels of TensorFlow Lite round means half up, which shifts them."""

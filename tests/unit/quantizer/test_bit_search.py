@@ -182,6 +182,7 @@ def test_products_of_narrow_integers(budget: str):
     assert np.count_nonzero(np.abs(steps) > 0.001) <= 1
 
 
+@pytest.mark.sampled(0)
 def test_files_with_mixed_widths_run_in_litert(tmp_path: Path):
     data = np.load("docs/examples/wine_samples.npz")["x"]
     recipe = replace(MIXED, search=SearchOptions((4, 8), (8, 16)))

@@ -47,7 +47,7 @@ def weight_types(model: QuantizedModel) -> list[str]:
     ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     # No two functions for `tanh` of floats give the same last digit.
     ("name", "bound"),
@@ -185,6 +185,7 @@ CONVOLUTION = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("op", "lhs", "shape", "dimension", "result", "axes"),
     [

@@ -48,7 +48,7 @@ IN_ONE_STEP = """
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("size", "moves"),
     [

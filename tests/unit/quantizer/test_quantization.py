@@ -231,6 +231,7 @@ def test_later_overrides_count_more():
     assert str(model.module) == str(plain.module)
 
 
+@pytest.mark.sampled(0)
 def test_a_report_of_bfloat16_and_of_a_function_that_is_not_called():
     text = dense_layers("?")
     other = text.replace("@main", "@other")

@@ -53,6 +53,7 @@ def scores_sqnr(model: QuantizedModel, images: Floats) -> float:
     return error.sqnr
 
 
+@pytest.mark.sampled(0)
 def test_scores_that_share_the_scale_of_boxes(images: Floats):
     message = (
         "loc(\"y\"): 'tfl.concatenation' has one scale for operands of different ranges, "

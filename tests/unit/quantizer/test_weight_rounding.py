@@ -246,7 +246,7 @@ def test_products_have_bits_of_their_own():
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("bits", "storage"), [(8, "i8<-127:127>"), (4, "i4<-7:7>")])
 @pytest.mark.parametrize("bias_correction", [False, True])
 def test_kernels_of_a_target(bits: int, storage: str, bias_correction: bool):

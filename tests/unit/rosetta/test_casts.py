@@ -327,6 +327,7 @@ class Calls:
         raise SystemExit(3)
 
 
+@pytest.mark.sampled(0)
 def test_worker():
     with Worker() as worker:
         assert worker.call(Calls(), "double", 3) == 6

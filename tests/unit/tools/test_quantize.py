@@ -59,6 +59,7 @@ def test_a_budget_for_bits(
     )
 
 
+@pytest.mark.sampled(0)
 # Accuracy may be lost here, and so is SQNR.
 @pytest.mark.filterwarnings("ignore:the SQNR of result")
 def test_a_budget_of_accuracy(

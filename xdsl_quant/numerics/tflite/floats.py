@@ -225,7 +225,7 @@ def average_pool(values: Array, sizes: tuple[int, int], window: Window) -> Array
 def max_pool(values: Array, sizes: tuple[int, int], window: Window) -> Array:
     """Return the largest element below each position of a window, inside the image."""
     is_float = values.dtype.kind == "f"
-    least = -np.inf if is_float else np.iinfo(values.dtype).min
+    least: float = -np.inf if is_float else int(np.iinfo(values.dtype).min)
     return windows(values, sizes, window, least).max(axis=(-2, -1))
 
 

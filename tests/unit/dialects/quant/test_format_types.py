@@ -34,6 +34,7 @@ def assert_same_bits(found: NDArray[Any], expected: NDArray[Any]) -> None:
     assert found.tobytes() == expected.tobytes()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FORMATS)
 def test_type_of_format(name: str):
     stored = stored_in(name)
@@ -54,6 +55,7 @@ func.func @f(%q: tensor<6x512x{type_}>) -> tensor<6x512xf32> {{
     assert_same_bits(compile(text)(stored.codes), expected)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FORMATS)
 def test_stored_values_are_found_again(name: str):
     stored = stored_in(name)

@@ -50,6 +50,7 @@ def has_unfit_zero_point(text: str) -> bool:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_verdict(kind: str):
     verdicts: list[type] = []

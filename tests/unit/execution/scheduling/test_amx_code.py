@@ -89,7 +89,7 @@ def check_matrices(rows: int, depth: int, columns: int, tiles: EmulatedTiles):
     check(tiles)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("rows", [1, 16, 17, 33, 95])
 @pytest.mark.parametrize("depth", [4, 9, 64, 66])
 @pytest.mark.parametrize("columns", [2, 31, 65])
@@ -98,7 +98,7 @@ def test_matrices(rows: int, depth: int, columns: int, tiles: EmulatedTiles):
     check_matrices(rows, depth, columns, tiles)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("rows", [2, 33, 49, 131])
 @pytest.mark.parametrize("depth", [4, 250, 579])
 @pytest.mark.parametrize("columns", [15, 70])
@@ -113,6 +113,7 @@ def test_blocks_of_a_large_product(tiles: EmulatedTiles):
     assert tiles.counts["tilestored64"] == 35 * 3 * 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("zero_points", [(0, 0), (-128, 0), (5, 1), (1 << 30, 0)])
 @pytest.mark.parametrize("lhs", ["extsi", "extui"])
 @pytest.mark.usefixtures("small_is_large")
@@ -130,7 +131,7 @@ def test_signs_and_zero_points(
     check(tiles, "tdpbssd" if lhs == "extsi" else "tdpbusd")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("channels", [3, 16, 70])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("size", [(5, 9), (3, 18), (17, 1)])
@@ -166,7 +167,7 @@ def test_windows(
     check(tiles)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("width", [2, 16, 33])
 @pytest.mark.parametrize("rows", [5, 31, 90])
 @pytest.mark.parametrize("has_small_caches", [False, True])
@@ -270,6 +271,7 @@ def tile_instructions(
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("lhs", ["extsi", "extui"])
 def test_instructions(lhs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     text = product((70, 600), some(600, 70), (70, 70), extend=(lhs, "extsi"))

@@ -101,7 +101,7 @@ def number(array: Bytes, extend: str, zero_point: int) -> NDArray[np.int64]:
     return view.astype(np.int64) - zero_point
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("rows", [1, 2, 5, 13])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 7, 66])
 @pytest.mark.parametrize("columns", [2, 15, 16, 17, 64, 65, 130])
@@ -230,6 +230,7 @@ def test_columns_on_their_own(columns: int):
     assert actual.tolist() == expected.tolist()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("einsum", "shape", "weights"),
     [

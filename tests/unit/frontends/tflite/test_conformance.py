@@ -65,6 +65,7 @@ def test_text_of_real_models(path: Path, litert_converter: Mlir):
     assert litert_converter.imported(write_tflite(module)) == expected
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 def test_real_models_run(path: Path):
     module = read_tflite(path)

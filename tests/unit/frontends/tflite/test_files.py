@@ -261,6 +261,7 @@ def mutated(content: bytes, count: int, seed: int) -> Iterator[bytes]:
         yield bytes(new)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 def test_mutated_files(path: Path):
     outcomes: Counter[str] = Counter()

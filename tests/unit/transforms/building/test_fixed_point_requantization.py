@@ -185,7 +185,7 @@ def _check(actual: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> 
         assert array.tolist() == other.tolist()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("shape", ["3x4x", "?x4x", "?x?x", "*x"])
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_interpreted(shape: str, rounding: ScaleRounding):

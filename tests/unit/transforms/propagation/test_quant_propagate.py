@@ -1173,6 +1173,7 @@ def with_random_specs(module: ModuleOp, random: Random) -> ModuleOp:
     return module
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name", ["tflite-int8", "tflite-int16x8", "stablehlo-int8", "mac-array"]
 )

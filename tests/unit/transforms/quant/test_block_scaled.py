@@ -151,7 +151,7 @@ def test_dequantize(type_: str):
     )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("mode", "order", "nan"),
     [

@@ -206,7 +206,7 @@ COMPILED = (
 )
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("mode", get_args(RoundingMode))
 @pytest.mark.parametrize(
     ("expressed", "storage", "shape", "scale_shape", "blocks"), COMPILED
@@ -355,7 +355,7 @@ def test_floats_and_tables_to_dynamic_and_back():
     assert str(module) == before
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_floats_and_tables_of_all_scales(layout: tuple[Any, ...]):
     """Negative, zero, infinite and NaN scales, interpreted, lowered and compiled."""

@@ -396,7 +396,7 @@ def in_blocks(x: Array, blocks: dict[int, int]) -> Sequence[Array]:
     return results
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(
     ("shape", "blocks"),

@@ -99,7 +99,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("storage", "expressed", "scale", "nan"), CASES)
 def test_everything_agrees(storage: str, expressed: str, scale: str, nan: Any):
     type_text = f"!quant.uniform<{TABLES.get(storage, storage)}:{expressed}, {scale}>"

@@ -141,7 +141,7 @@ PIPELINES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("pipeline", PIPELINES)
 @pytest.mark.parametrize("storage", ["ui8", "ui4"])
 def test_stablehlo(storage: str, pipeline: str):

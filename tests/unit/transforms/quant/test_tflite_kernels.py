@@ -1140,6 +1140,7 @@ def _product_of(op: str, *, has_bias: bool) -> Callable[[Array], Array]:
     return lambda x: dense(x, added)
 
 
+@pytest.mark.sampled(0)
 def test_storage_types_of_products():
     """What is reported does not run or is wrong, and nothing else is."""
     keys = [

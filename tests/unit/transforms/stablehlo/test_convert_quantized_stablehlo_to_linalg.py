@@ -246,7 +246,7 @@ def test_programs_have_every_op():
     assert {op.name for op in StableHLO.operations} - unquantized <= found
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("storage", "expressed"), CASES)
 def test_every_op_runs(storage: str, expressed: str):
     types = Types(random.Random(f"{storage} {expressed}"), storage, expressed)

@@ -366,6 +366,7 @@ def test_convolution(
     assert (integer_result(text, *stored) == expected).all()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("size", [0, 1, 2])
 @pytest.mark.parametrize("padding", [(-1, -1), (-3, 0), (0, -3), (2, -5), (-5, 2)])
 def test_padding_that_removes_more_than_there_is(padding: tuple[int, int], size: int):
@@ -426,6 +427,7 @@ def elementwise_programs(draw: st.DrawFn, expressed: str):
     return op, operands, kinds[2], seed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("expressed", ["f32", "f64"])
 def test_at_most_one_unit_from_floats(expressed: str):
     @settings(max_examples=40, deadline=None)

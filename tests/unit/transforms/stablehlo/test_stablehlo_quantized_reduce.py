@@ -137,7 +137,7 @@ DIMENSIONS: list[list[int]] = [[1], [0, 2], [0, 1, 2], []]
 CASES = [(op, dimensions) for op in OPS for dimensions in DIMENSIONS]
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("pipeline", PIPELINES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_op(kind: str, pipeline: str):

@@ -71,7 +71,7 @@ def test_interpreted(op: str, request: pytest.FixtureRequest):
         run_case(case, interpreted)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("op", OPS)
 def test_compiled(op: str, request: pytest.FixtureRequest):
     step = 1 if request.config.getoption("--all-cases") else 14

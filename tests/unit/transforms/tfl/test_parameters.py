@@ -83,7 +83,7 @@ def assert_close(case: Case, results: Sequence[Any]):
         assert (np.isnan(steps) | (far <= tolerance)).all(), f"{case.name}: {far.max()}"
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("lowering", PIPELINES)
 @pytest.mark.parametrize("name", SPECS)
 def test_results(name: str, lowering: str, request: pytest.FixtureRequest):
@@ -100,7 +100,7 @@ def test_results(name: str, lowering: str, request: pytest.FixtureRequest):
         assert_close(case, results)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", SPECS)
 def test_results_in_tosa(name: str, mlir: Mlir, request: pytest.FixtureRequest):
     for case in sample(name, "tosa", request):

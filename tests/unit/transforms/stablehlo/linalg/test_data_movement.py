@@ -27,6 +27,7 @@ def numbered(shape: tuple[int, ...], name: str) -> Array:
     return (values % 3 == 0) if dtype == np.bool_ else values.astype(dtype)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", TYPES)
 def test_as_stablehlo_does(name: str):
     values, padding = numbered((3, 4), name), numbered((2,), name)[1]

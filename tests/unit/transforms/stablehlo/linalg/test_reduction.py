@@ -18,7 +18,7 @@ from tests.unit.transforms.stablehlo.linalg.running import (
 SHAPE = (3, 4, 5)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum"])
 @pytest.mark.parametrize("name", TYPES)
 def test_one_op(name: str, op: str):
