@@ -235,7 +235,7 @@ def _cases() -> st.SearchStrategy[Case]:
     return st.one_of(_per_layer_cases(), _per_axis_cases(), _sub_channel_cases())
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data(), case=_cases(), rounding=st.sampled_from(ROUNDINGS))
 def test_all_agree_on_random_types(data: st.DataObject, case: Case, rounding: Rounding):
     seed = data.draw(st.integers(0, 2**32 - 1))

@@ -46,7 +46,7 @@ def text_after(text: str, passes: str) -> str:
 
 
 def test_decomposition_is_the_real_one(real: RealStableHLO):
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=15, deadline=None)
     @given(programs())
     def check(program: Program):
         text = str(program)

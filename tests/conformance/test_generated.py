@@ -30,19 +30,19 @@ def expect_conformance(conformance: Conformance, subject: Subject, text: str) ->
     assert mismatch is None, str(mismatch)
 
 
-@budget(400)
+@budget(200)
 @given(text=type_texts)
 def test_types(conformance: Conformance, text: str):
     expect_conformance(conformance, "type", text)
 
 
-@budget(300)
+@budget(100)
 @given(text=valid_type_texts)
 def test_valid_types(conformance: Conformance, text: str):
     expect_conformance(conformance, "type", text)
 
 
-@budget(150)
+@budget(100)
 @given(text=op_texts)
 def test_ops(conformance: Conformance, text: str):
     expect_conformance(conformance, "op", text)
@@ -51,7 +51,7 @@ def test_ops(conformance: Conformance, text: str):
 @pytest.mark.parametrize(
     "name", ["lower-quant-ops", "strip-func-quant-types", "normalize-quant-types"]
 )
-@budget(30)
+@budget(15)
 @given(data=st.data())
 def test_passes(conformance: Conformance, name: PassName, data: st.DataObject):
     expect_conformance(conformance, name, data.draw(function_texts))

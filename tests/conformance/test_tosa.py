@@ -69,7 +69,7 @@ def test_verdicts(
     variants: Callable[[Op], Iterator[Op]],
     request: pytest.FixtureRequest,
 ):
-    step = 1 if request.config.getoption("--all-cases") else 3
+    step = 1 if request.config.getoption("--all-cases") else 8
     for variant in [*variants(op)][::step]:
         text = str(variant)
         real, ours = mlir.run(text), answer_module(text)

@@ -321,7 +321,7 @@ def test_resuming(
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.filterwarnings("ignore:.* may be much too wide")
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(
     observer=st.sampled_from(OBSERVERS),
     chosen=st.lists(st.integers(0, len(BATCHES) - 1), min_size=1, max_size=9),

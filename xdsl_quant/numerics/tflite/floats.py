@@ -214,12 +214,13 @@ def average_pool(values: Array, sizes: tuple[int, int], window: Window) -> Array
     Integers are rounded to the nearest, ties away from zero, as TensorFlow Lite does.
     """
     elements = windows(values, sizes, window)
-    counts = windows(np.ones_like(values), sizes, window).sum(axis=(-2, -1))
+    counts: Array = windows(np.ones_like(values), sizes, window).sum(axis=(-2, -1))
     if values.dtype.kind == "f":
         return elements.sum(axis=(-2, -1)) / counts
-    sums = elements.sum(axis=(-2, -1), dtype=np.int64)
-    half = (counts // 2).astype(np.int64)
-    return divide(sums + np.where(sums > 0, half, -half), counts)
+    sums: Array = elements.sum(axis=(-2, -1), dtype=np.int64)
+    half: Array = (counts // 2).astype(np.int64)
+    rounded: Array = sums + np.where(sums > 0, half, -half)
+    return divide(rounded, counts)
 
 
 def max_pool(values: Array, sizes: tuple[int, int], window: Window) -> Array:
