@@ -76,8 +76,8 @@ demo: $(READY)
 	$(BIN)/python -m examples.classifiers
 
 # Types and pages take one core each.
-tests: pytest filecheck
-	@$(MAKE) --no-print-directory --jobs=2 lint pages
+tests: pytest
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target filecheck lint pages
 
 pytest: $(READY)
 	$(BIN)/python -m pytest -q -n auto --dist loadscope --no-loadscope-reorder

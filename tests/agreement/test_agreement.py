@@ -168,7 +168,7 @@ def _cases_and_roundings() -> Iterator[Any]:
                 yield pytest.param(case, rounding, id=" ".join((case.name, *rounding)))
 
 
-@pytest.mark.sampled(62)
+@pytest.mark.sampled(124)
 @pytest.mark.parametrize(("case", "rounding"), [*_cases_and_roundings()])
 def test_all_agree(case: Case, rounding: Rounding):
     operands = case.expressed_values(), case.stored_values()

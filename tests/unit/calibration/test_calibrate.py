@@ -234,6 +234,7 @@ func.func @f(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
 # Workers
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("observer", OBSERVERS)
 @pytest.mark.parametrize("workers", [1, 3])
 def test_threads(observer: str, workers: int, monkeypatch: pytest.MonkeyPatch):
@@ -288,6 +289,7 @@ def runs_nothing(*args: object) -> Any:
     raise AssertionError("nothing may run again")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("observer", OBSERVERS)
 @pytest.mark.parametrize("with_workers", [False, True])
 def test_resuming(
@@ -684,6 +686,7 @@ def test_wrong_options(args: Any, options: Any, message: str):
 EMPTY = (np.zeros((0, 3), np.float32), 0.0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("observer", OBSERVERS)
 @pytest.mark.parametrize("with_workers", [False, True])
 def test_empty_batches(observer: str, with_workers: bool, tmp_path: Path):

@@ -75,6 +75,7 @@ def types_of_passes(text: str, known: Statistics, options: str, path: Any) -> li
     return types
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("text", [TEXT, COUPLED], ids=["alone", "coupled"])
 def test_types_are_those_of_the_passes(text: str, options: str, tmp_path: Any):

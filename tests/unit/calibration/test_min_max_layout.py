@@ -121,6 +121,7 @@ def test_merged_at_once(observer: str, at_once: int, monkeypatch: pytest.MonkeyP
     assert statistics.to_text() == expected.to_text()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("observer", ["min-max", "moving-average=0.75"])
 @pytest.mark.parametrize("axes", [{}, {"a": 1, "loop": 1, "branch": 0}])
 def test_as_with_values(

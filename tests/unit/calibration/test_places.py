@@ -77,6 +77,7 @@ def loop_values(n: int, x: Floats) -> Values:
 LOOP_BATCHES = [(n, numbers(2 + n, 3, seed=n)) for n in (3, 1, 0, 5)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("observer", OBSERVERS)
 def test_loop(observer: str):
     statistics = check(LOOP, LOOP_BATCHES, loop_values, observer)
@@ -127,7 +128,7 @@ func.func @f(%x: tensor<?xf32>) {
         calibrate(text, [np.ones(3, np.float32)], axes={"x": 0})
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("observer", OBSERVERS)
 def test_workers_and_resuming(observer: str, tmp_path: Path):
     alone = calibrate(LOOP, LOOP_BATCHES, observer=observer)

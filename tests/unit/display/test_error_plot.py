@@ -447,6 +447,7 @@ def _block_scaled(
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("storage", [i8, Float4E2M1FNType()])
 @pytest.mark.parametrize("zero_point", [0, 3])
 def test_block_scaled_type_is_shown_like_a_sub_channel_type(

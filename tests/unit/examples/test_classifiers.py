@@ -38,6 +38,7 @@ def test_forms_compute_the_same(name: str):
     np.testing.assert_allclose(session.run(None, {"x": samples})[0], tfl, atol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "accuracy"),
     [

@@ -200,7 +200,7 @@ def test_more_scales_mean_less_noise(name: str):
         assert ratios == sorted(ratios)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @for_each_variant
 def test_stored_weights_change_no_logit(name: str, variant: Variant):
     network = NETWORKS[name]
@@ -215,6 +215,7 @@ def test_stored_weights_change_no_logit(name: str, variant: Variant):
     assert np.array_equal(interpreted, stored)
 
 
+@pytest.mark.sampled(3)
 @for_each_variant
 def test_weights_are_integers(name: str, variant: Variant):
     network = NETWORKS[name]
@@ -252,6 +253,7 @@ def scale_count(network: Network, variant: Variant) -> list[int]:
             ]
 
 
+@pytest.mark.sampled(3)
 @for_each_variant
 def test_scales(name: str, variant: Variant):
     network = NETWORKS[name]

@@ -80,6 +80,7 @@ def result(name: str, flow: Flow) -> Result:
     return Result(module, count, run_network(module, name, TEST.images))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "dialect"), [*product(NETWORKS, ("stablehlo", "linalg"))]
 )
@@ -98,7 +99,7 @@ def test_correct_digits(name: str, flow: Flow):
     assert count_correct(found.logits, TEST) == correct
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @for_each_flow
 def test_only_images_and_logits_are_floats(name: str, flow: Flow):
     module = result(name, flow).module.clone()

@@ -90,6 +90,7 @@ def logits(name: str, variant: Variant, form: str) -> Stored:
 # The module
 
 
+@pytest.mark.sampled(2)
 @for_each_variant
 def test_types(name: str, variant: Variant):
     for layer in layers(name, variant):
@@ -142,7 +143,7 @@ def test_real_stablehlo_computes_the_same(name: str, variant: Variant):
 # What is computed
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(0)
 @for_each_form
 @for_each_variant
 def test_correct_digits(name: str, variant: Variant, form: str):
@@ -207,7 +208,7 @@ def float_types(module: ModuleOp) -> set[Attribute]:
     return {type_ for type_ in element_types if isinstance(type_, AnyFloat)}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @for_each_variant
 def test_no_floats_are_left(name: str, variant: Variant):
     assert f32 in float_types(lowered(name, variant, "qdq"))

@@ -206,6 +206,7 @@ def test_integer_path_has_no_floats(lowered: str):
             assert not any(f in text for f in ("f16", "f32", "f64")), text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("q", "op"), DIRECT, ids=identifier)
 def test_integers(compiled: Compiled, q: Quantization, op: str):
     lhs, rhs = q.operands()

@@ -72,6 +72,7 @@ func.func @f(%x: tensor<3xf32>) -> tensor<3xf32> {
     check(function([0.4, 0.6, 1000]), [0.5, 0.5, 63.5], np.float32)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("storage", "dtype", "low", "high"),
     [
@@ -754,6 +755,7 @@ func.func @f(%x: i32, %y: i32) -> (i32, i32) {
     assert function(-7, 2) == (-4, -3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("width", [8, 24, 64])
 @pytest.mark.parametrize(
     "op", ["divsi", "remsi", "floordivsi", "ceildivsi", "divui", "remui", "ceildivui"]

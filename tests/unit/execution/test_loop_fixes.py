@@ -74,6 +74,7 @@ func.func @main(%rows: tensor<{ROWS}xi32>) -> {result} {{
 }}"""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("storage", ["i8", "i16"])
 @pytest.mark.parametrize("channels", [3, 5, 7, 8, 9, 11, 13, 15, 17])
 def test_nothing_is_written_behind_a_result(channels: int, storage: str):

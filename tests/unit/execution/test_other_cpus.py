@@ -62,7 +62,7 @@ def numbers(arrays: Sequence[Any]) -> list[Any]:
     return [array.tolist() for array in arrays]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @models
 @levels
 def test_models_compile(name: str, cpu: Cpu):
@@ -102,6 +102,7 @@ def test_instructions(cpu: Cpu, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert ("zmm" in found) == ("avx512f" in cpu.features)
 
 
+@pytest.mark.sampled(2)
 @emulated
 def test_emulated_products(cpu: Cpu):
     weights, x = some(63, 40), some(8, 63)

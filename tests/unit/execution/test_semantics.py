@@ -272,7 +272,7 @@ func.func @f(%x: tensor<2xf32>, %y: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("condition", ["%a", "%b", "%k"])
 @pytest.mark.parametrize("carried", ["%d", "%e", "%k", "%y"])
 def test_loops_write_to_their_own_tensors_only(condition: str, carried: str):

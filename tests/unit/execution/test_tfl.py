@@ -78,6 +78,7 @@ def test_state_of_svdf():
         assert all(map(np.array_equal, results, expected.step(*arguments)))
 
 
+@pytest.mark.sampled(0)
 def test_large_states():
     """Their initial values are resources, which files and texts have, too."""
     size = 1 << 15

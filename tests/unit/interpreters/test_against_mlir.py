@@ -226,7 +226,7 @@ def test_floats(type_: str):
     check(functions)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("type_", FLOAT_DTYPES)
 @pytest.mark.parametrize("width", [1, 8, 16, 24, 32])
 def test_integers_to_floats(type_: str, width: int):

@@ -268,7 +268,7 @@ FLOAT_OPS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("type_", FLOAT_DTYPES)
 @pytest.mark.parametrize("name", FLOAT_OPS)
 def test_floats_are_rounded_once(name: str, type_: str):

@@ -82,7 +82,7 @@ def lowered(text: str, rounding_mode: RoundingMode, fuse: bool) -> ModuleOp:
     return module
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("rounding_mode", get_args(RoundingMode))
 @pytest.mark.parametrize(("parameters", "shape"), CASES)
 def test_unlowered_and_lowered(

@@ -211,6 +211,7 @@ def test_blocks_of_a_slice():
     assert stored.tolist() == expected.tolist()
 
 
+@pytest.mark.sampled(0)
 def test_large_arrays():
     """Arrays of many pieces, without anything made small for the test."""
     random = np.random.default_rng(0)

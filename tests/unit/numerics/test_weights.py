@@ -58,7 +58,7 @@ def test_scales_are_those_of_the_largest_weights(bits: int):
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("block_shape", [(6, 8), (6, 1), (1, 8), (3, 1), (2, 4)])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_least_error_of_all_that_are_tried(block_shape: tuple[int, int], bits: int):

@@ -228,6 +228,7 @@ def test_all_inputs(type_: str):
     ]
 
 
+@pytest.mark.sampled(0)
 def test_all_stored_values():
     assert prover("!quant.uniform<i8:f16, 0.3:5>").cast.width == 8
     *_, found = prover("!quant.uniform<u8<3:200>:f16, 0.3:5>").all_inputs()

@@ -150,7 +150,7 @@ def test_float_arithmetic(op: str, type_: str):
     assert check_equal(function_of(op, f"{type_} {type_}", type_), 0) == ROWS
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("type_", FLOATS)
 @pytest.mark.parametrize("op", ONE_FLOAT)
 def test_ops_on_one_float(op: str, type_: str):
@@ -271,7 +271,7 @@ CONVERSIONS = (
 )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("op", "source", "target"), CONVERSIONS)
 def test_conversions(op: str, source: str, target: str):
     function = function_of(op, source, target, f"%0 : {source} to {target}")

@@ -72,7 +72,7 @@ def result_range(model: QuantizedModel, kernel: str) -> tuple[float, float]:
     return bounds[result_key(number, 0)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("number", ["-1.0e+09", "-3.4e+38", "0xFF800000"])
 def test_a_causal_mask_of_jax(number: str):
     data = np.load(DATA / "causal_mask_data.npy")
@@ -98,6 +98,7 @@ def test_a_row_whose_scores_lie_at_the_low_end(number: str):
     np.testing.assert_allclose(found.sum(-1), 1, atol=0.05)
 
 
+@pytest.mark.sampled(0)
 def test_a_mask_that_is_added():
     """Zero or a low number is added to scores, as flax does."""
     zero = """
@@ -112,6 +113,7 @@ def test_a_mask_that_is_added():
     assert not probabilities(model, data)[:, *np.triu_indices(4, 1)].any()
 
 
+@pytest.mark.sampled(0)
 def test_a_row_that_is_masked_as_a_whole():
     text = masked("-1.0e+09").replace(
         "[true, false, false, false]", "[false, false, false, false]"

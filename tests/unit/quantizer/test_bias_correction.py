@@ -199,6 +199,7 @@ def test_kernels_are_corrected_in_order(form: str):
     assert str(model.resolved) == text
 
 
+@pytest.mark.sampled(0)
 def test_results_never_get_worse_on_the_samples_that_judge():
     model = NETWORKS["depthwise_cnn"]
     data = model.samples(8)

@@ -79,6 +79,7 @@ def test_scores_that_share_the_scale_of_boxes(images: Floats):
     assert storage["tfl.reshape"].startswith("!quant.uniform<i8")
 
 
+@pytest.mark.sampled(0)
 def test_a_concatenation_that_is_in_floating_point_already(images: Floats):
     override = Override(ops=("tfl.concatenation",), keep_float=True)
     model = quantize(

@@ -250,6 +250,7 @@ def expected() -> list[list[int]]:
     return quantize(least * least, r, rounding_mode="nearest-even").tolist()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "passes",
     [

@@ -53,6 +53,7 @@ def casts() -> Iterator[tuple[str, str, str]]:
     )
 
 
+@pytest.mark.sampled(0)
 def test_casts_are_valid_where_they_are_in_mlir(mlir: Mlir):
     valid = 0
     for op, source, result in casts():

@@ -89,7 +89,7 @@ def check_matrices(rows: int, depth: int, columns: int, tiles: EmulatedTiles):
     check(tiles)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize("rows", [1, 16, 17, 33, 95])
 @pytest.mark.parametrize("depth", [4, 9, 64, 66])
 @pytest.mark.parametrize("columns", [2, 31, 65])

@@ -101,7 +101,7 @@ def number(array: Bytes, extend: str, zero_point: int) -> NDArray[np.int64]:
     return view.astype(np.int64) - zero_point
 
 
-@pytest.mark.sampled(22)
+@pytest.mark.sampled(44)
 @pytest.mark.parametrize("rows", [1, 2, 5, 13])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 7, 66])
 @pytest.mark.parametrize("columns", [2, 15, 16, 17, 64, 65, 130])
@@ -123,6 +123,7 @@ def test_nothing_to_sum_up(rows: int, depth: int):
     assert compile(text, cpu=CPU)(x, start).tolist() == start.tolist()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("zero_points", [(0, 0), (-128, 0), (5, 1), (1 << 30, 0)])
 @pytest.mark.parametrize("lhs", ["extsi", "extui"])
 def test_signs_and_zero_points(lhs: str, zero_points: tuple[int, int]):
@@ -138,6 +139,7 @@ def test_signs_and_zero_points(lhs: str, zero_points: tuple[int, int]):
     assert actual.tolist() == (expected + 1).astype(np.int32).tolist()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("zero_point", [0, 100, 128, 200, -1000, 1 << 30])
 @pytest.mark.parametrize("extend", ["extsi", "extui"])
 def test_weights_that_are_no_signed_bytes(zero_point: int, extend: str):
@@ -154,7 +156,7 @@ def test_weights_that_are_no_signed_bytes(zero_point: int, extend: str):
 CONVOLUTION = "n, h, w, o, i, j, c"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("channels", [1, 3, 4, 16])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("dilation", [1, 2])

@@ -63,6 +63,7 @@ def is_folded(text: str) -> bool:
         return len(ops_in(module, "linalg.generic")) < before
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fill", ["fill", "generic"])
 @pytest.mark.parametrize("result", ["k", "i, k", "k, i", "j, i"])
 def test_sums(result: str, fill: str):

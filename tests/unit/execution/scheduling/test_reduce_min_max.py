@@ -93,6 +93,7 @@ VALUES = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("values", VALUES)
 @pytest.mark.parametrize("type_", DTYPES)
 def test_values(values: list[float], type_: str):
@@ -535,7 +536,7 @@ BODIES = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize(
     ("size", "axis"), [("?", None), ("5", None), ("5", 0), ("5", 1)]

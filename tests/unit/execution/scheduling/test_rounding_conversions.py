@@ -164,6 +164,7 @@ def test_others_do_not_round_half_away_in_f32(options: dict[str, str]):
     assert not rounds_in_f32(AWAY.format(**options), options["type"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("moved", [0, -128, 5])
 @pytest.mark.parametrize("scale", [1.0, 0.02, 3.0])
 def test_halves_and_their_neighbours(moved: int, scale: float):

@@ -125,7 +125,7 @@ def test_shapes(
     assert len(streaming_codes) == (stored.size > 0 or not is_static)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("is_static", [True, False])
 @pytest.mark.parametrize(
     ("shape", "scales", "layout"),
@@ -159,6 +159,7 @@ def test_layouts(
     assert len(streaming_codes) == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("storage", "expressed"),
     [("i8", "f16"), ("i8", "bf16"), ("u4", "f32"), ("i16", "f32"), ("i8", "f64")],

@@ -69,7 +69,7 @@ def inputs_of(source: Any, format: SmallFloat) -> NDArray[Any]:
     return np.concatenate([positive, -positive])
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @formats
 @pytest.mark.parametrize("source", SOURCES, ids=str)
 @pytest.mark.parametrize("saturate", [False, True])

@@ -55,6 +55,7 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2xf32> {
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("op", "init", "operand", "result", "expected"),
@@ -150,6 +151,7 @@ def test_sums_of_windows():
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", ["2", "?"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(

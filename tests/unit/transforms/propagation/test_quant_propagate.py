@@ -1221,6 +1221,7 @@ def has_fulfilled_constraints(op: RegionOp, shipped: TargetSpec) -> bool:
     return len(decided) < 2
 
 
+@pytest.mark.sampled(0)
 def test_work_is_linear():
     def work(count: int) -> int:
         lines = [

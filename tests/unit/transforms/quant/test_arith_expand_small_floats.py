@@ -65,7 +65,7 @@ def test_all_numbers_are_rounded_once(source: str, target: str):
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", ["bf16", "f32", "f64"])
 @pytest.mark.parametrize("source", sorted({*SMALL_FLOATS} - {"f8E5M2FNUZ"}))
 def test_all_codes_are_extended(source: str, target: str):

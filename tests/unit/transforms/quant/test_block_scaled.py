@@ -151,7 +151,7 @@ def test_dequantize(type_: str):
     )
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     ("mode", "order", "nan"),
     [
@@ -226,7 +226,7 @@ def test_formulas_of_one_block_each():
 TABLE = "!quant.quantile<i2:f32, {-1.0,-0.25,0.125,1.0}>"
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("nan", ["storage-min", "stored-zero"])
 @pytest.mark.parametrize(
     "storage", ["f8E5M2", "f8E4M3FN", "f6E2M3FN", "f6E3M2FN", "f4E2M1FN", TABLE]

@@ -186,6 +186,7 @@ def test_layouts(layout: tuple[Any, ...]):
     check_lowering("f32", "u8<1:200>", layout, Rounding("nearest-even"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("nan", get_args(NanResult))
 @pytest.mark.parametrize("order", get_args(ZeroPointOrder))
 @pytest.mark.parametrize("mode", get_args(RoundingMode))

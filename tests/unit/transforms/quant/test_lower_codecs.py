@@ -99,7 +99,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize(("storage", "expressed", "scale", "nan"), CASES)
 def test_everything_agrees(storage: str, expressed: str, scale: str, nan: Any):
     type_text = f"!quant.uniform<{TABLES.get(storage, storage)}:{expressed}, {scale}>"
@@ -130,7 +130,7 @@ LAYOUTS = {
 SHAPES = {"ranked": "4x3x", "dynamic": "?x?x", "unranked": "*x"}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("storage", ["f8E4M3FN", "NF4", "f4"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", SHAPES)

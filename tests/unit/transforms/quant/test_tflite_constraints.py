@@ -201,6 +201,7 @@ def test_bias_scale_of_a_type_with_one_scale():
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("scale", "bias", "count"),
     [

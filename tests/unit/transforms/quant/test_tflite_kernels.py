@@ -1108,6 +1108,7 @@ def _kernel(op: str, storage: str) -> Model:
     )
 
 
+@pytest.mark.sampled(0)
 def test_storage_types_of_kernels():
     """A storage type is reported if the runtime refuses it."""
     keys = [(op, storage) for op in _KERNELS for storage in _STORAGE_NAMES]

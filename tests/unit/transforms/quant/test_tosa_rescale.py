@@ -592,6 +592,7 @@ def test_mlir_clamps_to_a_narrower_range(mlir: Mlir):
     assert "i8:f32" in str(module)
 
 
+@pytest.mark.sampled(0)
 def test_pairs_that_mlir_rejects_are_refused(mlir: Mlir):
     """The rules of zero points and unsigned values are those that MLIR has."""
     for before in TYPES:

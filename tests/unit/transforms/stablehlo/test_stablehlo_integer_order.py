@@ -123,6 +123,7 @@ def test_what_is_chosen_is_rescaled():
     np.testing.assert_array_equal(run(text, condition, x, y), expected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("op", ["negate", "abs"])
 def test_signs(op: str, kind: str):

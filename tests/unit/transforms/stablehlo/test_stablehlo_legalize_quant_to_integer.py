@@ -339,6 +339,7 @@ def test_long_sums_have_shorter_multipliers():
     assert actual.item() == round(-4000 * 65535 * 32767 * 1e-7 / 4321.0) + 5
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("storage", "zero_point", "rhs_zero_point"),
     [("i8", 0, 0), ("i8", -9, 0), ("i8", -9, 5), ("u8", 130, 120), ("i4", 0, -8)],

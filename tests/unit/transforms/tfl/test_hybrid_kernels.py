@@ -131,6 +131,7 @@ def test_zero_points_that_are_ties():
     check(model(rng, "fully_connected", options, *shapes, axis=0), x)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("stride", "dilation", "padding", "result"),
     [(1, 1, "SAME", (5, 6)), (2, 1, "VALID", (2, 3)), (1, 2, "VALID", (1, 4))],
@@ -146,6 +147,7 @@ def test_convolution(
     check(text, samples(rng, shapes[0]))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("stride", "padding", "result"), [(1, "SAME", (5, 6)), (2, "VALID", (2, 3))]
 )

@@ -107,7 +107,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CASES)
 def test_products_of_matrices_are_those_of_the_op(name: str):
     case = CASES[name]

@@ -237,7 +237,7 @@ GATHERS = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("numbers", "sizes", "shape", "result_shape"), GATHERS)
 @pytest.mark.parametrize("name", ["i32", "ui8", "i64", "ui64"])
 def test_gather(

@@ -115,7 +115,7 @@ WINDOWS: list[tuple[Sequence[int], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("window", "options"), WINDOWS)
 @pytest.mark.parametrize(
     ("op", "name", "init"),
