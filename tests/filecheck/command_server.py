@@ -59,6 +59,17 @@ def _serve(connection: socket.socket) -> None:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
+        # The objects of the server may be of files, which have a position.
+        sys.stdin = open(0, encoding="utf-8", closefd=False)
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
+        sys.stderr = open(
+            2,
+            "w",
+            buffering=1,
+            encoding="utf-8",
+            errors="backslashreplace",
+            closefd=False,
+        )
         os.chdir(request["directory"])
         arguments = request["arguments"]
         code = _exit_code(COMMANDS[arguments[0]], arguments)
