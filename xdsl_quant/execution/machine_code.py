@@ -46,7 +46,6 @@ from .mlir_bindings import (
 from .outlining import outline_loops
 from .scheduling import Schedule, StepError
 from .size_checks import check_sizes
-from .small_loops import keep_small_loops_plain
 from .tensor_fixes import (
     check_has_no_llvm,
     copy_what_while_loops_carry,
@@ -187,7 +186,6 @@ class MachineCode:
             RuntimeWarning: if a step of scheduling fails and is left out.
         """
         context = new_context()
-        self._host_functions = host_functions
         try:
             with _lock, context, ir.Location.unknown(context):
                 steps = Schedule(
@@ -278,8 +276,8 @@ class MachineCode:
             schedule.schedule_bytes(module)
         convert_floats_exactly(module)
         keep_vectors_whole(module)
-        if self._host_functions:
-            keep_small_loops_plain(module)
+        if schedule:
+            schedule.schedule_llvm(module)
         if clock:
             clock.insert(module, names[0])
         outlined = outline_loops(module, names[0])

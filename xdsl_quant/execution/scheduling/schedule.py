@@ -19,6 +19,7 @@ from .packed_codes import pack_constants
 from .reduce_min_max import reduce_min_max
 from .rounding_conversions import round_in_f32, round_while_converting
 from .shared_loops import share_loops
+from .small_loops import keep_small_loops_plain
 from .streaming_stores import mark_results, stream_marked_results, streamable_ops
 from .table_selections import select_from_tables
 from .tiling import tile_contractions
@@ -134,6 +135,12 @@ class Schedule:
         if has_avx512:
             self._run(select_from_tables, module)
         self._run(look_up_whole_bytes, module)
+
+    def schedule_llvm(self, module: Any) -> None:
+        """Work on loops that nothing but LLVM changes any more."""
+        # Such code is compiled for one use.
+        if self._functions:
+            self._run(keep_small_loops_plain, module)
 
     def _run(
         self,

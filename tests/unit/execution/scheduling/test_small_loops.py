@@ -8,7 +8,8 @@ pytest.importorskip("mlir")
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.mlir_bindings import ir, ops_in
-from xdsl_quant.execution.small_loops import keep_small_loops_plain
+from xdsl_quant.execution.scheduling import schedule
+from xdsl_quant.execution.scheduling.small_loops import keep_small_loops_plain
 
 
 @pytest.mark.parametrize(
@@ -44,8 +45,7 @@ func.func @f(%to: memref<?xindex>, %n: index) {{
         assert found == are_plain
 
 
-def test_numbers_are_the_same():
-    text = """
+TEXT = """
 func.func private @see(tensor<3x5xf32>)
 func.func @main(%x: tensor<3x5xf32>) -> tensor<3x5xf32> {
   %y = math.tanh %x : tensor<3x5xf32>
@@ -53,14 +53,39 @@ func.func @main(%x: tensor<3x5xf32>) -> tensor<3x5xf32> {
   %z = arith.divf %x, %y : tensor<3x5xf32>
   return %z : tensor<3x5xf32>
 }"""
+CALL = "func.call @see(%y) : (tensor<3x5xf32>) -> ()"
+
+
+def test_numbers_are_the_same():
     x = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
     seen: list[NDArray[np.float32]] = []
 
     def see(values: NDArray[np.float32]) -> None:
         seen.append(values.copy())
 
-    call = "func.call @see(%y) : (tensor<3x5xf32>) -> ()"
-    plain = compile(text.replace("CALL", call), host_functions={"see": see})
-    fast = compile(text.replace("CALL", ""))
+    plain = compile(TEXT.replace("CALL", CALL), host_functions={"see": see})
+    fast = compile(TEXT.replace("CALL", ""))
     np.testing.assert_array_equal(plain(x), fast(x))
     np.testing.assert_allclose(seen, [np.tanh(x)], rtol=1e-6)
+
+
+def test_a_failure_is_left_out(monkeypatch: pytest.MonkeyPatch):
+    def keep_small_loops_plain(_: object) -> None:
+        raise KeyError("an op")
+
+    name = keep_small_loops_plain.__name__
+    monkeypatch.setattr(schedule, name, keep_small_loops_plain)
+    seen: list[int] = []
+
+    def see(values: NDArray[np.float32]) -> None:
+        seen.append(values.size)
+
+    with pytest.warns(
+        RuntimeWarning, match=f"scheduling step '{name}' failed: KeyError"
+    ):
+        function = compile(
+            TEXT.replace("CALL", CALL), host_functions={"see": see}, schedule=True
+        )
+    x = np.ones((3, 5), np.float32)
+    np.testing.assert_array_equal(function(x), compile(TEXT.replace("CALL", ""))(x))
+    assert seen == [15]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .loop_fixes import iterations
-from .mlir_bindings import ir, ops_in
+from ..loop_fixes import iterations
+from ..mlir_bindings import ir, ops_in
 
 _MOST_ITERATIONS = 1 << 12
 """Scalar code runs so many iterations in a few microseconds, the time of one callback."""
@@ -32,7 +32,7 @@ def keep_small_loops_plain(module: Any) -> None:
 
 
 def _iterations_in_call(loop: Any) -> int:
-    """How often a call runs the body of a loop; 0 if that is not known."""
+    """Return how often a call runs the body of a loop; 0 if that is not known."""
     count, op = 1, loop
     while op.name != "func.func":
         if op.name == "scf.for":
