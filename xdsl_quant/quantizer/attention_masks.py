@@ -456,5 +456,5 @@ def warn_of_wide_selects(module: ModuleOp, ranges: Ranges) -> None:
                     f"{location_prefix(op.location)}a constant of '{op_name(op)}' widens "
                     f"the range of its result: {_number(constant):g} beside values from "
                     f"{beside[0]:g} to {beside[1]:g}; use a number nearer to them",
-                    stacklevel=4,
+                    stacklevel=3,
                 )

@@ -292,9 +292,9 @@ class Recipe:
 
     asymmetric_inputs: bool | None = None
     """
-    Whether activations of `tfl.fully_connected` get zero points in mode `dynamic-range`,
-    which they do unless it is `False`. Those of TensorFlow Lite's convolutions always do;
-    those of StableHLO never do, and `True` is refused.
+    Zero points of activations in mode `dynamic-range`: `tfl.fully_connected` has them
+    unless it is `False`. TensorFlow Lite's convolutions always have them; StableHLO's
+    products never do, and `True` is refused.
     """
 
     float_concatenations: bool = False

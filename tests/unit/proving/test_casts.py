@@ -71,7 +71,7 @@ def test_claims():
 
 
 def shown(theorem: Theorem) -> str:
-    """What the command of a counterexample prints, run in this process."""
+    """Run the command of a counterexample in this process, and return its output."""
     command = shlex.split(theorem.command)
     with redirect_stdout(StringIO()) as printed:
         if command[0] == "python":

@@ -99,7 +99,7 @@ def of_arguments(terms: Terms, function: FuncOp, arguments: Any) -> Number:
 
 
 ROWS = 60
-"""How many operands of an op are compared."""
+"""Number of operands that are compared for each op."""
 
 
 def check_equal(
