@@ -30,6 +30,8 @@ from xdsl_quant.transforms.propagation.export.dialect_casts import QUANT_WORDS, 
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.quant_export import QuantExportPass
 
+from .dynamic_ranges import quantize_activations
+
 _TO_LINALG = "convert-quantized-stablehlo-to-linalg"
 """Converts ops that are not quantized, too."""
 
@@ -99,7 +101,11 @@ def export_kernels(module: ModuleOp) -> None:
 
 
 def lower_stablehlo(module: ModuleOp) -> None:
-    """Lower ops of StableHLO, quantized or not, so that the module can be run."""
+    """
+    Lower ops of StableHLO, quantized or not, so that the module can be run. Products of
+    floats and quantized weights quantize their activations.
+    """
+    quantize_activations(module)
     if any(op.name.startswith("stablehlo.") for op in module.walk()):
         apply_passes(module, _TO_LINALG, is_routine=True)
 

@@ -27,7 +27,6 @@ from xdsl_quant.transforms.weights.layers.layer import (
 )
 from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
 
-from .dynamic_ranges import quantize_activations
 from .recording import RecordedModule, record
 from .weight_products import products_of, with_float_values
 
@@ -127,7 +126,6 @@ def _recorded(
             product = without_activation(each.clone())
             Rewriter.insert_op(product, InsertPoint.before(op))
             record(product.results[0], _key(number, name))
-    quantize_activations(both)
     return RecordedModule.of(both, entry_function(both, entry).sym_name.data)
 
 

@@ -31,7 +31,7 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import (
 )
 
 from .accuracy import Labels, Scores
-from .dynamic_ranges import quantize_activations, unsupported_reason
+from .dynamic_ranges import unsupported_reason
 from .errors import OUTPUT, Error, result_errors, result_key
 from .recipe import Recipe, Selector, WeightGranularity
 from .recipe_files import RecipeError
@@ -247,7 +247,6 @@ def _recorded(module: ModuleOp, function: str) -> RecordedModule:
     for op in module.ops:
         if isinstance(op, FuncOp) and op.sym_name.data == function:
             record_results(op, f"{function}:{OUTPUT}")
-    quantize_activations(module)
     return RecordedModule.of(module, function)
 
 
@@ -256,7 +255,6 @@ def _own(module: ModuleOp, quantized: ModuleOp, function: str) -> RecordedModule
     both, products = with_float_values(module, quantized)
     for number, (_, op) in enumerate(products):
         record(op.results[0], result_key(number, 0))
-    quantize_activations(both)
     return RecordedModule.of(both, function)
 
 
