@@ -75,9 +75,9 @@ demo: $(READY)
 	$(BIN)/python -m examples.wake_word
 	$(BIN)/python -m examples.classifiers
 
-# Types and pages take one core each.
-tests: pytest
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target filecheck lint pages
+# basedpyright takes one core for minutes, so the others run beside pytest.
+tests: $(READY)
+	@$(MAKE) --no-print-directory --jobs=2 pytest filecheck lint pages
 
 pytest: $(READY)
 	$(BIN)/python -m pytest -q -n auto --dist loadscope --no-loadscope-reorder

@@ -39,27 +39,9 @@ def _one_run(work: Callable[[measuring.Timings], None], runs: int) -> measuring.
 SHORT = {"in_fresh_process": _here, "in_turns": _one_turn, "measure": _one_run}
 
 
-SLOW = {
-    "Calibration",
-    "Integer kernels",
-    "Kernels",
-    "Large types",
-    "Models",
-    "Start-up",
-}
-"""Benchmarks that only `make oracles` runs."""
-
-
 @pytest.mark.parametrize(
     ("module", "report"),
-    [
-        pytest.param(
-            *script[1:],
-            id=script[0],
-            marks=[pytest.mark.sampled(0)] if script[0] in SLOW else [],
-        )
-        for script in SCRIPTS
-    ],
+    [pytest.param(*script[1:], id=script[0]) for script in SCRIPTS],
 )
 def test_a_benchmark(
     module: ModuleType, report: Report, monkeypatch: pytest.MonkeyPatch

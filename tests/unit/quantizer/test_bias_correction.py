@@ -199,6 +199,19 @@ def test_kernels_are_corrected_in_order(form: str):
     assert str(model.resolved) == text
 
 
+@pytest.mark.parametrize("form", ["tfl", "add"])
+def test_corrections_that_make_other_samples_worse_are_dropped(form: str):
+    """Results of the samples that judge are shifted the other way."""
+    data = shifted(64)
+    data[1::2] *= -0.1
+    model = quantize(layer(np.array([0.25, -0.5], np.float32), form), data, PLAIN)
+    text = str(model.resolved)
+    correction = correct_biases(model.resolved, [row[None] for row in data])
+    assert correction is not None
+    assert str(model.resolved) == text
+    assert correction.after == correction.before
+
+
 @pytest.mark.sampled(0)
 def test_results_never_get_worse_on_the_samples_that_judge():
     model = NETWORKS["depthwise_cnn"]

@@ -19,8 +19,13 @@ from xdsl_quant.quantizer.recording import lower_stablehlo
 
 from .networks import SMALL_STRUCTURES, STRUCTURES, Model
 
-CASES = [("int8", "tfl"), ("int16x8", "tfl"), ("int8", "stablehlo")]
-"""Recipes and dialects. `int16x8` has no target for StableHLO."""
+CASES = [
+    ("int8", "tfl"),
+    ("int16x8", "tfl"),
+    ("int8", "stablehlo"),
+    ("int16x8", "stablehlo"),
+]
+"""Recipes and dialects."""
 
 CPUS: list[CpuName] = [cpu.name for cpu in available_cpus().values()]
 
@@ -43,18 +48,16 @@ def check_compiled_code(
             np.testing.assert_array_equal(compiled(sample), result)
 
 
-@pytest.mark.parametrize(
-    "number", range(len(SMALL_STRUCTURES)), ids=[*SMALL_STRUCTURES]
-)
-def test_small_networks(number: int):
-    """Recipes, dialects and CPU levels alternate from network to network."""
-    recipe, dialect = CASES[number % 3]
-    # Each third network has the same recipe and dialect, and another level.
-    cpu = CPUS[(number + number // 3) % len(CPUS)]
+@pytest.mark.parametrize("case", range(len(CASES)), ids=map("-".join, CASES))
+@pytest.mark.parametrize("number", range(len(SMALL_STRUCTURES)), ids=SMALL_STRUCTURES)
+def test_small_networks(number: int, case: int):
+    """The four cases of a network share the CPU levels, of which there are at most six."""
+    recipe, dialect = CASES[case]
+    cpus = (CPUS * 2)[(first := (2 * case + number) % len(CPUS)) : first + 2]
     # The correction changes constants only.
     plain = replace(read_recipe(recipe), bias_correction=False)
     model = [*SMALL_STRUCTURES.values()][number]
-    check_compiled_code(model, plain, dialect, 4, [cpu])
+    check_compiled_code(model, plain, dialect, 4, cpus)
 
 
 @pytest.mark.sampled(0)
