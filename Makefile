@@ -29,7 +29,8 @@ help:
 	@echo "make tests      pytest, filecheck, lint and pages: what CI runs"
 	@echo "make pytest     unit, execution and conformance tests"
 	@echo "make check      unit tests and types of what changed since BASE=HEAD, and ruff (a minute)"
-	@echo "make costs      seconds of each test and lines that only it reaches (COSTS=tests/unit)"
+	@echo "make costs      seconds of each test, and lines and mutants that only it reaches and kills"
+	@echo "                (COSTS=tests/unit MUTANTS='xdsl_quant.numerics.fixed_point.*')"
 	@echo "make filecheck  lit tests of IR before and after passes"
 	@echo "make lint       ruff and basedpyright"
 	@echo "make pages      build the documentation strictly, without running notebooks"
@@ -89,8 +90,9 @@ check: $(READY)
 	PATH=$(BIN):$$PATH $(BIN)/python -m tests.check $(BASE)
 
 costs: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'coverage>=7.6,<8'
-	$(BIN)/python -m tests.costs $(COSTS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'coverage>=7.6,<8' \
+		'mutmut>=3.8,<3.9'
+	$(BIN)/python -m tests.costs $(COSTS) --mutants $(MUTANTS)
 
 filecheck: $(READY)
 	$(BIN)/lit --order=smart -q tests/filecheck

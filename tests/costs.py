@@ -1,14 +1,19 @@
 """
-Print the seconds of each test, and the lines of the package that only it reaches.
+Print the seconds of each test, and the lines and mutants that only it reaches and kills.
 
 `make costs COSTS=tests/unit/numerics` runs the tests of a folder. A test with many seconds
-and no line of its own is the first that `@pytest.mark.sampled` may move to `make oracles`.
+and neither a line nor a mutant of its own is the first that `@pytest.mark.sampled` may move
+to `make oracles`. `make costs MUTANTS='xdsl_quant.numerics.fixed_point.*'` also runs those
+mutants (see `tests.mutants`) until a second test kills them; without names, none.
 Cases of a test count as one. Lines that the import of a module reaches belong to no test,
 and processes that a test starts are not measured.
 """
 
+import os
+import re
 import subprocess
 import sys
+from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
@@ -51,20 +56,42 @@ def _contexts(data_file: Path) -> list[Sequence[str]]:
     ]
 
 
+def own_mutants(names: Sequence[str]) -> Counter[str]:
+    """Run mutants, and count those that only one test kills, by the name of the test."""
+    if not names:
+        return Counter()
+    killers = Path("mutants", "only_killers")
+    killers.unlink(missing_ok=True)
+    # What other runs remember is which mutants some test kills.
+    for results in Path("mutants").rglob("*.meta"):
+        results.unlink()
+    command = (sys.executable, "-m", "tests.mutants.runner", "run", *names)
+    subprocess.run(command, env={**os.environ, "OTHER_KILLERS": "yes"}, check=True)
+    lines = killers.read_text().splitlines() if killers.exists() else []
+    return Counter(
+        re.sub(r"\.py::|::|/", ".", line.partition("\t")[2]) for line in lines
+    )
+
+
 def main(arguments: Sequence[str]) -> int:
     """Print the table, the slowest test first, and return the exit code of pytest."""
+    parser = ArgumentParser(prog="python -m tests.costs")
+    parser.add_argument("--mutants", nargs="*", default=[])
+    parser.add_argument("tests", nargs="*")
+    options = parser.parse_args(arguments)
     with TemporaryDirectory() as name:
         directory = Path(name)
         settings, report = directory / "coveragerc", directory / "report.xml"
         data_file = directory / "coverage"
         settings.write_text(SETTINGS.format(data_file))
         coverage = (sys.executable, "-m", "coverage", "run", f"--rcfile={settings}")
-        pytest = ("-m", "pytest", "-q", f"--junitxml={report}", *arguments)
+        pytest = ("-m", "pytest", "-q", f"--junitxml={report}", *options.tests)
         code = subprocess.run((*coverage, *pytest)).returncode
         seconds, lines = seconds_of_tests(report), own_lines(_contexts(data_file))
-    print("seconds  own lines  test")
+    mutants = own_mutants(options.mutants)
+    print("seconds  own lines  own mutants  test")
     for test, spent in seconds.most_common():
-        print(f"{spent:7.1f}  {lines[test]:9}  {test}")
+        print(f"{spent:7.1f}  {lines[test]:9}  {mutants[test]:11}  {test}")
     return code
 
 

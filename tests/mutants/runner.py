@@ -30,6 +30,12 @@ _state: Any = import_module("mutmut.state").state
 KILLERS = Path("mutants", "killers").absolute()
 """Lines of a function, a tab, and a test that has killed a mutant of it."""
 
+ONLY_KILLERS = Path("mutants", "only_killers").absolute()
+"""Lines of a mutant, a tab, and the only test that kills it, by `make costs`."""
+
+SEARCHES_OTHERS = "OTHER_KILLERS"
+"""A variable of the environment: after one killer of a mutant, look for another."""
+
 SECONDS_OF_LISTED = 5.0
 """Mutants that are listed as survivors have survived after that much time."""
 
@@ -67,17 +73,24 @@ class CollectedOnce(_harness.PytestRunner):
         end = monotonic() + (SECONDS_OF_LISTED if is_listed else inf)
         signal.signal(signal.SIGALRM, _stop)
         items = [self._items[name] for name in _likely_first(mutant_name, tests)]
+        killers: set[str] = set()
         with chdir("mutants"):
             for item, following in zip(items, [*items[1:], None], strict=True):
                 signal.alarm(10 + ceil(10 * _state().duration_by_test[item.nodeid]))
+                before = self._session.testsfailed
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-                if self._session.testsfailed:
+                if self._session.testsfailed > before:
+                    killers.add(item.nodeid.partition("[")[0])
                     with KILLERS.open("a") as file:
                         file.write(f"{function_of(mutant_name)}\t{item.nodeid}\n")
-                    return 1
+                    if SEARCHES_OTHERS not in os.environ or len(killers) > 1:
+                        return 1
                 if monotonic() > end:
                     break
-        return 0
+        for killer in killers:
+            with ONLY_KILLERS.open("a") as file:
+                file.write(f"{mutant_name}\t{killer}\n")
+        return len(killers)
 
 
 def _stop(_signal: int, _frame: object) -> None:
