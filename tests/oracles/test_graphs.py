@@ -28,11 +28,13 @@ def process() -> Iterator[LiteRTProcess]:
         yield process
 
 
-@pytest.mark.parametrize("level", range(len(LEVELS)), ids=[c.name for c in LEVELS])
-def test_random_graphs(level: int, process: LiteRTProcess):
-    count = MODELS // len(LEVELS)
-    indices = range(level * count, (level + 1) * count)
-    found = [mismatches(process, [LEVELS[level]], SEED, index) for index in indices]
+@pytest.mark.parametrize("first", range(0, MODELS, 30))
+def test_random_graphs(first: int, process: LiteRTProcess):
+    """Each model for two CPU levels in turn; `make fuzz` takes all."""
+    found = [
+        mismatches(process, [LEVELS[i % 6] for i in (index, index + 3)], SEED, index)
+        for index in range(first, first + 30)
+    ]
     assert [text for texts in found for text in texts] == []
 
 

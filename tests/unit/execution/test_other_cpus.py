@@ -69,7 +69,6 @@ def test_models_compile(name: str, cpu: Cpu):
     assert lowered(name).compiled(cpu).temporary_bytes >= 0
 
 
-@pytest.mark.sampled(5)
 @models
 @emulated
 def test_results_of_models(name: str, cpu: Cpu):

@@ -180,9 +180,27 @@ def test_deep_networks_are_not_worse_with_it(name: str):
     assert corrected > {"depthwise_cnn": 36, "deep_mlp": 21}[name]
 
 
-@pytest.mark.parametrize("form", ["tfl", "add"])
-def test_kernels_are_corrected_in_order(form: str):
+def test_kernels_are_corrected_in_order():
     """The first kernel shifts what the second one takes, which is not corrected twice."""
+    lines = layer(np.array([0.25, -0.5], np.float32), "tfl").splitlines()
+    second = """
+  %v = arith.constant dense<[[0.304, 1.0], [0.304, -1.0]]> : tensor<2x2xf32>
+  %c = arith.constant dense<[0.5, 0.75]> : tensor<2xf32>
+  %z = "tfl.fully_connected"(%y, %v, %c) {keep_num_dims = false,
+    weights_format = "DEFAULT", fused_activation_function = "NONE"}
+    : (tensor<1x2xf32>, tensor<2x2xf32>, tensor<2xf32>) -> tensor<1x2xf32>
+  return %z : tensor<1x2xf32>
+}"""
+    data = shifted(64)
+    model = quantize("\n".join([*lines[:-2], second]), data, CORRECTED)
+    _, first_bias, _, second_bias = float_constants(model.resolved)
+    np.testing.assert_allclose(first_bias, [0.2209, -0.5], rtol=0, atol=2e-3)
+    # Without the correction of the first one: 0.4732 and 0.7222.
+    np.testing.assert_allclose(second_bias, [0.4774, 0.7314], rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("form", ["tfl", "add"])
+def test_a_corrected_model_stays(form: str):
     first = layer(np.array([0.25, -0.5], np.float32), form)
     data = shifted(64)
     model = quantize(first, data, PLAIN)
