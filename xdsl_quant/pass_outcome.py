@@ -39,6 +39,9 @@ class PassOutcome:
     remedy: str = ""
     """Remedy for the remaining ops, as the end of a message."""
 
+    is_explained: bool = False
+    """True if the pass printed warnings of its own that say why it changed nothing."""
+
     @classmethod
     def of_erased(
         cls, ops: Sequence[Operation], expected: str, remedy: str = ""
@@ -52,6 +55,8 @@ class PassOutcome:
         found = counted_names(self.left or self.ops) or "none"
         remedy = f"; {self.remedy}" if self.remedy and self.ops else ""
         if not self.changed:
+            if self.is_explained:
+                return None
             return (
                 f"'{name}' changed nothing, expected {self.expected}, "
                 f"found {found}{remedy}"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import PassFailedException
 
+from xdsl_quant.calibration import Statistics
 from xdsl_quant.execution import compile
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.quantizer import quantize
@@ -26,15 +30,15 @@ func.func @main(%x: {F}) -> {F} {{
 }}
 """
 
-_REPORTING_THEMSELVES = {
-    "quant-fuse-kernels",
-    "quant-inline-regions",
-    "quant-propagate",
-    "quant-quantize-weights",
-    "quant-smooth-activations",
-    "verify-quant-constraints",
+CHECKS = {"verify-quant-constraints"}
+"""Passes that never change a module."""
+
+OPTIONS = {
+    "quant-fuse-kernels": "{target=tflite-int8}",
+    "quant-import-stats": '{file="FILE" missing=keep}',
+    "quant-propagate": "{target=tflite-int8}",
 }
-"""Passes with warnings of their own where they have nothing to do, and a check."""
+"""Options of passes that need some; `FILE` is one of statistics without keys."""
 
 
 def warned(
@@ -53,7 +57,61 @@ def test_every_pass_counts():
         name
         for name, factory in XDSL_QUANT_UNIVERSE.all_passes.items()
         if not issubclass(factory(), CountingPass)
-    } == _REPORTING_THEMSELVES
+    } == CHECKS
+
+
+def casts(type_: str) -> str:
+    """The text of a function that quantizes and dequantizes."""
+    return f"""
+func.func @main(%x: {F}) -> {F} {{
+  %q = quant.qcast %x : {F} to tensor<2x{type_}>
+  %y = quant.dcast %q : tensor<2x{type_}> to {F}
+  func.return %y : {F}
+}}
+"""
+
+
+TEXTS = {
+    "nothing": f"func.func @main(%x: {F}) -> {F} {{ func.return %x : {F} }}",
+    "float": PLAIN.replace("stablehlo.add", "arith.addf"),
+    "call": f"""
+func.func private @declared({F}) -> {F}
+func.func @main(%x: {F}) -> {F} {{
+  %y = func.call @declared(%x) : ({F}) -> {F}
+  func.return %y : {F}
+}}
+""",
+    "uniform": casts(Q),
+    "fixed-point": casts("!quant.fixed_point<i8:f32, 1073741824p-31>"),
+    "calibrated": casts("!quant.calibrated<f32<-1.0:1.0>>"),
+    "declared": f"func.func private @f(tensor<2x{Q}>) -> {F}",
+    "declared-calibrated": (
+        "func.func private @f() -> tensor<2x!quant.calibrated<f32<-1.0:1.0>>>"
+    ),
+}
+"""Modules of which each pass changes only some, or none."""
+
+
+@pytest.mark.parametrize("name", sorted(XDSL_QUANT_UNIVERSE.all_passes.keys() - CHECKS))
+def test_counts_are_those_of_the_module(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """A pass counts changes, and is silent, exactly if the module is another one."""
+    Statistics().save(file := tmp_path / "empty.json")
+    (pass_,) = parse_passes(name + OPTIONS.get(name, "").replace("FILE", str(file)))
+    assert isinstance(pass_, CountingPass)
+    for key, text in TEXTS.items():
+        module = parse_module(text)
+        try:
+            outcome = pass_.rewrite(multiverse_context(), module)
+        except PassFailedException:
+            assert key != "nothing"
+            continue
+        is_changed = str(module) != str(parse_module(text))
+        assert (key, bool(outcome.changed)) == (key, is_changed)
+        capsys.readouterr()
+        apply_passes(parse_module(text), [pass_])
+        assert ("warning: " in capsys.readouterr().err) == (not is_changed)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,9 @@ class CheckedPattern(RewritePattern, ABC, Generic[PlanT]):
 
     @abstractmethod
     def rewrite(self, op: Operation, plan: PlanT, rewriter: PatternRewriter) -> None:
-        """Rewrite an op as planned. This does not fail."""
+        """
+        Rewrite an op as planned, by the rewriter, or notify it. This does not fail.
+        """
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         plan = self._plans.pop(op, None)
@@ -52,18 +54,23 @@ class CheckedPattern(RewritePattern, ABC, Generic[PlanT]):
                 self._plans[op] = plan
 
     def rewrite_planned(self) -> int:
-        """Rewrite the ops that `plan_module` has found, and return their number."""
-        ops = [*self._plans]
-        for op in ops:
-            self.match_and_rewrite(op, PatternRewriter(op))
-        return len(ops)
+        """
+        Rewrite the ops that `plan_module` has found, and return the number of those that
+        changed.
+        """
+        changed = 0
+        for op in [*self._plans]:
+            rewriter = PatternRewriter(op)
+            self.match_and_rewrite(op, rewriter)
+            changed += rewriter.has_done_action
+        return changed
 
     def rewrite_module(self, module: ModuleOp) -> int:
         """
         Rewrite all ops of a module that match, but not those that are created.
 
         Returns:
-            The number of ops that were rewritten.
+            The number of ops that changed.
 
         Raises:
             PassFailedException: if one cannot be rewritten. The module is as it was.

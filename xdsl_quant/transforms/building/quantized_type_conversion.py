@@ -92,7 +92,8 @@ class QuantizedTypeConversion(CheckedPattern[_Changes], ABC):
             return self._rebuilt(attribute)
         if (known := self._types.get(attribute)) is None:
             known = self._types[attribute] = self._rebuilt(attribute)
-        return known
+        # The known type may be an equal one that another value has.
+        return attribute if known == attribute else known
 
     def _rebuilt(self, attribute: Attribute) -> Attribute:
         parts: Sequence[Attribute]

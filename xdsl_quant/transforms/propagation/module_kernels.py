@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from xdsl_quant.diagnostics import op_name, warn
+from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
     RegionOp,
@@ -34,15 +34,6 @@ _CONTROL_FLOW = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
 
 _PASSES_ON = RegionOp | StatisticsOp | StatisticsRefOp | tensor.EmptyOp
 """Ops that compute nothing themselves."""
-
-
-def warn_without_kernels(module: ModuleOp) -> None:
-    """Say on standard error that a pass does nothing if a module has no kernels."""
-    if not kernels_of(module):
-        warn(
-            "the module has no kernels, found no 'quant.region'; 'quant-fuse-kernels' "
-            "makes them"
-        )
 
 
 def kernels_of(module: Operation) -> Sequence[RegionOp]:

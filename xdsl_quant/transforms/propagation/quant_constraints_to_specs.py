@@ -692,25 +692,27 @@ class QuantConstraintsToSpecsPass(CountingPass):
         has_kernels = bool(kernels_of(op))
         # What is in no kernel needs no statistics.
         needless = StatisticsOp | StatisticsRefOp if has_kernels else StatisticsRefOp
+        elsewhere = [
+            x for x in left if x in resolved.elsewhere and not isinstance(x, needless)
+        ]
+        unconstrained = [x for x in left if x in resolved.unconstrained]
         _warn(
-            [
-                x
-                for x in left
-                if x in resolved.elsewhere and not isinstance(x, needless)
-            ],
+            elsewhere,
             "constraints on values that no kernel takes or returns stay",
             "add kernels for the ops next to them to the target, or remove them"
             if has_kernels
             else "run 'quant-fuse-kernels' first, which makes kernels",
         )
         _warn(
-            [x for x in left if x in resolved.unconstrained],
+            unconstrained,
             "couplings of values without constraints stay",
             "add statistics, or remove them",
         )
-        # A warning is about those that are not used.
         return PassOutcome(
-            found.links, len(found.links), "casts, statistics or fake quantization"
+            found.links,
+            len(resolved.specs) + len(resolved.coupled),
+            "casts, statistics or fake quantization of values at the ports of kernels",
+            is_explained=bool(elsewhere or unconstrained),
         )
 
     def _resolved(self, found: _Groups) -> _Resolved:

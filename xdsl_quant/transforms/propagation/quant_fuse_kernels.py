@@ -29,17 +29,16 @@ After, where `%b` is a constant:
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_quant.diagnostics import op_name, warn
+from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant.regions import RegionOp, ReturnOp
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
 from .kernel_matching import (
     KernelMatch,
@@ -47,7 +46,7 @@ from .kernel_matching import (
     kernel_matches,
     uses_from_outside,
 )
-from .module_kernels import blocks_with_kernels
+from .module_kernels import blocks_with_kernels, kernels_of
 from .target_files import target_of_option
 from .target_spec import OpPattern, TargetSpec
 
@@ -59,7 +58,7 @@ Nothing but `quant-inline-regions` reads it, to restore the order.
 
 
 @dataclass(frozen=True)
-class QuantFuseKernelsPass(ModulePass):
+class QuantFuseKernelsPass(CountingPass):
     """
     Wrap ops in the kernels of a hardware target: each `quant.region` has the ops of one
     pattern. Running the pass again changes nothing.
@@ -70,10 +69,24 @@ class QuantFuseKernelsPass(ModulePass):
     target: str | None = None
     """The name of a target, or the path of a `.toml` file; it is an error without."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         target = target_of_option(self.target)
-        if not fuse_kernels(op, target):
-            _warn_of_nothing(op, target)
+        names = {
+            name
+            for kernel in target.kernels.values()
+            for pattern in kernel.patterns
+            if isinstance(pattern, OpPattern)
+            for step in pattern.steps
+            for name in step.names
+        }
+        found = [inner for inner in op.walk() if op_name(inner) in names]
+        before = len(kernels_of(op))
+        return PassOutcome(
+            found,
+            fuse_kernels(op, target) - before,
+            f"chains of ops with the types of a kernel of target '{target.name}'",
+            remedy="see xdsl-quant-target check",
+        )
 
 
 def fuse_kernels(module: ModuleOp, target: TargetSpec) -> int:
@@ -130,25 +143,3 @@ def _wrap(match: KernelMatch) -> None:
         op.detach()
         body.insert_op_before(op, terminator)
     terminator.operands = match.outputs
-
-
-def _warn_of_nothing(module: ModuleOp, target: TargetSpec) -> None:
-    names = {
-        name
-        for kernel in target.kernels.values()
-        for pattern in kernel.patterns
-        if isinstance(pattern, OpPattern)
-        for step in pattern.steps
-        for name in step.names
-    }
-    counts = Counter(name for op in module.walk() if (name := op_name(op)) in names)
-    found = ", ".join(f"{count} '{name}'" for name, count in sorted(counts.items()))
-    reason = (
-        f"found {found} in other chains or with other types than the signatures have"
-        if counts
-        else "found none of its ops in the module"
-    )
-    warn(
-        f"no kernel of target '{target.name}' is fused, {reason}; see xdsl-quant-target "
-        "check"
-    )

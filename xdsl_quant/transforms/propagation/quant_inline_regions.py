@@ -33,7 +33,6 @@ from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.hints import isa
@@ -45,9 +44,10 @@ from xdsl_quant.dialects.quant import (
     QuantizedType,
 )
 from xdsl_quant.dialects.quant.regions import RegionOp, ReturnOp
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
-from .module_kernels import kernels_of, warn_without_kernels
+from .module_kernels import kernels_of
 from .port_ranges import port_ranges
 from .quant_fuse_kernels import POSITIONS
 from .target_files import target_of_option
@@ -55,7 +55,7 @@ from .target_spec import TargetSpec
 
 
 @dataclass(frozen=True)
-class QuantInlineRegionsPass(ModulePass):
+class QuantInlineRegionsPass(CountingPass):
     """
     Replace kernels by their ops, and their specifications by casts at the ports. If both
     options are given, kernels are replaced that both select.
@@ -72,9 +72,8 @@ class QuantInlineRegionsPass(ModulePass):
     not have, or not with these specifications.
     """
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        warn_without_kernels(op)
-        regions = kernels_of(op)
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        found = regions = kernels_of(op)
         known = {region.kernel for region in regions}
         for name in self.kernels:
             if name not in known:
@@ -89,6 +88,10 @@ class QuantInlineRegionsPass(ModulePass):
             target = target_of_option(self.not_in_target)
             regions = [region for region in regions if not _has_kernel(target, region)]
         inline_regions(regions)
+        expected = "kernels, which 'quant-fuse-kernels' makes"
+        if self.not_in_target is not None:
+            expected = f"kernels that target '{self.not_in_target}' does not have"
+        return PassOutcome(found, len(regions), expected)
 
 
 def _has_kernel(target: TargetSpec, region: RegionOp) -> bool:

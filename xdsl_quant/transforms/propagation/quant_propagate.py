@@ -40,7 +40,6 @@ from typing import BinaryIO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import location_prefix, warn
@@ -50,10 +49,11 @@ from xdsl_quant.dialects.quant import (
     RegionOp,
     StatisticsOp,
 )
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.file_names import has_suffix
 
-from .module_kernels import kernels_of, warn_without_kernels
+from .module_kernels import kernels_of
 from .resolution.axes import without_axis
 from .resolution.clamping import clamped_constants, clamped_values
 from .resolution.collecting import collect
@@ -68,7 +68,7 @@ from .target_spec import TargetSpec
 
 
 @dataclass(frozen=True)
-class QuantPropagatePass(ModulePass):
+class QuantPropagatePass(CountingPass):
     """
     Replace the specifications of kernels by uniform types that fulfil the constraints of a
     hardware target.
@@ -84,12 +84,12 @@ class QuantPropagatePass(ModulePass):
     A file for what was decided, and why: JSON if its name ends with `.json`, else tables.
     """
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         target = target_of_option(self.target)
         try:
             # A file that cannot be written is an error before the module changes.
             with self._opened_report() as stream:
-                self._propagate(op, target, stream)
+                return self._propagate(op, target, stream)
         except OSError as e:
             raise PassFailedException(
                 f"cannot write report '{self.report}': {e.strerror or e}"
@@ -100,8 +100,8 @@ class QuantPropagatePass(ModulePass):
 
     def _propagate(
         self, op: ModuleOp, target: TargetSpec, stream: BinaryIO | None
-    ) -> None:
-        warn_without_kernels(op)
+    ) -> PassOutcome:
+        before = {kernel: kernel.specs for kernel in kernels_of(op)}
         propagation = Propagation(op, target)
         propagation.warn_of_float_kernels()
         propagation.warn_of_missing_dimensions()
@@ -109,11 +109,17 @@ class QuantPropagatePass(ModulePass):
         propagation.warn_of_clamped_values()
         propagation.warn_of_specifications()
         warn_of_public_functions(propagation.copies)
-        if stream is None or self.report is None:
-            return
-        report = propagation.report()
-        text = report.json() if has_suffix(self.report, ".json") else str(report)
-        stream.write(text.encode())
+        if stream is not None and self.report is not None:
+            report = propagation.report()
+            text = report.json() if has_suffix(self.report, ".json") else str(report)
+            stream.write(text.encode())
+        return PassOutcome(
+            [*before],
+            sum(kernel.specs != before.get(kernel) for kernel in kernels_of(op)),
+            "kernels, which 'quant-fuse-kernels' makes",
+            # Kernels without parameters have a warning; others were decided before.
+            is_explained=bool(before),
+        )
 
 
 class Propagation:

@@ -242,7 +242,7 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
             for index in passing:
                 operands[index] = self._stored_value(op, operands[index])
             op.operands = operands
-        if replaced or any(plan):
+        if replaced or plan.function_values or plan.entering or passing:
             rewriter.notify_op_modified(op)
 
     def _strip_entering(

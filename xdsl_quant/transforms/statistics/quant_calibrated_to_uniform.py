@@ -172,17 +172,17 @@ class QuantCalibratedToUniformPass(CountingPass):
             except ValueError as e:
                 fail(inner_op, f"'{inner_op.name}' op cannot be converted: {e}")
 
-        changed = [v for v, type_ in uniform.items() if v.type is not type_]
-        for value, type_ in uniform.items():
-            if value.type is not type_ and isinstance(value.owner, QuantizeCastOp):
+        changed = {v: type_ for v, type_ in uniform.items() if v.type != type_}
+        for value, type_ in changed.items():
+            if isinstance(value.owner, QuantizeCastOp):
                 value.owner.attributes.pop(AXIS, None)
                 value.owner.attributes.pop(AXIS_STATS, None)
             set_type(value, type_)
+        count = len(changed)
         for function, type_ in signatures.items():
+            count += function.function_type != type_
             function.properties["function_type"] = type_
-        return PassOutcome(
-            quantized, len(changed), "values of '!quant.calibrated' or '!quant.any'"
-        )
+        return PassOutcome(quantized, count, "values of '!quant.calibrated'")
 
     def _becomes_per_axis(self, op: Operation) -> TypeGuard[QuantizeCastOp]:
         return (

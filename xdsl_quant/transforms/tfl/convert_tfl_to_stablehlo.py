@@ -44,13 +44,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from xdsl_quant.diagnostics import (
-    counted_names,
-    located_message,
-    location_prefix,
-    op_name,
-    warn,
-)
+from xdsl_quant.diagnostics import located_message, op_name
 from xdsl_quant.dialects import stablehlo, tfl
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
@@ -251,10 +245,10 @@ class ConvertTFLToStablehloPass(CountingPass):
                 result.first_use for result in inner.results
             ):
                 Rewriter.erase_op(inner)
-        if kept := [*pattern.unsupported]:
-            place = location_prefix(kept[0].location)
-            names = counted_names(kept)
-            warn(f"ops without a form in StableHLO stay, found {names}", place)
-            # All of them stay, which the warning says.
-            changed = len(found)
-        return PassOutcome(found, changed, "ops of TensorFlow Lite")
+        return PassOutcome(
+            found,
+            changed,
+            "ops of TensorFlow Lite",
+            [*pattern.unsupported],
+            "StableHLO has no form for them",
+        )

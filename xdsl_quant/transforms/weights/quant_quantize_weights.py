@@ -35,12 +35,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from xdsl_quant.diagnostics import fail, op_name, warn
+from xdsl_quant.diagnostics import fail, op_name
 from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.dialects.quant.traits import (
     AffineOpCoefficient,
@@ -50,6 +49,7 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.statistics.ranges.fake_quantization import quantized_and_back
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
@@ -195,11 +195,6 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
                 f"expected a positive block size, found {self.block_size}"
             )
 
-    @property
-    def found(self) -> bool:
-        """Whether a weight was quantized."""
-        return bool(self._quantized)
-
     def plan(self, op: Operation) -> tuple[Weight, Attribute] | None:
         if (weight := weight_of(op)) is None:
             return None
@@ -223,6 +218,7 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
             rewriter.insert(casts, InsertPoint.after(owner))
             quantized = self._quantized[key] = casts[-1].results[0]
         op.operands[weight.operand] = quantized
+        rewriter.notify_op_modified(op)
 
     def _type(self, weight: Weight, elements: NDArray[np.floating]) -> Attribute:
         """The quantized type of a weight."""
@@ -271,7 +267,7 @@ def _casts(
 
 
 @dataclass(frozen=True)
-class QuantQuantizeWeightsPass(ModulePass):
+class QuantQuantizeWeightsPass(CountingPass):
     """
     Quantize and dequantize each constant that is the weight of a product.
     """
@@ -296,13 +292,14 @@ class QuantQuantizeWeightsPass(ModulePass):
     error is less then.
     """
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         pattern = QuantizeWeight(
             self.bits, self.granularity, self.block_size, self.range
         )
-        pattern.rewrite_module(op)
-        if not pattern.found:
-            warn(
-                "the module has no weights that are not quantized, expected products by "
-                "constants of floats"
-            )
+        products = [
+            inner
+            for inner in op.walk()
+            if has_quantization_trait(inner, MultipliesAndAccumulates)
+        ]
+        changed = pattern.rewrite_module(op)
+        return PassOutcome(products, changed, "products by constants of floats")

@@ -38,7 +38,6 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
@@ -58,6 +57,7 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.stablehlo.elementwise import MultiplyOp
 from xdsl_quant.dialects.tfl.elementwise import MulOp
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
 from .layers.channels import (
     along,
@@ -423,7 +423,7 @@ def _without_statistics_of_constants(module: ModuleOp) -> Sequence[ConstantStati
 
 
 @dataclass(frozen=True)
-class QuantSmoothActivationsPass(ModulePass):
+class QuantSmoothActivationsPass(CountingPass):
     """
     Divide the channels of activations by numbers, and multiply the weights that take them,
     by the ranges that `quant.stats` have. What a float model computes stays the same but
@@ -443,7 +443,7 @@ class QuantSmoothActivationsPass(ModulePass):
     can be divided.
     """
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         if not 0 <= self.alpha <= 1:
             raise PassFailedException(f"expected alpha from 0 to 1, found {self.alpha}")
         pattern = SmoothActivation(self.alpha, self.insert_multiply)
@@ -454,17 +454,21 @@ class QuantSmoothActivationsPass(ModulePass):
             if isinstance(inner, StatisticsOp)
             and any(weight_of(use.operation) is not None for use in inner.result.uses)
         ]
+        changed = 0
         for each in statistics:
             result = pattern.rewrite(each, PatternRewriter(each))
-            if result is not None:
+            if result is None:
+                changed += 1
+            else:
                 warn(
                     f"channels are not smoothed: {result.reason}",
                     location_prefix(each.location),
                 )
         for each in constants:
             each.insert()
-        if not statistics:
-            warn(
-                "the module has no activation to smooth, expected products by constants of "
-                "a 'quant.stats' with an axis"
-            )
+        return PassOutcome(
+            statistics,
+            changed,
+            "products by constants of a 'quant.stats' with an axis",
+            is_explained=bool(statistics),
+        )

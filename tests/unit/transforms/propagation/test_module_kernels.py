@@ -19,8 +19,8 @@ def test_a_pass_says_that_there_is_nothing_to_do(
 ):
     apply_passes(parse_module(TEXT), name)
     assert capsys.readouterr().err == (
-        "warning: the module has no kernels, found no 'quant.region'; "
-        "'quant-fuse-kernels' makes them\n"
+        f"warning: '{name.partition('{')[0]}' changed nothing, expected kernels, which "
+        "'quant-fuse-kernels' makes, found none\n"
     )
 
 

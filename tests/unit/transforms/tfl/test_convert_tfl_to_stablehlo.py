@@ -481,8 +481,8 @@ def test_partial(capsys: pytest.CaptureFixture[str]):
     apply_passes(module, TO_QUANTIZED.replace("hlo,", "hlo{partial=true},", 1))
     module.verify()
     assert capsys.readouterr().err == (
-        "model.mlir:6:3: warning: ops without a form in StableHLO stay, found 1 'tfl.if', "
-        "1 'tfl.softmax'\n"
+        "model.mlir:6:3: warning: 'convert-tfl-to-stablehlo' changed 1 of 5 ops, found 1 "
+        "'tfl.if', 1 'tfl.softmax' left; StableHLO has no form for them\n"
         "warning: 'quant-casts-to-stablehlo' changed nothing, expected a 'quant.qcast' or "
         "a 'quant.dcast', found none\n"
     )

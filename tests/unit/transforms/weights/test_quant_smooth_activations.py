@@ -324,9 +324,19 @@ def test_no_channels_of_inputs(capsys: pytest.CaptureFixture[str]):
         assert capsys.readouterr().err.endswith(f"not smoothed: {reason}\n")
     apply_passes(parse_module(model(ADD, LAST.replace("%s", "%a"))), PASS)
     assert capsys.readouterr().err == (
-        "warning: the module has no activation to smooth, expected products by constants "
-        "of a 'quant.stats' with an axis\n"
+        "warning: 'quant-smooth-activations' changed nothing, expected products by "
+        "constants of a 'quant.stats' with an axis, found none\n"
     )
+
+
+def test_smoothed_activations_are_counted():
+    for line, changed in (
+        (statistics("s", "%a"), 1),
+        (f"%s = quant.stats %a <-9.0:9.0> : {H}", 0),
+    ):
+        module = parse_module(model(ADD, line, LAST))
+        outcome = QuantSmoothActivationsPass().rewrite(Context(), module)
+        assert (len(outcome.ops), outcome.changed) == (1, changed)
 
 
 def test_channels_of_zeros_stay():
