@@ -52,7 +52,7 @@ def _check(
 
     Args:
         op: the gather.
-        indices: the indices; if these are constant, lowering checks them.
+        indices: the indices; the kernel checks these if they are constant.
         values: the tensor that they are indices of.
         axes: the dimensions that they are indices of.
         has_tuples: whether the last dimension of `indices` has one index for each axis.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -12,6 +13,7 @@ import pymicro_wakeword
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.targets.mlir import MLIRTarget
+from xdsl.utils.exceptions import InterpretationError
 
 from tests.unit.transforms.tfl.test_tfl_variables_to_arguments import (
     BODIES,
@@ -24,7 +26,12 @@ from xdsl_quant.frontends.tflite import read_tflite, write_tflite
 from xdsl_quant.frontends.tflite.model import Model, Operator, Subgraph, Tensor
 from xdsl_quant.frontends.tflite.writer import write_model
 from xdsl_quant.interpreters import StatefulModel, run_function
-from xdsl_quant.runtime.loading import multiverse_context, parse_module
+from xdsl_quant.runtime.loading import (
+    IRError,
+    apply_passes,
+    multiverse_context,
+    parse_module,
+)
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 
 PATHS = sorted(Path(pymicro_wakeword.__file__).parent.rglob("*.tflite"))
@@ -261,6 +268,41 @@ def test_indices_out_of_range_are_refused(kind: str, wrong: int):
             ValueError, match=r"'tfl\.\w+' op has an index out of range"
         ):
             function(x, array)
+
+
+CONSTANT_INDICES = {
+    "rows": "0, {}",
+    "columns": "0, {}",
+    "short": "{}, 0",
+    "elements": "[0, {}]",
+    "embeddings": "1, {}",
+}
+
+
+@pytest.mark.parametrize("wrong", [-1, 3, 4])
+@pytest.mark.parametrize("kind", GATHERS)
+def test_constant_indices_out_of_range_are_refused(kind: str, wrong: int):
+    """The interpreter, compilation and `convert-tfl-to-linalg` alone say the same."""
+    (type_,) = re.findall(r"%i: (\S+)\)", GATHERS[kind])
+    text = GATHERS[kind].replace(f", %i: {type_})", ")")
+    elements = f"dense<[{CONSTANT_INDICES[kind].format(wrong)}]> : {type_}"
+    constant = f'%i = "tfl.pseudo_const"() <{{value = {elements}}}> : () -> {type_}\n'
+    text = text.replace("%r =", f"{constant} %r =")
+    last = 2 if kind in ("columns", "elements") else 3
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    if 0 <= wrong <= last:
+        (expected,) = run_function(text, "f", x)
+        assert compile(text)(x).tolist() == expected.tolist()
+        return
+    message = rf"'tfl\.\w+' op has index {wrong}, expected 0 to {last}"
+    with pytest.raises(InterpretationError, match=message):
+        run_function(text, "f", x)
+    with pytest.raises(CompilationError, match=rf"module:4:2: error: {message}"):
+        compile(text)
+    module = parse_module(text)
+    with pytest.raises(IRError, match=rf"module:4:2: error: {message}"):
+        apply_passes(module, "convert-tfl-to-linalg")
+    assert module.is_structurally_equivalent(parse_module(text))
 
 
 def test_a_gather_from_nothing_is_refused():

@@ -656,10 +656,10 @@ def test_wrong_shape():
 
 def test_index_out_of_bounds():
     types = "tensor<3xf32>, tensor<1xi32> -> tensor<1xf32>"
-    for index, message in ((3, "out of bounds"), (-1, "index -1 is negative")):
+    for index in (3, -1):
         with pytest.raises(
             InterpretationError,
-            match=f"'tfl.gather' op cannot be computed: .*{message}",
+            match=f"'tfl.gather' op has index {index}, expected 0 to 2",
         ):
             run_op("gather", "axis = 0 : i32", types, [1.0, 2.0, 3.0], [index])
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.dialects import tfl
@@ -127,24 +128,47 @@ def _split_v(op: tfl.SplitVOp, value: Any, sizes: Any, dim: Any) -> Any:
     return tuple(np.split(value, np.cumsum(counts)[:-1].tolist(), axis))
 
 
-def _with_indices(values: Any, indices: Any) -> tuple[Any, Any]:
+def check_indices(indices: NDArray[Any], sizes: int | Sequence[int]) -> None:
+    """
+    Check that known indices are in range.
+
+    Args:
+        indices: the indices.
+        sizes: the size of the dimension that they are indices of, or one size for each
+            index of the last dimension of `indices`.
+
+    Raises:
+        ComputationError: for the first index that is negative or too large.
+    """
+    limits = np.broadcast_to(sizes, indices.shape)
+    # NumPy takes negative indices from the end, and lowered code clamps.
+    is_wrong = (indices < 0) | (indices >= limits)
+    if is_wrong.any():
+        index, limit = indices[is_wrong][0], limits[is_wrong][0]
+        raise ComputationError(f"has index {index}, expected 0 to {limit - 1}")
+
+
+def _with_indices(
+    values: Any, indices: Any, sizes: int | Sequence[int]
+) -> tuple[Any, Any]:
     """A tensor and indices that it can be indexed with."""
     if isinstance(indices, TensorExpression):
         values = with_expression(values, indices)
-    elif np.any(indices < 0):
-        # NumPy takes negative indices from the end.
-        raise ValueError(f"index {indices.min()} is negative")
+    else:
+        check_indices(indices, sizes)
     return values, indices
 
 
 def _gather(op: tfl.GatherOp, values: Any, indices: Any) -> Any:
     batch_dims = 0 if op.batch_dims is None else op.batch_dims.value.data
-    values, indices = _with_indices(values, indices)
-    return data_movement.gather(values, indices, op.axis.value.data, batch_dims)
+    axis = op.axis.value.data
+    values, indices = _with_indices(values, indices, np.shape(values)[axis])
+    return data_movement.gather(values, indices, axis, batch_dims)
 
 
 def _gather_nd(op: tfl.GatherNdOp, values: Any, indices: Any) -> Any:
-    return data_movement.gather_nd(*_with_indices(values, indices))
+    sizes = np.shape(values)[: np.shape(indices)[-1]]
+    return data_movement.gather_nd(*_with_indices(values, indices, sizes))
 
 
 def _embedding_lookup(op: tfl.EmbeddingLookupOp, indices: Any, table: Any) -> Any:
@@ -152,7 +176,7 @@ def _embedding_lookup(op: tfl.EmbeddingLookupOp, indices: Any, table: Any) -> An
         table = expressed(table, op.value.type)
     else:
         check_moves_stored_values(op.value.type, op.output.type)
-    return np.take(*_with_indices(table, indices), axis=0)
+    return np.take(*_with_indices(table, indices, np.shape(table)[0]), axis=0)
 
 
 def _reversed(op: Operation, value: Any, axes: Any) -> Any:

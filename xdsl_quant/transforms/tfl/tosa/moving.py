@@ -27,6 +27,7 @@ from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.xdsl_patches import tosa_ops
 
 from ..kernels.computing import check_moves_stored_values
+from ..kernels.moving import check_indices
 from .building import (
     Operand,
     TosaBuilder,
@@ -178,8 +179,8 @@ def _gather(
     builder: TosaBuilder, op: tfl.GatherOp, x: Operand, indices: Operand
 ) -> SSAValue:
     axis, batch_dims = number(op.axis) % len(x.shape), number(op.batch_dims)
-    _check_indices(indices.array, x.shape[axis])
     if indices.array is not None:
+        check_indices(indices.array, x.shape[axis])
         positions = data_movement.gather(
             _positions(x.shape), _array(indices), axis, batch_dims
         )
@@ -189,24 +190,11 @@ def _gather(
     return _gathered_rows(builder, op, x, indices, axis)
 
 
-def _check_indices(indices: NDArray[Any] | None, size: int) -> None:
-    """
-    Raises:
-        Unsupported: if constant indices are out of range.
-    """
-    if indices is None:
-        return
-    wrong = indices[(indices < 0) | (indices >= size)]
-    if wrong.size:
-        raise Unsupported(f"has index {wrong[0]}, expected 0 to {size - 1}")
-
-
 def _gather_nd(
     builder: TosaBuilder, op: tfl.GatherNdOp, x: Operand, indices: Operand
 ) -> SSAValue:
     array = _array(indices)
-    for axis, size in enumerate(x.shape[: array.shape[-1]]):
-        _check_indices(array[..., axis], size)
+    check_indices(array, x.shape[: array.shape[-1]])
     positions = data_movement.gather_nd(_positions(x.shape), array)
     return taken(builder, x.value, positions)
 
@@ -234,7 +222,8 @@ def _embedding_lookup(
     builder: TosaBuilder, op: tfl.EmbeddingLookupOp, indices: Operand, x: Operand
 ) -> SSAValue:
     check_moves_stored_values(x.type, op.output.type)
-    _check_indices(indices.array, x.shape[0])
+    if indices.array is not None:
+        check_indices(indices.array, x.shape[0])
     return _gathered_rows(builder, op, x, indices, 0)
 
 
