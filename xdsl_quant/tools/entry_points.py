@@ -8,12 +8,44 @@ import sys
 from importlib import import_module
 
 
-def _run(command: str) -> int:
+def _run(command: str, *libraries: str) -> int:
+    """Import libraries that the command imports late, and run it."""
     try:
-        return import_module(f"xdsl_quant.tools.{command}").main()
+        for library in libraries:
+            _imported(library)
+        return _imported(f"xdsl_quant.tools.{command}").main()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+
+
+def _imported(name: str):
+    """
+    Import a module.
+
+    Raises:
+        KeyboardInterrupt: if the user interrupts the import. NumPy raises `ImportError`.
+    """
+    from signal import SIGINT, default_int_handler, getsignal, signal
+
+    is_interrupted = False
+
+    def interrupt(*_: object) -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
+        raise KeyboardInterrupt
+
+    # A shell may have started the command with SIGINT ignored.
+    is_watched = getsignal(SIGINT) is default_int_handler
+    if is_watched:
+        signal(SIGINT, interrupt)
+    try:
+        return import_module(name)
+    finally:
+        if is_watched:
+            signal(SIGINT, default_int_handler)
+        if is_interrupted:
+            raise KeyboardInterrupt
 
 
 def calibrate() -> int:
@@ -33,7 +65,7 @@ def inspect() -> int:
 
 
 def prove() -> int:
-    return _run("prove")
+    return _run("prove", "numpy")
 
 
 def quantize() -> int:

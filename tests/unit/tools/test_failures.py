@@ -3,6 +3,7 @@
 import argparse
 import io
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from xdsl_quant.tools import entry_points
 from xdsl_quant.tools.failures import Failure, exit_code, read_text
 
 OPTIONS = argparse.Namespace(module="m.mlir")
@@ -98,21 +100,70 @@ def test_bugs_are_reported_in_a_sentence(
     assert printed.endswith(sentence)
 
 
+@pytest.mark.parametrize("is_caught", [False, True])
 @pytest.mark.parametrize("entry_point", SCRIPTS.values(), ids=SCRIPTS)
 def test_imports_can_be_interrupted(
     entry_point: str,
+    is_caught: bool,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
     module, _, name = entry_point.partition(":")
 
     def interrupted(name: str) -> None:
-        raise KeyboardInterrupt
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            # NumPy makes an `ImportError` of it, and other modules may go on without.
+            if not is_caught:
+                raise ImportError(name) from None
 
     command = getattr(import_module(module), name)
     monkeypatch.setattr(f"{module}.import_module", interrupted)
-    assert command() == 130
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert command() == 130
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_prove_imports_numpy_first(monkeypatch: pytest.MonkeyPatch):
+    """The command itself imports it where an `ImportError` means a missing package."""
+    names: list[str] = []
+
+    def recorded(name: str) -> argparse.Namespace:
+        names.append(name)
+        return argparse.Namespace(main=lambda: 0)
+
+    monkeypatch.setattr(entry_points, "import_module", recorded)
+    assert entry_points.prove() == 0
+    assert names == ["numpy", "xdsl_quant.tools.prove"]
+
+
+def test_imports_that_fail(monkeypatch: pytest.MonkeyPatch):
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(entry_points, "import_module", missing)
+    with pytest.raises(ImportError, match=r"xdsl_quant\.tools\.run"):
+        entry_points.run()
+
+
+def test_interruptions_that_are_ignored(monkeypatch: pytest.MonkeyPatch):
+    """A shell starts a background job of a script with SIGINT ignored."""
+
+    def interrupted(name: str) -> argparse.Namespace:
+        signal.raise_signal(signal.SIGINT)
+        return argparse.Namespace(main=lambda: 3)
+
+    monkeypatch.setattr(entry_points, "import_module", interrupted)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert entry_points.run() == 3
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_entry_points_import_nothing_else():
