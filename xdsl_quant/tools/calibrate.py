@@ -59,7 +59,7 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
 from .array_files import check_files, read_values
-from .failures import Failure, exit_code, read_module, reported
+from .failures import Failure, exit_code, print_results, read_module, reported
 from .options import (
     add_checkpoint_option,
     add_progress_option,
@@ -160,20 +160,26 @@ def _run(options: argparse.Namespace) -> None:
             missing="keep",
         )
     _warn_of_missing(options, statistics, functions)
+    page = ""
+    if options.report is not None:
+        with reported(options.report, ValueError):
+            evaluations = evaluate(statistics, conversion, module)
+            report = CalibrationReport(evaluations, statistics, conversion)
+            page = report.page(f"Calibration of {options.module}")
+    lines: list[str] = []
+    for key in sorted(statistics.observations):
+        low, high = statistics.ranges(key).layer
+        lines.append(f"{key}: {low} to {high}")
+    print_results(lines, options.output)
     # No file is written if another one cannot be.
     with ExitStack() as files:
         if options.report is not None:
-            files.enter_context(reported(options.report, OSError, ValueError))
-            evaluations = evaluate(statistics, conversion, module)
-            report = CalibrationReport(evaluations, statistics, conversion)
+            files.enter_context(reported(options.report, OSError))
             file = files.enter_context(open_atomically(options.report))
-            file.write(report.page(f"Calibration of {options.module}").encode())
+            file.write(page.encode())
             file.flush()
         with reported(options.output, OSError):
             statistics.save(options.output)
-    for key in sorted(statistics.observations):
-        low, high = statistics.ranges(key).layer
-        print(f"{key}: {low} to {high}")
 
 
 def _axes(texts: Sequence[str]) -> dict[str, int]:

@@ -26,7 +26,13 @@ from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import is_tflite_file
 
 from .array_files import check_files
-from .failures import exit_code, read_module, reported, reported_data
+from .failures import (
+    exit_code,
+    print_results,
+    read_module,
+    reported,
+    reported_data,
+)
 from .options import (
     add_entry_option,
     add_json_option,
@@ -95,10 +101,10 @@ def _run(options: argparse.Namespace) -> None:
             progress=with_progress if shown else None,
             labels=options.labels,
         )
+    print_results([found], options.json)
     if options.json is not None:
         with reported(options.json, OSError):
             write_text_atomically(options.json, found.json())
-    print(found)
 
 
 def _read(options: argparse.Namespace, path: str) -> ModuleOp:

@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -106,6 +106,29 @@ def _short_warnings() -> Generator[None]:
 def _told(message: Failure | str) -> int:
     print(message, file=sys.stderr)
     return 1
+
+
+def print_results(lines: Iterable[object], *files: str | None) -> None:
+    """
+    Print results before they are written to files: if they cannot be printed, the command
+    fails and leaves no file.
+
+    Args:
+        lines: the results.
+        files: the files, `None` for those that are not wanted. If there is one, a reader
+            of the output that has gone is not an error.
+
+    Raises:
+        OSError: if the results cannot be printed.
+    """
+    try:
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not any(files):
+            raise
+        drop_output()
 
 
 def drop_output() -> None:

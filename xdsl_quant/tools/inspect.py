@@ -21,7 +21,7 @@ from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.loading import multiverse_context
 
 from .array_files import check_files
-from .failures import exit_code, read_module, reported
+from .failures import exit_code, print_results, read_module, reported
 from .options import (
     add_json_option,
     add_module_argument,
@@ -60,10 +60,11 @@ def _run(options: argparse.Namespace) -> None:
     # Ops of dialects that are not installed have types, too.
     ctx.allow_unregistered = True
     found = inspect(read_module(options, ctx)).sorted_by(options.sort)
+    text = found if found.tensors else f"{options.module}: {found}"
+    print_results([text], options.json)
     if options.json is not None:
         with reported(options.json, OSError):
             write_text_atomically(options.json, found.json())
-    print(found if found.tensors else f"{options.module}: {found}")
 
 
 if __name__ == "__main__":

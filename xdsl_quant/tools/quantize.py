@@ -39,7 +39,15 @@ from xdsl_quant.transforms.propagation.target_files import TargetError, read_tar
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
 from .array_files import check_files
-from .failures import Failure, exit_code, failure, read_module, reported, reported_data
+from .failures import (
+    Failure,
+    exit_code,
+    failure,
+    print_results,
+    read_module,
+    reported,
+    reported_data,
+)
 from .options import (
     add_checkpoint_option,
     add_entry_option,
@@ -195,21 +203,20 @@ def _run(options: argparse.Namespace) -> None:
         )
     with reported(options.module, *errors), reported_data(test_data):
         report = model.report(test_batches, options.labels, times=options.times)
+    text = ""
+    if options.report is not None:
+        is_page = has_suffix(options.report, ".html", ".htm")
+        text = report.page(f"Quantized {options.module}") if is_page else report.json()
+    search = () if model.search is None else (model.search, "")
+    print_results([*search, report], options.output)
     # No file is written if another one cannot be.
     with ExitStack() as files:
         if options.report is not None:
-            is_page = has_suffix(options.report, ".html", ".htm")
-            text = (
-                report.page(f"Quantized {options.module}") if is_page else report.json()
-            )
             files.enter_context(reported(options.report, OSError))
             file = files.enter_context(open_atomically(options.report))
             file.write(text.encode())
             file.flush()
         _save(model, options)
-    if model.search is not None:
-        print(model.search, end="\n\n")
-    print(report)
 
 
 def _data_labels(recipe: Recipe, options: argparse.Namespace) -> str | None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -38,7 +38,7 @@ from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization impor
 )
 
 from .array_files import check_files, check_output, read_values, write_results
-from .failures import drop_output, exit_code, read_module, reported
+from .failures import exit_code, print_results, read_module, reported
 from .options import add_rounding_options, given_rounding, module_parser
 
 
@@ -78,11 +78,7 @@ def _run(options: argparse.Namespace) -> None:
             results = _run_steps(function, bool(states), inputs, rounding)
         else:
             results = run_function(module, function.sym_name.data, *inputs, **rounding)
-    try:
-        _print(results)
-    except BrokenPipeError:
-        # Whoever reads has read enough.
-        drop_output()
+    print_results(_lines(results), options.output)
     if options.output is not None:
         with reported(options.output, OSError):
             write_results(options.output, results)
@@ -159,12 +155,11 @@ def _stacked(index: int, results: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.stack(results)
 
 
-def _print(results: Sequence[NDArray[Any]]) -> None:
+def _lines(results: Sequence[NDArray[Any]]) -> Iterator[object]:
     for index, result in enumerate(results):
         shape = f", shape {shape_text(result.shape)}" if result.ndim else ""
-        print(f"result{index}: {result.dtype}{shape}")
-        print(result)
-    sys.stdout.flush()
+        yield f"result{index}: {result.dtype}{shape}"
+        yield result
 
 
 if __name__ == "__main__":

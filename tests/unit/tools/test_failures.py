@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.unit.quantizer.models import dense_layers, samples
 from xdsl_quant.tools import entry_points
-from xdsl_quant.tools.failures import Failure, exit_code, read_text
+from xdsl_quant.tools.failures import Failure, exit_code, print_results, read_text
 
 OPTIONS = argparse.Namespace(module="m.mlir")
 SCRIPTS: dict[str, str] = tomllib.loads(
@@ -234,7 +235,59 @@ def test_output_that_is_full(size: int):
     )
 
 
+def test_reader_of_results_that_has_gone():
+    """It is an error only if the results are nowhere else."""
+
+    def run(*files: str | None) -> int:
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        options = argparse.Namespace(module="m.mlir")
+        with pytest.MonkeyPatch.context() as patch, open(write_end, "w") as pipe:
+            patch.setattr("sys.stdout", pipe)
+            return exit_code(lambda _: print_results("x", *files), options)
+
+    assert run("y.npy", None) == 0
+    assert run(None) == 141
+    assert run() == 141
+
+
 # Commands
+
+WITH_FILES: dict[str, str] = {
+    "calibrate": "MODEL --inputs X -o out.json",
+    "compare": "MODEL MODEL --data X --json out.json",
+    "inspect": "MODEL --json out.json",
+    "quantize": "MODEL --data X --recipe int8-weights -o out.mlir --report out.json",
+    "rosetta": "!quant.uniform<u4:f32,0.5> --runtimes onnx-definition --json out.json",
+    "run": "MODEL --passes convert-stablehlo-to-linalg --input X --output out.npy",
+}
+"""Arguments of each command that prints results and writes them to files."""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("command", WITH_FILES)
+def test_results_that_cannot_be_printed(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """No file is left, whatever is still in the buffer of the output."""
+    model, x = tmp_path / "m.mlir", tmp_path / "x.npy"
+    model.write_text(dense_layers())
+    np.save(x, samples(4, 6))
+    arguments = WITH_FILES[command].replace("MODEL", f"{model}").replace("X", f"{x}")
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    main = import_module(f"xdsl_quant.tools.{command}").main
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        code = main(arguments.split())
+    assert (code, [*Path().iterdir()]) == (1, [])
+    assert capsys.readouterr().err == (
+        "standard output: error: no space left on device\n"
+    )
+
 
 ADD = """
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -260,7 +313,7 @@ def test_calibration_for_a_reader_that_has_gone(tmp_path: Path):
             stderr=subprocess.PIPE,
             check=False,
         )
-    assert (result.returncode, result.stderr) == (141, b"")
+    assert (result.returncode, result.stderr) == (0, b"")
     assert (tmp_path / "s.json").read_text()
 
 
