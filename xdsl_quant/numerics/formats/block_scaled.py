@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -302,16 +301,6 @@ def blocks_of_rows(values: F32, size: int, name: str) -> F32:
             f"found shape {values.shape}"
         )
     return values.reshape(*values.shape[:-1], values.shape[-1] // size, size)
-
-
-def warn_of_zeros(name: str, largest: float) -> None:
-    """Warn that values up to this magnitude are stored as zeros."""
-    warnings.warn(
-        f"{name} stores values as zeros: their largest magnitude is {largest:.3g}; scale "
-        "the values first",
-        RuntimeWarning,
-        stacklevel=3,
-    )
 
 
 def check_finite(values: F32, name: str) -> None:

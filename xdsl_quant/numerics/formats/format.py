@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,9 @@ class Format(ABC):
         Args:
             values: an array of at least one dimension, which is rounded to f32.
 
+        Warns:
+            RuntimeWarning: if all values of a block become zeros, but not all are.
+
         Raises:
             TypeError: if values are no numbers.
             ValueError: if the format does not support the shape or one of the values.
@@ -83,6 +87,28 @@ class Format(ABC):
     def block_shape(self, rank: int) -> Shape:
         """The shape of a block in an array of the given rank."""
         return (*(1,) * (rank - 1), self.block)
+
+    def warn_of_zeros(self, values: ArrayLike, stored: BlockScaled) -> BlockScaled:
+        """
+        Warn if all values of a block became zeros, but not all are, as the last step of
+        `quantize`.
+
+        Returns:
+            `stored`.
+        """
+        array = np.asarray(values)
+        is_lost = _any_of_blocks(array != 0, stored.block_shape)
+        is_lost &= ~_any_of_blocks(stored.dequantize() != 0, stored.block_shape)
+        if is_lost.any():
+            lost = array[np.broadcast_to(stored.of_blocks(is_lost), array.shape)]
+            warnings.warn(
+                f"{self.name} stores values as zeros: their largest magnitude is "
+                f"{np.abs(lost.astype(np.float64)).max():.3g}; scale the values or use "
+                "another format",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return stored
 
     def check(self, stored: BlockScaled):
         """
@@ -125,6 +151,14 @@ class Format(ABC):
                 f"{', '.join(missing)}"
             )
         return [np.asarray(packed[name]) for name in names]
+
+
+def _any_of_blocks(flags: Array, block_shape: Shape) -> Array:
+    """Whether a flag of each block is set."""
+    for axis, (size, block) in enumerate(zip(flags.shape, block_shape, strict=True)):
+        if block > 1:
+            flags = np.logical_or.reduceat(flags, range(0, size, block), axis)
+    return flags
 
 
 def _parameters_text(types: ParameterTypes) -> str:

@@ -145,13 +145,14 @@ class GGUFBlocks(GGUFFormat):
             codes = self._elements(blocks, lowest, inverse)
         if not self.is_signed:
             offsets = Stored(to_f16(lowest[..., 0], f"an offset of {self.name}"), "f16")
-        return BlockScaled(
+        stored = BlockScaled(
             codes.reshape(array.shape),
             self.type,
             block_shape=self.block_shape(array.ndim),
             scales=Stored(to_f16(scales[..., 0], f"a scale of {self.name}"), "f16"),
             offsets=offsets,
         )
+        return self.warn_of_zeros(values, stored)
 
     def _scales(self, blocks: F32) -> tuple[Array, Array]:
         """The scale of each block and, for unsigned elements, its smallest value."""
@@ -234,7 +235,8 @@ class GGUFMXFP4(GGUFFormat):
         quotients = blocks / scale.decode(scales)[..., np.newaxis]
         codes = counts_below(ties, np.abs(quotients)).astype(np.uint8, copy=False)
         codes[np.signbit(quotients) & (codes > 0)] |= element.sign_bit
-        return self._stored(codes.reshape(array.shape), scales)
+        stored = self._stored(codes.reshape(array.shape), scales)
+        return self.warn_of_zeros(values, stored)
 
     def _stored(self, codes: Array, scales: Array) -> BlockScaled:
         return BlockScaled(
@@ -300,11 +302,12 @@ class GGUFSuperBlocks(GGUFFormat):
                 rows[piece].astype(np.float64), start
             )
         shape = supers.shape[:-1]
-        return self._stored(
+        stored = self._stored(
             codes.reshape(array.shape),
             of_blocks.reshape(2, *shape[:-1], shape[-1] * self.blocks),
             of_supers.reshape(2, *shape),
         )
+        return self.warn_of_zeros(values, stored)
 
     def _quantized(
         self, rows: Floats, first: int

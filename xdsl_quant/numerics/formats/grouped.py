@@ -66,6 +66,9 @@ class GroupFormat(Format):
         Args:
             values: finite weights, outputs by inputs, which are rounded to f32.
 
+        Warns:
+            RuntimeWarning: if all values of a block become zeros, but not all are.
+
         Raises:
             TypeError: if values are no numbers.
             ValueError: if the rank is not 2, the number of inputs is not a multiple of the
@@ -87,11 +90,12 @@ class GroupFormat(Format):
         zero_points = np.minimum(np.rint(-lowest / scales), 15)
         rounded = np.rint(groups / scales[..., np.newaxis])
         codes = (rounded + zero_points[..., np.newaxis]).clip(0, 15)
-        return self._stored(
+        stored = self._stored(
             codes.astype(np.uint8).reshape(array.shape),
             scales,
             zero_points.astype(np.uint8),
         )
+        return self.warn_of_zeros(values, stored)
 
     def _stored(self, codes: Array, scales: Array, zero_points: Array) -> BlockScaled:
         return BlockScaled(

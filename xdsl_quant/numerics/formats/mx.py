@@ -35,7 +35,6 @@ from .block_scaled import (
     blocks_of_rows,
     check_finite,
     f32_values,
-    warn_of_zeros,
 )
 from .format import Format
 
@@ -134,6 +133,9 @@ class MXFormat(PackedElements):
             values: an array of at least one dimension, which is rounded to f32.
             rule: how block scales are computed.
 
+        Warns:
+            RuntimeWarning: if all values of a block become zeros, but not all are.
+
         Raises:
             TypeError: if values are no numbers.
             ValueError: if the last dimension is not a multiple of 32, or the rule is
@@ -155,7 +157,7 @@ class MXFormat(PackedElements):
                 codes = np.nan_to_num(units).astype(np.int8)
             else:
                 codes = small_float(self.type).encode(quotients, saturate=True)
-        return self._stored(codes, scales)
+        return self.warn_of_zeros(values, self._stored(codes, scales))
 
     def _scale_codes(self, largest: F32, rule: ScaleRule) -> Array:
         """The codes of the block scales for the largest magnitudes of blocks."""
@@ -230,8 +232,8 @@ class NVFP4(PackedElements):
                 reciprocal.
 
         Warns:
-            RuntimeWarning: if all values become zeros, but not all are: the smallest block
-                scale is 2**-6.
+            RuntimeWarning: if all values of a block become zeros, but not all are: the
+                smallest block scale is 2**-6.
 
         Raises:
             TypeError: if values or the scale are no numbers.
@@ -267,9 +269,7 @@ class NVFP4(PackedElements):
             inverse = (1 / of_tensor) / scale.decode(scales)
             quotients = blocks * inverse[..., np.newaxis]
         codes = element.encode(quotients.reshape(array.shape))
-        if array.any() and not element.decode(codes).any():
-            warn_of_zeros(self.name, float(largest.max()))
-        return self._stored(codes, scales, of_tensor)
+        return self.warn_of_zeros(values, self._stored(codes, scales, of_tensor))
 
     def _stored(self, codes: Array, scales: Array, of_tensor: ArrayLike) -> BlockScaled:
         return BlockScaled(

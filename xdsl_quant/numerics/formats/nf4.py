@@ -27,7 +27,6 @@ from .block_scaled import (
     Stored,
     check_finite,
     f32_values,
-    warn_of_zeros,
 )
 from .format import Format
 
@@ -135,22 +134,19 @@ class NF4(Format):
             quotients[-1] = blocks[-1] / divisors[-1]
         elements = np.array(NF4_TABLE, np.float32)
         ties = (elements[:-1] + elements[1:]) / 2
-        codes = _codes(ties, quotients)
-        has_zeros = (codes.reshape(-1, self.block) == _ZERO).all(1) & blocks.any(1)
-        if has_zeros.any():
-            warn_of_zeros(self.name, float(np.abs(blocks[has_zeros]).max()))
-        codes = codes[: array.size]
+        codes = _codes(ties, quotients)[: array.size]
         counts = [-(-n // b) for n, b in zip(array.shape, block_shape, strict=True)]
         scales = Stored(largest.reshape(counts), "f32")
         if quantizes_scales:
             scales = _quantized_scales(scales.codes, offset, table)
-        return BlockScaled(
+        stored = BlockScaled(
             codes.reshape(array.shape),
             self.type,
             NF4_TABLE,
             block_shape=block_shape,
             scales=scales,
         )
+        return self.warn_of_zeros(values, stored)
 
     def check_elements(self, stored: BlockScaled):
         expected = flat_block_shape(stored.shape, self.block)

@@ -93,6 +93,9 @@ class QuantizeLinear(Format):
             zero_points: integers of the type, one for each block. The default is 0 or, for
                 unsigned types without the argument `scales`, the zero point of the range.
 
+        Warns:
+            RuntimeWarning: if all values of a block become zeros, but not all are.
+
         Raises:
             TypeError: if values or scales are no numbers, or zero points no integers.
             ValueError: if a value is infinite or NaN, a scale is not positive and finite, a
@@ -128,12 +131,13 @@ class QuantizeLinear(Format):
             if points.any():
                 raise ValueError(f"{self.name} of {self.type} has no zero points")
             codes = small.encode(quotients, saturate=True)
-            return BlockScaled(
+            stored = BlockScaled(
                 codes,
                 self.type,
                 block_shape=block_shape,
                 scales=Stored(of_blocks, "f32"),
             )
+            return self.warn_of_zeros(values, stored)
         low, high = storage_range(self.type)
         if points.shape != counts or ((points < low) | (points > high)).any():
             raise ValueError(
@@ -143,13 +147,14 @@ class QuantizeLinear(Format):
         # All sums are exact in f64.
         rounded = np.rint(quotients).astype(np.float64)
         sums = rounded + spread(points, array.shape, block_shape)
-        return BlockScaled(
+        stored = BlockScaled(
             sums.clip(low, high).astype(self._dtype),
             self.type,
             block_shape=block_shape,
             scales=Stored(of_blocks, "f32"),
             zero_points=Stored(points.astype(self._dtype), self.type),
         )
+        return self.warn_of_zeros(values, stored)
 
     @property
     def _dtype(self) -> np.dtype[np.integer]:

@@ -25,7 +25,7 @@ def stored_in(name: str) -> BlockScaled:
     values = rng.standard_t(3, (6, 512)).astype(np.float32)
     # Blocks without a scale, and with a small one.
     values[0, :256] = 0
-    values[1] *= np.float32(1e-5)
+    values[1] *= np.float32(1e-4)
     return FORMATS[name].quantize(values)
 
 

@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 from xdsl_quant.numerics.float_dtypes import float_dtype
-from xdsl_quant.numerics.formats import FORMATS, BlockScaled, Format, Stored
+from xdsl_quant.numerics.formats import (
+    FORMATS,
+    BlockScaled,
+    Format,
+    QuantizeLinear,
+    Stored,
+)
 from xdsl_quant.numerics.formats.grouped import GroupFormat
+from xdsl_quant.numerics.formats.mx import NVFP4_FORMAT
 from xdsl_quant.numerics.formats.nf4 import NF4, NF4_FORMAT
 
 BITS = {
@@ -150,6 +157,74 @@ def test_values_that_f32_does_not_hold():
 def test_all_zero(format: Format):
     stored = format.quantize(np.zeros((8, 256)))
     assert not stored.dequantize().any()
+
+
+TOO_SMALL = {
+    **dict.fromkeys(BITS, 1e-8),
+    **dict.fromkeys(("MXFP4", "MXFP6_E2M3", "MXFP6_E3M2", "GGUF_MXFP4"), 1e-40),
+    **dict.fromkeys(("MXFP8_E4M3", "MXFP8_E5M2", "MXINT8"), 1e-44),
+    **{"NVFP4": 7e-36, "NF4": 1e-40},
+}
+"""A magnitude of which each format stores only zeros."""
+
+
+def message_of_zeros(name: str, size: float) -> str:
+    return (
+        f"{name} stores values as zeros: their largest magnitude is {size:.3g}; scale the "
+        "values or use another format"
+    )
+
+
+@pytest.mark.parametrize("name", TOO_SMALL)
+def test_values_that_become_zeros(name: str):
+    """One warning says so, also if larger values are in other blocks."""
+    block, small = FORMATS[name].block, TOO_SMALL[name]
+    values = np.full((8, 256), small)
+    beside = values.copy()
+    beside[:, block:] = 1
+    for array, size in (
+        (values, small),
+        # What is zero as f32 is not zero in f64.
+        (values * 1e-30, small * 1e-30),
+        (beside, small),
+    ):
+        array[3, 1], array[5, 2] = -array[3, 1] / 2, 0
+        with pytest.warns(RuntimeWarning) as caught:
+            stored = FORMATS[name].quantize(array)
+        assert [str(each.message) for each in caught] == [message_of_zeros(name, size)]
+        assert caught[0].filename == __file__
+        assert not stored.dequantize()[:, :block].any()
+
+
+@ALL
+def test_blocks_without_a_warning(format: Format):
+    """Zeros stay zeros, and a block with one larger value is not zero."""
+    values = np.zeros((8, 256))
+    values[0, : format.block] = 1e-50
+    values[0, 0] = 1
+    assert format.quantize(values).dequantize()[0, 0] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("NVFP4", 8e-36), ("NF4", 1e-38), ("MXFP8_E5M2", 1e-43)]
+)
+def test_smallest_values_that_are_stored(name: str, size: float):
+    assert FORMATS[name].quantize(np.full((8, 256), size)).dequantize().all()
+
+
+def test_arguments_that_make_zeros():
+    message = message_of_zeros("NVFP4", 1)
+    with pytest.warns(RuntimeWarning, match=f"^{message}$"):
+        NVFP4_FORMAT.quantize(np.ones(16), tensor_scale=1e6)
+    # Blocks along the first dimension, the last one of which is shorter.
+    values = np.repeat([[1.0, 2.0, 0.25]], 5, 0).T
+    for stored_type in ("i8", "f8E5M2"):
+        format = QuantizeLinear("QuantizeLinear", stored_type, 2, 0)
+        scales = np.full((2, 5), 1.0)
+        scales[1] = 1e6
+        message = message_of_zeros("QuantizeLinear", 0.25)
+        with pytest.warns(RuntimeWarning, match=f"^{message}$"):
+            format.quantize(values, scales)
 
 
 @ALL_OF_ROWS

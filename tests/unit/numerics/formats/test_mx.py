@@ -198,22 +198,6 @@ def test_tensor_scale_is_one_number():
         NVFP4_FORMAT.quantize(values, "1")  # pyright: ignore[reportArgumentType] the mistake that is tested
 
 
-def test_nvfp4_of_values_that_become_zeros():
-    values = np.linspace(-7e-36, 7e-36, 16)
-    with pytest.warns(RuntimeWarning) as warnings:
-        stored = NVFP4_FORMAT.quantize(values)
-    assert [str(warning.message) for warning in warnings] == [
-        "NVFP4 stores values as zeros: their largest magnitude is 7e-36; scale the values "
-        "first"
-    ]
-    assert not stored.dequantize().any()
-    with pytest.warns(RuntimeWarning, match="largest magnitude is 1"):
-        NVFP4_FORMAT.quantize(np.ones(16), tensor_scale=1e6)
-    for silent in (np.zeros(16), np.full(16, 8e-36)):
-        stored = NVFP4_FORMAT.quantize(silent)
-        np.testing.assert_allclose(stored.dequantize(), silent, rtol=1e-6)
-
-
 def test_smallest_block_scale_of_nvfp4():
     """A block far below the largest one of the tensor has the scale 2**-6."""
     values = np.concatenate([np.full(16, 2688.0), np.full(16, 2**-7)])

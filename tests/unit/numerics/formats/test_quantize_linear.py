@@ -58,6 +58,7 @@ def evaluated(stored_type: str, axis: int, block: int, *arrays: Array) -> list[A
     return evaluator.run(None, {"x": values})
 
 
+@pytest.mark.filterwarnings("ignore:.* stores values as zeros:RuntimeWarning")
 @pytest.mark.parametrize("stored_type", _TYPES)
 @pytest.mark.parametrize(
     ("axis", "block"), [(1, 32), (0, 16), (1, 24), (-1, 5), (0, 999)]
