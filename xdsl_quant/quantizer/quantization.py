@@ -465,18 +465,17 @@ def _without_lost_operands(
 ) -> Selection:
     """
     Keep kernels in floating point in which the range of one operand makes another one 0,
-    if the recipe asks for it, or warn of them.
+    if the recipe asks for it, and warn of those that are not kept.
     """
-    lost = [
-        operand
-        for operand in lost_operands(module, ranges, target)
-        if operand.kernel not in selection.float_kernels
-    ]
-    if recipe.float_concatenations:
-        return selection.with_float_kernels(operand.kernel for operand in lost)
-    for operand in lost:
-        operand.warn(stacklevel=3)
-    return selection
+    float_kernels: list[RegionOp] = []
+    for operand in lost_operands(module, ranges, target):
+        if operand.kernel in selection.float_kernels:
+            continue
+        if recipe.float_concatenations and operand.can_be_kept:
+            float_kernels += operand.float_kernels
+        else:
+            operand.warn(stacklevel=3)
+    return selection.with_float_kernels(float_kernels)
 
 
 def _bit_search(

@@ -1,6 +1,6 @@
 """
-Concatenations that give operands of very different ranges one scale: the boxes of a
-detector, from 0 to 640, and its scores, from 0 to 1.
+Kernels that give operands of very different ranges one scale: the concatenation of the
+boxes of a detector, from 0 to 640, and its scores, from 0 to 1.
 """
 
 from __future__ import annotations
@@ -14,11 +14,18 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xdsl_quant.diagnostics import location_prefix
 from xdsl_quant.dialects.quant import RegionOp, StatisticsRefOp
-from xdsl_quant.dialects.quant.traits import MovesElements, quantization_trait
-from xdsl_quant.transforms.building.arrays import constant_elements
+from xdsl_quant.dialects.quant.traits import (
+    MovesElements,
+    OrdersElements,
+    has_quantization_trait,
+    quantization_trait,
+)
+from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from xdsl_quant.transforms.propagation.module_kernels import has_floats, kernels_of
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
+
+from .selection import keys_of
 
 _LEAST_STEPS = 4.0
 """An operand whose range has fewer steps of the shared scale is lost: about 12 dB."""
@@ -28,34 +35,60 @@ _BITS = 8
 
 
 class _Operand(NamedTuple):
-    """An operand of a concatenation, and its range."""
+    """An operand of a kernel, and its range."""
 
     name: str
     low: float
     high: float
+    is_constant: bool
 
     def __str__(self) -> str:
+        if self.low == self.high:
+            return f"{self.name} of {self.low:.4g}"
         return f"{self.name} from {self.low:.4g} to {self.high:.4g}"
 
 
 class LostOperand(NamedTuple):
-    """An operand of a concatenation that the range of another one destroys."""
+    """An operand of a kernel that the range of another one destroys."""
 
     kernel: RegionOp
-    """The concatenation."""
+    """The kernel, whose operands take the scale of its result."""
 
     operand: _Operand
     widest: _Operand
     steps: float
     """The number of steps of the shared scale in the range of the operand."""
 
+    @property
+    def can_be_kept(self) -> bool:
+        """True if the operand keeps its values with the kernel in floating point."""
+        return not all(map(_quantizes, _users_of(self.kernel)))
+
+    @property
+    def float_kernels(self) -> Sequence[RegionOp]:
+        """The kernel, and those that move its elements to a result of the model."""
+        kernels = [self.kernel]
+        for kernel in kernels:
+            kernels += [
+                user
+                for user in _users_of(kernel)
+                if isinstance(user, RegionOp) and not _quantizes(user)
+            ]
+        return kernels
+
     def warn(self, stacklevel: int) -> None:
         """Warn of the operand by its name."""
+        if self.widest.is_constant and _is_select(self.kernel):
+            # `warn_of_wide_selects` has named the constant.
+            return
+        name = f"'{self.kernel.kernel}'"
+        advice = f"set 'float-concatenations = true' in the recipe to keep {name}"
+        if not self.can_be_kept:
+            advice = f"add an override that keeps {name} and the kernels after it"
         warnings.warn(
-            f"{location_prefix(self.kernel.location)}'{self.kernel.kernel}' has one scale "
-            f"for operands of different ranges, found {self.operand}, which is "
-            f"{self.steps:.1f} steps of it, beside {self.widest}; set "
-            "'float-concatenations = true' in the recipe to keep it in floating point",
+            f"{location_prefix(self.kernel.location)}{name} has one scale for operands of "
+            f"different ranges, found {self.operand}, which is {self.steps:.1f} steps of "
+            f"it, beside {self.widest}; {advice} in floating point",
             stacklevel=stacklevel + 1,
         )
 
@@ -64,7 +97,8 @@ def lost_operands(
     module: ModuleOp, ranges: Mapping[str, KeyStatistics], target: TargetSpec
 ) -> Sequence[LostOperand]:
     """
-    Find operands of concatenations whose elements a shared scale rounds to few values.
+    Find operands whose elements the scale of the result rounds to few values, of kernels
+    that move elements of several operands or take the larger or smaller ones.
 
     Args:
         module: a model of kernels, with a `quant.stats_ref` for each value.
@@ -73,45 +107,65 @@ def lost_operands(
     """
     found: list[LostOperand] = []
     for kernel in kernels_of(module):
-        operands = [*_moved_operands(kernel, ranges)]
-        if len(operands) < 2:
+        operands = [*_operands_of(kernel, ranges)]
+        results = [ranges[key].layer for key in keys_of(kernel) if key in ranges]
+        if len(operands) < 2 or not results:
             continue
-        low = min(0.0, *(operand.low for operand in operands))
-        high = max(0.0, *(operand.high for operand in operands))
-        if not high > low:
+        low, high = results[0]
+        if not (step := _width(low, high) / (2 ** _result_bits(kernel, target) - 1)):
             continue
-        step = (high - low) / (2 ** _result_bits(kernel, target) - 1)
-        widest = max(operands, key=lambda operand: operand.high - operand.low)
+        widest = max(operands, key=lambda operand: _width(operand.low, operand.high))
         found += [
             LostOperand(kernel, operand, widest, steps)
             for operand in operands
-            if 0 < (steps := (operand.high - operand.low) / step) < _LEAST_STEPS
+            # A maximum of other operands may have no element of it.
+            if operand.low <= high
+            and operand.high >= low
+            and 0 < (steps := _width(operand.low, operand.high) / step) < _LEAST_STEPS
         ]
     return found
 
 
-def _moved_operands(
+def _width(low: float, high: float) -> float:
+    """The width of a range with 0, as each scale has a stored value for 0."""
+    return max(high, 0.0) - min(low, 0.0)
+
+
+def _operands_of(
     kernel: RegionOp, ranges: Mapping[str, KeyStatistics]
 ) -> Iterator[_Operand]:
-    """The operands of an op that moves the elements of all its operands."""
-    op = kernel.body.block.first_op
-    trait = None if op is None else quantization_trait(op, MovesElements)
-    if op is None or trait is None or trait.operands is not None:
+    """The operands of an op whose elements become elements of the result."""
+    if (op := kernel.body.block.first_op) is None:
         return
-    for number, operand in enumerate(op.operands):
-        if not has_floats(operand) or not isinstance(operand, BlockArgument):
+    moves = quantization_trait(op, MovesElements)
+    if moves is None and not has_quantization_trait(op, OrdersElements):
+        return
+    for operand in op.operands if moves is None else moves.moved(op):
+        if not isinstance(operand, BlockArgument):
             continue
-        source = _source(kernel.inputs[operand.index])
-        if (bounds := _range_of(source, ranges)) is not None:
-            yield _Operand(_name_of(source, number), *bounds)
+        found = _operand(_source(kernel.inputs[operand.index]), ranges)
+        # A constant that is compared with is a bound, such as a small one that a divisor
+        # must not fall below: rounded like the elements beside it, it loses none of them.
+        if found is not None and not (moves is None and found.is_constant):
+            yield found
+
+
+def _operand(value: SSAValue, ranges: Mapping[str, KeyStatistics]) -> _Operand | None:
+    """A value with its range and its name: its location, or its key."""
+    if not isinstance(ref := value.owner, StatisticsRefOp):
+        return None
+    key = ref.stats_key.data
+    if (statistics := ranges.get(key)) is None:
+        return None
+    source = ref.input.owner
+    location = location_prefix(source.location) if isinstance(source, Operation) else ""
+    name = location.removesuffix(": ") or f"'{key}'"
+    return _Operand(name, *statistics.layer, is_constant(value))
 
 
 def _source(value: SSAValue) -> SSAValue:
     """The value whose elements a value has, before they are moved."""
-    while isinstance(kernel := value.owner, RegionOp):
-        op = kernel.body.block.first_op
-        if op is None or quantization_trait(op, MovesElements) is None:
-            break
+    while isinstance(kernel := value.owner, RegionOp) and _moves(kernel):
         moved = [x for x in kernel.inputs if has_floats(x)]
         if len(moved) != 1:
             break
@@ -119,25 +173,30 @@ def _source(value: SSAValue) -> SSAValue:
     return value
 
 
-def _range_of(
-    value: SSAValue, ranges: Mapping[str, KeyStatistics]
-) -> tuple[float, float] | None:
-    if isinstance(ref := value.owner, StatisticsRefOp):
-        statistics = ranges.get(ref.stats_key.data)
-        return None if statistics is None else statistics.layer
-    elements = constant_elements(value)
-    if elements is None or not elements.size:
-        return None
-    return float(elements.min()), float(elements.max())
+def _users_of(kernel: RegionOp) -> Iterator[Operation]:
+    """The ops that take results of a kernel."""
+    for result in kernel.results:
+        for use in result.uses:
+            if isinstance(ref := use.operation, StatisticsRefOp):
+                yield from (use.operation for use in ref.result.uses)
+            else:
+                yield use.operation
 
 
-def _name_of(value: SSAValue, number: int) -> str:
-    """The name of an operand: its location, or its key, or its number."""
-    if not isinstance(ref := value.owner, StatisticsRefOp):
-        return f"operand {number}"
-    source = ref.input.owner
-    location = location_prefix(source.location) if isinstance(source, Operation) else ""
-    return location.removesuffix(": ") or f"'{ref.stats_key.data}'"
+def _quantizes(op: Operation) -> bool:
+    """True for a kernel, but for one that moves elements to results of the model alone."""
+    return isinstance(op, RegionOp) and (
+        not _moves(op) or any(map(_quantizes, _users_of(op)))
+    )
+
+
+def _moves(kernel: RegionOp) -> bool:
+    op = kernel.body.block.first_op
+    return op is not None and has_quantization_trait(op, MovesElements)
+
+
+def _is_select(kernel: RegionOp) -> bool:
+    return ".select" in kernel.kernel
 
 
 def _result_bits(kernel: RegionOp, target: TargetSpec) -> int:

@@ -65,7 +65,8 @@ def test_scores_that_share_the_scale_of_boxes(images: Floats):
     text = str(warning.message)
     assert ', which is 0.4 steps of it, beside loc("boxm") from ' in text
     assert text.endswith(
-        "; set 'float-concatenations = true' in the recipe to keep it in floating point"
+        "; set 'float-concatenations = true' in the recipe to keep 'tfl.concatenation' in "
+        "floating point"
     )
     assert scores_sqnr(model, images) == 0
     kept = quantize(
