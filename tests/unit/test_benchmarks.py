@@ -46,6 +46,8 @@ SHORT = {"in_fresh_process": _here, "in_turns": _one_turn, "measure": _one_run}
 def test_a_benchmark(
     module: ModuleType, report: Report, monkeypatch: pytest.MonkeyPatch
 ):
+    # A benchmark may set it, which is undone.
+    monkeypatch.setenv("XDSL_QUANT_CACHE", "off")
     monkeypatch.setattr("os.sched_setaffinity", _keep_cores, raising=False)
     for name, short in SHORT.items():
         if vars(module).get(name) is getattr(measuring, name):
