@@ -7,7 +7,7 @@ BASE ?= HEAD
 COSTS ?= tests/unit
 
 # The release of xDSL in .venv, whose output the pages show.
-XDSL ?= 0.74
+XDSL ?= 0.75
 
 # The tested releases of xDSL, and the newest one, which nobody may have tested yet.
 XDSL_RELEASES ?= 0.73 0.74 0.75 newest
