@@ -17,7 +17,11 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
-from xdsl_quant.transforms.propagation.module_kernels import has_floats, ports_of
+from xdsl_quant.transforms.propagation.module_kernels import (
+    has_floats,
+    ports_of,
+    signature_of,
+)
 from xdsl_quant.transforms.propagation.port_ranges import port_ranges, set_specs
 from xdsl_quant.transforms.propagation.resolution.kernels import constraints_of
 from xdsl_quant.transforms.propagation.target_spec import Signature, TargetSpec
@@ -69,10 +73,16 @@ def widths_of(
             and width.activation_bits in (None, *options.activation_bits)
             and (width.weight_bits is None or width.weight_bits >= least_weight_bits)
         ):
-            widths.setdefault(bits, width)
+            # Activations are not searched: two of them may have one narrow port.
+            widths[bits] = max(widths.get(bits, width), width, key=_port_bits)
     return sorted(
         widths.values(), key=lambda w: (w.activation_bits or 0, w.weight_bits or 0)
     )
+
+
+def _port_bits(width: Width) -> int:
+    """Return the sum of the widths of ports."""
+    return sum(type_.storage_type_integral_width for type_ in width.ports.values())
 
 
 def _widths(kernel: RegionOp, target: TargetSpec) -> Iterator[Width]:
@@ -93,7 +103,7 @@ def _widths(kernel: RegionOp, target: TargetSpec) -> Iterator[Width]:
             continue
         width = _width(kernel, fitted)
         asked = [width.ports.get(port, spec) for port, spec in enumerate(specs)]
-        if known.signature(asked[:count], asked[count:]) == fitted:
+        if signature_of(kernel, known, asked) == fitted:
             yield width
 
 

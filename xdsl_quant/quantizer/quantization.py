@@ -45,6 +45,7 @@ from xdsl_quant.transforms.building.type_replacement import defined_values
 from xdsl_quant.transforms.propagation.module_kernels import (
     float_ops_of,
     kernels_of,
+    signature_of,
 )
 from xdsl_quant.transforms.propagation.port_ranges import port_ranges, set_specs
 from xdsl_quant.transforms.propagation.quant_constraints_to_specs import (
@@ -752,9 +753,8 @@ def _specify(module: ModuleOp, selection: Selection, target: TargetSpec) -> None
 
 
 def _has_signature(kernel: RegionOp, target: TargetSpec) -> bool:
-    specs = [*kernel.specs]
-    known, count = target.kernels.get(kernel.kernel), len(kernel.inputs)
-    return known is not None and bool(known.signature(specs[:count], specs[count:]))
+    known = target.kernels.get(kernel.kernel)
+    return known is not None and bool(signature_of(kernel, known, [*kernel.specs]))
 
 
 def _ask_for_weights(kernel: RegionOp, bits: int) -> None:

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f32, i8
 from xdsl.parser import Parser
 
 from tests.unit.frontends.tflite.litert import LiteRT
 from xdsl_quant.calibration import instrumented_function
+from xdsl_quant.dialects.quant import AnyQuantizedType
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.execution import compile
 from xdsl_quant.quantizer import (
@@ -32,12 +33,16 @@ from xdsl_quant.quantizer import (
     read_recipe,
 )
 from xdsl_quant.quantizer.bit_search import BitSearch
+from xdsl_quant.quantizer.kernel_widths import widths_of
 from xdsl_quant.quantizer.recording import RecordedModule
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
+from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
 from xdsl_quant.transforms.propagation.target_files import read_target
+from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 
 from .models import dense_layers, samples, text_of
+from .network_builders import Builder, StableHLOBuilder, Value, text_of_network
 from .networks import NETWORKS
 from .test_quantization import run
 
@@ -180,6 +185,65 @@ def test_products_of_narrow_integers(budget: str):
     steps = (results[0] - results[1]) / last.get_scales()
     assert np.abs(steps).max() < 1.001
     assert np.count_nonzero(np.abs(steps) > 0.001) <= 1
+
+
+@cache
+def mixed_target(*, says_const: bool) -> TargetSpec:
+    """The target of StableHLO, or the same if its file did not say `const`."""
+    target = read_target("stablehlo-mixed")
+    if says_const:
+        return target
+    kernels = {
+        name: replace(
+            kernel,
+            signatures=[
+                replace(
+                    signature,
+                    inputs=[replace(p, is_constant=False) for p in signature.inputs],
+                )
+                for signature in kernel.signatures
+            ],
+        )
+        for name, kernel in target.kernels.items()
+    }
+    return replace(target, kernels=kernels)
+
+
+@pytest.mark.parametrize("says_const", [True, False])
+def test_products_of_two_activations_have_8_bits(says_const: bool):
+    x, y = "tensor<4x6xf32>", "tensor<6x6xf32>"
+    text = f"""
+func.func @main(%x: {x}, %y: {y}) -> {x} {{
+  %w = stablehlo.constant() <{{value = {text_of(samples(6, 6))}}}> : () -> {y}
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : ({x}, {y}) -> {x}
+  %r = stablehlo.dot_general %p, %w, contracting_dims = [1] x [0] : ({x}, {y}) -> {x}
+  return %r : {x}
+}}
+"""
+    module = parse_module(text)
+    target = mixed_target(says_const=says_const)
+    fuse_kernels(module, target)
+    options = SearchOptions((2, 4, 8))
+    first, second = (widths_of(k, target, options) for k in kernels_of(module))
+    assert [width.text for width in first] == ["8"]
+    assert first[0].ports[1] == AnyQuantizedType(i8, f32)
+    assert [width.text for width in second] == ["8x2", "8x4", "8x8"]
+
+
+def self_attention(net: Builder, x: Value) -> Value:
+    """Attention without products of weights but the last one."""
+    scores = net.batch_product(x, x, transposed=True)
+    y = net.batch_product(net.softmax(scores), x, transposed=False)
+    return net.dense(y, 4)
+
+
+def test_attention_keeps_the_budget():
+    """The widest assignment is that of the recipe `int8`."""
+    text = text_of_network(self_attention, (1, 4, 4), StableHLOBuilder())
+    found = quantize(text, samples(8, 4, 4), MIXED, budget="3 dB").search
+    assert found is not None
+    assert found.widest.sqnr > 40
+    assert found.chosen.sqnr > 37
 
 
 @pytest.mark.sampled(0)

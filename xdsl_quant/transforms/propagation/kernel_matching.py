@@ -24,7 +24,7 @@ from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import fail, op_name
-from xdsl_quant.dialects.quant import StatisticsOp, StatisticsRefOp
+from xdsl_quant.dialects.quant import RegionOp, StatisticsOp, StatisticsRefOp
 from xdsl_quant.dialects.quant.traits import (
     CastsQuantization,
     ComputesElementwise,
@@ -127,8 +127,14 @@ def constant_values(module: ModuleOp) -> AbstractSet[SSAValue]:
     return constants
 
 
-def is_constant(value: SSAValue) -> bool:
-    """Whether a value is that of a constant, or depends on nothing else."""
+def is_constant(value: SSAValue, *, through_kernels: bool = False) -> bool:
+    """
+    Whether a value is that of a constant, or depends on nothing else.
+
+    Args:
+        value: the value.
+        through_kernels: whether kernels may compute it from constants.
+    """
     values, seen = [value], {value}
     while values:
         op = values.pop().owner
@@ -137,7 +143,12 @@ def is_constant(value: SSAValue) -> bool:
         if op.has_trait(ConstantLike):
             continue
         sources = _sources(op)
-        if not sources or op.regions or not has_no_effects(op):
+        is_pure = (
+            through_kernels
+            if isinstance(op, RegionOp)
+            else not op.regions and has_no_effects(op)
+        )
+        if not sources or not is_pure:
             return False
         values += [source for source in sources if source not in seen]
         seen.update(sources)
@@ -307,20 +318,18 @@ class _Matcher:
         # Kernels that are quantized already are no kernels of floats.
         if any(isinstance(t, QuantizedType) for t in (*input_types, *output_types)):
             return None
-        for signature in kernel.signatures:
-            fitted = signature.fitted(input_types, output_types)
-            if fitted is not None and all(
-                not port.is_constant or value in self.constants
-                for port, value in zip(fitted.inputs, inputs, strict=True)
-            ):
-                positions = [self.positions[op] for op in ops]
-                float_constants = {
-                    value
-                    for port, value in zip(fitted.inputs, inputs, strict=True)
-                    if port.is_constant and port.storage is None
-                }
-                return KernelMatch(kernel, ops, outputs, positions, float_constants)
-        return None
+        fitted = kernel.signature(
+            input_types, output_types, lambda number: inputs[number] in self.constants
+        )
+        if fitted is None:
+            return None
+        positions = [self.positions[op] for op in ops]
+        float_constants = {
+            value
+            for port, value in zip(fitted.inputs, inputs, strict=True)
+            if port.is_constant and port.storage is None
+        }
+        return KernelMatch(kernel, ops, outputs, positions, float_constants)
 
     def outputs(self, ops: Sequence[Operation]) -> Sequence[SSAValue]:
         """The results; none if others would use them before the kernel has them."""

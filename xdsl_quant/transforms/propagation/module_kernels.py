@@ -22,6 +22,7 @@ from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
 from .kernel_matching import COMPUTATIONS, DIALECTS_OF_CONTROL_FLOW, is_constant
+from .target_spec import KernelSpec, Signature
 
 ParametersType: TypeAlias = ScaledQuantizedType | BlockScaledQuantizedType
 """A specification with the parameters of a cast."""
@@ -44,6 +45,25 @@ def kernels_of(module: Operation) -> Sequence[RegionOp]:
 def ports_of(kernel: RegionOp) -> Iterator[tuple[SSAValue, Attribute]]:
     """The values at the ports of a kernel, operands then results, with specifications."""
     return zip((*kernel.inputs, *kernel.results), kernel.specs, strict=True)
+
+
+def signature_of(
+    kernel: RegionOp, known: KernelSpec, specs: Sequence[Attribute]
+) -> Signature | None:
+    """
+    Return the first signature that fits a kernel.
+
+    Args:
+        kernel: the kernel, whose operands at `const` ports must be constant.
+        known: what the target says about it.
+        specs: the specifications of its ports.
+    """
+    count = len(kernel.inputs)
+    return known.signature(
+        specs[:count],
+        specs[count:],
+        lambda number: is_constant(kernel.inputs[number], through_kernels=True),
+    )
 
 
 def blocks_with_kernels(op: Operation) -> Iterator[Block]:

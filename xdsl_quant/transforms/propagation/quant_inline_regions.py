@@ -47,7 +47,7 @@ from xdsl_quant.dialects.quant.regions import RegionOp, ReturnOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
-from .module_kernels import kernels_of
+from .module_kernels import kernels_of, signature_of
 from .port_ranges import port_ranges
 from .quant_fuse_kernels import POSITIONS
 from .target_files import target_of_option
@@ -96,8 +96,7 @@ class QuantInlineRegionsPass(CountingPass):
 
 def _has_kernel(target: TargetSpec, region: RegionOp) -> bool:
     kernel = target.kernels.get(region.kernel)
-    specs = region.input_specs.data, region.output_specs.data
-    return kernel is not None and kernel.signature(*specs) is not None
+    return kernel is not None and bool(signature_of(region, kernel, [*region.specs]))
 
 
 def inline_regions(regions: Sequence[RegionOp]) -> None:

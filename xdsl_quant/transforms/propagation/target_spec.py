@@ -86,7 +86,7 @@ class Port:
     """The zero point that values must have; `None` if they may have any."""
 
     is_constant: bool = False
-    """Whether only constants are right, such as weights. Kernel fusion looks at it."""
+    """Whether only constants are right, such as weights."""
 
     def accepts(self, spec: Attribute) -> bool:
         """
@@ -263,11 +263,27 @@ class KernelSpec:
     patterns: Sequence[OpPattern | MatchFn] = ()
 
     def signature(
-        self, input_specs: Sequence[Attribute], output_specs: Sequence[Attribute]
+        self,
+        input_specs: Sequence[Attribute],
+        output_specs: Sequence[Attribute],
+        is_constant: Callable[[int], bool] = lambda _: True,
     ) -> Signature | None:
-        """The first signature that fits, with a port for each specification."""
-        candidates = (s.fitted(input_specs, output_specs) for s in self.signatures)
-        return next((s for s in candidates if s is not None), None)
+        """
+        Return the first signature that fits, with a port for each specification.
+
+        Args:
+            input_specs: the specifications of operands.
+            output_specs: those of results.
+            is_constant: is given the number of an operand; by default all are constant.
+        """
+        for signature in self.signatures:
+            fitted = signature.fitted(input_specs, output_specs)
+            if fitted is not None and all(
+                not port.is_constant or is_constant(number)
+                for number, port in enumerate(fitted.inputs)
+            ):
+                return fitted
+        return None
 
 
 @dataclass(frozen=True)

@@ -228,6 +228,32 @@ def test_least_width_chooses_the_signature():
     assert y == "!quant.any<i16:f32>"
 
 
+def test_only_constants_are_at_constant_ports():
+    four = AnyQuantizedType(IntegerType(4))
+    narrow = Signature([I8, Port(four, is_constant=True)], [I8], constraints=[])
+    wide = Signature([I8, I8], [I8], constraints=[])
+    move = KernelSpec("move", [Signature([I8], [I8], constraints=[])])
+    text = function(
+        CONSTANT,
+        kernel("op", [("x", UNIT), ("z", UNIT)], "a", UNIT),
+        kernel("op", [("a", None), ("c", None)], "b", UNIT),
+        kernel("move", [("c", None)], "m", FOUR),
+        kernel("op", [("b", None), ("m", None)], "y", UNIT),
+    )
+    toy = TargetSpec("toy", {"op": KernelSpec("op", [narrow, wide]), "move": move})
+    module = parsed(text)
+    propagate(module, toy)
+    of_arguments, of_constant, _, of_kernel = specs(module)
+    assert of_arguments[1].startswith("!quant.uniform<i8:")
+    assert of_constant[1].startswith("!quant.uniform<i4:")
+    assert of_kernel[1].startswith("!quant.uniform<i4:")
+    toy = TargetSpec("toy", {"op": KernelSpec("op", [narrow]), "move": move})
+    first, *_ = propagate(parsed(text), toy).float_kernels
+    assert first.float_reason == (
+        "no signature of kernel 'op' has ports for operands that are not constant"
+    )
+
+
 def test_kernel_that_the_target_lacks():
     module = parsed(function(kernel("other", [("x", UNIT)], "y", None)))
     report = propagate(module, TFLITE)

@@ -182,6 +182,57 @@ def test_from_statistics_to_integers(target: str):
         assert not re.search(r"f32, [^:>]*:", str(module))
 
 
+SQUARE, IMAGE = "tensor<4x4xf32>", "tensor<1x1x4x4xf32>"
+
+PRODUCTS_OF_ACTIVATIONS = {
+    "stablehlo.dot_general": (
+        "stablehlo-mixed",
+        SQUARE,
+        f"""stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+    : ({SQUARE}, {SQUARE}) -> {SQUARE}""",
+    ),
+    "stablehlo.convolution": (
+        "stablehlo-mixed",
+        IMAGE,
+        f"""stablehlo.convolution(%a, %b)
+    dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {{}}
+    {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+    : ({IMAGE}, {IMAGE}) -> {IMAGE}""",
+    ),
+    "tfl.fully_connected": (
+        "tflite-mixed",
+        SQUARE,
+        f""""tfl.fully_connected"(%a, %b, %n) <{{keep_num_dims = true,
+    fused_activation_function = "NONE", weights_format = "DEFAULT"}}>
+    : ({SQUARE}, {SQUARE}, none) -> {SQUARE}""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS_OF_ACTIVATIONS)
+def test_products_of_two_activations_have_8_bits(name: str):
+    """Narrow signatures are those of constant weights."""
+    target, type_, op = PRODUCTS_OF_ACTIVATIONS[name]
+    module = parse_module(f"""
+func.func @main(%x: {type_}, %y: {type_}) -> {type_} {{
+  %a = quant.stats %x <-1.0:1.0> : {type_}
+  %b = quant.stats %y <-1.0:1.0> : {type_}
+  %n = "tfl.no_value"() {{value}} : () -> none
+  %c = {op}
+  %d = quant.stats %c <-4.0:4.0> : {type_}
+  return %d : {type_}
+}}
+""")
+    apply_passes(
+        module,
+        f"quant-fuse-kernels{{target={target}}},quant-constraints-to-specs,"
+        f"quant-propagate{{target={target}}}",
+    )
+    (kernel,) = (op for op in module.walk() if isinstance(op, RegionOp))
+    assert kernel.kernel == name
+    assert str(kernel.input_specs.data[1]).startswith("!quant.uniform<i8<-127:127>:f32")
+
+
 CONVOLUTIONS = """
 func.func @main(%x: tensor<1x4x4x2xf32>) -> tensor<1x2x2x3xf32> {
   %xs = quant.stats %x <-1.0:1.0> : tensor<1x4x4x2xf32>

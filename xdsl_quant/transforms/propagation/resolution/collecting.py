@@ -22,6 +22,7 @@ from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
 from ..coupled_ports import COUPLED_PORTS, coupled_ports
 from ..kernel_matching import is_constant
+from ..module_kernels import signature_of
 from ..port_ranges import PORT_STATS, port_ranges
 from ..target_spec import KernelSpec, TargetSpec
 from .kernels import Decision, Kernel, Value, constraints_of, port_name
@@ -170,8 +171,7 @@ def _kernel(
             (op, f"target '{target.name}' has no kernel '{op.kernel}'")
         )
         return None
-    count = len(op.inputs)
-    signature = known.signature(specs[:count], specs[count:])
+    signature = signature_of(op, known, specs)
     if signature is None:
         graph.float_kernels.append((op, _misfit(op, known, specs)))
         return None
@@ -195,6 +195,8 @@ def _misfit(op: RegionOp, known: KernelSpec, specs: Sequence[Attribute]) -> str:
         scalar_or_element_type(type_) for type_ in (*op.operand_types, *op.result_types)
     ]
     subject = f"no signature of kernel '{op.kernel}' has"
+    if known.signature(specs[:count], specs[count:]) is not None:
+        return f"{subject} ports for operands that are not constant"
     if known.signature(types[:count], types[count:]) is None:
         inputs, outputs = (
             ", ".join(map(str, each)) or "nothing"
