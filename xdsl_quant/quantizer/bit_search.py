@@ -115,7 +115,7 @@ class BitSearch:
     measured: dict[Choice, Assignment] = field(
         init=False, default_factory=dict[Choice, Assignment]
     )
-    """Measured assignments, for StableHLO by simulation."""
+    """Measured assignments, by simulation if that can run the model."""
 
     confirmed: dict[Choice, Assignment] = field(
         init=False, default_factory=dict[Choice, Assignment]

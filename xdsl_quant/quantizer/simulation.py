@@ -17,7 +17,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from xdsl_quant.calibration.instrumented_function import Batch, as_tuple
-from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
@@ -47,13 +46,10 @@ class Simulations:
     )
 
     def can_run(self, resolved: ModuleOp) -> bool:
-        """True for StableHLO whose kernels are all in the function that is run."""
+        """True for a model whose kernels are all in the function that is run."""
         body = entry_function(resolved, self.entry).body
-        kernels = kernels_of(resolved)
         return len(body.blocks) == 1 and all(
-            kernel.parent is body.block
-            and op_name(kernel.body.block.first_op or kernel).startswith("stablehlo.")
-            for kernel in kernels
+            kernel.parent is body.block for kernel in kernels_of(resolved)
         )
 
     def of(self, resolved: ModuleOp) -> Simulation:

@@ -42,7 +42,13 @@ from xdsl_quant.transforms.propagation.target_files import read_target
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 
 from .models import dense_layers, samples, text_of
-from .network_builders import Builder, StableHLOBuilder, Value, text_of_network
+from .network_builders import (
+    Builder,
+    StableHLOBuilder,
+    TFLiteBuilder,
+    Value,
+    text_of_network,
+)
 from .networks import NETWORKS
 from .test_quantization import run
 
@@ -73,9 +79,8 @@ def result(budget: str) -> QuantizedModel:
     return new_result(budget)
 
 
-@pytest.fixture(scope="module")
-def brute_force() -> BitSearch:
-    """A search that has measured all assignments of the model."""
+def search_of(text: str, budget: str) -> BitSearch:
+    """The search of a model that is quantized."""
     found: list[BitSearch] = []
 
     def kept(*arguments: Any) -> BitSearch:
@@ -84,8 +89,15 @@ def brute_force() -> BitSearch:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quantization, "BitSearch", kept)
-        new_result("0 dB")
+        quantize(text, DATA, MIXED, budget=budget)
     (search,) = found
+    return search
+
+
+@pytest.fixture(scope="module")
+def brute_force() -> BitSearch:
+    """A search that has measured all assignments of the model."""
+    search = search_of(dense_layers(), "0 dB")
     search.measure(search.all_choices())
     return search
 
@@ -529,3 +541,19 @@ def test_simulations_are_close_to_integers(brute_force: BitSearch):
         brute_force.confirm(choice)
         exact = brute_force.confirmed[choice].sqnr
         assert brute_force.measured[choice].sqnr == pytest.approx(exact, abs=0.5)
+
+
+def two_dense_layers(net: Builder, x: Value) -> Value:
+    return net.dense(net.dense(x, 8, "relu"), 3)
+
+
+def test_simulations_of_tensorflow_lite():
+    """Only the widest assignment and the chosen one are measured with integers."""
+    text = text_of_network(two_dense_layers, (1, 6), TFLiteBuilder())
+    search = search_of(text, "80 B")
+    assert len(search.measured) == 4
+    assert [*search.confirmed] == [(1, 1), (0, 0)]
+    for choice, exact in search.confirmed.items():
+        simulated = search.measured[choice]
+        assert simulated is not exact
+        assert simulated.sqnr == pytest.approx(exact.sqnr, abs=0.5)
