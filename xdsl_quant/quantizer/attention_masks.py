@@ -40,6 +40,7 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.numerics.float_dtypes import float_info
 from xdsl_quant.transforms.building.arrays import constant_elements, numpy_dtype
 from xdsl_quant.transforms.propagation.kernel_matching import pattern_names
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
@@ -229,8 +230,8 @@ def separate_masks(module: ModuleOp) -> None:
         mark = IntegerAttr(number, i64)
         op.attributes[_MASK] = constant.attributes[_MASK] = mark
         if np.isinf(_number(constant)):
-            limit = np.finfo(numpy_dtype(constant.results[0].type)).min / 2
-            _set_number(constant, max(float(limit), _FINITE))
+            least = float_info(numpy_dtype(constant.results[0].type)).min
+            _set_number(constant, max(float(least) / 2, _FINITE))
         number += 1
 
 

@@ -134,6 +134,18 @@ def test_an_infinite_constant_that_others_use_stays():
     assert "dense<-1.000000e+09>" in printed
 
 
+@pytest.mark.parametrize(
+    ("type_", "infinity", "number"),
+    [("f16", "0xFC00", "-3.275200e+04"), ("bf16", "0xFF80", "-9.982440e+08")],
+)
+def test_an_infinite_mask_of_16_bits(type_: str, infinity: str, number: str):
+    """It becomes -1e9, or half of the lowest number of the type if that is higher."""
+    text = masked("0xFF800000").replace("f32", type_).replace("0xFF800000", infinity)
+    module = parse_module(text)
+    separate_masks(module)
+    assert f"dense<{number}> : tensor<{type_}>" in str(module)
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("number", "is_wide"), [("-1.0e+09", True), ("-16.5", True), ("-15.0", False)]
