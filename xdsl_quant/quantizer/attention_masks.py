@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,6 +35,7 @@ from xdsl_quant.dialects.quant import RegionOp, StatisticsRefOp
 from xdsl_quant.dialects.quant.traits import (
     Adds,
     MovesElements,
+    Multiplies,
     Subtracts,
     has_quantization_trait,
     quantization_trait,
@@ -58,7 +59,10 @@ _FINITE = -1e9
 """The constant that replaces negative infinity, if the element type has it."""
 
 _MUCH_WIDER = 8.0
-"""The factor from which on there is a warning of a constant that widens a range."""
+"""The factor from which on there is a warning of a constant that a `select` gives."""
+
+_LOST = 64.0
+"""The factor of a constant that is added: others have fewer than 4 steps of 8 bits."""
 
 _STEPS = 1.5
 """Steps of the range by which rounding may raise a score minus its maximum."""
@@ -170,20 +174,32 @@ def _is_of_softmax(op: Operation) -> bool:
     return False
 
 
+def _sources(value: SSAValue) -> Iterator[SSAValue]:
+    """Yield a value and those that moves and statistics pass on to it."""
+    yield value
+    if isinstance(op := value.owner, StatisticsRefOp):
+        yield from _sources(op.input)
+    elif isinstance(op, Operation):
+        moves = quantization_trait(op, MovesElements)
+        if moves is not None and len(moved := moves.moved(op)) == 1:
+            yield from _sources(moved[0])
+
+
 def _constant_of(value: SSAValue) -> Operation | None:
     """Return the constant that a value is, or that moves and statistics pass on."""
-    while isinstance(op := value.owner, Operation):
-        if op.has_trait(ConstantLike):
-            return op
-        if isinstance(op, StatisticsRefOp):
-            value = op.input
-        elif (moves := quantization_trait(op, MovesElements)) is not None and (
-            len(moved := moves.moved(op)) == 1
-        ):
-            value = moved[0]
-        else:
-            return None
-    return None
+    *_, source = _sources(value)
+    op = source.owner
+    return op if isinstance(op, Operation) and op.has_trait(ConstantLike) else None
+
+
+def _constant_in(value: SSAValue) -> Operation | None:
+    """Return the constant that a value is, or by which something is multiplied."""
+    *_, source = _sources(value)
+    op, values = source.owner, [source]
+    if isinstance(op, Operation) and has_quantization_trait(op, Multiplies):
+        values = [*op.operands]
+    constants = map(_constant_of, values)
+    return next((each for each in constants if each is not None), None)
 
 
 def _low_constant(select: Operation) -> int | None:
@@ -415,17 +431,11 @@ def _range_of(value: SSAValue, ranges: Ranges) -> Range | None:
         if elements is None or not elements.size:
             return None
         return float(elements.min()), float(elements.max())
-    while isinstance(op := value.owner, Operation):
+    for source in _sources(value):
+        op = source.owner
         if isinstance(op, StatisticsRefOp) and op.stats_key.data in ranges:
             low, high = ranges[op.stats_key.data].layer
             return low, high
-        moves = quantization_trait(op, MovesElements)
-        moved: Sequence[SSAValue] = () if moves is None else moves.moved(op)
-        if isinstance(op, StatisticsRefOp):
-            moved = (op.input,)
-        if len(moved) != 1:
-            return None
-        value = moved[0]
     return None
 
 
@@ -435,27 +445,59 @@ def _width(range_: Range) -> float:
     return max(high, 0.0) - min(low, 0.0)
 
 
-def warn_of_wide_selects(module: ModuleOp, ranges: Ranges) -> None:
+def warn_of_wide_constants(module: ModuleOp, ranges: Ranges) -> None:
     """
-    Warn of constants that a `select` other than a mask gives, if they make the range of
-    its result much wider.
+    Warn of constants that make the range of the result of a sum, or of a `select` other
+    than a mask, much wider.
     """
     for op in module.walk():
-        if op_name(op) not in _SELECTS or _MASK in op.attributes:
+        if op_name(op) in _SELECTS and _MASK not in op.attributes:
+            most, (first, second) = _MUCH_WIDER, op.operands[1:3]
+        elif has_quantization_trait(op, Adds, Subtracts):
+            most, (first, second) = _LOST, op.operands[:2]
+        else:
             continue
-        for index in (1, 2):
-            constant = _constant_of(op.operands[index])
-            other = _constant_of(op.operands[3 - index])
-            if constant is None or other is not None:
+        for value, other in ((first, second), (second, first)):
+            constant = _constant_in(value)
+            if constant is None or _constant_of(other) is not None:
                 continue
-            own = _range_of(op.operands[index], ranges)
-            beside = _range_of(op.operands[3 - index], ranges)
-            if own is None or beside is None:
+            own, beside, number = (
+                _range_of(each, ranges) for each in (value, other, constant.results[0])
+            )
+            if own is None or beside is None or number is None:
                 continue
-            if _width(own) > _MUCH_WIDER * _width(beside) > 0:
+            if min(_width(own), _width(number)) > most * _width(beside) > 0:
                 warnings.warn(
-                    f"{location_prefix(op.location)}a constant of '{op_name(op)}' widens "
-                    f"the range of its result: {_number(constant):g} beside values from "
+                    f"{location_prefix(op.location)}a constant widens the range of the "
+                    f"result of '{op_name(op)}': {max(own, key=abs):g} beside values from "
                     f"{beside[0]:g} to {beside[1]:g}; use a number nearer to them",
                     stacklevel=3,
                 )
+
+
+def refuse_infinite_constants(module: ModuleOp, reason: str) -> None:
+    """
+    Refuse the constant that makes a value infinite.
+
+    Args:
+        module: a float model with keys of statistics.
+        reason: names the key of the value.
+
+    Raises:
+        ValueError: if an operand of the op that computes it is an infinite constant.
+    """
+    for ref in module.walk():
+        if (
+            not isinstance(ref, StatisticsRefOp)
+            or f"'{ref.stats_key.data}'" not in reason
+            or not isinstance(op := ref.input.owner, Operation)
+        ):
+            continue
+        for operand in op.operands:
+            known = None if _constant_of(operand) is None else _range_of(operand, {})
+            if known is not None and np.isinf(known).any():
+                raise ValueError(
+                    f"{location_prefix(op.location)}a constant widens the range of the "
+                    f"result of '{op_name(op)}': {max(known, key=abs):g}; use a finite "
+                    "number near the other values"
+                ) from None

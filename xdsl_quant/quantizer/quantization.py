@@ -70,9 +70,10 @@ from .attention_masks import (
     forget_masks,
     mark_masked_kernels,
     mask_numbers,
+    refuse_infinite_constants,
     separate_masks,
     set_mask_numbers,
-    warn_of_wide_selects,
+    warn_of_wide_constants,
 )
 from .bias_correction import correct_biases
 from .bit_search import BitSearch
@@ -338,10 +339,14 @@ def quantize(
         checkpoint,
         progress,
     )
-    statistics = calibration.statistics(recipe.observer)
+    try:
+        statistics = calibration.statistics(recipe.observer)
+    except ValueError as e:
+        refuse_infinite_constants(float_module, str(e))
+        raise
     ranges = calibration.ranges(statistics)
     _check_samples_vary(float_module, ranges)
-    warn_of_wide_selects(float_module, ranges)
+    warn_of_wide_constants(float_module, ranges)
     masks = AttentionMasks.of(float_module)
     if masks.flows:
         ranges |= _mask_scores(module, masks, calibration, statistics, spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from pathlib import Path
 
@@ -10,10 +11,14 @@ import numpy as np
 import pytest
 
 from xdsl_quant.quantizer import QuantizedModel, quantize
-from xdsl_quant.quantizer.attention_masks import separate_masks
+from xdsl_quant.quantizer.attention_masks import (
+    separate_masks,
+    warn_of_wide_constants,
+)
 from xdsl_quant.quantizer.errors import result_key, stored_bounds
-from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
+from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
 from .models import PLAIN, Floats, samples
 
@@ -161,11 +166,102 @@ def test_a_constant_of_any_other_select(number: str, is_wide: bool):
     places = [
         each.filename
         for each in found
-        if "widens the range of its result" in str(each.message)
+        if "a constant widens the range of the result" in str(each.message)
     ]
     assert places == [__file__] * is_wide
     low, _ = result_range(model, "stablehlo.select")
     assert low == pytest.approx(float(number), rel=0.01)
+
+
+PRODUCT = """
+  %k = stablehlo.convert %p : (tensor<4x4xi1>) -> tensor<4x4xf32>
+  %m = stablehlo.multiply %k, %b : tensor<4x4xf32>
+  %y = stablehlo.add %x, %m : tensor<4x4xf32>
+"""
+
+NEGATE = "%z = stablehlo.negate %y : tensor<4x4xf32>"
+
+
+@pytest.mark.parametrize(
+    ("number", "factor", "text", "expected"),
+    [
+        (-129.0, 1.0, PRODUCT, "11:3: 'stablehlo.add': -129"),
+        (-128.0, 1.0, PRODUCT, ""),
+        # Each of them alone would be too wide.
+        (-0.5, 1000.0, PRODUCT, ""),
+        (-129.0, 0.0, PRODUCT, ""),
+        (
+            -1e9,
+            1.0,
+            "%y = stablehlo.add %b, %x : tensor<4x4xf32>",
+            "8:3: 'stablehlo.add': -1e+09",
+        ),
+        (
+            1e9,
+            1.0,
+            "%y = stablehlo.subtract %x, %b : tensor<4x4xf32>",
+            "8:3: 'stablehlo.subtract': 1e+09",
+        ),
+    ],
+)
+def test_a_constant_that_is_added(
+    number: float, factor: float, text: str, expected: str
+):
+    """A warning names the sum where other values have fewer than 4 of 256 steps."""
+    module = parse_module(masked(f"{number:e}", text, NEGATE))
+    apply_passes(module, "quant-insert-stats-refs")
+    low, high = sorted((0.0, number * factor))
+    ranges = {
+        "main:argument:0": KeyStatistics((-1.0, 1.0)),
+        "main:stablehlo.multiply:0": KeyStatistics((low, high)),
+    }
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        warn_of_wide_constants(module, ranges)
+    place, _, result = expected.partition(" ")
+    assert [str(each.message) for each in found] == [
+        f"module:{place} a constant widens the range of the result of {result} beside "
+        "values from -1 to 1; use a number nearer to them"
+    ][: bool(expected)]
+
+
+@pytest.mark.parametrize(
+    ("score", "place"),
+    [
+        (
+            "",
+            "module:8:3: a constant widens the range of the result of 'stablehlo.select'",
+        ),
+        (
+            "%y = stablehlo.add %x, %b : tensor<4x4xf32>",
+            "module:8:3: a constant widens the range of the result of 'stablehlo.add'",
+        ),
+        (
+            PRODUCT,
+            "module:10:3: a constant widens the range of the result of "
+            "'stablehlo.multiply'",
+        ),
+    ],
+)
+def test_an_infinite_constant_without_a_softmax(score: str, place: str):
+    """It is refused by name, and not the sample."""
+    text = masked("0xFF800000", score, NEGATE)
+    message = f"{place}: -inf; use a finite number near the other values"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        quantize(text, samples(4, 4), PLAIN)
+
+
+def test_a_result_that_exceeds_its_type():
+    """An infinite constant of another op is not the reason."""
+    score = """
+  %q = stablehlo.divide %x, %b : tensor<4x4xf32>
+  %y = stablehlo.subtract %x, %q : tensor<4x4xf32>
+"""
+    text = masked("0xFF800000", score, NEGATE.replace("negate", "exponential"))
+    with pytest.raises(
+        ValueError, match="exponential:0': there are infinite values; le"
+    ):
+        quantize(text, samples(4, 4) * 1000, PLAIN)
 
 
 def test_a_softmax_whose_scores_go_elsewhere():
