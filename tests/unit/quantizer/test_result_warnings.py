@@ -174,8 +174,7 @@ bits = {bits}
 def test_a_result_that_quantization_destroys():
     x = "tensor<1x2xf32>"
     text = f"""
-func.func @main(%x: {x}) -> {x} {{
-  %c = stablehlo.constant dense<1000.0> : {x}
+func.func @main(%x: {x}, %c: {x}) -> {x} {{
   %y = stablehlo.add %x, %c : {x}
   %z = stablehlo.subtract %y, %c : {x}
   return %z : {x}
@@ -188,7 +187,7 @@ func.func @main(%x: {x}) -> {x} {{
     )
     # A step of the sums is 3.9.
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
-        quantize(text, np.array([[1, 0]], np.float32), PLAIN)
+        quantize(text, [tuple(np.array([[[1, 0]], [[1000, 1000]]], np.float32))], PLAIN)
 
 
 def test_a_rounding_that_makes_results_worse():

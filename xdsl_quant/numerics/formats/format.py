@@ -88,23 +88,25 @@ class Format(ABC):
         """The shape of a block in an array of the given rank."""
         return (*(1,) * (rank - 1), self.block)
 
+    def independent_block_shape(self, stored: BlockScaled) -> Shape:
+        """The shape of a block that shares no scale with others."""
+        return stored.block_shape
+
     def warn_of_zeros(self, values: ArrayLike, stored: BlockScaled) -> BlockScaled:
         """
-        Warn if all values of a block became zeros, but not all are, as the last step of
-        `quantize`.
+        Warn if all values of an independent block became zeros, but not all are, as the
+        last step of `quantize`.
 
         Returns:
             `stored`.
         """
-        array = np.asarray(values)
-        is_lost = _any_of_blocks(array != 0, stored.block_shape)
-        is_lost &= ~_any_of_blocks(stored.dequantize() != 0, stored.block_shape)
+        shape = self.independent_block_shape(stored)
+        largest = _largest_of_blocks(values, shape)
+        is_lost = (largest > 0) & (_largest_of_blocks(stored.dequantize(), shape) == 0)
         if is_lost.any():
-            lost = array[np.broadcast_to(stored.of_blocks(is_lost), array.shape)]
             warnings.warn(
                 f"{self.name} stores values as zeros: their largest magnitude is "
-                f"{np.abs(lost.astype(np.float64)).max():.3g}; scale the values or use "
-                "another format",
+                f"{largest[is_lost].max():.3g}; scale the values or use another format",
                 RuntimeWarning,
                 stacklevel=3,
             )
@@ -153,12 +155,13 @@ class Format(ABC):
         return [np.asarray(packed[name]) for name in names]
 
 
-def _any_of_blocks(flags: Array, block_shape: Shape) -> Array:
-    """Whether a flag of each block is set."""
-    for axis, (size, block) in enumerate(zip(flags.shape, block_shape, strict=True)):
+def _largest_of_blocks(values: ArrayLike, block_shape: Shape) -> Array:
+    """The largest magnitude in each block."""
+    largest = np.abs(np.asarray(values))
+    for axis, (size, block) in enumerate(zip(largest.shape, block_shape, strict=True)):
         if block > 1:
-            flags = np.logical_or.reduceat(flags, range(0, size, block), axis)
-    return flags
+            largest = np.maximum.reduceat(largest, range(0, size, block), axis)
+    return largest.astype(np.float64)
 
 
 def _parameters_text(types: ParameterTypes) -> str:

@@ -40,6 +40,7 @@ from .block_scaled import (
     F32,
     BlockScaled,
     ParameterTypes,
+    Shape,
     Stored,
     bit_width,
     blocks_of_rows,
@@ -277,6 +278,9 @@ class GGUFSuperBlocks(GGUFFormat):
     def blocks(self) -> int:
         """The number of blocks in a super-block."""
         return SUPER_BLOCK // self.block
+
+    def independent_block_shape(self, stored: BlockScaled) -> Shape:
+        return *(1,) * (len(stored.shape) - 1), SUPER_BLOCK
 
     @property
     def scale_bits(self) -> int:

@@ -30,6 +30,7 @@ from .block_scaled import (
     F32,
     BlockScaled,
     ParameterTypes,
+    Shape,
     Stored,
     bit_width,
     blocks_of_rows,
@@ -217,6 +218,9 @@ class NVFP4(PackedElements):
     def parameter_types(self) -> Sequence[ParameterTypes]:
         return [{"scales": ("f8E4M3FN", "f32")}]
 
+    def independent_block_shape(self, stored: BlockScaled) -> Shape:
+        return stored.shape
+
     def quantize(
         self, values: ArrayLike, tensor_scale: float | None = None
     ) -> BlockScaled:
@@ -232,8 +236,8 @@ class NVFP4(PackedElements):
                 reciprocal.
 
         Warns:
-            RuntimeWarning: if all values of a block become zeros, but not all are: the
-                smallest block scale is 2**-6.
+            RuntimeWarning: if all values become zeros, but not all are: the smallest block
+                scale is 2**-6.
 
         Raises:
             TypeError: if values or the scale are no numbers.

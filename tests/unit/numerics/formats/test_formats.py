@@ -179,15 +179,13 @@ def message_of_zeros(name: str, size: float) -> str:
 def test_values_that_become_zeros(name: str):
     """One warning says so, also if larger values are in other blocks."""
     block, small = FORMATS[name].block, TOO_SMALL[name]
-    values = np.full((8, 256), small)
+    values = np.full((8, 512), small)
     beside = values.copy()
-    beside[:, block:] = 1
-    for array, size in (
-        (values, small),
-        # What is zero as f32 is not zero in f64.
-        (values * 1e-30, small * 1e-30),
-        (beside, small),
-    ):
+    beside[:, 256:] = 1
+    # What is zero as f32 is not zero in f64.
+    arrays = [(values, small), (values * 1e-30, small * 1e-30)]
+    # All blocks of NVFP4 share a scale.
+    for array, size in arrays if name == "NVFP4" else [*arrays, (beside, small)]:
         array[3, 1], array[5, 2] = -array[3, 1] / 2, 0
         with pytest.warns(RuntimeWarning) as caught:
             stored = FORMATS[name].quantize(array)
@@ -203,6 +201,16 @@ def test_blocks_without_a_warning(format: Format):
     values[0, : format.block] = 1e-50
     values[0, 0] = 1
     assert format.quantize(values).dequantize()[0, 0] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "small"), [("Q2_K", 1e-3), ("Q6_K", 1e-3), ("NVFP4", 1e-7)]
+)
+def test_small_blocks_beside_others_that_share_a_scale(name: str, small: float):
+    """They are no more wrong than the others."""
+    values = np.ones((2, 256))
+    values[:, : (block := FORMATS[name].block)] = small
+    assert not FORMATS[name].quantize(values).dequantize()[:, :block].any()
 
 
 @pytest.mark.parametrize(
