@@ -60,6 +60,11 @@ def test_small_networks(number: int, case: int):
     check_compiled_code(model, plain, dialect, 4, cpus)
 
 
+def test_products_that_quantize_their_activations():
+    model = SMALL_STRUCTURES["autoencoder"]
+    check_compiled_code(model, read_recipe("dynamic-range"), "stablehlo", 4, CPUS)
+
+
 @pytest.mark.sampled(0)
 @pytest.mark.parametrize(("recipe", "dialect"), CASES)
 @pytest.mark.parametrize("name", STRUCTURES)
