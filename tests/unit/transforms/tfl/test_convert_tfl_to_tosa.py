@@ -598,3 +598,27 @@ def test_results_beside_the_parameters_of_the_kernel(
     dtype = np.int8 if types[0] == "i8" else np.int16
     (result,) = run(mlir, module, [np.array([stored], dtype)])
     assert np.asarray(result).tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("result", "is_defined"), [("i32", False), ("i8", False), ("i32", True)]
+)
+def test_quantize_beyond_32_bits(mlir: Mlir, result: str, is_defined: bool):
+    """The multiplication of TOSA is defined for results of 32 bits only."""
+    scale = 1.0 if is_defined else 0.9
+    types = "i32:f32, 1.0", f"{result}:f32, {scale}"
+    x, y = (f"tensor<3x!quant.uniform<{type_}>>" for type_ in types)
+    module = parse(f"""func.func @main(%x: {x}) -> {y} {{
+      %y = "tfl.quantize"(%x) {{qtype = {y}}} : ({x}) -> {y}
+      func.return %y : {y}
+    }}""")
+    if not is_defined:
+        with pytest.raises(
+            PassFailedException, match="values that exceed 32 bits before"
+        ):
+            ConvertTFLToTosaPass().apply(Context(), module)
+        return
+    ConvertTFLToTosaPass().apply(Context(), module)
+    values = [2**31 - 1, -(2**31), 3]
+    (found,) = run(mlir, module, [np.array(values, np.int32)])
+    assert np.asarray(found).tolist() == values

@@ -252,6 +252,9 @@ def _quantize(builder: TosaBuilder, op: tfl.QuantizeOp, x: Operand) -> SSAValue:
     if not x.is_quantized:
         return _quantized_floats(builder, op, x, result)
     ratio = float(np.float32(x.parameters.scales)) / float(scale_of(result))
+    ends = np.array([x.parameters.storage_min, x.parameters.storage_max])
+    if np.abs(ends - int(x.parameters.zero_points)).max() * ratio > 1 << 31:
+        raise Unsupported("has values that exceed 32 bits before they saturate")
     multiplier = quantized_multiplier(ratio)
     type_ = element_type_of(x.value)
     output_type = lowered_type(op.output.type).element_type
