@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "xdsl_quant"
 
 FIGURES: dict[str, tuple[float, float]] = {
-    "lines of code": (67_755, 62_500),
+    "lines of code": (67_764, 62_500),
     "lines of code of the core": (39_854, 36_000),
     "Any in 1,000 lines of code": (28.6, 6),
     "percent of functions over 40 lines": (2.4, 1),

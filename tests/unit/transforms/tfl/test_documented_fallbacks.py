@@ -120,6 +120,9 @@ MODULES = {
     "has another storage type than 'i8'": binary(
         "squared_difference", BYTES, BYTES, BYTES
     ),
+    "has an operand whose squared scale is 4096 times the scale of its result": binary(
+        "squared_difference", X, "!quant.uniform<i8:f32, 64.0>", X
+    ),
     "has weights of more than 8 bits": biased(SHORT, "!quant.uniform<i32:f32, 0.25>"),
     "has a bias that is not 'i32', or with a zero point": biased(X, X),
     "has a bias whose scale is not that of its input times its weights": biased(

@@ -225,7 +225,7 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.SquaredDifferenceOp: _binary(
         _squared_difference,
         kernel_of(elementwise.squared_difference),
-        requirements.takes_signed_bytes,
+        requirements.takes_squared_difference,
     ),
     tfl.MaximumOp: _binary(np.maximum, OnStoredValues(formula_of(np.maximum))),
     tfl.MinimumOp: _binary(np.minimum, OnStoredValues(formula_of(np.minimum))),

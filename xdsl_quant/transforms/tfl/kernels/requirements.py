@@ -103,6 +103,18 @@ def takes_hard_swish(
     return takes_bytes(op, result, x)
 
 
+def takes_squared_difference(
+    op: Operation, result: Parameters, lhs: Parameters, rhs: Parameters
+) -> NoKernel | None:
+    """The requirement of `squared_difference`, whose multiplier is below 1."""
+    larger = max(scale_of(lhs), scale_of(rhs))
+    if larger * larger >= 4096 * scale_of(result):
+        return NoKernel(
+            "has an operand whose squared scale is 4096 times the scale of its result"
+        )
+    return takes_signed_bytes(op, result, lhs, rhs)
+
+
 # Along the last dimension
 
 
