@@ -32,7 +32,7 @@ def process() -> Iterator[LiteRTProcess]:
 def test_random_graphs(first: int, process: LiteRTProcess):
     """Each model for two CPU levels in turn; `make fuzz` takes all."""
     found = [
-        mismatches(process, [LEVELS[i % 6] for i in (index, index + 3)], SEED, index)
+        mismatches(process, [LEVELS[index % 6], LEVELS[(index + 3) % 6]], SEED, index)
         for index in range(first, first + 30)
     ]
     assert [text for texts in found for text in texts] == []

@@ -177,12 +177,16 @@ def _is_of_softmax(op: Operation) -> bool:
 def _sources(value: SSAValue) -> Iterator[SSAValue]:
     """Yield a value and those that moves and statistics pass on to it."""
     yield value
-    if isinstance(op := value.owner, StatisticsRefOp):
-        yield from _sources(op.input)
-    elif isinstance(op, Operation):
-        moves = quantization_trait(op, MovesElements)
-        if moves is not None and len(moved := moves.moved(op)) == 1:
-            yield from _sources(moved[0])
+    while isinstance(op := value.owner, Operation):
+        if isinstance(op, StatisticsRefOp):
+            value = op.input
+        elif (moves := quantization_trait(op, MovesElements)) is not None and (
+            len(moved := moves.moved(op)) == 1
+        ):
+            value = moved[0]
+        else:
+            return
+        yield value
 
 
 def _constant_of(value: SSAValue) -> Operation | None:

@@ -79,7 +79,7 @@ class LostOperand(NamedTuple):
     def warn(self, stacklevel: int) -> None:
         """Warn of the operand by its name."""
         if self.widest.is_constant and _is_select(self.kernel):
-            # `warn_of_wide_selects` has named the constant.
+            # `warn_of_wide_constants` has named the constant.
             return
         name = f"'{self.kernel.kernel}'"
         advice = f"set 'float-concatenations = true' in the recipe to keep {name}"
