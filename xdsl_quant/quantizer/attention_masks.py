@@ -178,15 +178,15 @@ def _sources(value: SSAValue) -> Iterator[SSAValue]:
     """Yield a value and those that moves and statistics pass on to it."""
     yield value
     while isinstance(op := value.owner, Operation):
-        if isinstance(op, StatisticsRefOp):
-            value = op.input
-        elif (moves := quantization_trait(op, MovesElements)) is not None and (
-            len(moved := moves.moved(op)) == 1
-        ):
-            value = moved[0]
-        else:
+        moves = quantization_trait(op, MovesElements)
+        moved = (
+            op.operands
+            if isinstance(op, StatisticsRefOp)
+            else moves and moves.moved(op)
+        )
+        if not moved or len(moved) != 1:
             return
-        yield value
+        yield (value := moved[0])
 
 
 def _constant_of(value: SSAValue) -> Operation | None:
@@ -202,8 +202,7 @@ def _constant_in(value: SSAValue) -> Operation | None:
     op, values = source.owner, [source]
     if isinstance(op, Operation) and has_quantization_trait(op, Multiplies):
         values = [*op.operands]
-    constants = map(_constant_of, values)
-    return next((each for each in constants if each is not None), None)
+    return next(filter(None, map(_constant_of, values)), None)
 
 
 def _low_constant(select: Operation) -> int | None:
@@ -443,7 +442,7 @@ def _range_of(value: SSAValue, ranges: Ranges) -> Range | None:
     return None
 
 
-def _width(range_: Range) -> float:
+def width_of(range_: Range) -> float:
     """The width of a range with 0."""
     low, high = range_
     return max(high, 0.0) - min(low, 0.0)
@@ -470,7 +469,7 @@ def warn_of_wide_constants(module: ModuleOp, ranges: Ranges) -> None:
             )
             if own is None or beside is None or number is None:
                 continue
-            if min(_width(own), _width(number)) > most * _width(beside) > 0:
+            if min(width_of(own), width_of(number)) > most * width_of(beside) > 0:
                 warnings.warn(
                     f"{location_prefix(op.location)}a constant widens the range of the "
                     f"result of '{op_name(op)}': {max(own, key=abs):g} beside values from "
@@ -498,8 +497,8 @@ def refuse_infinite_constants(module: ModuleOp, reason: str) -> None:
         ):
             continue
         for operand in op.operands:
-            known = None if _constant_of(operand) is None else _range_of(operand, {})
-            if known is not None and np.isinf(known).any():
+            # Without ranges, that of constants alone is known.
+            if (known := _range_of(operand, {})) is not None and np.isinf(known).any():
                 raise ValueError(
                     f"{location_prefix(op.location)}a constant widens the range of the "
                     f"result of '{op_name(op)}': {max(known, key=abs):g}; use a finite "

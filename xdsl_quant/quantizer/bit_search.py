@@ -23,6 +23,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -242,10 +243,7 @@ class BitSearch:
 
     def all_choices(self) -> Iterator[Choice]:
         """All assignments."""
-        choices: list[Choice] = [()]
-        for widths in self._searched:
-            choices = [(*c, i) for c in choices for i in range(len(widths))]
-        yield from choices
+        return product(*(range(len(widths)) for widths in self._searched))
 
     def _keeps(self, choice: Choice, budget: Budget) -> bool:
         known = self.confirmed if choice in self.confirmed else self.measured

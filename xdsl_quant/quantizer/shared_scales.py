@@ -25,6 +25,7 @@ from xdsl_quant.transforms.propagation.module_kernels import has_floats, kernels
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
+from .attention_masks import width_of
 from .selection import keys_of
 
 _LEAST_STEPS = 4.0
@@ -72,13 +73,15 @@ class LostOperand(NamedTuple):
             kernels += [
                 user
                 for user in _users_of(kernel)
-                if isinstance(user, RegionOp) and not _quantizes(user)
+                if isinstance(user, RegionOp)
+                and user not in kernels
+                and not _quantizes(user)
             ]
         return kernels
 
     def warn(self, stacklevel: int) -> None:
         """Warn of the operand by its name."""
-        if self.widest.is_constant and _is_select(self.kernel):
+        if self.widest.is_constant and ".select" in self.kernel.kernel:
             # `warn_of_wide_constants` has named the constant.
             return
         name = f"'{self.kernel.kernel}'"
@@ -112,23 +115,18 @@ def lost_operands(
         if len(operands) < 2 or not results:
             continue
         low, high = results[0]
-        if not (step := _width(low, high) / (2 ** _result_bits(kernel, target) - 1)):
+        if not (step := width_of(results[0]) / (2 ** _result_bits(kernel, target) - 1)):
             continue
-        widest = max(operands, key=lambda operand: _width(operand.low, operand.high))
+        widest = max(operands, key=lambda operand: width_of(operand[1:3]))
         found += [
             LostOperand(kernel, operand, widest, steps)
             for operand in operands
             # A maximum of other operands may have no element of it.
             if operand.low <= high
             and operand.high >= low
-            and 0 < (steps := _width(operand.low, operand.high) / step) < _LEAST_STEPS
+            and 0 < (steps := width_of(operand[1:3]) / step) < _LEAST_STEPS
         ]
     return found
-
-
-def _width(low: float, high: float) -> float:
-    """The width of a range with 0, as each scale has a stored value for 0."""
-    return max(high, 0.0) - min(low, 0.0)
 
 
 def _operands_of(
@@ -185,18 +183,18 @@ def _users_of(kernel: RegionOp) -> Iterator[Operation]:
 
 def _quantizes(op: Operation) -> bool:
     """True for a kernel, but for one that moves elements to results of the model alone."""
-    return isinstance(op, RegionOp) and (
-        not _moves(op) or any(map(_quantizes, _users_of(op)))
-    )
+    reached = [op]
+    for each in reached:
+        if isinstance(each, RegionOp):
+            if not _moves(each):
+                return True
+            reached += {*_users_of(each)}.difference(reached)
+    return False
 
 
 def _moves(kernel: RegionOp) -> bool:
     op = kernel.body.block.first_op
     return op is not None and has_quantization_trait(op, MovesElements)
-
-
-def _is_select(kernel: RegionOp) -> bool:
-    return ".select" in kernel.kernel
 
 
 def _result_bits(kernel: RegionOp, target: TargetSpec) -> int:

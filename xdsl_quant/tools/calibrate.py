@@ -166,11 +166,8 @@ def _run(options: argparse.Namespace) -> None:
             evaluations = evaluate(statistics, conversion, module)
             report = CalibrationReport(evaluations, statistics, conversion)
             page = report.page(f"Calibration of {options.module}")
-    lines: list[str] = []
-    for key in sorted(statistics.observations):
-        low, high = statistics.ranges(key).layer
-        lines.append(f"{key}: {low} to {high}")
-    print_results(lines, options.output)
+    ranges = [(k, *statistics.ranges(k).layer) for k in sorted(statistics.observations)]
+    print_results((f"{k}: {low} to {high}" for k, low, high in ranges), options.output)
     # No file is written if another one cannot be.
     with ExitStack() as files:
         if options.report is not None:

@@ -190,7 +190,7 @@ def test_selects_of_a_wide_constant():
     number = constant("%c", "1000.0", ROW)
     select = f'"tfl.select_v2"(%p, %s, %c) : {SELECTED}'
     (operand,) = lost(number, select, result=(0, 1000))
-    # `warn_of_wide_selects` warns of the constant.
+    # `warn_of_wide_constants` warns of the constant.
     operand.warn(1)
 
 

@@ -9,7 +9,7 @@ Stored values of `u8` are computed as `i8`: values and zero point are 128 less.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -426,9 +426,6 @@ class Operand:
         if self.array is None:
             raise Unsupported("has an operand that is expected to be constant")
         return [int(x) for x in self.array.ravel().tolist()]
-
-    def with_value(self, value: SSAValue) -> Operand:
-        return replace(self, lowered=value, array=None)
 
 
 def per_tensor(type_: Attribute) -> QuantizationParameters:
