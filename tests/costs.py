@@ -62,7 +62,7 @@ def own_mutants(names: Sequence[str]) -> Counter[str]:
         return Counter()
     killers = Path("mutants", "only_killers")
     killers.unlink(missing_ok=True)
-    # What other runs remember is which mutants some test kills.
+    # Other runs remember which mutants some test kills.
     for results in Path("mutants").rglob("*.meta"):
         results.unlink()
     command = (sys.executable, "-m", "tests.mutants.runner", "run", *names)

@@ -116,7 +116,7 @@ class Function:
 
 @dataclass
 class File:
-    """What the figures need of one source file."""
+    """The facts about one source file that the figures are counted from."""
 
     name: str
     """Dotted name of the module; a package has the name of its folder."""

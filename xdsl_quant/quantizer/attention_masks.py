@@ -59,10 +59,10 @@ _FINITE = -1e9
 """The constant that replaces negative infinity, if the element type has it."""
 
 _MUCH_WIDER = 8.0
-"""The factor from which on there is a warning of a constant that a `select` gives."""
+"""Factor by which a constant of a `select` widens a range without a warning."""
 
 _LOST = 64.0
-"""The factor of a constant that is added: others have fewer than 4 steps of 8 bits."""
+"""The same for a constant that is added: others have fewer than 4 steps of 8 bits."""
 
 _STEPS = 1.5
 """Steps of the range by which rounding may raise a score minus its maximum."""
@@ -175,7 +175,7 @@ def _is_of_softmax(op: Operation) -> bool:
 
 
 def _sources(value: SSAValue) -> Iterator[SSAValue]:
-    """Yield a value and those that moves and statistics pass on to it."""
+    """Yield a value, and the values whose elements it has by moves and statistics."""
     yield value
     while isinstance(op := value.owner, Operation):
         moves = quantization_trait(op, MovesElements)

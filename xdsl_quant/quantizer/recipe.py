@@ -299,7 +299,7 @@ class Recipe:
 
     float_concatenations: bool = False
     """
-    Whether a concatenation, or another kernel whose operands share a scale, stays in
+    True to keep a concatenation, or another kernel whose operands share a scale, in
     floating point if the range of one operand leaves fewer than four steps of the scale
     for that of another one.
     """

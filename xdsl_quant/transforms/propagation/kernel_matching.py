@@ -129,7 +129,7 @@ def constant_values(module: ModuleOp) -> AbstractSet[SSAValue]:
 
 def is_constant(value: SSAValue, *, through_kernels: bool = False) -> bool:
     """
-    Whether a value is that of a constant, or depends on nothing else.
+    True if a value is a constant, or depends on constants alone.
 
     Args:
         value: the value.

@@ -86,7 +86,7 @@ class Port:
     """The zero point that values must have; `None` if they may have any."""
 
     is_constant: bool = False
-    """Whether only constants are right, such as weights."""
+    """True if the port takes constants only, such as weights."""
 
     def accepts(self, spec: Attribute) -> bool:
         """

@@ -182,7 +182,7 @@ def test_values_that_become_zeros(name: str):
     values = np.full((8, 512), small)
     beside = values.copy()
     beside[:, 256:] = 1
-    # What is zero as f32 is not zero in f64.
+    # Numbers of f64 that are zero in f32 are lost, too.
     arrays = [(values, small), (values * 1e-30, small * 1e-30)]
     # All blocks of NVFP4 share a scale.
     for array, size in arrays if name == "NVFP4" else [*arrays, (beside, small)]:
