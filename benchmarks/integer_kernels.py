@@ -273,7 +273,7 @@ def _speeds(case: Case, rounds: int) -> dict[str, tuple[float, float]]:
 
 
 _LIMITS = {
-    "integers": "the instruction for groups of four 8-bit products (AVX-512 VNNI)",
+    "integers": "matrix instructions (AMX) or groups of four 8-bit products (AVX-512 VNNI)",
     "floats": "multiplication and addition are separate instructions, for exact results",
     "onnxruntime, i8": "x86 multiplies `u8` by `i8`; other signs need more instructions",
     "onnxruntime, u8": "matrix instructions (AMX), if the processor has them",
