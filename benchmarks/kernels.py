@@ -191,7 +191,7 @@ def _extra_memory(case: Case, quantizing: bool) -> float:
 
 def _interpreted_elements_per_second(fuse: bool) -> float:
     """Elements a second of a lowered quantization, interpreted."""
-    from xdsl_quant.interpreters import run_function
+    from xdsl_quant.machines.numpy import run_function
     from xdsl_quant.runtime.loading import apply_passes, parse_module
 
     case = Case("per-tensor", (_MEBI,))

@@ -47,7 +47,7 @@ from benchmarks.report import Options, Target, main, number, ratio, table, targe
 from examples.wake_word.models import model_paths
 from xdsl_quant.execution import CompiledFunction, compile
 from xdsl_quant.execution.memory_plan import Lifetime, place_by_size
-from xdsl_quant.frontends.tflite.reader import read_model
+from xdsl_quant.frontends.tflite.files.reader import read_model
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 

@@ -21,9 +21,9 @@ from benchmarks.measuring import Costs, Timings, in_fresh_process, measure
 from benchmarks.report import Options, Target, main, number, table, targets
 from xdsl_quant.dialects import quant
 from xdsl_quant.dialects.quant import CalibratedQuantizedType, RegionOp
-from xdsl_quant.dialects.tfl.activations import ReluOp, TanhOp
-from xdsl_quant.dialects.tfl.base import TFLOp
-from xdsl_quant.dialects.tfl.elementwise import MaximumOp
+from xdsl_quant.frontends.tflite.dialect.activations import ReluOp, TanhOp
+from xdsl_quant.frontends.tflite.dialect.base import TFLOp
+from xdsl_quant.frontends.tflite.dialect.elementwise import MaximumOp
 from xdsl_quant.transforms.propagation.quant_propagate import Propagation
 from xdsl_quant.transforms.propagation.target_files import read_target
 

@@ -27,17 +27,19 @@ from xdsl.context import Context
 from xdsl.ir import Operation
 
 from benchmarks.report import Options, Target, main, table, targets
-from tests.unit.frontends.tflite.models import DTYPES, model_of
-from tests.unit.numerics.tflite.cases import Case, Tensor, cases
+from tests.unit.frontends.tflite.files.models import DTYPES, model_of
+from tests.unit.frontends.tflite.formulas.cases import Case, Tensor, cases
 from xdsl_quant.frontends.tflite import read_tflite
-from xdsl_quant.frontends.tflite.writer import write_model
-from xdsl_quant.interpreters import run_function
-from xdsl_quant.transforms.tfl.convert_tfl_to_linalg import ConvertTFLToLinalgPass
-from xdsl_quant.transforms.tfl.kernels import (
+from xdsl_quant.frontends.tflite.files.writer import write_model
+from xdsl_quant.frontends.tflite.lowering.convert_tfl_to_linalg import (
+    ConvertTFLToLinalgPass,
+)
+from xdsl_quant.frontends.tflite.lowering.kernels import (
     IMPLEMENTATIONS,
     Computation,
     parameters_of,
 )
+from xdsl_quant.machines.numpy import run_function
 
 _NO_REFERENCE = frozenset({"DIV"})
 """Ops whose reference kernel computes wrong results."""

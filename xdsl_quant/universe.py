@@ -30,13 +30,13 @@ def _lazy(module: str, name: str) -> Callable[[], Any]:
 _DIALECTS = {
     "quant": _lazy("dialects.quant", "Quant"),
     "shape": _lazy("dialects.shape", "Shape"),
-    "stablehlo": _lazy("dialects.stablehlo", "StableHLO"),
-    "tf_type": _lazy("dialects.tfl", "TFType"),
-    "tfl": _lazy("dialects.tfl", "TFL"),
+    "stablehlo": _lazy("frontends.stablehlo.dialect", "StableHLO"),
+    "tf_type": _lazy("frontends.tflite.dialect", "TFType"),
+    "tfl": _lazy("frontends.tflite.dialect", "TFL"),
 }
 
 _PASS_CLASSES = {
-    "quant": {
+    "transforms.quant": {
         "arith-expand-small-floats": "ArithExpandSmallFloatsPass",
         "lower-quant-ops": "LowerQuantOpsPass",
         "normalize-quant-types": "NormalizeQuantTypesPass",
@@ -50,14 +50,14 @@ _PASS_CLASSES = {
         "tosa-rescale-to-quant": "TosaRescaleToQuantPass",
         "verify-quant-constraints": "VerifyQuantConstraintsPass",
     },
-    "propagation": {
+    "transforms.propagation": {
         "quant-constraints-to-specs": "QuantConstraintsToSpecsPass",
         "quant-export": "QuantExportPass",
         "quant-fuse-kernels": "QuantFuseKernelsPass",
         "quant-inline-regions": "QuantInlineRegionsPass",
         "quant-propagate": "QuantPropagatePass",
     },
-    "statistics": {
+    "transforms.statistics": {
         "quant-calibrated-to-uniform": "QuantCalibratedToUniformPass",
         "quant-convert-const": "QuantConvertConstPass",
         "quant-convert-simulated-quantization": "QuantConvertSimulatedQuantizationPass",
@@ -66,7 +66,7 @@ _PASS_CLASSES = {
         "quant-remove-instrumentation": "QuantRemoveInstrumentationPass",
         "quant-stats-to-calibrated": "QuantStatsToCalibratedPass",
     },
-    "stablehlo": {
+    "frontends.stablehlo.lowering": {
         "convert-quantized-stablehlo-to-linalg": "ConvertQuantizedStableHLOToLinalgPass",
         "convert-stablehlo-to-linalg": "ConvertStableHLOToLinalgPass",
         "quant-casts-to-stablehlo": "QuantCastsToStablehloPass",
@@ -75,13 +75,13 @@ _PASS_CLASSES = {
         "stablehlo-legalize-quant-to-integer": "StablehloLegalizeQuantToIntegerPass",
         "stablehlo-legalize-quantized-op-to-qdq": "StablehloLegalizeQuantizedOpToQdqPass",
     },
-    "tfl": {
+    "frontends.tflite.lowering": {
         "convert-tfl-to-linalg": "ConvertTFLToLinalgPass",
         "convert-tfl-to-stablehlo": "ConvertTFLToStablehloPass",
         "convert-tfl-to-tosa": "ConvertTFLToTosaPass",
         "tfl-variables-to-arguments": "TFLVariablesToArgumentsPass",
     },
-    "weights": {
+    "transforms.weights": {
         "quant-equalize-layers": "QuantEqualizeLayersPass",
         "quant-fold-batch-norm": "QuantFoldBatchNormPass",
         "quant-quantize-weights": "QuantQuantizeWeightsPass",
@@ -92,7 +92,7 @@ _PASS_CLASSES = {
 """The passes of each room; the module of a pass is named after it."""
 
 _PASSES = {
-    name: _lazy(f"transforms.{room}.{name.replace('-', '_')}", class_name)
+    name: _lazy(f"{room}.{name.replace('-', '_')}", class_name)
     for room, classes in _PASS_CLASSES.items()
     for name, class_name in classes.items()
 }
@@ -164,8 +164,12 @@ class QuantizationUniverse(Universe):
 
 
 def _target_file(name: str) -> Path:
-    folder = Path(__file__).parent / "transforms" / "propagation" / "hardware_targets"
-    return folder / f"{name}.toml"
+    folders = {
+        "tflite": "frontends/tflite/targets",
+        "stablehlo": "frontends/stablehlo/targets",
+    }
+    folder = folders.get(name.split("-")[0], "transforms/propagation/hardware_targets")
+    return Path(__file__).parent / folder / f"{name}.toml"
 
 
 class _PluginUniverse(QuantizationUniverse):
@@ -189,7 +193,7 @@ def _load_missing_stablehlo(ctx: Context) -> None:
     Add the ops and attributes of StableHLO that are here to the dialect of another plugin
     if it has none of their names, e.g. the casts between floats and quantized tensors.
     """
-    from xdsl_quant.dialects.stablehlo import StableHLO
+    from xdsl_quant.frontends.stablehlo.dialect import StableHLO
 
     parts = (*ctx.loaded_ops, *ctx.loaded_attrs, *ctx.loaded_types)
     loaded = {part.name for part in parts}

@@ -30,7 +30,7 @@ from examples.classifiers.forms import onnx_model, stablehlo_text, tfl_text
 from examples.classifiers.networks import ARCHITECTURES, Floats, Network, load_network
 from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
-from tests.unit.frontends.tflite.litert import LiteRT
+from tests.unit.frontends.tflite.files.litert import LiteRT
 from xdsl_quant.execution import compile
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.quantizer.recording import lower_stablehlo

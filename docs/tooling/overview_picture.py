@@ -15,7 +15,7 @@ import numpy as np
 
 from docs.tooling.mlir_lexer import MLIRLexer
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 PICTURE = Path(__file__).parents[1] / "images" / "overview.svg"

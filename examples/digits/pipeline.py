@@ -32,7 +32,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import QuantizationParameters, choose_parameters
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 

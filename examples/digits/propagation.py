@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_quant.calibration import Statistics, calibrate
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.quant_export import FLOAT_KERNELS
 

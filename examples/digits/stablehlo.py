@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl_quant.dialects.quant import QuantizeCastOp, uniform_type
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 

@@ -17,11 +17,13 @@ from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.dialects.tfl import VarHandleOp
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import read_tflite
-from xdsl_quant.frontends.tflite.reader import read_model
+from xdsl_quant.frontends.tflite.files.reader import read_model
+from xdsl_quant.frontends.tflite.lowering.convert_tfl_to_linalg import (
+    ConvertTFLToLinalgPass,
+)
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.stateful_function import StatefulFunction
-from xdsl_quant.transforms.tfl.convert_tfl_to_linalg import ConvertTFLToLinalgPass
 
 _CONSTANTS = ("tfl.pseudo_const", "tfl.pseudo_qconst", "tfl.no_value")
 

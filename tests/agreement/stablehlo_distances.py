@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.unit.transforms.stablehlo.stablehlo_evaluation import (
+from tests.unit.frontends.stablehlo.lowering.stablehlo_evaluation import (
     FLOAT_MEANING,
     Array,
     evaluate,
 )
-from tests.unit.transforms.stablehlo.stablehlo_programs import (
+from tests.unit.frontends.stablehlo.lowering.stablehlo_programs import (
     dot_general,
     elementwise,
     function,

@@ -21,7 +21,7 @@ from xdsl.interpreter import Interpreter
 from tests.agreement import reference
 from tests.agreement.cases import CASES, EXPRESSED_TYPES, Case, Container, module_text
 from xdsl_quant import execution, numerics
-from xdsl_quant.interpreters import register_implementations
+from xdsl_quant.machines.numpy import register_implementations
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.loading import multiverse_context, parse_module

@@ -21,10 +21,16 @@ from xdsl.printer import Printer
 from tests.agreement.stablehlo import Program, arguments, programs
 from tests.agreement.stablehlo_distances import distances
 from tests.real_stablehlo import RealStableHLO
-from tests.unit.transforms.stablehlo.stablehlo_evaluation import FLOAT_MEANING, evaluate
-from tests.unit.transforms.stablehlo.stablehlo_programs import elementwise, quantization
+from tests.unit.frontends.stablehlo.lowering.stablehlo_evaluation import (
+    FLOAT_MEANING,
+    evaluate,
+)
+from tests.unit.frontends.stablehlo.lowering.stablehlo_programs import (
+    elementwise,
+    quantization,
+)
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 TO_QDQ = "stablehlo-legalize-quantized-op-to-qdq"

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tests.cpus.cases import Case, module_of
 from xdsl_quant.execution import CompilationError, CompiledFunction, compile
 from xdsl_quant.execution.cpu import CpuName
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import parse_module
 
 _UNTOUCHED = 0x5A

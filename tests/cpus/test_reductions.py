@@ -16,7 +16,7 @@ from tests.cpus.foreign_code import foreign_code, foreign_cpus
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.cpu import CpuName, available_cpus
 from xdsl_quant.execution.llvm_library import libraries
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 
 ROOT = Path(__file__).parents[2]
 AVX512_OR_LESS = [

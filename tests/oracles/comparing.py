@@ -12,21 +12,23 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.conformance.real_mlir import Mlir
-from tests.unit.frontends.tflite.litert_process import LiteRTProcess
-from tests.unit.frontends.tflite.models import inputs_of, model_of
-from tests.unit.interpreters.running import same_bits
-from tests.unit.numerics.tflite.cases import Case, Tensor
+from tests.unit.frontends.tflite.files.litert_process import LiteRTProcess
+from tests.unit.frontends.tflite.files.models import inputs_of, model_of
+from tests.unit.frontends.tflite.formulas.cases import Case, Tensor
+from tests.unit.machines.numpy.running import same_bits
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import read_tflite, write_tflite
-from xdsl_quant.frontends.tflite.writer import write_model
-from xdsl_quant.interpreters import StatefulModel, run_function
+from xdsl_quant.frontends.tflite.files.writer import write_model
+from xdsl_quant.frontends.tflite.formulas.quantized import activation_bounds
+from xdsl_quant.frontends.tflite.lowering.convert_tfl_to_linalg import (
+    ConvertTFLToLinalgPass,
+)
+from xdsl_quant.machines.numpy import StatefulModel, run_function
 from xdsl_quant.numerics.parameters import storage_range
-from xdsl_quant.numerics.tflite.quantized import activation_bounds
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 from xdsl_quant.transforms.building.arrays import numpy_dtype
-from xdsl_quant.transforms.tfl.convert_tfl_to_linalg import ConvertTFLToLinalgPass
 
 from . import elementwise, float_networks, moving, networks, products
 from .drawing import Declaration, Draw

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tests.unit.numerics.tflite.cases import Case, Tensor
+from tests.unit.frontends.tflite.formulas.cases import Case, Tensor
 from xdsl_quant.numerics.parameters import storage_range
 
 _T = TypeVar("_T")

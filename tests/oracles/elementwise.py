@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.unit.numerics.tflite.cases import Case
+from tests.unit.frontends.tflite.formulas.cases import Case
 from xdsl_quant.numerics.parameters import storage_range
 
 from .drawing import Declarations, Draw, real

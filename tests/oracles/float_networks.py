@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.unit.frontends.tflite.litert_process import LiteRTProcess
-from tests.unit.numerics.tflite.cases import Tensor
+from tests.unit.frontends.tflite.files.litert_process import LiteRTProcess
+from tests.unit.frontends.tflite.formulas.cases import Tensor
 
 from . import products
 from .drawing import Draw

@@ -25,8 +25,8 @@ from tests.unit.execution.other_cpus import (
     LoweredModule,
     ops_without_hash,
 )
-from tests.unit.frontends.tflite.litert_process import LiteRTProcess
-from tests.unit.numerics.tflite.cases import Tensor
+from tests.unit.frontends.tflite.files.litert_process import LiteRTProcess
+from tests.unit.frontends.tflite.formulas.cases import Tensor
 from xdsl_quant.execution import disk_cache
 from xdsl_quant.execution.cpu import CPU_LEVELS, Cpu, available_cpus
 from xdsl_quant.frontends.tflite import read_tflite

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from tests.unit.numerics.tflite.cases import Case
+from tests.unit.frontends.tflite.formulas.cases import Case
 
 from .drawing import Declarations, Draw
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.unit.frontends.tflite.litert_process import LiteRTProcess
-from tests.unit.frontends.tflite.models import DTYPES, tensor_of
-from tests.unit.numerics.tflite.cases import Case, Tensor
-from xdsl_quant.frontends.tflite.model import ABSENT, Model, Operator, Subgraph
-from xdsl_quant.frontends.tflite.reader import default_options
-from xdsl_quant.frontends.tflite.schema import options_name
-from xdsl_quant.frontends.tflite.writer import write_model
+from tests.unit.frontends.tflite.files.litert_process import LiteRTProcess
+from tests.unit.frontends.tflite.files.models import DTYPES, tensor_of
+from tests.unit.frontends.tflite.formulas.cases import Case, Tensor
+from xdsl_quant.frontends.tflite.files.model import ABSENT, Model, Operator, Subgraph
+from xdsl_quant.frontends.tflite.files.reader import default_options
+from xdsl_quant.frontends.tflite.files.schema import options_name
+from xdsl_quant.frontends.tflite.files.writer import write_model
 from xdsl_quant.numerics.parameters import storage_range
 
 from . import elementwise, moving, products

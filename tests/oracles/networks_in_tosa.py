@@ -13,20 +13,22 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
-from tests.unit.transforms.tfl.tosa_execution import (
+from tests.unit.frontends.tflite.lowering.tosa_execution import (
     as_signless,
     executable,
     validated,
 )
 from xdsl_quant.frontends.tflite import read_tflite
+from xdsl_quant.frontends.tflite.lowering.convert_tfl_to_tosa import (
+    ConvertTFLToTosaPass,
+)
+from xdsl_quant.frontends.tflite.lowering.tfl_variables_to_arguments import (
+    TFLVariablesToArgumentsPass,
+)
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 from xdsl_quant.transforms.building.arrays import numpy_dtype
-from xdsl_quant.transforms.tfl.convert_tfl_to_tosa import ConvertTFLToTosaPass
-from xdsl_quant.transforms.tfl.tfl_variables_to_arguments import (
-    TFLVariablesToArgumentsPass,
-)
 
 from .networks import Network
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.unit.numerics.tflite.cases import Case, Tensor
+from tests.unit.frontends.tflite.formulas.cases import Case, Tensor
 
 from .drawing import Declarations, Draw, real
 

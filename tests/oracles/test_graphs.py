@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.execution.other_cpus import ops_without_hash
-from tests.unit.frontends.tflite.litert_process import LiteRTProcess
+from tests.unit.frontends.tflite.files.litert_process import LiteRTProcess
 from xdsl_quant.execution.scheduling import schedule
 
 from . import graphs

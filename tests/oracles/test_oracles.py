@@ -9,12 +9,12 @@ import pytest
 
 from tests.conformance.answers import Crashed
 from tests.conformance.real_mlir import Mlir
-from tests.unit.frontends.tflite.litert_process import LiteRTProcess
-from tests.unit.frontends.tflite.models import inputs_of, model_of
-from tests.unit.frontends.tflite.test_conformance import has_known_difference
-from tests.unit.numerics.tflite.cases import Tensor, cases
+from tests.unit.frontends.tflite.files.litert_process import LiteRTProcess
+from tests.unit.frontends.tflite.files.models import inputs_of, model_of
+from tests.unit.frontends.tflite.files.test_conformance import has_known_difference
+from tests.unit.frontends.tflite.formulas.cases import Tensor, cases
 from xdsl_quant.frontends.tflite import read_tflite
-from xdsl_quant.frontends.tflite.writer import write_model
+from xdsl_quant.frontends.tflite.files.writer import write_model
 
 from . import float_networks, networks, products
 from .__main__ import complaints

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.conformance.real_mlir import Mlir
-from tests.unit.transforms.tfl.tosa_execution import group_of
+from tests.unit.frontends.tflite.lowering.tosa_execution import group_of
 from xdsl_quant.rosetta.tosa import TosaTools
 
 from .tosa import (

@@ -31,9 +31,9 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
-from tests.unit.frontends.tflite.models import inputs_of, model_of
-from tests.unit.numerics.tflite.cases import Case, Tensor, cases
-from tests.unit.transforms.tfl.tosa_execution import (
+from tests.unit.frontends.tflite.files.models import inputs_of, model_of
+from tests.unit.frontends.tflite.formulas.cases import Case, Tensor, cases
+from tests.unit.frontends.tflite.lowering.tosa_execution import (
     FALLBACKS,
     arguments_of,
     as_signless,
@@ -44,8 +44,8 @@ from tests.unit.transforms.tfl.tosa_execution import (
     run,
     validated,
 )
-from xdsl_quant.frontends.tflite.writer import write_model
-from xdsl_quant.numerics.tflite.elementwise import quantize
+from xdsl_quant.frontends.tflite.files.writer import write_model
+from xdsl_quant.frontends.tflite.formulas.elementwise import quantize
 from xdsl_quant.rosetta.tosa import TosaTools
 
 Array = NDArray[Any]

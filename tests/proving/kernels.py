@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 Real = Callable[[Any], Any] | Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any]

@@ -41,7 +41,7 @@ from tests.mutants.survivors import listed, mutant_of
 from tests.proving.__main__ import OPTIONS, is_valid, prover_of
 from tests.proving.pairs import all_pairs
 from xdsl_quant.dialects.quant.float_formats import float_format
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.proving import CastProver, Theorem
 from xdsl_quant.proving.exhaustion import Bits, FloatOrder, Integers
 from xdsl_quant.proving.terms import float_sizes

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tests.unit.transforms.propagation.codegen_programs import Program, Storage
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.proving import Theorem
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 

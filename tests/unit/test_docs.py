@@ -25,7 +25,7 @@ from docs.tooling.grids_picture import GRIDS_PICTURE, element_grids, grids_pictu
 from docs.tooling.mlir_lexer import MLIRConsoleLexer, MLIRLexer
 from docs.tooling.overview_picture import PICTURE, overview_picture
 from tests.conformance.differences import DIFFERENCES
-from xdsl_quant.transforms.stablehlo.linalg.elementwise import FORMULAS
+from xdsl_quant.frontends.stablehlo.lowering.linalg.elementwise import FORMULAS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -274,7 +274,7 @@ def test_arrows():
         frontends__f="import xdsl_quant.tools, xdsl_quant.frontends.g",
         frontends__g="",
         interpreters__tfl="",
-        targets="from xdsl_quant.interpreters import tfl",
+        targets="from xdsl_quant.machines.numpy import tfl",
         runtime__r="import xdsl_quant.frontends.f\nfrom xdsl_quant.frontends.f import x",
     )
     assert files.arrows_up() == [
@@ -283,7 +283,7 @@ def test_arrows():
         "xdsl_quant.numerics.n -> xdsl.ir",
     ]
     assert files.slice_imports() == [
-        "xdsl_quant.targets -> xdsl_quant.interpreters.tfl",
+        "xdsl_quant.targets -> xdsl_quant.frontends.tflite.interpreter",
         "xdsl_quant.runtime.r -> xdsl_quant.frontends.f",
     ]
     assert House({"xdsl_quant.__init__": "import numpy"}).arrows_up() == []

@@ -15,7 +15,7 @@ from tests.unit.numerics.test_masked_arrays import (
 from xdsl_quant.calibration import calibrate
 from xdsl_quant.display import plot_error
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import parse_module
 
 TEXT = """

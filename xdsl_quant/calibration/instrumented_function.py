@@ -43,6 +43,9 @@ from xdsl.utils.exceptions import InterpretationError, PassFailedException
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.frontends.stablehlo.lowering.convert_stablehlo_to_linalg import (
+    ConvertStableHLOToLinalgPass,
+)
 from xdsl_quant.runtime.array_types import shape_of
 from xdsl_quant.runtime.entry_function import (
     entry_function,
@@ -55,9 +58,6 @@ from xdsl_quant.runtime.host_functions import MinMaxFunction
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.runtime.missing_lowering import missing_lowering
 from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
-from xdsl_quant.transforms.stablehlo.convert_stablehlo_to_linalg import (
-    ConvertStableHLOToLinalgPass,
-)
 from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
     QuantConvertSimulatedQuantizationPass,
 )
@@ -330,7 +330,7 @@ def _has_no_elements(argument: ArrayLike) -> bool:
 
 def _runnable(function: InstrumentedFunction, layout: MinMaxLayout | None) -> Run:
     from xdsl_quant.execution import CompilationError, compile
-    from xdsl_quant.interpreters import run_function
+    from xdsl_quant.machines.numpy import run_function
 
     # Where the values of the call that a thread is in are recorded.
     current = threading.local()

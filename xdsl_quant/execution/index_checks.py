@@ -15,7 +15,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.traits import ConstantLike
 from xdsl.utils.hints import isa
 
-from xdsl_quant.dialects import tfl
+from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.transforms.building.builder import (
     PARALLEL,
     REDUCTION,

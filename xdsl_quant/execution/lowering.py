@@ -129,7 +129,7 @@ def _text(module: ModuleOp, *, print_locations: bool) -> str:
 def _lower_tfl(ctx: Context, module: ModuleOp) -> None:
     if any(op_name(op).startswith("tfl.") for op in module.walk()):
         # It takes as long to import as half of what all others need.
-        from xdsl_quant.transforms.tfl.convert_tfl_to_linalg import (
+        from xdsl_quant.frontends.tflite.lowering.convert_tfl_to_linalg import (
             ConvertTFLToLinalgPass,
         )
 

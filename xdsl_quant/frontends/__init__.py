@@ -1,1 +1,1 @@
-"""Files of other tools, as modules and back."""
+"""Frontends: dialects and files of other tools. Each is a slice that can be deleted."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.dialects.stablehlo.products import ProductOp
-from xdsl_quant.runtime.loading import apply_passes
-from xdsl_quant.transforms.stablehlo.integers.elementwise import quantized_type_of
-from xdsl_quant.transforms.stablehlo.integers.hybrid_products import (
+from xdsl_quant.frontends.stablehlo.dialect.products import ProductOp
+from xdsl_quant.frontends.stablehlo.lowering.integers.elementwise import (
+    quantized_type_of,
+)
+from xdsl_quant.frontends.stablehlo.lowering.integers.hybrid_products import (
     DequantizedWeightToStablehlo,
     HybridProductToIntegers,
 )
-from xdsl_quant.transforms.stablehlo.stablehlo_legalize_quant_to_integer import (
+from xdsl_quant.frontends.stablehlo.lowering.stablehlo_legalize_quant_to_integer import (
     ConstantToIntegers,
 )
+from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
 _PATTERNS = (

@@ -22,8 +22,8 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from xdsl_quant.dialects import stablehlo
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.runtime.entry_function import functions_by_name, symbols_in
 from xdsl_quant.transforms.building.arrays import constant_elements
 

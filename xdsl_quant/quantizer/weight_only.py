@@ -16,13 +16,13 @@ from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.diagnostics import counted_names, location_prefix, op_name
-from xdsl_quant.dialects import tfl
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
-from xdsl_quant.dialects.stablehlo.products import ProductOp
+from xdsl_quant.frontends.stablehlo.dialect.products import ProductOp
+from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.lowering.kernels import has_hybrid_kernel
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.propagation.module_kernels import float_ops_of
-from xdsl_quant.transforms.tfl.kernels import has_hybrid_kernel
 from xdsl_quant.transforms.weights.layers.layer import erase_unused
 from xdsl_quant.transforms.weights.quant_quantize_weights import (
     Granularity,

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import FloatAttr, NoneType, ShapedType, StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.dialects import tfl
 from xdsl_quant.dialects.quant.types import (
     StoredQuantizedType,
     UniformType,
     scalar_or_element_type,
 )
+from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.formulas.quantized import activation_bounds
 from xdsl_quant.numerics import QuantizationParameters
-from xdsl_quant.numerics.tflite.quantized import activation_bounds
 from xdsl_quant.transforms.building.arrays import constant_elements, stored_elements
 
 from .runtimes import Unavailable

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from xdsl_quant.dialects.tfl.state import StateArgument, state_arguments
-from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
-from xdsl_quant.transforms.tfl.tfl_variables_to_arguments import (
+from xdsl_quant.frontends.tflite.dialect.state import StateArgument, state_arguments
+from xdsl_quant.frontends.tflite.lowering.tfl_variables_to_arguments import (
     TFLVariablesToArgumentsPass,
 )
+from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
 
 from .array_types import check_argument
 from .entry_function import check_argument_count, entry_function

@@ -28,8 +28,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
-from xdsl_quant.dialects.tfl.state import state_arguments
-from xdsl_quant.interpreters import StatefulModel, run_function
+from xdsl_quant.frontends.tflite.dialect.state import state_arguments
+from xdsl_quant.machines.numpy import StatefulModel, run_function
 from xdsl_quant.runtime.array_types import shape_text
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.stateful_function import StatefulFunction

@@ -17,7 +17,7 @@ from examples.classifiers.networks import (
     Network,
     load_network,
 )
-from tests.unit.frontends.tflite.litert import LiteRT
+from tests.unit.frontends.tflite.files.litert import LiteRT
 from xdsl_quant.execution import compile
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from xdsl_quant.execution import CompilationError, compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import parse_module
 
 HEAD = """

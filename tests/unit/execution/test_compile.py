@@ -11,7 +11,7 @@ from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.execution import CompiledFunction, compile
 from xdsl_quant.execution.entry_point import EntryPoint
 from xdsl_quant.execution.entry_wrapper import EntryWrapper
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.rounding_mode import RoundingMode
 from xdsl_quant.runtime.loading import parse_module

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 
 
 def pad(source: str, low: tuple[int, int], high: tuple[int, int], result: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from xdsl_quant.execution import CompilationError, CompiledFunction, compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 
 ADD = """
 func.func @add(%x: tensor<?x3xf32>, %y: tensor<2x3xf32>) -> tensor<?x3xf32> {

@@ -18,7 +18,7 @@ from xdsl_quant.execution import (
     compiled_function,
     runtime_library,
 )
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import parse_module
 
 Array = NDArray[Any]

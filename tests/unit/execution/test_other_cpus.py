@@ -19,16 +19,16 @@ from tests.unit.execution.other_cpus import (
 )
 from tests.unit.execution.scheduling.test_byte_products import product, some
 from tests.unit.execution.test_cpu import assembly, compiled_codes
-from tests.unit.frontends.tflite.litert import LiteRT
+from tests.unit.frontends.tflite.files.litert import LiteRT
 from xdsl_quant.execution.cpu import CPU_LEVELS, Cpu
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.frontends.stablehlo.lowering.convert_quantized_stablehlo_to_linalg import (
+    ConvertQuantizedStableHLOToLinalgPass,
+)
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import (
     as_module,
     multiverse_context,
     parse_module,
-)
-from xdsl_quant.transforms.stablehlo.convert_quantized_stablehlo_to_linalg import (
-    ConvertQuantizedStableHLOToLinalgPass,
 )
 
 FOLDER = Path(__file__).parent / "models"

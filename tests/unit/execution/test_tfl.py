@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.targets.mlir import MLIRTarget
 from xdsl.utils.exceptions import InterpretationError
 
-from tests.unit.transforms.tfl.test_tfl_variables_to_arguments import (
+from tests.unit.frontends.tflite.lowering.test_tfl_variables_to_arguments import (
     BODIES,
     SVDF,
     svdf_steps,
@@ -23,9 +23,9 @@ from tests.unit.transforms.tfl.test_tfl_variables_to_arguments import (
 )
 from xdsl_quant.execution import CompilationError, compile
 from xdsl_quant.frontends.tflite import read_tflite, write_tflite
-from xdsl_quant.frontends.tflite.model import Model, Operator, Subgraph, Tensor
-from xdsl_quant.frontends.tflite.writer import write_model
-from xdsl_quant.interpreters import StatefulModel, run_function
+from xdsl_quant.frontends.tflite.files.model import Model, Operator, Subgraph, Tensor
+from xdsl_quant.frontends.tflite.files.writer import write_model
+from xdsl_quant.machines.numpy import StatefulModel, run_function
 from xdsl_quant.runtime.loading import (
     IRError,
     apply_passes,

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xdsl_quant.frontends.tflite.formulas.fixed_point import quantized_multiplier
 from xdsl_quant.numerics import (
     multiplier_from_tflite,
     multiplier_to_tflite,
     normalize_multiplier,
     quantize_multiplier,
 )
-from xdsl_quant.numerics.tflite.fixed_point import quantized_multiplier
 
 MULTIPLIERS = st.integers(1 << 30, (1 << 31) - 1)
 SHIFTS = st.integers(2, 62)

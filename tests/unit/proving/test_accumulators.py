@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from xdsl_quant.numerics.tflite.products import Window, convolution_sums
+from xdsl_quant.frontends.tflite.formulas.products import Window, convolution_sums
 from xdsl_quant.proving import Accumulator, accumulators
 from xdsl_quant.runtime.loading import parse_module
 

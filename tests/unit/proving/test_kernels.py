@@ -24,8 +24,8 @@ from xdsl_quant.dialects.quant.traits import (
     Clamps,
     ComputesElementwise,
 )
-from xdsl_quant.dialects.stablehlo import StableHLO
-from xdsl_quant.dialects.tfl import TFL as TFLDialect
+from xdsl_quant.frontends.stablehlo.dialect import StableHLO
+from xdsl_quant.frontends.tflite.dialect import TFL as TFLDialect
 
 COMPARE = "compare <{comparison_direction = #stablehlo<comparison_direction LE>}>"
 

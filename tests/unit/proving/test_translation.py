@@ -15,7 +15,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.interpreters import StatefulModel, run_function
+from xdsl_quant.machines.numpy import StatefulModel, run_function
 from xdsl_quant.proving import equivalent
 from xdsl_quant.proving.scalars import SCALAR_OPS, Number
 from xdsl_quant.proving.tensors import TENSOR_RULES

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, f32, i8
 from xdsl.parser import Parser
 
-from tests.unit.frontends.tflite.litert import LiteRT
+from tests.unit.frontends.tflite.files.litert import LiteRT
 from xdsl_quant.calibration import instrumented_function
 from xdsl_quant.dialects.quant import AnyQuantizedType
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type

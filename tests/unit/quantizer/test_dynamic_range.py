@@ -15,10 +15,10 @@ from xdsl.dialects.builtin import ModuleOp
 from examples.classifiers.forms import tfl_text
 from examples.classifiers.networks import load_network
 from tests.real_stablehlo import RealStableHLO
-from tests.unit.frontends.tflite.litert import LiteRT
+from tests.unit.frontends.tflite.files.litert import LiteRT
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import read_tflite
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.quantizer import (
     Override,
     QuantizedModel,

@@ -11,7 +11,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.dialects.quant.types import UniformType
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics import quantize as quantize_values
 from xdsl_quant.quantizer import quantize

@@ -13,7 +13,7 @@ import pytest
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.cpu import CpuName, available_cpus
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.quantizer import Recipe, quantize, read_recipe
 from xdsl_quant.quantizer.recording import lower_stablehlo
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.unit.frontends.tflite.litert import LiteRT
+from tests.unit.frontends.tflite.files.litert import LiteRT
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import TFLiteFileError
 from xdsl_quant.numerics import dequantize

@@ -13,9 +13,9 @@ from xdsl.passes import ModulePass
 from xdsl.transforms.canonicalize import CanonicalizePass
 
 from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite
-from xdsl_quant.frontends.tflite.model import Model, Operator, Subgraph, Tensor
-from xdsl_quant.frontends.tflite.schema import schema
-from xdsl_quant.frontends.tflite.writer import write_model
+from xdsl_quant.frontends.tflite.files.model import Model, Operator, Subgraph, Tensor
+from xdsl_quant.frontends.tflite.files.schema import schema
+from xdsl_quant.frontends.tflite.files.writer import write_model
 from xdsl_quant.runtime.loading import (
     IRError,
     apply_passes,

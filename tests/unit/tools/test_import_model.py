@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from xdsl_quant.frontends.tflite import read_tflite
-from xdsl_quant.frontends.tflite.model import Model, Operator, Subgraph, Tensor
-from xdsl_quant.frontends.tflite.schema import schema
-from xdsl_quant.frontends.tflite.writer import write_model
+from xdsl_quant.frontends.tflite.files.model import Model, Operator, Subgraph, Tensor
+from xdsl_quant.frontends.tflite.files.schema import schema
+from xdsl_quant.frontends.tflite.files.writer import write_model
 from xdsl_quant.tools.import_model import main
 
 TEXT = """\

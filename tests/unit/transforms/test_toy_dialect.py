@@ -32,7 +32,7 @@ from xdsl_quant.dialects.quant.traits import (
     SameOperandsAndResultsScale,
 )
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.runtime.loading import (
     IRError,

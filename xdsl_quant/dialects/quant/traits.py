@@ -343,8 +343,8 @@ _DIALECT_TRAITS: Mapping[str, Sequence[QuantizationTrait]] = {
 """Traits of the other ops of a dialect."""
 
 _DECLARATIONS = {
-    "stablehlo": ("xdsl_quant.dialects.stablehlo", "StableHLO"),
-    "tfl": ("xdsl_quant.dialects.tfl", "TFL"),
+    "stablehlo": ("xdsl_quant.frontends.stablehlo.dialect", "StableHLO"),
+    "tfl": ("xdsl_quant.frontends.tflite.dialect", "TFL"),
 }
 """Dialects here that speak for ops with the same names in another package."""
 

@@ -1,12 +1,23 @@
 """
-TensorFlow Lite models: `.tflite` files.
+TensorFlow Lite: its files, its dialect `tfl`, and what its ops compute.
 
-[`read_tflite`][xdsl_quant.frontends.tflite.read_tflite] makes a module of the `tfl` dialect
-of a file, [`write_tflite`][xdsl_quant.frontends.tflite.write_tflite] a file of a module.
+[`read_tflite`][xdsl_quant.frontends.tflite.files.read_tflite] reads a `.tflite` file into a
+module of the dialect, [`write_tflite`][xdsl_quant.frontends.tflite.files.write_tflite]
+writes a module to a file.
 """
 
-from .exporter import write_tflite
-from .importer import read_tflite
-from .model import TFLiteFileError
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .files import TFLiteFileError, read_tflite, write_tflite
 
 __all__ = ["TFLiteFileError", "read_tflite", "write_tflite"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # `xdsl-opt` loads the dialect, which is in this package, too, without NumPy.
+    from . import files
+
+    return getattr(files, name)

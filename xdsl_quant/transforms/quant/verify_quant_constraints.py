@@ -21,10 +21,17 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import location_prefix, op_name
-
-from .constraints.stablehlo import Finding, TypeUse, stablehlo_findings, type_uses
-from .constraints.tflite import TFLiteConstraints, tflite_type_findings
-from .constraints.tflite_kernels import kernel_findings
+from xdsl_quant.frontends.stablehlo.constraints import (
+    Finding,
+    TypeUse,
+    stablehlo_findings,
+    type_uses,
+)
+from xdsl_quant.frontends.tflite.constraints.kernels import kernel_findings
+from xdsl_quant.frontends.tflite.constraints.types import (
+    TFLiteConstraints,
+    tflite_type_findings,
+)
 
 Rules = Literal["stablehlo", "tflite"]
 

@@ -219,7 +219,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
         storage_type = quantized_type.storage_type
         properties: dict[str, Attribute] = {}
         if cast_op.name == _TFL_QUANTIZE:
-            from xdsl_quant.dialects.tfl.constants import QConstOp
+            from xdsl_quant.frontends.tflite.dialect.constants import QConstOp
 
             op_type, properties["qtype"] = QConstOp, cast_op.properties["qtype"]
         elif not isinstance(storage_type, IntegerType) or not _may_be_quantized(

@@ -246,7 +246,10 @@ def _casts(
     assert isinstance(value.owner, Operation)
     location = value.owner.location
     if op_name(product).startswith("tfl."):
-        from xdsl_quant.dialects.tfl.elementwise import DequantizeOp, QuantizeOp
+        from xdsl_quant.frontends.tflite.dialect.elementwise import (
+            DequantizeOp,
+            QuantizeOp,
+        )
 
         quantize = QuantizeOp.create(
             operands=[value],

@@ -55,8 +55,8 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
     quantization_trait,
 )
-from xdsl_quant.dialects.stablehlo.elementwise import MultiplyOp
-from xdsl_quant.dialects.tfl.elementwise import MulOp
+from xdsl_quant.frontends.stablehlo.dialect.elementwise import MultiplyOp
+from xdsl_quant.frontends.tflite.dialect.elementwise import MulOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
 from .layers.channels import (

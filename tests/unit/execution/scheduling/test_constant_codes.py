@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from xdsl_quant import execution
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 
 AS_PART_OF_F16 = """
   %code = arith.trunci %byte : i8 to i4

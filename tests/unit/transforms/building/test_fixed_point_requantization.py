@@ -26,7 +26,7 @@ from xdsl.utils.exceptions import InterpretationError, PassFailedException
 
 from xdsl_quant.dialects.quant import Quant, QuantizedType
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import (
     QuantizationParameters,
     apply_scale,

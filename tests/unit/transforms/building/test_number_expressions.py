@@ -25,10 +25,10 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 from xdsl.rewriter import InsertPoint
 
-from tests.unit.numerics.tflite.cases import Case, Tensor, cases
-from xdsl_quant.interpreters import run_function
-from xdsl_quant.numerics.tflite import elementwise, fixed_point
-from xdsl_quant.numerics.tflite.quantized import Quantized
+from tests.unit.frontends.tflite.formulas.cases import Case, Tensor, cases
+from xdsl_quant.frontends.tflite.formulas import elementwise, fixed_point
+from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.number_expressions import (
     Condition,

@@ -25,7 +25,7 @@ from xdsl.rewriter import InsertPoint
 
 from tests.unit.numerics.test_small_floats import all_codes, formats, thresholds
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.numerics.small_floats import SmallFloat
 from xdsl_quant.transforms.building.builder import Body, LoweringBuilder

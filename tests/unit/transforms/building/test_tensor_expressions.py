@@ -32,9 +32,9 @@ from xdsl.dialects.tensor import ExtractSliceOp
 from xdsl.ir import Attribute, Block, Region
 from xdsl.rewriter import InsertPoint
 
-from xdsl_quant.interpreters import run_function
-from xdsl_quant.numerics.tflite import data_movement, products
-from xdsl_quant.numerics.tflite.products import Window
+from xdsl_quant.frontends.tflite.formulas import data_movement, products
+from xdsl_quant.frontends.tflite.formulas.products import Window
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.number_expressions import (
     ANY_INTEGER,

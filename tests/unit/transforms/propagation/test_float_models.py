@@ -18,10 +18,10 @@ from xdsl.dialects.func import FuncOp
 
 from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
-from tests.unit.frontends.tflite.litert import LiteRT
+from tests.unit.frontends.tflite.files.litert import LiteRT
 from xdsl_quant.calibration import calibrate
 from xdsl_quant.frontends.tflite import read_tflite, write_tflite
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 Floats = NDArray[np.float32]

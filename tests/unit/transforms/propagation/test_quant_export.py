@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import PassFailedException
 
-from tests.unit.frontends.tflite.litert import LiteRT
+from tests.unit.frontends.tflite.files.litert import LiteRT
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.frontends.tflite import write_tflite
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.quant_export import QuantExportPass
 

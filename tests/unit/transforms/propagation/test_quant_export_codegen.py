@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import (
     QuantizationParameters,
     dequantize,

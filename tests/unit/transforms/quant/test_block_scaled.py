@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import InterpretationError, PassFailedException
 
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics.block_scaled import (
     BlockScaledParameters,
     dequantize_blocks,

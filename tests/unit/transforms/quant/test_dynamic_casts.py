@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import InterpretationError
 
-from tests.unit.interpreters.running import FLOAT_DTYPES, same_bits
+from tests.unit.machines.numpy.running import FLOAT_DTYPES, same_bits
 from xdsl_quant import execution
 from xdsl_quant.execution.compilation_error import CompilationError
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics.parameters import storage_range
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.loading import (

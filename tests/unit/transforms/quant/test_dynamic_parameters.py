@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from tests.unit.interpreters.running import FLOAT_DTYPES, same_bits
+from tests.unit.machines.numpy.running import FLOAT_DTYPES, same_bits
 from xdsl_quant import execution
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import (
     DynamicParameters,
     choose_dynamic_parameters,

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from tests.unit.numerics.test_codecs import NF4, inputs_of
 from xdsl_quant.dialects.quant.types import uniform_type
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module, parse_type

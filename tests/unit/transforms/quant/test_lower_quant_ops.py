@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant import execution
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.rounding_mode import RoundingMode
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.quant.lower_quant_ops import (

@@ -14,7 +14,7 @@ from tests.real_stablehlo import RealStableHLO
 from xdsl_quant import execution
 from xdsl_quant.dialects.quant import QuantizeCastOp
 from xdsl_quant.execution.compilation_error import CompilationError
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.rounding_mode import NanResult, RoundingMode
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 

@@ -9,7 +9,7 @@ import pytest
 from xdsl.context import Context
 from xdsl.dialects.func import FuncOp
 
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.transforms.quant.normalize_quant_types import NormalizeQuantTypesPass
 

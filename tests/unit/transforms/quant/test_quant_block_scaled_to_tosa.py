@@ -26,7 +26,7 @@ from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
 from xdsl_quant.dialects.quant import DequantizeCastOp
 from xdsl_quant.dialects.quant.format_types import block_scaled_type
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics.formats import FORMATS
 from xdsl_quant.numerics.small_floats import small_float
 from xdsl_quant.runtime.loading import parse_module

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.tools.run import main
 

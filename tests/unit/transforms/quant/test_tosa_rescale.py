@@ -30,10 +30,10 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
-from tests.unit.transforms.tfl.tosa_execution import executable, validated
+from tests.unit.frontends.tflite.lowering.tosa_execution import executable, validated
 from tests.unit.transforms.tosa_rescale_programs import Program, storage_range
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 from xdsl_quant.transforms.building.builder import LoweringBuilder, element_type_of

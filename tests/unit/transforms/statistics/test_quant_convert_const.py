@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import ParseError, PassFailedException
 from tests.real_stablehlo import RealStableHLO
 from tests.unit.mlir_14 import MLIR_OPT_14, needs_mlir_14
 from xdsl_quant.dialects.quant import Quant, QuantizeCastOp, StorageCastOp, uniform_type
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.numerics.quantization import quantize_constant
 from xdsl_quant.rounding_mode import RoundingMode, ZeroPointOrder

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from xdsl_quant.execution import compile
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 
 BODY = """^bb0(%l: f32, %r: f32, %sum: f32):

@@ -537,7 +537,7 @@ def _lowered_body(region: RegionOp) -> Block:
     """A copy of the ops of a kernel, those of StableHLO as ops of linalg."""
     body = region.body.clone()
     if any(op.name.startswith("stablehlo.") for op in body.walk()):
-        from xdsl_quant.transforms.stablehlo.convert_stablehlo_to_linalg import (
+        from xdsl_quant.frontends.stablehlo.lowering.convert_stablehlo_to_linalg import (
             ConvertStableHLOToLinalgPass,
         )
 

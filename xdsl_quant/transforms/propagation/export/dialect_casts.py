@@ -61,14 +61,14 @@ class _TFLWords(Words):
         return self.accepts(element_type)
 
     def _quantize(self, value: SSAValue, type_: Attribute) -> Operation:
-        from xdsl_quant.dialects.tfl.elementwise import QuantizeOp
+        from xdsl_quant.frontends.tflite.dialect.elementwise import QuantizeOp
 
         return QuantizeOp.create(
             operands=[value], result_types=[type_], properties={"qtype": type_}
         )
 
     def expressed(self, value: SSAValue) -> Operation:
-        from xdsl_quant.dialects.tfl.elementwise import DequantizeOp
+        from xdsl_quant.frontends.tflite.dialect.elementwise import DequantizeOp
 
         return DequantizeOp.create(
             operands=[value], result_types=[_expressed_type(value)]
@@ -79,7 +79,7 @@ class _StableHLOWords(Words):
     has_accumulators = True
 
     def accepts(self, element_type: QuantizedType) -> bool:
-        from xdsl_quant.dialects.stablehlo.tensor_kinds import element_kind
+        from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import element_kind
 
         return element_kind(element_type) is not None
 
@@ -87,12 +87,14 @@ class _StableHLOWords(Words):
         return self.accepts(element_type)
 
     def _quantize(self, value: SSAValue, type_: Attribute) -> Operation:
-        from xdsl_quant.dialects.stablehlo.elementwise import UniformQuantizeOp
+        from xdsl_quant.frontends.stablehlo.dialect.elementwise import UniformQuantizeOp
 
         return UniformQuantizeOp.create(operands=[value], result_types=[type_])
 
     def expressed(self, value: SSAValue) -> Operation:
-        from xdsl_quant.dialects.stablehlo.elementwise import UniformDequantizeOp
+        from xdsl_quant.frontends.stablehlo.dialect.elementwise import (
+            UniformDequantizeOp,
+        )
 
         return UniformDequantizeOp.create(
             operands=[value], result_types=[_expressed_type(value)]

@@ -39,7 +39,7 @@ def widen_biases(module: ModuleOp) -> None:
 
 
 def _widen(op: Operation, index: int) -> None:
-    from xdsl_quant.dialects import tfl
+    from xdsl_quant.frontends.tflite import dialect as tfl
     from xdsl_quant.transforms.building.arrays import dense_elements
 
     old = op.operands[index]

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.dialects.stablehlo.data_movement import BroadcastInDimOp
+from xdsl_quant.frontends.stablehlo.dialect.data_movement import BroadcastInDimOp
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 from xdsl_quant.xdsl_patches.resources import new_resource
 

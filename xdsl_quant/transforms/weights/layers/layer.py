@@ -29,7 +29,7 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.dialects.stablehlo.elementwise import AddOp
+from xdsl_quant.frontends.stablehlo.dialect.elementwise import AddOp
 
 from ..quant_quantize_weights import Weight, weight_of
 from .channels import (

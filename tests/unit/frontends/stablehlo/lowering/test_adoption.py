@@ -1,0 +1,203 @@
+"""Ops of another dialect `stablehlo`, which is made here."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.ir import (
+    Attribute,
+    Dialect,
+    ParametrizedAttribute,
+    SpacedOpaqueSyntaxAttribute,
+)
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.universe import Universe
+
+from xdsl_quant.execution import compile
+from xdsl_quant.frontends.stablehlo import dialect as stablehlo
+from xdsl_quant.frontends.stablehlo.lowering.adoption import adopt_ops
+from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.runtime.loading import (
+    IRError,
+    apply_passes,
+    parse_module,
+)
+
+
+@irdl_op_definition
+class AddOp(IRDLOperation):
+    name = "stablehlo.add"
+    left = operand_def()
+    right = operand_def()
+    total = result_def()
+
+    assembly_format = (
+        "$left `plus` $right attr-dict `:` "
+        "type($left) `,` type($right) `,` type($total)"
+    )
+
+
+@irdl_attr_definition
+class DirectionAttr(ParametrizedAttribute, SpacedOpaqueSyntaxAttribute):
+    """A class with the text of one of this package."""
+
+    name = "stablehlo.comparison_direction"
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        parser.parse_keyword("LT")
+        return ()
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string("LT")
+
+
+@irdl_op_definition
+class CompareOp(IRDLOperation):
+    name = "stablehlo.compare"
+    lhs = operand_def()
+    rhs = operand_def()
+    comparison_direction = prop_def(DirectionAttr)
+    result = result_def()
+
+
+@irdl_op_definition
+class TanhOp(IRDLOperation):
+    """It has another operand than the op of this package."""
+
+    name = "stablehlo.tanh"
+    operand = operand_def()
+    shift = operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class SineOp(IRDLOperation):
+    """This package has no such op."""
+
+    name = "stablehlo.sine"
+    operand = operand_def()
+    result = result_def()
+
+
+OTHER = Dialect("stablehlo", [AddOp, CompareOp, TanhOp, SineOp], [DirectionAttr])
+
+
+def foreign_context() -> Context:
+    """A context in which `stablehlo` is the other dialect."""
+    ctx = Context()
+    for name, factory in Universe.get_multiverse().all_dialects.items():
+        ctx.register_dialect(name, factory if name != "stablehlo" else lambda: OTHER)
+    return ctx
+
+
+Q = "tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>"
+
+ADD_AND_COMPARE = f"""
+func.func @f(%x: {Q}, %y: {Q}) -> ({Q}, tensor<4xi1>) {{
+  %0 = stablehlo.add %x plus %y {{note = 1 : i64}} : {Q}, {Q}, {Q}
+  %1 = "stablehlo.compare"(%0, %x)
+    <{{comparison_direction = #stablehlo<comparison_direction LT>}}>
+    : ({Q}, {Q}) -> tensor<4xi1>
+  return %0, %1 : {Q}, tensor<4xi1>
+}}"""
+
+
+def foreign_module(text: str) -> ModuleOp:
+    return parse_module(text, "model.mlir", foreign_context())
+
+
+def test_ops_and_attributes_are_adopted():
+    module = foreign_module(ADD_AND_COMPARE)
+    (add,) = [op for op in module.walk() if op.name == "stablehlo.add"]
+    assert isinstance(add, AddOp)
+    adopt_ops(module)
+    add, compare = [op for op in module.walk() if op.name.startswith("stablehlo.")]
+    assert isinstance(add, stablehlo.AddOp)
+    assert add.attributes == {"note": IntegerAttr(1, i64)}
+    assert isinstance(compare, stablehlo.CompareOp)
+    assert compare.comparison_direction.data is stablehlo.ComparisonDirection.LT
+    assert str(add.location) == 'loc("model.mlir":3:3)'
+    assert "%0 = stablehlo.add %x, %y {note = 1 : i64} : tensor<4x" in str(module)
+    module.verify()
+
+
+@pytest.mark.parametrize(
+    "passes",
+    [
+        "convert-quantized-stablehlo-to-linalg",
+        "stablehlo-legalize-quant-to-integer,convert-stablehlo-to-linalg",
+        "stablehlo-legalize-quantized-op-to-qdq,stablehlo-casts-to-quant,"
+        "lower-quant-ops{rounding-mode=nearest-even},convert-stablehlo-to-linalg",
+        "stablehlo-legalize-quantized-op-to-qdq,stablehlo-legalize-qdq-to-quantized-op,"
+        "convert-quantized-stablehlo-to-linalg",
+    ],
+)
+def test_passes_rewrite_ops_of_another_dialect(passes: str):
+    module = foreign_module(ADD_AND_COMPARE)
+    apply_passes(module, f"{passes},strip-func-quant-types,canonicalize")
+    assert "stablehlo" not in str(module)
+    x, y = np.array([5, 7, 9, 120], np.int8), np.array([4, 2, -3, 90], np.int8)
+    for results in (run_function(module, "f", x, y), compile(module, "f")(x, y)):
+        assert np.asarray(results[0]).tolist() == [6, 6, 3, 127]
+        assert np.asarray(results[1]).tolist() == [False, True, True, False]
+
+
+PASSES = [
+    "convert-quantized-stablehlo-to-linalg",
+    "convert-stablehlo-to-linalg",
+    "stablehlo-casts-to-quant",
+    "stablehlo-legalize-qdq-to-quantized-op",
+    "stablehlo-legalize-quant-to-integer",
+    "stablehlo-legalize-quantized-op-to-qdq",
+]
+
+
+@pytest.mark.parametrize("passes", PASSES)
+def test_other_operands_are_an_error(passes: str):
+    module = foreign_module(
+        f"""
+        func.func @f(%x: {Q}) -> {Q} {{
+          %0 = "stablehlo.tanh"(%x, %x) : ({Q}, {Q}) -> {Q}
+          return %0 : {Q}
+        }}"""
+    )
+    with pytest.raises(IRError) as error:
+        apply_passes(module, passes)
+    message = str(error.value)
+    assert message.startswith(
+        "model.mlir:3:11: error: 'stablehlo.tanh' op of another dialect 'stablehlo' is "
+        "not one of this package, found: "
+    )
+    assert message.count("\n") == 0
+    assert "requires a single operand" in message
+    (tanh,) = [op for op in module.walk() if op.name == "stablehlo.tanh"]
+    assert isinstance(tanh, TanhOp)
+
+
+@pytest.mark.parametrize(
+    "passes", [p for p in PASSES if "to-int" in p or "to-qdq" in p]
+)
+def test_quantized_ops_that_are_not_known_are_an_error(passes: str):
+    module = foreign_module(
+        f"""
+        func.func @f(%x: {Q}) -> {Q} {{
+          %0 = "stablehlo.sine"(%x) : ({Q}) -> {Q}
+          return %0 : {Q}
+        }}"""
+    )
+    with pytest.raises(IRError) as error:
+        apply_passes(module, passes)
+    assert str(error.value).startswith("model.mlir:3:11: error: ")
+    assert "found 1 'stablehlo.sine'; use " in str(error.value)

@@ -1,0 +1,92 @@
+"""Errors of formulas: unsupported types have an exception of their own, bugs do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.utils.exceptions import InterpretationError, PassFailedException
+
+from xdsl_quant.frontends.tflite.formulas import floats
+from xdsl_quant.frontends.tflite.lowering.convert_tfl_to_linalg import (
+    ConvertTFLToLinalgPass,
+)
+from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.runtime.loading import parse_module
+
+
+def unary(name: str, element_type: str) -> str:
+    type_ = f"tensor<4x{element_type}>"
+    return f"""func.func @main(%x: {type_}) -> {type_} {{
+      %y = "tfl.{name}"(%x) : ({type_}) -> {type_}
+      return %y : {type_}
+    }}"""
+
+
+def buggy(*_: Any, **__: Any) -> Any:
+    raise TypeError("a bug")
+
+
+def test_a_bug_of_a_formula_is_no_missing_conversion(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(floats, "activated", buggy)
+    type_ = "tensor<4xf32>"
+    text = f"""func.func @main(%x: {type_}) -> {type_} {{
+      %y = tfl.add %x, %x {{fused_activation_function = "NONE"}} : {type_}
+      return %y : {type_}
+    }}"""
+    module = parse_module(text)
+    with pytest.raises(TypeError, match="a bug"):
+        ConvertTFLToLinalgPass().apply(Context(), module)
+    with pytest.raises(TypeError, match="a bug"):
+        run_function(module, "main", np.zeros(4, np.float32))
+
+
+@pytest.mark.parametrize("name", ["floor", "log"])
+def test_floats_for_integers(name: str):
+    with pytest.raises(PassFailedException) as error:
+        ConvertTFLToLinalgPass().apply(
+            Context(), parse_module(unary(name, "i32"), "model.mlir")
+        )
+    assert str(error.value) == (
+        f"model.mlir:2:7: error: 'tfl.{name}' op has no conversion to linalg for these "
+        "element types"
+    )
+
+
+@pytest.mark.parametrize("name", ["abs", "neg", "logistic", "softmax"])
+def test_numbers_of_truth_values(name: str):
+    text = unary(name, "i1").replace("(%x) :", "(%x) <{beta = 1.0 : f32}> :")
+    module = parse_module(
+        text if name == "softmax" else unary(name, "i1"), "model.mlir"
+    )
+    message = (
+        f"model.mlir:2:7: error: 'tfl.{name}' op has operands of 'i1', expected numbers"
+    )
+    with pytest.raises(InterpretationError) as error:
+        run_function(module, "main", np.zeros(4, np.bool_))
+    assert str(error.value) == message
+    with pytest.raises(PassFailedException) as failure:
+        ConvertTFLToLinalgPass().apply(Context(), module)
+    assert str(failure.value) == message
+
+
+def test_padding_value_that_is_not_constant():
+    module = parse_module(
+        """func.func @main(%x: tensor<2xf32>, %v: tensor<f32>) -> tensor<4xf32> {
+          %p = "tfl.pseudo_const"() <{value = dense<1> : tensor<1x2xi32>}>
+              : () -> tensor<1x2xi32>
+          %y = "tfl.padv2"(%x, %p, %v)
+              : (tensor<2xf32>, tensor<1x2xi32>, tensor<f32>) -> tensor<4xf32>
+          return %y : tensor<4xf32>
+        }""",
+        "model.mlir",
+    )
+    (padded,) = run_function(module, "main", np.ones(2, np.float32), np.float32(5))
+    assert padded.tolist() == [5, 1, 1, 5]
+    with pytest.raises(PassFailedException) as error:
+        ConvertTFLToLinalgPass().apply(Context(), module)
+    assert str(error.value) == (
+        "model.mlir:4:11: error: 'tfl.padv2' op has a padding value that is not constant"
+    )

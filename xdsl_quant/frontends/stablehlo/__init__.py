@@ -1,0 +1,1 @@
+"""StableHLO: its dialect, and what its ops compute."""

@@ -1,0 +1,253 @@
+"""
+What the declaration of an op is made of: how types belong together, traits that say so,
+and base classes.
+
+Shapes may have dimensions that are not known, and element types may differ in scale and
+zero point. Messages are those of StableHLO, where some name the op and some do not; the
+checks of dimension numbers, which no quantized type is part of, have fewer of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn, cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    BoolAttr,
+    ComplexType,
+    IntegerAttr,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation
+from xdsl.traits import OpTrait
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.op_messages import mlir_message
+from xdsl_quant.dialects.quant import StoredQuantizedType
+from xdsl_quant.dialects.quant.types import PerAxisType
+from xdsl_quant.dialects.verification import (
+    RankedTensor,
+    are_compatible_shapes,
+    have_one_shape,
+    require,
+)
+
+from .attributes import TypeExtensionsAttr, dimensions_attr, dimensions_text
+from .syntax import DIRECTIVES
+
+# Types that belong together
+
+
+def real_type(element_type: Attribute) -> Attribute:
+    """The type of the parts of complex numbers, and any other type itself."""
+    if isinstance(element_type, ComplexType):
+        return cast(ComplexType[AnyFloat], element_type).element_type
+    return element_type
+
+
+def are_compatible_elements(a: Attribute, b: Attribute) -> bool:
+    """
+    Whether two element types are the same, but for scales, zero points and the quantized
+    dimension.
+    """
+    return a == b or (
+        isinstance(a, StoredQuantizedType)
+        and isinstance(b, StoredQuantizedType)
+        and isinstance(a, PerAxisType) == isinstance(b, PerAxisType)
+        and a.storage_type == b.storage_type
+        and a.storage_range == b.storage_range
+        and a.expressed_type == b.expressed_type
+    )
+
+
+def _is_within_bounds(shape: Sequence[int], encoding: Attribute) -> bool:
+    if not isinstance(encoding, TypeExtensionsAttr):
+        return True
+    return all(
+        bound == DYNAMIC_INDEX or size <= bound
+        for size, bound in zip(shape, encoding.bounds.get_values(), strict=False)
+    )
+
+
+def are_compatible_types(a: RankedTensor, b: RankedTensor) -> bool:
+    """Whether both the shapes and the element types belong together."""
+    return a == b or (
+        are_compatible_shapes(a_shape := a.get_shape(), b_shape := b.get_shape())
+        and _is_within_bounds(a_shape, b.encoding)
+        and _is_within_bounds(b_shape, a.encoding)
+        and are_compatible_elements(a.element_type, b.element_type)
+    )
+
+
+@dataclass(frozen=True)
+class TypeRelation(OpTrait):
+    """How the types of operands and results belong together."""
+
+    message: str
+    """What an op requires."""
+
+    holds: Callable[[Sequence[RankedTensor]], bool]
+    """Whether types are in the relation: those of operands, and then those of results."""
+
+    def verify(self, op: Operation) -> None:
+        types = (*op.operand_types, *op.result_types)
+        if not self.holds(cast(Sequence[RankedTensor], types)):
+            raise VerifyException(f"'{op.name}' op {self.message}")
+
+
+def _with_first(
+    are_related: Callable[[RankedTensor, RankedTensor], bool],
+) -> Callable[[Sequence[RankedTensor]], bool]:
+    """A relation that each type has with the first one."""
+    return lambda types: all(are_related(type_, types[0]) for type_ in types[1:])
+
+
+def _have_compatible_elements(a: RankedTensor, b: RankedTensor) -> bool:
+    return are_compatible_elements(a.element_type, b.element_type)
+
+
+def _have_same_elements(a: RankedTensor, b: RankedTensor) -> bool:
+    return a.element_type == b.element_type
+
+
+SAME_SHAPE = TypeRelation(
+    "requires the same shape for all operands and results", have_one_shape
+)
+ELEMENTWISE = TypeRelation(
+    "all non-scalar operands/results must have the same shape and base type",
+    have_one_shape,
+)
+COMPATIBLE_TYPES = TypeRelation(
+    "requires compatible types for all operands and results",
+    _with_first(are_compatible_types),
+)
+COMPATIBLE_ELEMENTS = TypeRelation(
+    "requires compatible element types for all operands and results",
+    _with_first(_have_compatible_elements),
+)
+SAME_ELEMENTS = TypeRelation(
+    "requires the same element type for all operands and results",
+    _with_first(_have_same_elements),
+)
+
+
+# Verification
+
+
+def verify_dimensions(name: str, dimensions: Sequence[int], rank: int) -> None:
+    """
+    Raises:
+        VerifyException: if a dimension does not exist or is there twice.
+    """
+    distinct = set(dimensions)
+    require(
+        len(distinct) == len(dimensions) and distinct.issubset(range(rank)),
+        f"expects distinct dimensions in [0, {rank}) as {name}, got "
+        f"{dimensions_text(dimensions)}",
+    )
+
+
+def verify_count(name: str, values: Sequence[object], count: int) -> None:
+    """
+    Raises:
+        VerifyException: if there are more or fewer values than `count`.
+    """
+    require(len(values) == count, f"expects {count} {name}, got {len(values)}")
+
+
+# Ops
+
+Operand = SSAValue | Operation
+"""An operand when an op is made: a value, or the op that has it as its only result."""
+
+PropertyValue = Attribute | bool | int | Sequence[int] | None
+"""A property when an op is made, `None` if the op does not have it."""
+
+
+def _property(value: PropertyValue) -> Attribute | None:
+    if value is None or isinstance(value, Attribute):
+        return value
+    if isinstance(value, bool):
+        return BoolAttr.from_bool(value)
+    if isinstance(value, int):
+        return IntegerAttr(value, i64)
+    return dimensions_attr(value)
+
+
+class StableHLOOp(IRDLOperation, ABC):
+    """An op whose constraints are reported as those of StableHLO."""
+
+    custom_directives = DIRECTIVES
+
+    def __init__(
+        self,
+        *operands: Operand | Sequence[Operand],
+        result_types: Sequence[Attribute | Sequence[Attribute]] = (),
+        regions: Sequence[Region] = (),
+        **properties: PropertyValue,
+    ):
+        """
+        Operands are in the order of their declarations, and a sequence where there are
+        any number of them. Of the properties, a `bool` becomes an `i1`, an `int` an
+        `i64`, and a sequence of these an array of `i64`.
+        """
+        super().__init__(
+            operands=operands,
+            result_types=result_types,
+            regions=regions,
+            properties={name: _property(value) for name, value in properties.items()},
+        )
+
+    @property
+    def tensor_types(self) -> tuple[RankedTensor, ...]:
+        """The types of operands and results of an op that has tensors only."""
+        types = (*self.operand_types, *self.result_types)
+        return cast(tuple[RankedTensor, ...], types)
+
+    def verify_inferred(self, inferred: Sequence[RankedTensor]) -> None:
+        """
+        Raises:
+            VerifyException: if types that follow from an op are not those of its results,
+                up to scales, zero points and sizes that are not known.
+        """
+        results = self.tensor_types[len(self.operands) :]
+        if len(inferred) != len(results) or not all(
+            map(are_compatible_types, inferred, results)
+        ):
+            inferred_text, text = (
+                ", ".join(f"'{type_}'" for type_ in types)
+                for types in (inferred, results)
+            )
+            raise VerifyException(
+                f"'{self.name}' op inferred type(s) {inferred_text} are incompatible with "
+                f"return type(s) of operation {text}"
+            )
+
+    def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
+        """Report what a verifier says in the words of MLIR."""
+        if isinstance(underlying_error, VerifyException):
+            message = mlir_message(self, message)
+            text = mlir_message(self, str(underlying_error))
+            underlying_error = VerifyException(text)
+        super().emit_error(message, underlying_error)
+
+
+class InferredTypeOp(StableHLOOp, ABC):
+    """An op whose result has a type that follows from the op."""
+
+    @abstractmethod
+    def inferred_type(self) -> RankedTensor:
+        """
+        The type of the result, up to scales, zero points and sizes that are not known.
+
+        Raises:
+            VerifyException: if operands and properties do not belong together.
+        """
+
+    def verify_(self) -> None:
+        self.verify_inferred([self.inferred_type()])

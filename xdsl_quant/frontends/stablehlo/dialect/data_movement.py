@@ -1,0 +1,496 @@
+"""
+Ops whose results have the elements of an operand in another place: reshaping, repeating,
+joining, cutting out and looking up.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    I64,
+    BoolAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.quant.traits import MovesElements, SameOperandsAndResultsScale
+from xdsl_quant.dialects.type_kinds import VariadicOf
+from xdsl_quant.dialects.verification import (
+    RankedTensor,
+    are_compatible_shapes,
+    merged_shape,
+    require,
+)
+
+from . import quantized_constraints as rules
+from . import tensor_kinds as kinds
+from .attributes import Dimensions, GatherDimensionNumbersAttr
+from .base import (
+    COMPATIBLE_ELEMENTS,
+    SAME_ELEMENTS,
+    InferredTypeOp,
+    Operand,
+    StableHLOOp,
+    verify_count,
+    verify_dimensions,
+)
+from .syntax import FUNCTIONAL_TYPE
+
+Numbers = DenseArrayBase.constr(i64)
+
+
+class MovingOp(StableHLOOp, ABC):
+    """An op that gives each element of a tensor another place."""
+
+    operand = operand_def(kinds.TENSOR_OR_PER_AXIS)
+    result = result_def(kinds.STATIC_OR_BOUNDED_OR_PER_AXIS)
+
+    traits = traits_def(
+        Pure(), COMPATIBLE_ELEMENTS, MovesElements(), SameOperandsAndResultsScale()
+    )
+
+
+@irdl_op_definition
+class ReshapeOp(MovingOp):
+    """
+    The same elements, in row-major order, in another shape.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.reshape %0 : (tensor<2x3xf32>) -> tensor<6xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#reshape).
+    """
+
+    name = "stablehlo.reshape"
+
+    assembly_format = f"operands {FUNCTIONAL_TYPE}"
+
+    def __init__(self, operand: Operand, result_type: Attribute):
+        super().__init__(operand, result_types=[result_type])
+
+    def verify_(self) -> None:
+        operand, result = self.tensor_types
+        operand_shape, result_shape = operand.get_shape(), result.get_shape()
+        if DYNAMIC_INDEX in (*operand_shape, *result_shape):
+            return
+        expected, actual = math.prod(operand_shape), math.prod(result_shape)
+        require(
+            actual == expected,
+            f"number of output elements ({actual}) doesn't match expected number of "
+            f"elements ({expected})",
+        )
+        rules.verify_same_parameters(operand, result)
+        rules.verify_reshaped_dimension(operand, result)
+
+
+@irdl_op_definition
+class TransposeOp(InferredTypeOp, MovingOp):
+    """
+    The same elements with dimensions in another order: dimension `i` of the result is
+    dimension `permutation[i]` of the operand.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#transpose).
+    """
+
+    name = "stablehlo.transpose"
+
+    permutation = prop_def(Numbers)
+    result = result_def(kinds.TENSOR_OR_PER_AXIS)
+
+    assembly_format = (
+        f"$operand `,` `dims` `=` custom<DimensionList>($permutation) {FUNCTIONAL_TYPE}"
+    )
+
+    def __init__(
+        self, operand: Operand, permutation: Sequence[int], result_type: Attribute
+    ):
+        super().__init__(operand, result_types=[result_type], permutation=permutation)
+
+    def inferred_type(self) -> RankedTensor:
+        operand, result = self.tensor_types
+        permutation = self.permutation.get_values()
+        rules.verify_same_parameters(operand, result)
+        rules.verify_transposed_dimension(operand, result, permutation)
+        shape = operand.get_shape()
+        verify_count("dimensions in the permutation", permutation, len(shape))
+        verify_dimensions("permutation", permutation, len(shape))
+        return TensorType(operand.element_type, [shape[i] for i in permutation])
+
+
+@irdl_op_definition
+class BroadcastInDimOp(MovingOp):
+    """
+    A tensor repeated along dimensions: dimension `i` of the operand becomes dimension
+    `broadcast_dimensions[i]` of the result.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.broadcast_in_dim %0, dims = [1] : (tensor<3xf32>) -> tensor<2x3xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#broadcast_in_dim).
+    """
+
+    name = "stablehlo.broadcast_in_dim"
+
+    broadcast_dimensions = prop_def(Numbers)
+
+    assembly_format = (
+        "$operand `,` `dims` `=` custom<DimensionList>($broadcast_dimensions) "
+        f"{FUNCTIONAL_TYPE}"
+    )
+
+    def __init__(
+        self,
+        operand: Operand,
+        broadcast_dimensions: Sequence[int],
+        result_type: Attribute,
+    ):
+        super().__init__(
+            operand,
+            result_types=[result_type],
+            broadcast_dimensions=broadcast_dimensions,
+        )
+
+    def verify_(self) -> None:
+        operand, result = self.tensor_types
+        shape, result_shape = operand.get_shape(), result.get_shape()
+        dimensions = self.broadcast_dimensions.get_values()
+        rules.verify_same_scale(operand, result)
+        verify_count("broadcast_dimensions", dimensions, len(shape))
+        verify_dimensions("broadcast_dimensions", dimensions, len(result_shape))
+        for index, (size, dimension) in enumerate(zip(shape, dimensions, strict=True)):
+            require(
+                size in (DYNAMIC_INDEX, 1, result_shape[dimension]),
+                f"size of operand dimension {index} ({size}) is not equal to 1 or size "
+                f"of result dimension {dimension} ({result_shape[dimension]})",
+            )
+        rules.verify_broadcast_dimension(operand, result, dimensions)
+
+
+class PartsOp(InferredTypeOp, ABC):
+    """An op whose result has elements of its operands, and no other ones."""
+
+    result = result_def(kinds.TENSOR)
+
+    traits = traits_def(
+        Pure(), SAME_ELEMENTS, MovesElements(), SameOperandsAndResultsScale()
+    )
+
+    def by_dimension(self, *names: str) -> Iterator[tuple[int, ...]]:
+        """The size of each dimension of the operand, and what properties say about it."""
+        shape = self.tensor_types[0].get_shape()
+        numbers = [cast(Dimensions, self.properties[n]).get_values() for n in names]
+        for name, values in zip(names, numbers, strict=True):
+            verify_count(name, values, len(shape))
+        return zip(shape, *numbers, strict=True)
+
+
+@irdl_op_definition
+class ConcatenateOp(PartsOp):
+    """
+    Tensors one after the other along one dimension.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.concatenate %0, %1, dim = 0
+        : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<3x3xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#concatenate).
+    """
+
+    name = "stablehlo.concatenate"
+
+    inputs = var_operand_def(VariadicOf(kinds.TENSOR))
+    dimension = prop_def(IntegerAttr[I64])
+
+    assembly_format = (
+        f"custom<OperandsBeforeKeyword>($inputs) `dim` `=` $dimension {FUNCTIONAL_TYPE}"
+    )
+
+    def __init__(
+        self, inputs: Sequence[Operand], dimension: int, result_type: Attribute
+    ):
+        super().__init__(inputs, result_types=[result_type], dimension=dimension)
+
+    def inferred_type(self) -> RankedTensor:
+        require(
+            bool(self.inputs),
+            f"'{self.name}' op expected 1 or more operands, but found 0",
+        )
+        *types, _ = self.tensor_types
+        dimension = self.dimension.value.data
+        shapes = [type_.get_shape() for type_ in types]
+        known = shapes[0]
+        verify_dimensions("dimension", (dimension,), len(known))
+        for index, shape in enumerate(shapes):
+            # The sizes along the dimension may differ.
+            others = [*shape[:dimension], known[dimension], *shape[dimension + 1 :]]
+            require(
+                len(shape) == len(known) and are_compatible_shapes(known, others),
+                f"shapes of operands before ({index}) and of operand ({index}) are not "
+                f"compatible in all dimensions but {dimension}",
+            )
+            known = merged_shape((known, others))
+        sizes = [shape[dimension] for shape in shapes]
+        total = DYNAMIC_INDEX if DYNAMIC_INDEX in sizes else sum(sizes)
+        merged = [*known[:dimension], total, *known[dimension + 1 :]]
+        return TensorType(types[0].element_type, merged)
+
+
+@irdl_op_definition
+class SliceOp(PartsOp):
+    """
+    The part of a tensor from `start_indices` to before `limit_indices`, or every so many
+    elements of it.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.slice %0 [0:2, 1:6:2] : (tensor<4x6xf32>) -> tensor<2x3xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#slice).
+    """
+
+    name = "stablehlo.slice"
+
+    operand = operand_def(kinds.TENSOR)
+    start_indices = prop_def(Numbers)
+    limit_indices = prop_def(Numbers)
+    strides = prop_def(Numbers)
+
+    assembly_format = (
+        "$operand custom<SliceRanges>($start_indices, $limit_indices, $strides) "
+        f"{FUNCTIONAL_TYPE}"
+    )
+
+    def __init__(
+        self,
+        operand: Operand,
+        start_indices: Sequence[int],
+        limit_indices: Sequence[int],
+        strides: Sequence[int],
+        result_type: Attribute,
+    ):
+        super().__init__(
+            operand,
+            result_types=[result_type],
+            start_indices=start_indices,
+            limit_indices=limit_indices,
+            strides=strides,
+        )
+
+    def inferred_type(self) -> RankedTensor:
+        sizes: list[int] = []
+        for size, start, limit, stride in self.by_dimension(
+            "start_indices", "limit_indices", "strides"
+        ):
+            bound = limit if size == DYNAMIC_INDEX else size
+            require(
+                0 <= start <= limit <= bound and stride > 0,
+                f"expects a range in a dimension of size {size}, got "
+                f"{start}:{limit}:{stride}",
+            )
+            sizes.append(-(-(limit - start) // stride))
+        return TensorType(self.tensor_types[0].element_type, sizes)
+
+
+@irdl_op_definition
+class PadOp(PartsOp):
+    """
+    A tensor with a value before, after and between its elements. Negative padding takes
+    elements away.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.pad %0, %1, low = [0, 1], high = [0, 1], interior = [0, 0]
+        : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x5xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#pad).
+    """
+
+    name = "stablehlo.pad"
+
+    operand = operand_def(kinds.TENSOR)
+    padding_value = operand_def(kinds.SCALAR)
+    edge_padding_low = prop_def(Numbers)
+    edge_padding_high = prop_def(Numbers)
+    interior_padding = prop_def(Numbers)
+
+    assembly_format = (
+        "$operand `,` $padding_value "
+        "`,` `low` `=` custom<DimensionList>($edge_padding_low) "
+        "`,` `high` `=` custom<DimensionList>($edge_padding_high) "
+        f"`,` `interior` `=` custom<DimensionList>($interior_padding) {FUNCTIONAL_TYPE}"
+    )
+
+    def __init__(
+        self,
+        operand: Operand,
+        padding_value: Operand,
+        edge_padding_low: Sequence[int],
+        edge_padding_high: Sequence[int],
+        interior_padding: Sequence[int],
+        result_type: Attribute,
+    ):
+        super().__init__(
+            operand,
+            padding_value,
+            result_types=[result_type],
+            edge_padding_low=edge_padding_low,
+            edge_padding_high=edge_padding_high,
+            interior_padding=interior_padding,
+        )
+
+    def inferred_type(self) -> RankedTensor:
+        sizes: list[int] = []
+        for size, low, high, interior in self.by_dimension(
+            "edge_padding_low", "edge_padding_high", "interior_padding"
+        ):
+            padded = size + low + high + max(size - 1, 0) * interior
+            is_dynamic = size == DYNAMIC_INDEX
+            require(
+                interior >= 0 and (is_dynamic or padded >= 0),
+                "expects interior padding and padded sizes that are not negative",
+            )
+            sizes.append(DYNAMIC_INDEX if is_dynamic else padded)
+        return TensorType(self.tensor_types[0].element_type, sizes)
+
+
+@irdl_op_definition
+class GatherOp(InferredTypeOp):
+    """
+    Slices of a tensor that begin at the indices of another one.
+
+    Example: the rows of a table.
+
+    ```mlir
+    %2 = "stablehlo.gather"(%0, %1) <{
+        dimension_numbers = #stablehlo.gather<offset_dims = [1],
+            collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+        slice_sizes = array<i64: 1, 8>
+    }> : (tensor<10x8xf32>, tensor<3x1xi32>) -> tensor<3x8xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#gather).
+    """
+
+    name = "stablehlo.gather"
+
+    operand = operand_def(kinds.TENSOR)
+    start_indices = operand_def(kinds.INTEGER_TENSOR)
+    dimension_numbers = prop_def(GatherDimensionNumbersAttr)
+    slice_sizes = prop_def(Numbers)
+    indices_are_sorted = opt_prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    result = result_def(kinds.TENSOR)
+
+    traits = traits_def(Pure(), MovesElements((0,)), SameOperandsAndResultsScale())
+
+    def inferred_type(self) -> RankedTensor:
+        type_, indices_type, result_type = self.tensor_types
+        if type_.element_type != result_type.element_type:
+            raise VerifyException(
+                f"'{self.name}' op failed to verify that all of {{operand, result}} have "
+                "same element type"
+            )
+        numbers, slice_sizes = self.dimension_numbers, self.slice_sizes.get_values()
+        shape, indices = type_.get_shape(), indices_type.get_shape()
+        index_vector = numbers.index_vector_dim.data
+        dropped = (
+            *numbers.collapsed_slice_dims.get_values(),
+            *numbers.operand_batching_dims.get_values(),
+        )
+        _verify_indices(numbers, shape, indices)
+        verify_count("slice_sizes", slice_sizes, len(shape))
+        for dimension, (size, bound) in enumerate(zip(slice_sizes, shape, strict=True)):
+            fits = bound == DYNAMIC_INDEX or 0 <= size <= bound
+            require(
+                fits and (size <= 1 or dimension not in dropped),
+                f"slice size {size} of dimension {dimension} is too large",
+            )
+        offsets = [size for i, size in enumerate(slice_sizes) if i not in dropped]
+        batches = [size for i, size in enumerate(indices) if i != index_vector]
+        offset_dims = numbers.offset_dims.get_values()
+        rank = len(batches) + len(offsets)
+        verify_count("offset_dims", offset_dims, len(offsets))
+        verify_dimensions("offset_dims", offset_dims, rank)
+        sizes = iter(offsets), iter(batches)
+        return TensorType(
+            type_.element_type,
+            [next(sizes[dimension not in offset_dims]) for dimension in range(rank)],
+        )
+
+
+def _verify_indices(
+    numbers: GatherDimensionNumbersAttr, shape: Sequence[int], indices: Sequence[int]
+) -> None:
+    """Verify that an index has a number for each dimension that it is for."""
+    collapsed = numbers.collapsed_slice_dims.get_values()
+    batching = numbers.operand_batching_dims.get_values()
+    indices_batching = numbers.start_indices_batching_dims.get_values()
+    index_map = numbers.start_index_map.get_values()
+    index_vector = numbers.index_vector_dim.data
+    for name, dimensions in (
+        ("offset_dims", numbers.offset_dims.get_values()),
+        ("collapsed_slice_dims", collapsed),
+        ("operand_batching_dims", batching),
+    ):
+        require([*dimensions] == sorted(dimensions), f"expects {name} to be sorted")
+    rank, indices_rank = len(shape), len(indices)
+    verify_dimensions(
+        "collapsed_slice_dims and operand_batching_dims", (*collapsed, *batching), rank
+    )
+    verify_dimensions(
+        "start_index_map and operand_batching_dims", (*index_map, *batching), rank
+    )
+    verify_dimensions("index_vector_dim", (index_vector,), indices_rank + 1)
+    verify_dimensions("start_indices_batching_dims", indices_batching, indices_rank)
+    require(
+        index_vector not in indices_batching,
+        "expects start_indices_batching_dims not to include index_vector_dim",
+    )
+    if (count := (*indices, 1)[index_vector]) != DYNAMIC_INDEX:
+        verify_count("dimensions in start_index_map", index_map, count)
+    verify_count("start_indices_batching_dims", indices_batching, len(batching))
+    require(
+        are_compatible_shapes(
+            [shape[dimension] for dimension in batching],
+            [indices[dimension] for dimension in indices_batching],
+        ),
+        "expects operand_batching_dims and start_indices_batching_dims to have "
+        "compatible sizes",
+    )

@@ -1,0 +1,725 @@
+"""
+Ops that compute each element of the result from those at the same place: arithmetic,
+comparison and selection, and the casts between floating-point and quantized tensors.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Commutative, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant import traits as quant
+from xdsl_quant.dialects.verification import (
+    RankedTensor,
+    are_compatible_shapes,
+    merged_shape,
+    require,
+)
+
+from . import tensor_kinds as kinds
+from .attributes import (
+    ComparisonDirection,
+    ComparisonDirectionAttr,
+    ComparisonType,
+    ComparisonTypeAttr,
+    ResultAccuracyAttr,
+)
+from .base import (
+    COMPATIBLE_ELEMENTS,
+    COMPATIBLE_TYPES,
+    ELEMENTWISE,
+    SAME_SHAPE,
+    InferredTypeOp,
+    Operand,
+    StableHLOOp,
+    are_compatible_elements,
+    real_type,
+)
+from .quantized_constraints import has_quantized, verify_quantized_add
+from .syntax import FUNCTIONAL_TYPE, SAME_TYPE
+
+
+class ElementwiseOp(StableHLOOp, ABC):
+    """An op that computes each element from those at the same place."""
+
+    result = result_def(kinds.TENSOR)
+
+    traits = traits_def(Pure(), quant.ComputesElementwise())
+
+
+class UnaryOp(ElementwiseOp, ABC):
+    """An elementwise op with one operand."""
+
+    operand = operand_def(kinds.TENSOR)
+
+    assembly_format = f"$operand {SAME_TYPE}"
+
+    def __init__(self, operand: Operand, result_type: Attribute | None = None):
+        """The type of the result defaults to that of the operand."""
+        operand = SSAValue.get(operand)
+        super().__init__(operand, result_types=[result_type or operand.type])
+
+
+class BinaryOp(ElementwiseOp, ABC):
+    """An elementwise op with two operands."""
+
+    lhs = operand_def(kinds.TENSOR)
+    rhs = operand_def(kinds.TENSOR)
+
+    assembly_format = f"$lhs `,` $rhs {SAME_TYPE}"
+
+    def __init__(
+        self, lhs: Operand, rhs: Operand, result_type: Attribute | None = None
+    ):
+        """The type of the result defaults to that of `lhs`."""
+        lhs = SSAValue.get(lhs)
+        super().__init__(lhs, rhs, result_types=[result_type or lhs.type])
+
+    def verify_(self) -> None:
+        SAME_SHAPE.verify(self)
+
+
+class NumberOp(BinaryOp, ABC):
+    """A binary op on numbers."""
+
+    lhs = operand_def(kinds.NUMBER)
+    rhs = operand_def(kinds.NUMBER)
+    result = result_def(kinds.NUMBER)
+
+    traits = traits_def(COMPATIBLE_TYPES)
+
+
+class LogicalOp(BinaryOp, ABC):
+    """A binary op on the bits of integers, or on truth values."""
+
+    lhs = operand_def(kinds.PRED_OR_INTEGER)
+    rhs = operand_def(kinds.PRED_OR_INTEGER)
+    result = result_def(kinds.PRED_OR_INTEGER)
+
+    traits = traits_def(COMPATIBLE_TYPES, Commutative())
+
+
+class AccuracyOp(UnaryOp, ABC):
+    """A function of which one can say how exact it has to be."""
+
+    operand = operand_def(kinds.FLOAT_OR_COMPLEX)
+    result = result_def(kinds.FLOAT_OR_COMPLEX)
+    result_accuracy = opt_prop_def(
+        ResultAccuracyAttr, default_value=ResultAccuracyAttr()
+    )
+
+    traits = traits_def(COMPATIBLE_TYPES)
+
+    irdl_options = (ParsePropInAttrDict(),)
+
+
+@irdl_op_definition
+class AddOp(InferredTypeOp, BinaryOp):
+    """
+    Sum. It is the one elementwise op that takes per-axis quantized tensors.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.add %0, %1 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#add).
+    """
+
+    name = "stablehlo.add"
+
+    lhs = operand_def(kinds.TENSOR_OR_PER_AXIS)
+    rhs = operand_def(kinds.TENSOR_OR_PER_AXIS)
+    result = result_def(kinds.TENSOR_OR_PER_AXIS)
+
+    traits = traits_def(SAME_SHAPE, Commutative(), quant.Adds())
+
+    def inferred_type(self) -> RankedTensor:
+        types = self.tensor_types
+        lhs, rhs, result = (type_.element_type for type_ in types)
+        if has_quantized(types):
+            verify_quantized_add(lhs, rhs, result)
+        else:
+            require(
+                lhs == rhs == result,
+                "op requires the same element type for all operands and results",
+            )
+        return TensorType(lhs, merged_shape(type_.get_shape() for type_ in types[:2]))
+
+
+@irdl_op_definition
+class SubtractOp(NumberOp):
+    """
+    Difference.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.subtract %0, %1 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#subtract).
+    """
+
+    name = "stablehlo.subtract"
+
+    traits = traits_def(quant.Subtracts())
+
+
+@irdl_op_definition
+class MultiplyOp(BinaryOp):
+    """
+    Product.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.multiply %0, %1 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#multiply).
+    """
+
+    name = "stablehlo.multiply"
+
+    traits = traits_def(COMPATIBLE_TYPES, Commutative(), quant.Multiplies())
+
+
+@irdl_op_definition
+class DivideOp(NumberOp):
+    """
+    Quotient, of integers towards zero.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.divide %0, %1 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#divide).
+    """
+
+    name = "stablehlo.divide"
+
+    traits = traits_def(quant.Divides())
+
+
+@irdl_op_definition
+class MaximumOp(BinaryOp):
+    """
+    The greater of two values.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.maximum %0, %1 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#maximum).
+    """
+
+    name = "stablehlo.maximum"
+
+    traits = traits_def(COMPATIBLE_TYPES, Commutative(), quant.OrdersElements())
+
+
+@irdl_op_definition
+class MinimumOp(BinaryOp):
+    """
+    The lesser of two values.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.minimum %0, %1 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#minimum).
+    """
+
+    name = "stablehlo.minimum"
+
+    traits = traits_def(COMPATIBLE_TYPES, Commutative(), quant.OrdersElements())
+
+
+@irdl_op_definition
+class AndOp(LogicalOp):
+    """
+    Conjunction, of integers bit by bit.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.and %0, %1 : tensor<4xi1>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#and).
+    """
+
+    name = "stablehlo.and"
+
+
+@irdl_op_definition
+class OrOp(LogicalOp):
+    """
+    Disjunction, of integers bit by bit.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.or %0, %1 : tensor<4xi1>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#or).
+    """
+
+    name = "stablehlo.or"
+
+
+@irdl_op_definition
+class NotOp(UnaryOp):
+    """
+    Negation of a truth value, or of each bit of an integer.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.not %0 : tensor<4xi1>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#not).
+    """
+
+    name = "stablehlo.not"
+
+    operand = operand_def(kinds.PRED_OR_INTEGER)
+    result = result_def(kinds.PRED_OR_INTEGER)
+
+    traits = traits_def(COMPATIBLE_TYPES)
+
+
+@irdl_op_definition
+class NegateOp(UnaryOp):
+    """
+    Negation.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.negate %0 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#negate).
+    """
+
+    name = "stablehlo.negate"
+
+    operand = operand_def(kinds.NUMBER)
+    result = result_def(kinds.NUMBER)
+
+    traits = traits_def(COMPATIBLE_TYPES)
+
+
+@irdl_op_definition
+class AbsOp(InferredTypeOp, UnaryOp):
+    """
+    Absolute value, a real number also of complex ones.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.abs %0 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#abs).
+    """
+
+    name = "stablehlo.abs"
+
+    operand = operand_def(kinds.SIGNED_NUMBER)
+    result = result_def(kinds.SIGNED_REAL_NUMBER)
+
+    traits = traits_def(ELEMENTWISE)
+
+    def inferred_type(self) -> RankedTensor:
+        type_, _ = self.tensor_types
+        return TensorType(real_type(type_.element_type), type_.shape)
+
+
+@irdl_op_definition
+class ExponentialOp(AccuracyOp):
+    """
+    Exponential function.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.exponential %0 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#exponential).
+    """
+
+    name = "stablehlo.exponential"
+
+
+@irdl_op_definition
+class LogisticOp(AccuracyOp):
+    """
+    Logistic function, `1 / (1 + exp(-x))`.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.logistic %0 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#logistic).
+    """
+
+    name = "stablehlo.logistic"
+
+    traits = traits_def(quant.FixedResultUniformScale(0, 1))
+
+
+@irdl_op_definition
+class TanhOp(AccuracyOp):
+    """
+    Hyperbolic tangent.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.tanh %0 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#tanh).
+    """
+
+    name = "stablehlo.tanh"
+
+    traits = traits_def(quant.FixedResultUniformScale(-1, 1))
+
+
+@irdl_op_definition
+class SqrtOp(AccuracyOp):
+    """
+    Square root.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.sqrt %0 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#sqrt).
+    """
+
+    name = "stablehlo.sqrt"
+
+
+@irdl_op_definition
+class RsqrtOp(AccuracyOp):
+    """
+    Reciprocal of the square root.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.rsqrt %0 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#rsqrt).
+    """
+
+    name = "stablehlo.rsqrt"
+
+
+@irdl_op_definition
+class RoundNearestEvenOp(UnaryOp):
+    """
+    Round to an integer, half to even.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.round_nearest_even %0 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#round_nearest_even).
+    """
+
+    name = "stablehlo.round_nearest_even"
+
+    operand = operand_def(kinds.FLOAT_OR_QUANTIZED)
+    result = result_def(kinds.FLOAT_OR_QUANTIZED)
+
+    traits = traits_def(COMPATIBLE_TYPES)
+
+
+@irdl_op_definition
+class ConvertOp(UnaryOp):
+    """
+    The same numbers in another element type. It takes no quantized tensors: that is what
+    [`UniformQuantizeOp`][xdsl_quant.frontends.stablehlo.dialect.UniformQuantizeOp] is for.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.convert %0 : (tensor<4xi32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#convert).
+    """
+
+    name = "stablehlo.convert"
+
+    operand = operand_def(kinds.TENSOR_NOT_QUANTIZED)
+    result = result_def(kinds.TENSOR_NOT_QUANTIZED)
+
+    traits = traits_def(SAME_SHAPE)
+
+
+@irdl_op_definition
+class CompareOp(InferredTypeOp, ElementwiseOp):
+    """
+    Whether a relation holds between two values.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.compare LT, %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#compare).
+    """
+
+    name = "stablehlo.compare"
+
+    lhs = operand_def(kinds.TENSOR)
+    rhs = operand_def(kinds.TENSOR)
+    comparison_direction = prop_def(ComparisonDirectionAttr)
+    compare_type = opt_prop_def(ComparisonTypeAttr)
+    result = result_def(kinds.PRED_TENSOR)
+
+    assembly_format = (
+        "$comparison_direction `,` $lhs `,` $rhs (`,` $compare_type^)? "
+        f"{FUNCTIONAL_TYPE}"
+    )
+
+    def __init__(
+        self,
+        lhs: Operand,
+        rhs: Operand,
+        comparison_direction: ComparisonDirection,
+        result_type: Attribute,
+        compare_type: ComparisonType | None = None,
+    ):
+        super().__init__(
+            lhs,
+            rhs,
+            result_types=[result_type],
+            comparison_direction=ComparisonDirectionAttr(comparison_direction),
+            compare_type=ComparisonTypeAttr(compare_type) if compare_type else None,
+        )
+
+    def inferred_type(self) -> RankedTensor:
+        lhs, rhs, result = self.tensor_types
+        require(
+            are_compatible_elements(lhs.element_type, rhs.element_type),
+            f"'{self.name}' op requires compatible element types for all operands",
+        )
+        ELEMENTWISE.verify(self)
+        return TensorType(result.element_type, lhs.shape)
+
+
+@irdl_op_definition
+class SelectOp(InferredTypeOp, ElementwiseOp):
+    """
+    One of two values: the first where the predicate holds, else the second.
+
+    Example:
+
+    ```mlir
+    %3 = stablehlo.select %0, %1, %2 : tensor<4xi1>, tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#select).
+    """
+
+    name = "stablehlo.select"
+
+    pred = operand_def(kinds.PRED_TENSOR)
+    on_true = operand_def(kinds.TENSOR)
+    on_false = operand_def(kinds.TENSOR)
+
+    assembly_format = (
+        "$pred `,` $on_true `,` $on_false attr-dict `:` "
+        "custom<SelectType>(type(operands), type(results))"
+    )
+
+    traits = traits_def(quant.MovesElements((1, 2)))
+
+    def __init__(
+        self,
+        pred: Operand,
+        on_true: Operand,
+        on_false: Operand,
+        result_type: Attribute | None = None,
+    ):
+        """The type of the result defaults to that of `on_true`."""
+        on_true = SSAValue.get(on_true)
+        result_types = [result_type or on_true.type]
+        super().__init__(pred, on_true, on_false, result_types=result_types)
+
+    def inferred_type(self) -> RankedTensor:
+        pred, on_true, on_false, _ = self.tensor_types
+        shapes = on_true.get_shape(), on_false.get_shape()
+        require(
+            are_compatible_shapes(*shapes)
+            and on_true.element_type == on_false.element_type,
+            "requires compatible types for non-predicate operands",
+        )
+        require(
+            are_compatible_shapes(pred.get_shape() or shapes[0], shapes[0]),
+            "requires the same shape for all operands",
+        )
+        return TensorType(on_true.element_type, merged_shape(shapes))
+
+
+@irdl_op_definition
+class ClampOp(InferredTypeOp, ElementwiseOp):
+    """
+    A value, or the bound that it is beyond. A bound is a scalar, or a value for each
+    element.
+
+    Example:
+
+    ```mlir
+    %3 = stablehlo.clamp %0, %1, %2 : (tensor<f32>, tensor<4xf32>, tensor<f32>)
+        -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#clamp).
+    """
+
+    name = "stablehlo.clamp"
+
+    min = operand_def(kinds.TENSOR)
+    operand = operand_def(kinds.TENSOR)
+    max = operand_def(kinds.TENSOR)
+
+    assembly_format = f"$min `,` $operand `,` $max {SAME_TYPE}"
+
+    traits = traits_def(quant.OrdersElements(), COMPATIBLE_ELEMENTS)
+
+    def __init__(
+        self,
+        min: Operand,
+        operand: Operand,
+        max: Operand,
+        result_type: Attribute | None = None,
+    ):
+        """The type of the result defaults to that of `operand`."""
+        operand = SSAValue.get(operand)
+        super().__init__(min, operand, max, result_types=[result_type or operand.type])
+
+    def inferred_type(self) -> RankedTensor:
+        low, type_, high, _ = self.tensor_types
+        shape = type_.get_shape()
+        for name, bound in (("min", low), ("max", high)):
+            bound_shape = bound.get_shape()
+            require(
+                are_compatible_shapes(bound_shape or shape, shape),
+                f"{name} shape {list(bound_shape)} is not scalar and is not compatible "
+                f"to operand shape {list(shape)}",
+            )
+        return TensorType(type_.element_type, shape)
+
+
+class CastOp(StableHLOOp, ABC):
+    """An elementwise op that leaves the numbers as they are, but for rounding."""
+
+    operand = operand_def(kinds.FLOAT_OR_QUANTIZED_OR_PER_AXIS)
+    result = result_def(kinds.QUANTIZED_OR_PER_AXIS)
+
+    assembly_format = f"$operand {SAME_TYPE}"
+
+    traits = traits_def(Pure(), ELEMENTWISE, quant.CastsQuantization())
+
+    def __init__(self, operand: Operand, result_type: Attribute):
+        super().__init__(operand, result_types=[result_type])
+
+
+@irdl_op_definition
+class UniformQuantizeOp(CastOp):
+    """
+    Quantize a tensor, or give another scale and zero point to a quantized one.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.uniform_quantize %0
+        : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#uniform_quantize).
+    """
+
+    name = "stablehlo.uniform_quantize"
+
+    def verify_(self) -> None:
+        expressed, actual = (
+            _expressed_type(type_.element_type) for type_ in self.tensor_types
+        )
+        if actual != expressed:
+            raise VerifyException(
+                f"Expressed type of result expected to be '{expressed}', but got "
+                f"'{actual}'"
+            )
+
+
+@irdl_op_definition
+class UniformDequantizeOp(InferredTypeOp, CastOp):
+    """
+    The values that a quantized tensor expresses.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.uniform_dequantize %0
+        : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#uniform_dequantize).
+    """
+
+    name = "stablehlo.uniform_dequantize"
+
+    operand = operand_def(kinds.QUANTIZED_OR_PER_AXIS)
+    result = result_def(kinds.FLOAT_TENSOR)
+
+    def inferred_type(self) -> RankedTensor:
+        type_, _ = self.tensor_types
+        return TensorType(_expressed_type(type_.element_type), type_.shape)
+
+
+def _expressed_type(element_type: Attribute) -> Attribute:
+    """The type of the numbers that are meant."""
+    is_quantized = isinstance(element_type, QuantizedType)
+    return element_type.expressed_type if is_quantized else element_type

@@ -1,0 +1,370 @@
+"""Ops that multiply by weights and accumulate: matrix product and convolution."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    I64,
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.quant.traits import (
+    AffineOpCoefficient,
+    MultipliesAndAccumulates,
+)
+from xdsl_quant.dialects.quant.types import PerAxisType
+from xdsl_quant.dialects.verification import are_compatible_shapes, require
+
+from . import quantized_constraints as rules
+from . import tensor_kinds as kinds
+from .attributes import (
+    ConvDimensionNumbersAttr,
+    DotAlgorithmAttr,
+    DotDimensionNumbersAttr,
+    PrecisionAttr,
+    booleans_attr,
+    dimension_size_text,
+    padding_attr,
+)
+from .base import (
+    Operand,
+    StableHLOOp,
+    are_compatible_elements,
+    verify_count,
+    verify_dimensions,
+)
+from .syntax import FUNCTIONAL_TYPE
+from .window import window_positions
+
+
+@dataclass(frozen=True)
+class ProductCoefficient(AffineOpCoefficient):
+    """The right operand holds coefficients, as the dimension numbers of the op say."""
+
+    def dimension_of(self, op: Operation) -> int | None:
+        return op.coefficient_dimension if isinstance(op, ProductOp) else None
+
+    def result_dimension_of(self, op: Operation) -> int:
+        if isinstance(op, ConvolutionOp):
+            return op.dimension_numbers.output_feature_dimension.data
+        return super().result_dimension_of(op)
+
+    def input_dimensions_of(self, op: Operation) -> tuple[int, int] | None:
+        if isinstance(op, DotGeneralOp):
+            _, (lhs, rhs) = op.dot_dimension_numbers.pairs()
+            return (lhs[0], rhs[0]) if len(lhs) == 1 else None
+        assert isinstance(op, ConvolutionOp)
+        if op.batch_group_count.value.data != 1:
+            return None
+        numbers, groups = op.dimension_numbers, op.feature_group_count.value.data
+        channels = numbers.input_feature_dimension.data
+        if groups == 1:
+            return channels, numbers.kernel_input_feature_dimension.data
+        size = op.tensor_types[0].get_shape()[channels]
+        # Depthwise: each channel of the input is a group.
+        is_depthwise = size == groups
+        return (channels, self.dimension_of(op) or 0) if is_depthwise else None
+
+    def contracted_of(self, op: Operation) -> Sequence[int]:
+        if isinstance(op, DotGeneralOp):
+            return op.dot_dimension_numbers.rhs_contracting_dimensions.get_values()
+        return super().contracted_of(op)
+
+
+class ProductOp(StableHLOOp, ABC):
+    """An op that multiplies a tensor by weights, and accumulates."""
+
+    lhs = operand_def(kinds.TENSOR)
+    rhs = operand_def(kinds.TENSOR_OR_PER_AXIS)
+    precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
+    result = result_def(kinds.TENSOR_OR_PER_AXIS)
+
+    traits = traits_def(Pure(), MultipliesAndAccumulates(), ProductCoefficient())
+
+    @property
+    @abstractmethod
+    def coefficient_dimension(self) -> int | None:
+        """The dimension of the right operand that may have a scale for each index."""
+
+    @abstractmethod
+    def inferred_shape(self) -> Sequence[int]:
+        """
+        The shape of the result, up to sizes that are not known.
+
+        Raises:
+            VerifyException: if operands and properties do not belong together.
+        """
+
+    @abstractmethod
+    def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
+        """
+        Verify element types of which one is quantized.
+
+        Raises:
+            VerifyException: if zero points or quantized dimensions are not possible here.
+        """
+
+    def verify_(self) -> None:
+        precisions = self.precision_config or ()
+        require(
+            len(precisions) <= 2,
+            "expects precision config to be empty or have <= 2 elements, got "
+            f"{len(precisions)}",
+        )
+        types = self.tensor_types
+        shape, result_type = self.inferred_shape(), types[-1]
+        if not are_compatible_shapes(shape, result_type.get_shape()):
+            sizes = ", ".join(map(dimension_size_text, shape))
+            raise VerifyException(
+                f"inferred shape '[{sizes}]' is incompatible with return type of "
+                f"operation '{result_type}'"
+            )
+        if rules.has_quantized(types):
+            lhs, rhs, result = (type_.element_type for type_ in types)
+            self.verify_quantization(rhs, result)
+            rules.verify_quantized_product(lhs, rhs, result)
+
+
+@irdl_op_definition
+class DotGeneralOp(ProductOp):
+    """
+    Sum of products over the contracting dimensions, for each index of the others.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.dot_general %0, %1, contracting_dims = [1] x [0]
+        : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#dot_general).
+    """
+
+    name = "stablehlo.dot_general"
+
+    dot_dimension_numbers = prop_def(DotDimensionNumbersAttr)
+    algorithm = opt_prop_def(DotAlgorithmAttr)
+
+    assembly_format = (
+        "$lhs `,` $rhs `,` custom<DotDimensions>($dot_dimension_numbers) "
+        "custom<PrecisionAndAlgorithm>($precision_config, $algorithm) "
+        f"{FUNCTIONAL_TYPE}"
+    )
+
+    def __init__(
+        self,
+        lhs: Operand,
+        rhs: Operand,
+        dot_dimension_numbers: DotDimensionNumbersAttr,
+        result_type: Attribute,
+        precision_config: ArrayAttr[PrecisionAttr] | None = None,
+    ):
+        super().__init__(
+            lhs,
+            rhs,
+            result_types=[result_type],
+            dot_dimension_numbers=dot_dimension_numbers,
+            precision_config=precision_config,
+        )
+
+    @property
+    def coefficient_dimension(self) -> int | None:
+        (_, batching), (_, contracting) = self.dot_dimension_numbers.pairs()
+        rank = len(self.tensor_types[1].get_shape())
+        free = {*range(rank)} - {*batching, *contracting}
+        return free.pop() if len(free) == 1 else None
+
+    def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
+        numbers = self.dot_dimension_numbers
+        rules.verify_rhs_of_dot(rhs, numbers.rhs_contracting_dimensions.get_values())
+
+    def inferred_shape(self) -> Sequence[int]:
+        batching, contracting = self.dot_dimension_numbers.pairs()
+        lhs, rhs, _ = self.tensor_types
+        shapes = lhs.get_shape(), rhs.get_shape()
+        used = [[*batching[side], *contracting[side]] for side in (0, 1)]
+        for name, shape, dimensions in zip(("lhs", "rhs"), shapes, used, strict=True):
+            verify_dimensions(f"{name} dimension numbers", dimensions, len(shape))
+        for kind, pair in (("batching", batching), ("contracting", contracting)):
+            a, b = (
+                [shape[dimension] for dimension in dimensions]
+                for shape, dimensions in zip(shapes, pair, strict=True)
+            )
+            require(
+                are_compatible_shapes(a, b), f"{kind} dimensions must match for lhs/rhs"
+            )
+        free = [
+            size
+            for shape, dimensions in zip(shapes, used, strict=True)
+            for dimension, size in enumerate(shape)
+            if dimension not in dimensions
+        ]
+        return [*(shapes[0][dimension] for dimension in batching[0]), *free]
+
+
+@irdl_op_definition
+class ConvolutionOp(ProductOp):
+    """
+    Dot products of a kernel with the windows of a tensor.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.convolution(%0, %1)
+        dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+        window = {stride = [1, 1], pad = [[1, 1], [1, 1]]}
+        {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+        : (tensor<1x8x8x4xf32>, tensor<3x3x4x16xf32>) -> tensor<1x8x8x16xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#convolution).
+    """
+
+    name = "stablehlo.convolution"
+
+    window_strides = opt_prop_def(DenseArrayBase.constr(i64))
+    padding = opt_prop_def(DenseIntOrFPElementsAttr[I64])
+    lhs_dilation = opt_prop_def(DenseArrayBase.constr(i64))
+    rhs_dilation = opt_prop_def(DenseArrayBase.constr(i64))
+    window_reversal = opt_prop_def(DenseArrayBase.constr(i1))
+    dimension_numbers = prop_def(ConvDimensionNumbersAttr)
+    batch_group_count = prop_def(IntegerAttr[I64])
+    feature_group_count = prop_def(IntegerAttr[I64])
+
+    assembly_format = (
+        "`` `(` operands `)` "
+        "`dim_numbers` `=` custom<ConvDimensions>($dimension_numbers) `,` "
+        "`window` `=` custom<Window>($window_strides, $padding, $lhs_dilation, "
+        f"$rhs_dilation, $window_reversal) {FUNCTIONAL_TYPE}"
+    )
+    irdl_options = (ParsePropInAttrDict(),)
+
+    def __init__(
+        self,
+        lhs: Operand,
+        rhs: Operand,
+        dimension_numbers: ConvDimensionNumbersAttr,
+        result_type: Attribute,
+        *,
+        window_strides: Sequence[int] | None = None,
+        padding: Sequence[tuple[int, int]] | None = None,
+        lhs_dilation: Sequence[int] | None = None,
+        rhs_dilation: Sequence[int] | None = None,
+        window_reversal: Sequence[bool] | None = None,
+        feature_group_count: int = 1,
+        batch_group_count: int = 1,
+        precision_config: ArrayAttr[PrecisionAttr] | None = None,
+    ):
+        """What is left out of the window is 1, 0 or false for each spatial dimension."""
+        super().__init__(
+            lhs,
+            rhs,
+            result_types=[result_type],
+            dimension_numbers=dimension_numbers,
+            batch_group_count=batch_group_count,
+            feature_group_count=feature_group_count,
+            precision_config=precision_config,
+            window_strides=window_strides,
+            padding=None if padding is None else padding_attr(padding),
+            lhs_dilation=lhs_dilation,
+            rhs_dilation=rhs_dilation,
+            window_reversal=(
+                None if window_reversal is None else booleans_attr(window_reversal)
+            ),
+        )
+
+    @property
+    def coefficient_dimension(self) -> int | None:
+        return self.dimension_numbers.kernel_output_feature_dimension.data
+
+    def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
+        """C29 and C30 of `convolution`."""
+        for name, type_, words in (
+            ("rhs", rhs, "kernel_output_feature_dimension"),
+            ("result", result, "output_feature_dimension"),
+        ):
+            require(
+                not isinstance(type_, PerAxisType)
+                or type_.quantized_dimension == getattr(self.dimension_numbers, words),
+                f"quantization dimension of {name} should be same with {words}",
+            )
+
+    def inferred_shape(self) -> Sequence[int]:
+        lhs_type, rhs_type, _ = self.tensor_types
+        lhs, rhs = lhs_type.get_shape(), rhs_type.get_shape()
+        a, b = lhs_type.element_type, rhs_type.element_type
+        if not are_compatible_elements(a, b) and not rules.has_quantized(
+            (lhs_type, rhs_type)
+        ):
+            raise VerifyException(
+                f"expects lhs and rhs to have compatible element type. Got: '{a}' and '{b}'"
+            )
+        rank = len(lhs)
+        verify_count("dimensions of the kernel", rhs, rank)
+        tensors = self.dimension_numbers.by_tensor()
+        for name, dimensions in tensors.items():
+            verify_count(f"{name} dimension-numbers", dimensions, rank)
+            verify_dimensions(f"{name} dimension-numbers", dimensions, rank)
+        batch, features, *input_sizes = (lhs[i] for i in tensors["input"])
+        kernel_features, output_features, *window = (rhs[i] for i in tensors["kernel"])
+        positions = window_positions(
+            input_sizes,
+            window,
+            self.window_strides,
+            self.padding,
+            self.lhs_dilation,
+            self.rhs_dilation,
+            self.window_reversal,
+        )
+        batch_groups = self.batch_group_count.value.data
+        feature_groups = self.feature_group_count.value.data
+        require(
+            1 in (batch_groups, feature_groups),
+            "expects batch_group_count and feature_group_count not to be both greater "
+            f"than 1. Got {batch_groups} and {feature_groups} resp.",
+        )
+        for name, size, groups in (
+            ("input batch", batch, batch_groups),
+            ("input feature", features, feature_groups),
+            ("output feature", output_features, batch_groups),
+            ("output feature", output_features, feature_groups),
+        ):
+            require(groups > 0, f"expects positive group counts, got {groups}")
+            require(
+                size == DYNAMIC_INDEX or not size % groups,
+                f"expects {name} dimension ({size}) to be a multiple of the group count "
+                f"({groups})",
+            )
+        require(
+            features == DYNAMIC_INDEX
+            or kernel_features in (DYNAMIC_INDEX, features // feature_groups),
+            f"expects input feature dimension ({features}) / feature_group_count "
+            f"({feature_groups}) = kernel input feature dimension ({kernel_features})",
+        )
+        if batch != DYNAMIC_INDEX:
+            batch //= batch_groups
+        sizes = dict(
+            zip(tensors["output"], (batch, output_features, *positions), strict=True)
+        )
+        return [sizes[dimension] for dimension in range(rank)]

@@ -1,0 +1,405 @@
+"""
+The text of StableHLO's ops: properties that have a text of their own or are among the
+attributes, and the types of operands and results, which are one type if all are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from itertools import zip_longest
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FunctionType,
+    IntegerType,
+    i1,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import IRDLOperation
+from xdsl.irdl import declarative_assembly_format as assembly
+from xdsl.irdl.declarative_assembly_format import ParsingState, PrintingState
+from xdsl.parser import AttrParser, Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.utils.hints import isa
+
+from xdsl_quant.dialects.type_kinds import ParsedTypes
+
+from .attributes import (
+    ConvDimensionNumbersAttr,
+    Dimensions,
+    DotAlgorithmAttr,
+    DotDimensionNumbersAttr,
+    Pair,
+    Precision,
+    PrecisionAttr,
+    booleans_attr,
+    dimensions_attr,
+    dimensions_text,
+    padding_attr,
+    parse_dimensions,
+    parse_number,
+)
+
+
+def parse_attributes(
+    parser: Parser, op_type: type[IRDLOperation], taken: Container[str]
+) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
+    """
+    Parse the attributes of an op, if there are any, of which some may be properties, but
+    not those that are `taken` by other text. The properties are the second result.
+    """
+    pos = parser.pos
+    attributes = parser.parse_optional_attr_dict()
+    # A set would have another order in each process.
+    properties = op_type.get_irdl_definition().properties
+    names = [name for name in attributes if name in properties]
+    for name in names:
+        if name in taken:
+            parser.raise_error(
+                f"attribute '{name}' occurs more than once in the attribute list",
+                pos,
+                parser.pos,
+            )
+    return attributes, {name: attributes.pop(name) for name in names}
+
+
+@assembly.irdl_custom_directive
+class CompleteOp(assembly.CustomDirective):
+    """
+    No text, at the end of an op: among the attributes there may be properties, also
+    instead of those in the text, and types are verified with the op.
+    """
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        properties = state.op_type.get_irdl_definition().properties
+        for name in [name for name in state.attributes if name in properties]:
+            state.properties[name] = state.attributes.pop(name)
+        state.context = ParsedTypes()
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        pass
+
+
+@assembly.irdl_custom_directive
+class DimensionList(assembly.CustomDirective):
+    """`[0, 1]`, as an array of 64-bit integers."""
+
+    dimensions: assembly.AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        self.dimensions.set(state, dimensions_attr(parse_dimensions(parser)))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        numbers = self.dimensions.get(op)
+        assert isa(numbers, DenseArrayBase[IntegerType])
+        printer.print_string(dimensions_text(numbers.get_values()))
+
+
+@assembly.irdl_custom_directive
+class OperandsBeforeKeyword(assembly.CustomDirective):
+    """`%a, %b,`: operands, each with a comma after it."""
+
+    operands: assembly.VariadicOperandVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        operands: list[UnresolvedOperand] = []
+        while (operand := parser.parse_optional_unresolved_operand()) is not None:
+            operands.append(operand)
+            parser.parse_punctuation(",")
+        self.operands.set(state, operands)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        printer.print_list(op.operands, printer.print_ssa_value)
+        printer.print_string(",")
+
+
+@assembly.irdl_custom_directive
+class SameOperandsAndResultType(assembly.CustomDirective):
+    """
+    `tensor<4xf32>` if that is the type of all operands and of the result, else
+    `(tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>`.
+    """
+
+    operand_types: assembly.TypeDirective
+    result_type: assembly.TypeDirective
+
+    def _set(
+        self, parser: Parser, state: ParsingState, type_: FunctionType, pos: int
+    ) -> None:
+        count = len(state.operands)
+        inputs, outputs = type_.inputs.data, type_.outputs.data
+        if len(inputs) != count:
+            parser.raise_error(
+                f"{count} operands present, but expected {len(inputs)}", pos, parser.pos
+            )
+        if len(outputs) != 1:
+            parser.raise_error("expected single output", pos, parser.pos)
+        self.operand_types.set(state, inputs)
+        self.result_type.set(state, outputs)
+        state.context = ParsedTypes()
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        pos = parser.pos
+        type_ = parser.parse_type()
+        if not isinstance(type_, FunctionType):
+            count = len(state.operands)
+            type_ = FunctionType.from_lists((type_,) * count, (type_,))
+        self._set(parser, state, type_, pos)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        result_type = op.result_types[0]
+        if all(type_ == result_type for type_ in op.operand_types):
+            printer.print_attribute(result_type)
+        else:
+            printer.print_function_type(op.operand_types, op.result_types)
+
+
+@assembly.irdl_custom_directive
+class SelectType(SameOperandsAndResultType):
+    """
+    `tensor<4xi1>, tensor<4xf32>`: the predicate, and what is chosen from and the result.
+    If these differ, `(tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>`.
+    """
+
+    operand_types: assembly.TypeDirective
+    result_type: assembly.TypeDirective
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        pos = parser.pos
+        match parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, parser.parse_type
+        ):
+            case [FunctionType() as type_]:
+                pass
+            case [pred, result]:
+                type_ = FunctionType.from_lists((pred, result, result), (result,))
+            case _:
+                parser.raise_error(
+                    "expected functional type or list of two types", pos, parser.pos
+                )
+        self._set(parser, state, type_, pos)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        pred, on_true, on_false = op.operand_types
+        result = op.result_types[0]
+        if on_true == result == on_false:
+            printer.print_list((pred, result), printer.print_attribute)
+        else:
+            printer.print_function_type(op.operand_types, op.result_types)
+
+
+@assembly.irdl_custom_directive
+class SliceRanges(assembly.CustomDirective):
+    """`[0:4, 1:5:2]`: start, limit and stride of each dimension, where 1 is left out."""
+
+    start_indices: assembly.AttributeVariable
+    limit_indices: assembly.AttributeVariable
+    strides: assembly.AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        def parse_range() -> tuple[int, int, int]:
+            start = parse_number(parser)
+            parser.parse_punctuation(":")
+            limit = parse_number(parser)
+            has_stride = parser.parse_optional_punctuation(":") is not None
+            return start, limit, parse_number(parser) if has_stride else 1
+
+        ranges = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_range)
+        variables = self.start_indices, self.limit_indices, self.strides
+        for index, variable in enumerate(variables):
+            variable.set(state, dimensions_attr([range_[index] for range_ in ranges]))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        variables = self.start_indices, self.limit_indices, self.strides
+        numbers = [cast(Dimensions, variable.get(op)) for variable in variables]
+        texts = [
+            f"{start}:{limit}" if stride == 1 else f"{start}:{limit}:{stride}"
+            for start, limit, stride in zip_longest(*(n.get_values() for n in numbers))
+        ]
+        printer.print_string(f"[{', '.join(texts)}]")
+
+
+@assembly.irdl_custom_directive
+class DotDimensions(assembly.CustomDirective):
+    """`batching_dims = [0] x [0], contracting_dims = [2] x [1]`"""
+
+    dot_dimension_numbers: assembly.AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        def parse_pair() -> Pair:
+            parser.parse_punctuation("=")
+            lhs = parse_dimensions(parser)
+            parser.parse_keyword("x")
+            return lhs, parse_dimensions(parser)
+
+        batching: Pair = (), ()
+        if parser.parse_optional_keyword("batching_dims"):
+            batching = parse_pair()
+            parser.parse_punctuation(",")
+        parser.parse_keyword("contracting_dims")
+        contracting = parse_pair()
+        numbers = DotDimensionNumbersAttr(*batching, *contracting)
+        self.dot_dimension_numbers.set(state, numbers)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        numbers = self.dot_dimension_numbers.get(op)
+        assert isinstance(numbers, DotDimensionNumbersAttr)
+        batching, contracting = (
+            f"{name} = {dimensions_text(lhs)} x {dimensions_text(rhs)}"
+            for name, (lhs, rhs) in zip(
+                ("batching_dims", "contracting_dims"), numbers.pairs(), strict=True
+            )
+        )
+        if any(numbers.pairs()[0]):
+            printer.print_string(f"{batching}, ")
+        printer.print_string(contracting)
+
+
+@assembly.irdl_custom_directive
+class PrecisionAndAlgorithm(assembly.CustomDirective):
+    """`, precision = [DEFAULT, HIGH], algorithm = <...>`, as far as they are there."""
+
+    precision_config: assembly.AttributeVariable
+    algorithm: assembly.AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        if not parser.parse_optional_punctuation(","):
+            return
+        if parser.parse_optional_keyword("precision"):
+            parser.parse_punctuation("=")
+            precisions = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: parser.parse_str_enum(Precision)
+            )
+            config = ArrayAttr([PrecisionAttr(precision) for precision in precisions])
+            self.precision_config.set(state, config)
+            if not parser.parse_optional_punctuation(","):
+                return
+        parser.parse_keyword("algorithm")
+        parser.parse_punctuation("=")
+        parameters = DotAlgorithmAttr.parse_parameters(parser)
+        self.algorithm.set(state, DotAlgorithmAttr.new(parameters))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        if isa(config := self.precision_config.get(op), ArrayAttr[PrecisionAttr]):
+            precisions = ", ".join(precision.data for precision in config)
+            printer.print_string(f", precision = [{precisions}]")
+        if isinstance(algorithm := self.algorithm.get(op), DotAlgorithmAttr):
+            printer.print_string(", algorithm = ")
+            algorithm.print_parameters(printer)
+
+
+@assembly.irdl_custom_directive
+class ConvDimensions(assembly.CustomDirective):
+    """`[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`"""
+
+    dimension_numbers: assembly.AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        parameters = ConvDimensionNumbersAttr.parse_dimensions(parser)
+        self.dimension_numbers.set(state, ConvDimensionNumbersAttr.new(parameters))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        numbers = self.dimension_numbers.get(op)
+        assert isinstance(numbers, ConvDimensionNumbersAttr)
+        numbers.print_dimensions(printer)
+
+
+_WINDOW_FIELDS = {
+    "stride": "window_strides",
+    "pad": "padding",
+    "lhs_dilate": "lhs_dilation",
+    "rhs_dilate": "rhs_dilation",
+    "reverse": "window_reversal",
+}
+"""The properties that the text has in `window = {...}`, by their names there."""
+
+
+def _parse_window_values(parser: AttrParser, name: str) -> Attribute:
+    square = parser.Delimiter.SQUARE
+    if name == "window_reversal":
+        values = parser.parse_comma_separated_list(square, parser.parse_integer)
+        return booleans_attr(values)
+    if name != "padding":
+        return dimensions_attr(parse_dimensions(parser))
+    pos = parser.pos
+    pairs = parser.parse_comma_separated_list(square, lambda: parse_dimensions(parser))
+    if any(len(pair) != 2 for pair in pairs):
+        parser.raise_error("Expected array with 2 elements", pos, parser.pos)
+    return padding_attr(pairs)
+
+
+def _window_values_text(attribute: Attribute) -> str:
+    if isinstance(attribute, DenseIntOrFPElementsAttr):
+        sizes = [str(size) for size in attribute.get_values()]
+        pairs = zip(sizes[::2], sizes[1::2], strict=False)
+        return f"[{', '.join(f'[{low}, {high}]' for low, high in pairs)}]"
+    if not isa(attribute, DenseArrayBase[IntegerType]):
+        # Not valid, and not meant to be parsed: it is part of the error message.
+        return str(attribute)
+    text = dimensions_text(attribute.get_values())
+    if attribute.elt_type == i1:
+        text = text.replace("-1", "true").replace("1", "true").replace("0", "false")
+    return text
+
+
+@assembly.irdl_custom_directive
+class Window(assembly.CustomDirective):
+    """`{stride = [1, 1], pad = [[1, 1], [1, 1]]}`: properties, as far as they are there."""
+
+    window_strides: assembly.AttributeVariable
+    padding: assembly.AttributeVariable
+    lhs_dilation: assembly.AttributeVariable
+    rhs_dilation: assembly.AttributeVariable
+    window_reversal: assembly.AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        def parse_field() -> None:
+            field = parser.parse_keyword_in(_WINDOW_FIELDS)
+            if (name := _WINDOW_FIELDS[field]) in state.properties:
+                parser.raise_error(f"Unexpected keyword {field}")
+            parser.parse_punctuation("=")
+            state.properties[name] = _parse_window_values(parser, name)
+
+        parser.parse_comma_separated_list(parser.Delimiter.BRACES, parse_field)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        fields = [
+            f"{field} = {_window_values_text(op.properties[name])}"
+            for field, name in _WINDOW_FIELDS.items()
+            if name in op.properties
+        ]
+        printer.print_string(f"{{{', '.join(fields)}}}")
+
+
+DIRECTIVES = (
+    CompleteOp,
+    ConvDimensions,
+    DimensionList,
+    DotDimensions,
+    OperandsBeforeKeyword,
+    PrecisionAndAlgorithm,
+    SameOperandsAndResultType,
+    SelectType,
+    SliceRanges,
+    Window,
+)
+"""The directives that assembly formats of all ops can use."""
+
+SAME_TYPE = (
+    "attr-dict `:` custom<SameOperandsAndResultType>(type(operands), type(results))"
+)
+FUNCTIONAL_TYPE = (
+    "attr-dict `:` functional-type(operands, results) custom<CompleteOp>()"
+)
+"""The ends of assembly formats: attributes, and the types of operands and results."""

@@ -1,0 +1,212 @@
+"""
+Which tensors an op takes: shapes, element types, and the rules that StableHLO has for a
+quantized element type and for the tensor that has it.
+
+The rules C7, C8, C12 and C13 of quantized types are checked here, for each operand and
+result of each op. The other rules hold for any quantized type that exists, be it used by
+StableHLO or not. Types whose scales are integers are taken as those whose scales are
+floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from itertools import chain
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    MemRefType,
+    Signedness,
+    TensorType,
+    i32,
+)
+from xdsl.ir import Attribute
+
+from xdsl_quant.dialects.quant.types import PerAxisType, PerTensorType
+from xdsl_quant.dialects.type_kinds import TypeKind
+from xdsl_quant.dialects.verification import RankedTensor
+
+from .attributes import TokenType, TypeExtensionsAttr
+from .base import real_type
+
+
+class ElementKind(Enum):
+    """A group of element types, by the words that StableHLO has for it."""
+
+    PRED = "bool"
+    SIGNED = "2/4/8/16/32/64-bit signless integer"
+    UNSIGNED = "2/4/8/16/32/64-bit unsigned integer"
+    FLOAT = "4/6/8/16/32/64-bit float"
+    COMPLEX = "complex type with 32/64-bit float elements"
+    PER_TENSOR = "per-tensor integer quantized"
+    PER_AXIS = "per-axis integer quantized"
+
+
+_FLOAT_WIDTHS = (4, 6, 8, 16, 32, 64)
+_INTEGER_WIDTHS = (2, 4, 8, 16, 32, 64)
+_STORAGE_WIDTHS = (2, 4, 8, 16, 32)
+
+
+def element_kind(type_: Attribute) -> ElementKind | None:
+    """The group that an element type belongs to; `None` if no op takes it."""
+    if isinstance(type_, PerTensorType | PerAxisType):
+        is_signless = type_.storage_type == type_.signless_storage_type
+        if (
+            not type_.has_integer_storage
+            or type_.storage_type_integral_width not in _STORAGE_WIDTHS
+            or (type_.is_signed and not is_signless)
+            or not type_.has_zero_points_in(type_.storage_range)
+        ):
+            return None
+        is_per_axis = isinstance(type_, PerAxisType)
+        return ElementKind.PER_AXIS if is_per_axis else ElementKind.PER_TENSOR
+    if isinstance(type_, AnyFloat):
+        return ElementKind.FLOAT if type_.bitwidth in _FLOAT_WIDTHS else None
+    if isinstance(type_, IntegerType):
+        return _integer_kind(cast(IntegerType, type_))
+    if isinstance(real_type(type_), Float32Type | Float64Type):
+        return ElementKind.COMPLEX
+    return None
+
+
+def _integer_kind(type_: IntegerType) -> ElementKind | None:
+    signedness = type_.signedness.data
+    if type_.bitwidth == 1 and signedness is Signedness.SIGNLESS:
+        return ElementKind.PRED
+    if type_.bitwidth not in _INTEGER_WIDTHS or signedness is Signedness.SIGNED:
+        return None
+    is_unsigned = signedness is Signedness.UNSIGNED
+    return ElementKind.UNSIGNED if is_unsigned else ElementKind.SIGNED
+
+
+def _fits(element_type: Attribute, shape: Sequence[int]) -> bool:
+    """C12 and C13: the quantized dimension exists, and has a scale for each index."""
+    return not isinstance(element_type, PerAxisType) or (
+        element_type.has_axes_in(shape) and element_type.has_matching_sizes(shape)
+    )
+
+
+def _either(*kinds: TypeKind[Attribute]) -> TypeKind[Attribute]:
+    return TypeKind(
+        " or ".join(kind.description for kind in kinds),
+        lambda type_: any(kind.has(type_) for kind in kinds),
+    )
+
+
+def _is_scalar(type_: RankedTensor) -> bool:
+    return not type_.get_shape()
+
+
+def _is_static(type_: RankedTensor) -> bool:
+    return DYNAMIC_INDEX not in type_.get_shape()
+
+
+def _is_static_or_bounded(type_: RankedTensor) -> bool:
+    """Static, but for one dimension that has an upper bound."""
+    shape = type_.get_shape()
+    if (dynamic := shape.count(DYNAMIC_INDEX)) != 1:
+        return not dynamic
+    if not isinstance(encoding := type_.encoding, TypeExtensionsAttr):
+        return False
+    bounds = encoding.bounds.get_values()
+    dimension = shape.index(DYNAMIC_INDEX)
+    return dimension < len(bounds) and bounds[dimension] != DYNAMIC_INDEX
+
+
+ElementKinds = Sequence[ElementKind | tuple[ElementKind, ...]]
+"""Groups of element types in their order; those that have a common name as a tuple."""
+
+
+def _values_of(element_kinds: ElementKinds) -> str:
+    words = (
+        "2/4/8/16/32/64-bit integer" if isinstance(kind, tuple) else kind.value
+        for kind in element_kinds
+    )
+    return f"{' or '.join(words)} values"
+
+
+def _tensor_of(
+    *element_kinds: ElementKind | tuple[ElementKind, ...],
+    shape: str = "ranked",
+    has_shape: Callable[[RankedTensor], bool] | None = None,
+) -> TypeKind[RankedTensor]:
+    groups = (kind if isinstance(kind, tuple) else (kind,) for kind in element_kinds)
+    kinds = frozenset(chain.from_iterable(groups))
+
+    def has(type_: Attribute) -> bool:
+        if not isinstance(type_, TensorType):
+            return False
+        tensor_type = cast(RankedTensor, type_)
+        element_type = tensor_type.element_type
+        return (
+            element_kind(element_type) in kinds
+            and _fits(element_type, tensor_type.get_shape())
+            and (has_shape is None or has_shape(tensor_type))
+        )
+
+    return TypeKind(f"{shape} tensor of {_values_of(element_kinds)}", has)
+
+
+_INTEGER = (ElementKind.SIGNED, ElementKind.UNSIGNED)
+_FLOAT = (ElementKind.FLOAT, ElementKind.COMPLEX, ElementKind.PER_TENSOR)
+_NUMBER = (_INTEGER, *_FLOAT)
+_NOT_QUANTIZED = (ElementKind.FLOAT, ElementKind.PRED, _INTEGER, ElementKind.COMPLEX)
+_PER_TENSOR = (*_NOT_QUANTIZED, ElementKind.PER_TENSOR)
+_PER_AXIS = (*_PER_TENSOR, ElementKind.PER_AXIS)
+
+TENSOR_NOT_QUANTIZED = _tensor_of(*_NOT_QUANTIZED)
+TENSOR = _tensor_of(*_PER_TENSOR)
+TENSOR_OR_PER_AXIS = _tensor_of(*_PER_AXIS)
+SCALAR = _tensor_of(*_PER_TENSOR, shape="0D", has_shape=_is_scalar)
+STATIC_NUMBER = _tensor_of(*_NUMBER, shape="statically shaped", has_shape=_is_static)
+STATIC_OR_PER_AXIS = _tensor_of(
+    *_PER_AXIS, shape="statically shaped", has_shape=_is_static
+)
+STATIC_OR_BOUNDED_OR_PER_AXIS = _tensor_of(
+    *_PER_AXIS,
+    shape="statically shaped or single bounded dimension",
+    has_shape=_is_static_or_bounded,
+)
+PRED_TENSOR = _tensor_of(ElementKind.PRED)
+PRED_OR_INTEGER = _tensor_of(ElementKind.PRED, _INTEGER)
+INTEGER_TENSOR = _tensor_of(_INTEGER)
+FLOAT_TENSOR = _tensor_of(ElementKind.FLOAT)
+FLOAT_OR_QUANTIZED = _tensor_of(ElementKind.FLOAT, ElementKind.PER_TENSOR)
+QUANTIZED_OR_PER_AXIS = _tensor_of(ElementKind.PER_TENSOR, ElementKind.PER_AXIS)
+FLOAT_OR_QUANTIZED_OR_PER_AXIS = _tensor_of(
+    ElementKind.FLOAT, ElementKind.PER_TENSOR, ElementKind.PER_AXIS
+)
+FLOAT_OR_COMPLEX = _tensor_of(*_FLOAT)
+NUMBER = _tensor_of(*_NUMBER)
+SIGNED_NUMBER = _tensor_of(ElementKind.SIGNED, *_FLOAT)
+SIGNED_REAL_NUMBER = _tensor_of(
+    ElementKind.SIGNED, ElementKind.FLOAT, ElementKind.PER_TENSOR
+)
+I32_TENSOR: TypeKind[RankedTensor] = TypeKind(
+    "ranked tensor of 32-bit signless integer values",
+    lambda type_: (
+        INTEGER_TENSOR.has(type_) and cast(RankedTensor, type_).element_type == i32
+    ),
+)
+
+
+def _is_buffer(type_: Attribute) -> bool:
+    return isinstance(type_, MemRefType) and (
+        element_kind(cast(Attribute, type_.element_type))
+        not in (None, ElementKind.PER_AXIS)
+    )
+
+
+RETURNED = _either(
+    TENSOR,
+    _tensor_of(ElementKind.PER_AXIS),
+    TypeKind("token", lambda type_: isinstance(type_, TokenType)),
+    TypeKind(f"memref of {_values_of(_PER_TENSOR)}", _is_buffer),
+)
+"""What the region of an op gives."""

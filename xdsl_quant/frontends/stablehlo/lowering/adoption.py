@@ -1,0 +1,121 @@
+"""
+Ops of another dialect `stablehlo`, e.g. that of the package `xdsl-jax`, as ops of this one.
+
+If another package provides the dialect `stablehlo`, a context has its classes. Passes here
+know the classes of this package, so each of them starts with
+[`adopt_ops`][xdsl_quant.frontends.stablehlo.lowering.adoption.adopt_ops].
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from io import StringIO
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, Builtin, ModuleOp, UnregisteredAttr
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import IRDLOperation
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from xdsl_quant.diagnostics import fail, op_name
+from xdsl_quant.frontends.stablehlo.dialect import StableHLO
+
+_OP_TYPES = {
+    op_type.name: op_type
+    for op_type in StableHLO.operations
+    if issubclass(op_type, IRDLOperation)
+}
+_ATTRIBUTE_TYPES = (*StableHLO.attributes,)
+
+_PROPERTY_NAMES = {"comparison_type": "compare_type"}
+"""Other names that properties have in `xdsl-jax`."""
+
+
+@cache
+def _context() -> Context:
+    ctx = Context()
+    ctx.load_dialect(Builtin)
+    ctx.load_dialect(StableHLO)
+    return ctx
+
+
+def _adopted_attribute(attribute: Attribute) -> Attribute:
+    """
+    An attribute of the other dialect as one of this dialect; any other one itself.
+
+    Raises:
+        ParseError: if it has another syntax there.
+    """
+    if isinstance(attribute, ArrayAttr):
+        return ArrayAttr(map(_adopted_attribute, cast("ArrayAttr", attribute)))
+    is_foreign = isinstance(attribute, UnregisteredAttr) or attribute.name.startswith(
+        "stablehlo."
+    )
+    if not is_foreign or isinstance(attribute, _ATTRIBUTE_TYPES):
+        return attribute
+    text = StringIO()
+    Printer(text).print_attribute(attribute)
+    return Parser(_context(), text.getvalue()).parse_attribute()
+
+
+def _adopt(op: Operation, op_type: type[IRDLOperation]) -> None:
+    """
+    Replace an op by one of this dialect with the same operands, types and regions.
+
+    Raises:
+        ParseError: if an attribute has another syntax.
+        VerifyException: if the op is not valid here.
+    """
+    known = op_type.get_irdl_definition().properties
+    properties: dict[str, Attribute] = {}
+    attributes: dict[str, Attribute] = {}
+    for name, attribute in (*op.attributes.items(), *op.properties.items()):
+        if name == "op_name__":
+            continue
+        name = _PROPERTY_NAMES.get(name, name)
+        container = properties if name in known else attributes
+        container[name] = _adopted_attribute(attribute)
+    new_op = op_type.create(
+        operands=op.operands,
+        result_types=op.result_types,
+        properties=properties,
+        attributes=attributes,
+        location=op.location,
+        regions=[op.detach_region(region) for region in (*op.regions,)],
+    )
+    try:
+        new_op.verify(verify_nested_ops=False)
+    except VerifyException:
+        for region in (*new_op.regions,):
+            op.add_region(new_op.detach_region(region))
+        new_op.erase()
+        raise
+    Rewriter.replace_op(op, new_op)
+
+
+def adopt_ops(module: ModuleOp) -> None:
+    """
+    Replace all ops of a module that have the name of an op here and another class.
+
+    Raises:
+        PassFailedException: if one of them has other operands or attributes there.
+    """
+    # Ops are valid if those in their regions are.
+    for op in [*module.walk(region_first=True)]:
+        op_type = _OP_TYPES.get(op_name(op))
+        if op_type is None or isinstance(op, op_type):
+            continue
+        try:
+            _adopt(op, op_type)
+        except (ParseError, VerifyException) as e:
+            reason = str(e).strip().splitlines()[-1]
+            fail(
+                op,
+                f"'{op_type.name}' op of another dialect 'stablehlo' is not one of this "
+                f"package, found: {reason}; load 'StableHLO' of "
+                "'xdsl_quant.frontends.stablehlo.dialect' in its place",
+            )

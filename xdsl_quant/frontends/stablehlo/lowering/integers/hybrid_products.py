@@ -1,0 +1,291 @@
+"""
+Hybrid products, of a float tensor and quantized weights, as integer products: dynamic
+range quantization. The patterns emit StableHLO without quantized types.
+
+The specification dequantizes the weights of a hybrid `dot_general` or `convolution`. Here
+the float tensor is quantized at run time, symmetrically and to 8 bits:
+
+    scale = max(max(abs(x)) / 127, t)
+    q = clamp(-127, round_nearest_even(x / scale), 127)
+    y = (sum(q * w) * scale) * weight_scale
+
+`t` is the smallest normal `f32`, so zeros are 0 and no division is by 0. A NaN makes the
+results NaN that share its scale. A `dot_general` has a scale for each index of the
+dimensions of its left side that are not contracted, a `convolution` for each image, or one
+if `batch_group_count` exceeds 1, which sums over images.
+
+Floats are computed in `f32`, or `f64` for `f64` tensors, and sums in `i32`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    TensorType,
+    f32,
+    f64,
+    i8,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+
+from xdsl_quant.dialects.quant import DequantizeCastOp
+from xdsl_quant.dialects.quant.types import (
+    PerAxisType,
+    PerTensorType,
+    with_element_type,
+)
+from xdsl_quant.frontends.stablehlo.dialect import (
+    AbsOp,
+    BroadcastInDimOp,
+    ClampOp,
+    ConstantOp,
+    ConvertOp,
+    ConvolutionOp,
+    DivideOp,
+    MaximumOp,
+    MultiplyOp,
+    ReduceOp,
+    RoundNearestEvenOp,
+)
+from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import element_kind
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    element_type_of,
+    shape_of,
+)
+
+from ..linalg.element_types import is_arithmetic
+from .elementwise import Form, IntegerPattern, Values, quantized_type_of
+from .products import ProductOp, rhs_geometry
+
+_WeightType: TypeAlias = PerTensorType | PerAxisType
+
+_HIGH = 127
+"""Largest absolute stored value of an activation."""
+
+_SMALLEST_SCALE = 2.0**-126
+"""Smallest normal `f32`."""
+
+
+@dataclass(frozen=True)
+class HybridProductToIntegers(IntegerPattern):
+    """
+    Replaces `stablehlo.dot_general` and `stablehlo.convolution` of a float tensor and
+    symmetrically quantized weights by integer products of activations that are quantized
+    at run time.
+    """
+
+    def form(self, op: Operation) -> Form | None:
+        if not isinstance(op, ProductOp):
+            return None
+        if quantized_type_of(op.rhs.type) is None or quantized_type_of(op.lhs.type):
+            return None
+        weight_type = _weight_type(op.rhs)
+        _check_sizes(op.lhs, op.rhs, op.result)
+        kept, positions = rhs_geometry(op)
+        scaled = _scaled_dimensions(op)
+        _check_sums(op, weight_type, kept, scaled)
+        axis = weight_type.axis
+        position = None if axis is None else positions[kept.index(axis)]
+        compute = _compute_type(weight_type)
+
+        def build(builder: LoweringBuilder, stored: Values) -> Values:
+            lhs, rhs = stored
+            floats = _converted(builder, lhs, compute)
+            scales, activations = _quantized(builder, floats, scaled)
+            # Properties about the precision of floats have no effect on integers.
+            properties = {
+                name: value
+                for name, value in op.properties.items()
+                if name not in ("precision_config", "algorithm")
+            }
+            sums = builder.op(
+                type(op),
+                (activations, _converted(builder, rhs, i8)),
+                with_element_type(op.result.type, i32),
+                properties,
+            )
+            result = _converted(builder, sums, compute)
+            factor = _broadcast(builder, scales, scaled.values(), result.type)
+            result = builder.op(MultiplyOp, (result, factor), result.type)
+            result = _times_weight_scales(builder, result, weight_type, position)
+            return [_converted(builder, result, weight_type.expressed_type)]
+
+        return build
+
+
+@dataclass(frozen=True)
+class DequantizedWeightToStablehlo(IntegerPattern):
+    """Replaces `quant.dcast` of symmetrically quantized tensors by StableHLO ops."""
+
+    def form(self, op: Operation) -> Form | None:
+        if not isinstance(op, DequantizeCastOp):
+            return None
+        if quantized_type_of(op.input.type) is None:
+            return None
+        weight_type = _weight_type(op.input)
+        _check_sizes(op.input)
+        compute = _compute_type(weight_type)
+
+        def build(builder: LoweringBuilder, stored: Values) -> Values:
+            result = _converted(builder, stored[0], compute)
+            result = _times_weight_scales(
+                builder, result, weight_type, weight_type.axis
+            )
+            return [_converted(builder, result, weight_type.expressed_type)]
+
+        return build
+
+
+# Requirements
+
+
+def _weight_type(value: SSAValue) -> _WeightType:
+    """
+    The type of symmetrically quantized weights.
+
+    Raises:
+        ValueError: if it is another type, or StableHLO has no such integers or floats.
+    """
+    type_ = element_type_of(value)
+    if not isinstance(type_, _WeightType) or element_kind(type_) is None:
+        raise ValueError("weights are not per-tensor or per-axis of 2, 4 or 8 bits")
+    low, high = type_.storage_range
+    if type_.zero_point_range != (0, 0) or low < -128 or high > 127:
+        raise ValueError(
+            "weights are not symmetric with signed storage of up to 8 bits"
+        )
+    if not is_arithmetic(type_.expressed_type):
+        raise ValueError(f"floats of type '{type_.expressed_type}' are unsupported")
+    return type_
+
+
+def _check_sizes(*values: SSAValue) -> None:
+    """
+    Raises:
+        ValueError: if a size is not known.
+    """
+    if any(DYNAMIC_INDEX in shape_of(value) for value in values):
+        raise ValueError("sizes are dynamic")
+
+
+def _check_sums(
+    op: ProductOp,
+    weight_type: _WeightType,
+    kept: Iterable[int],
+    scaled: Mapping[int, int],
+) -> None:
+    """
+    Raises:
+        ValueError: if sums can exceed 32 bits, or nothing is summed.
+    """
+    if len(scaled) == len(shape_of(op.lhs)):
+        raise ValueError("no dimension is contracted")
+    count = math.prod(size for d, size in enumerate(shape_of(op.rhs)) if d not in kept)
+    largest = max(map(abs, weight_type.storage_range))
+    if (bound := count * _HIGH * largest) >= 1 << 31:
+        raise ValueError(f"sums of up to {bound.bit_length() + 1} bits exceed 32 bits")
+
+
+def _scaled_dimensions(op: ProductOp) -> Mapping[int, int]:
+    """
+    The dimensions of the left side that have a scale for each index, in ascending order,
+    and the dimension of the result that each of them is.
+    """
+    if isinstance(op, ConvolutionOp):
+        numbers = op.dimension_numbers
+        if op.batch_group_count.value.data != 1:
+            return {}
+        batch = numbers.input_batch_dimension.data
+        return {batch: numbers.output_batch_dimension.data}
+    numbers = op.dot_dimension_numbers
+    batching = numbers.lhs_batching_dimensions.get_values()
+    summed = {*batching, *numbers.lhs_contracting_dimensions.get_values()}
+    free = [d for d in range(len(shape_of(op.lhs))) if d not in summed]
+    positions = {d: position for position, d in enumerate((*batching, *free))}
+    return dict(sorted(positions.items()))
+
+
+def _compute_type(weight_type: _WeightType) -> AnyFloat:
+    return f64 if weight_type.expressed_type == f64 else f32
+
+
+# Ops
+
+
+def _quantized(
+    builder: LoweringBuilder, floats: SSAValue, scaled: Mapping[int, int]
+) -> tuple[SSAValue, SSAValue]:
+    """The scales of a tensor, and its stored values."""
+    type_, element_type = floats.type, element_type_of(floats)
+    shape = shape_of(floats)
+    magnitudes = builder.op(AbsOp, (floats,), type_)
+    reduced = [d for d in range(len(shape)) if d not in scaled]
+    scale_type = TensorType(element_type, [shape[d] for d in scaled])
+    zero = _constant(builder, TensorType(element_type, ()), 0)
+    largest = builder.add(
+        ReduceOp([magnitudes], [zero], reduced, MaximumOp, [scale_type])
+    )
+    steps = _constant(builder, scale_type, _HIGH)
+    scales = builder.op(DivideOp, (largest, steps), scale_type)
+    smallest = _constant(builder, scale_type, _SMALLEST_SCALE)
+    scales = builder.op(MaximumOp, (scales, smallest), scale_type)
+    divisors = _broadcast(builder, scales, scaled, type_)
+    quotients = builder.op(DivideOp, (floats, divisors), type_)
+    rounded = builder.op(RoundNearestEvenOp, (quotients,), type_)
+    low, high = (
+        _constant(builder, TensorType(element_type, ()), bound)
+        for bound in (-_HIGH, _HIGH)
+    )
+    clamped = builder.op(ClampOp, (low, rounded, high), type_)
+    return scales, _converted(builder, clamped, i8)
+
+
+def _times_weight_scales(
+    builder: LoweringBuilder,
+    value: SSAValue,
+    weight_type: _WeightType,
+    position: int | None,
+) -> SSAValue:
+    """The product of a tensor and scales, which are for the indices of a dimension."""
+    scales, type_ = weight_type.get_scales(), cast(TensorType, value.type)
+    if position is None:
+        factors = _constant(builder, type_, float(scales))
+    else:
+        along = TensorType(type_.element_type, scales.shape)
+        values = _constant(builder, along, *scales.tolist())
+        factors = _broadcast(builder, values, [position], type_)
+    return builder.op(MultiplyOp, (value, factors), type_)
+
+
+def _broadcast(
+    builder: LoweringBuilder,
+    value: SSAValue,
+    positions: Iterable[int],
+    type_: Attribute,
+) -> SSAValue:
+    return builder.add(BroadcastInDimOp(value, [*positions], type_))
+
+
+def _converted(
+    builder: LoweringBuilder, value: SSAValue, element_type: TypeAttribute
+) -> SSAValue:
+    if element_type_of(value) == element_type:
+        return value
+    type_ = with_element_type(value.type, element_type)
+    return builder.op(ConvertOp, (value,), type_)
+
+
+def _constant(builder: LoweringBuilder, type_: TensorType, *values: float) -> SSAValue:
+    """A constant with these elements, or with one for all."""
+    floats = cast(TensorType[AnyFloat], type_)
+    value = DenseIntOrFPElementsAttr.from_list(floats, values)
+    return builder.op(ConstantOp, (), type_, {"value": value})

@@ -1,0 +1,235 @@
+"""
+The sums of products of `dot_general` and `convolution`, on stored values.
+
+Stored values of the left side are multiplied by zero-point-corrected values of the right
+side, whose zero points are 0 as a rule. The zero point of the left side times the sum of
+the right side's values is subtracted later:
+
+    sum((lhs - zero_point) * rhs) = sum(lhs * rhs) - zero_point * sum(rhs)
+
+A convolution has to be padded with the zero point for this. That is done before it, also
+between the elements if they are dilated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    TensorType,
+    i32,
+    i64,
+)
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_quant.dialects.quant import ScaledQuantizedType
+from xdsl_quant.dialects.quant.types import with_element_type
+from xdsl_quant.frontends.stablehlo.dialect import (
+    AddOp,
+    ConstantOp,
+    ConvolutionOp,
+    DotGeneralOp,
+    ReduceOp,
+)
+from xdsl_quant.rounding_mode import ScaleRounding
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    dimensions,
+    element_type_of,
+    shape_of,
+)
+from xdsl_quant.transforms.building.fixed_point_arithmetic import (
+    extend,
+    multiply,
+    subtract,
+)
+
+from ..linalg.windows import padded_for, window_of
+from .elementwise import (
+    REQUANTIZATION,
+    Element,
+    Form,
+    IntegerPattern,
+    Rescaling,
+    Values,
+    at_position,
+    elementwise,
+    quantizations,
+    storage_of,
+    widened,
+    wider_type,
+    zero_points,
+)
+from .scales import Quantization, product_scaling
+
+ProductOp: TypeAlias = DotGeneralOp | ConvolutionOp
+
+
+def rhs_geometry(op: ProductOp) -> tuple[Sequence[int], Sequence[int]]:
+    """
+    The dimensions of the right side that are not summed over, in ascending order, and the
+    dimension of the result that each of them is.
+    """
+    if isinstance(op, ConvolutionOp):
+        numbers = op.dimension_numbers
+        kept = numbers.kernel_output_feature_dimension.data
+        return [kept], [numbers.output_feature_dimension.data]
+    numbers = op.dot_dimension_numbers
+    contracting = numbers.rhs_contracting_dimensions.get_values()
+    batching = numbers.rhs_batching_dimensions.get_values()
+    kept = [d for d in range(len(shape_of(op.rhs))) if d not in contracting]
+    free = [dimension for dimension in kept if dimension not in batching]
+    # Dimensions that only the right side has are the last ones of the result.
+    first_free = len(shape_of(op.result)) - len(free)
+    return kept, [
+        batching.index(d) if d in batching else first_free + free.index(d) for d in kept
+    ]
+
+
+@dataclass(frozen=True)
+class ProductToIntegers(IntegerPattern):
+    """
+    Replaces `stablehlo.dot_general` and `stablehlo.convolution` of quantized tensors by
+    sums of products of stored values, and arithmetic on these sums.
+    """
+
+    rounding: ScaleRounding = "single"
+    """How the product of an integer and a multiplier is rounded."""
+
+    def form(self, op: Operation) -> Form | None:
+        if not isinstance(op, ProductOp):
+            return None
+        types = [value.type for value in (op.lhs, op.rhs, op.result)]
+        if (quantized := quantizations(types)) is None:
+            return None
+        lhs, rhs, target = quantized
+        lhs_type, rhs_type = lhs.quantized_type, rhs.quantized_type
+        kept, positions = rhs_geometry(op)
+        if rhs_type.axis is not None:
+            rhs = replace(rhs, axis=positions[kept.index(rhs_type.axis)])
+        zero_point = lhs_type.zero_point_range[0]
+        sizes = [size for d, size in enumerate(shape_of(op.rhs)) if d not in kept]
+        accumulator, largest = _accumulator(lhs, rhs, sizes)
+        scaling = product_scaling([lhs, rhs], target, largest)
+        rescaling = Rescaling(scaling, target, self.rounding)
+        parameters = rescaling.parameters([lhs])
+
+        def body(element: Element, sums: Values) -> SSAValue:
+            builder, numbers = element
+            value, *rhs_sums = (
+                number if number.type == i64 else extend(builder, number, True)
+                for number in sums
+            )
+            for rhs_sum in rhs_sums:
+                correction = multiply(builder, rhs_sum, numbers["operand_zero_point"])
+                value = subtract(builder, value, correction)
+            return rescaling.stored(element, REQUANTIZATION, [value])
+
+        def build(builder: LoweringBuilder, stored: Values) -> Values:
+            left, right = stored
+            is_fixed_point = rhs_type.is_fixed_point
+            if not (is_fixed_point and lhs_type.is_signed and rhs_type.is_signed):
+                left = widened(builder, left, lhs_type)
+                widen = widened if is_fixed_point else _corrected
+                right = widen(builder, right, rhs_type)
+            properties = dict(op.properties)
+            if isinstance(op, ConvolutionOp) and zero_point:
+                left = _padded(builder, op, left, zero_point)
+                for name in ("padding", "lhs_dilation"):
+                    properties.pop(name, None)
+            type_ = storage_of(op.result.type)
+            sums_type = with_element_type(type_, accumulator)
+            products = builder.op(type(op), (left, right), sums_type, properties)
+            inputs = [at_position(products)]
+            if zero_point:
+                sums = _sums(builder, right, kept, accumulator)
+                inputs.append((sums, dimensions(positions)))
+            return elementwise(builder, inputs, parameters, type_, body)
+
+        return build
+
+
+def _accumulator(
+    lhs: Quantization, rhs: Quantization, sizes: Sequence[int]
+) -> tuple[IntegerType, int]:
+    """
+    The type of sums of products, and the largest absolute value of a sum of
+    zero-point-corrected ones.
+
+    Raises:
+        ValueError: if there is no such type.
+    """
+    if DYNAMIC_INDEX in sizes:
+        raise ValueError(
+            "the number of products that are added is not known, it decides how wide "
+            "sums are"
+        )
+    factor = math.prod(sizes) * rhs.largest
+    # Before and after the zero point is subtracted, and what is subtracted.
+    zero_point = lhs.quantized_type.zero_point_range[0]
+    largest = factor * max(lhs.largest, lhs.largest_stored, abs(zero_point))
+    if largest >= 1 << 63:
+        raise ValueError(
+            f"sums of up to {largest.bit_length()} bits do not fit 64 bits"
+        )
+    # A sum is at least as wide as what is summed, which may be widened first.
+    is_narrow = largest < 1 << 31 and max(lhs.width, rhs.width) < 32
+    return i32 if is_narrow else i64, factor * lhs.largest
+
+
+def _corrected(
+    builder: LoweringBuilder, stored: SSAValue, quantized_type: ScaledQuantizedType
+) -> SSAValue:
+    """Zero-point-corrected values as wider signed integers."""
+    wider = wider_type(quantized_type)
+    operands = [Quantization(quantized_type, len(shape_of(stored)))]
+
+    def body(element: Element, args: Values) -> SSAValue:
+        (value,) = element.corrected(args, operands)
+        if wider == i64:
+            return value
+        return element.builder.elementwise(arith.TruncIOp, (value,), wider)
+
+    type_ = with_element_type(stored.type, wider)
+    inputs = [at_position(stored)]
+    return elementwise(builder, inputs, zero_points(operands), type_, body)[0]
+
+
+def _sums(
+    builder: LoweringBuilder,
+    value: SSAValue,
+    kept: Sequence[int],
+    element_type: IntegerType,
+) -> SSAValue:
+    """The sums of a tensor of signed integers over all dimensions but some."""
+    shape = shape_of(value)
+    if element_type_of(value) != element_type:
+        wider = with_element_type(value.type, element_type)
+        value = builder.op(arith.ExtSIOp, (value,), wider)
+    zero = _scalar(builder, 0, element_type)
+    summed = [dimension for dimension in range(len(shape)) if dimension not in kept]
+    type_ = TensorType(element_type, [shape[dimension] for dimension in kept])
+    return builder.add(ReduceOp([value], [zero], summed, AddOp, [type_]))
+
+
+def _scalar(builder: LoweringBuilder, value: int, type_: IntegerType) -> SSAValue:
+    attribute = DenseIntOrFPElementsAttr.from_list(TensorType(type_, ()), [value])
+    return builder.op(ConstantOp, (), attribute.type, {"value": attribute})
+
+
+def _padded(
+    builder: LoweringBuilder, op: ConvolutionOp, lhs: SSAValue, zero_point: int
+) -> SSAValue:
+    """The left side as the convolution pads and dilates it, with the zero point."""
+    spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
+    window = window_of([1] * len(spatial), None, op.padding, op.lhs_dilation, None)
+    element_type = cast(IntegerType, element_type_of(lhs))
+    value = _scalar(builder, zero_point, element_type)
+    return padded_for(builder, lhs, spatial, window, value)

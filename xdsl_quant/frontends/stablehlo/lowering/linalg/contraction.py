@@ -1,0 +1,205 @@
+"""
+Sums of products: matrix products over any dimensions, and convolutions, for which the
+padding and the elements that a dilation puts between others are made first.
+
+Products are summed up in the type of the result, in f32 for narrower floats, whose sums
+are rounded once, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import TypeAlias, cast
+
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr
+
+from xdsl_quant.frontends.stablehlo.dialect import ConvolutionOp, DotGeneralOp
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    Size,
+    dimensions,
+    element_type_of,
+    shape_of,
+    static_sizes,
+)
+from xdsl_quant.transforms.building.signless_types import signless
+
+from .element_types import Values, bit_width, converted, is_float
+from .elementwise import product, total
+from .lowering import LinalgLowering, UnsupportedError
+from .reduction import reducing_loops
+from .windows import padded_for, window_of
+
+ProductOp: TypeAlias = DotGeneralOp | ConvolutionOp
+
+Factor: TypeAlias = tuple[SSAValue, Sequence[AffineExpr]]
+"""A tensor of which each product has an element, and its index for each iteration."""
+
+
+def sum_of_products(
+    builder: LoweringBuilder,
+    op: ProductOp,
+    factors: Sequence[Factor],
+    result_sizes: Sequence[Size],
+    reduction_count: int,
+) -> SSAValue:
+    """
+    Sums of products as one loop nest: first the dimensions of the result in order, and then
+    the loops over what is summed up.
+
+    Args:
+        builder: where the ops are inserted.
+        op: the op, which has the element types with their signedness.
+        factors: the left and the right factor.
+        result_sizes: the sizes of the result.
+        reduction_count: the number of loops over what is summed up.
+    """
+    *factor_types, element_type = map(element_type_of, (op.lhs, op.rhs, op.result))
+    sum_type = element_type
+    if is_float(element_type) and bit_width(element_type) < 32:
+        sum_type = f32
+    shape, rank = static_sizes(result_sizes), len(result_sizes)
+
+    def body(body: LoweringBuilder, args: Values) -> Values:
+        numbers = (
+            converted(body, value, factor_type, sum_type)
+            for value, factor_type in zip(args[:2], factor_types, strict=True)
+        )
+        return [total(body, args[2], product(body, *numbers))]
+
+    zeros = builder.zeros(TensorType(signless(sum_type), shape), result_sizes)
+    (sums,) = reducing_loops(
+        builder, factors, [zeros], range(rank), rank + reduction_count, body
+    )
+    if sum_type == element_type:
+        return sums
+    return builder.rearranged(
+        sums,
+        TensorType(element_type, shape),
+        result_sizes,
+        dimensions(range(rank)),
+        lambda body, args: converted(body, args[0], sum_type, element_type),
+    )
+
+
+class LowerDotGeneral(LinalgLowering[DotGeneralOp]):
+    """Lowers `stablehlo.dot_general` to one `linalg.generic`."""
+
+    op_type = DotGeneralOp
+
+    def lower(self, builder: LoweringBuilder, op: DotGeneralOp, args: Values) -> Values:
+        numbers, rank = op.dot_dimension_numbers, len(shape_of(op.result))
+        batching = numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions
+        contracting = (
+            numbers.lhs_contracting_dimensions,
+            numbers.rhs_contracting_dimensions,
+        )
+        factors: list[Factor] = []
+        # After the loops over batching dimensions, those over dimensions of one operand.
+        own_loops = count(len(batching[0]))
+        for value, batched, contracted in zip(args, batching, contracting, strict=True):
+            loops = dict(zip(batched.get_values(), count(), strict=False))
+            loops.update(zip(contracted.get_values(), count(rank), strict=False))
+            free = [d for d in range(len(shape_of(value))) if d not in loops]
+            loops.update(zip(free, own_loops, strict=False))
+            factors.append((value, dimensions(loops[d] for d in range(len(loops)))))
+        sizes: dict[AffineExpr, Size] = {}
+        for value, indices in reversed(factors):
+            sizes.update(zip(indices, builder.sizes(value), strict=True))
+        result_sizes = [sizes[loop] for loop in dimensions(range(rank))]
+        reduction_count = len(contracting[0])
+        return [sum_of_products(builder, op, factors, result_sizes, reduction_count)]
+
+
+class LowerConvolution(LinalgLowering[ConvolutionOp]):
+    """Lowers `stablehlo.convolution` to one `linalg.generic` over the padded input."""
+
+    op_type = ConvolutionOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: ConvolutionOp, args: Values
+    ) -> Values:
+        lhs, rhs = args
+        tensors = op.dimension_numbers.by_tensor()
+        batch, feature, *spatial = tensors["input"]
+        _, outputs, *kernel_spatial = tensors["kernel"]
+        result_batch, result_feature, *result_spatial = tensors["output"]
+        kernel_shape, rank = shape_of(rhs), len(shape_of(op.result))
+        window = window_of(
+            [kernel_shape[d] for d in kernel_spatial],
+            op.window_strides,
+            op.padding,
+            op.lhs_dilation,
+            op.rhs_dilation,
+        )
+        batch_groups = op.batch_group_count.value.data
+        feature_groups = op.feature_group_count.value.data
+        groups = max(batch_groups, feature_groups)
+        is_grouped = groups > 1
+        batch_size = _group_size(builder, lhs, batch, batch_groups)
+        input_size = _group_size(builder, lhs, feature, feature_groups)
+        output_size = _group_size(builder, rhs, outputs, groups)
+
+        lhs = padded_for(builder, lhs, spatial, window)
+        if (reversal := op.window_reversal) is not None:
+            is_reversed = zip(kernel_spatial, reversal.get_values(), strict=True)
+            rhs = _reversed(builder, rhs, [d for d, value in is_reversed if value])
+
+        # The loop over groups is before that over the features of one.
+        loops = dimensions(range(2 * rank - 1 + is_grouped))
+        group_loop = loops.pop(result_feature) if is_grouped else AffineConstantExpr(0)
+        *window_loops, input_loop = loops[rank:]
+        lhs_indices, rhs_indices = [input_loop] * rank, [input_loop] * rank
+        lhs_indices[batch] = loops[result_batch]
+        rhs_indices[outputs] = loops[result_feature]
+        sizes = [batch_size] * rank
+        sizes[result_feature] = output_size
+        for i, along in enumerate(window):
+            d, result_d = spatial[i], result_spatial[i]
+            lhs_indices[d] = along.element_index(loops[result_d], window_loops[i])
+            rhs_indices[kernel_spatial[i]] = window_loops[i]
+            sizes[result_d] = along.positions(builder, builder.size(lhs, d))
+        for group_count, indices, d, size in (
+            (batch_groups, lhs_indices, batch, batch_size),
+            (feature_groups, lhs_indices, feature, input_size),
+            (groups, rhs_indices, outputs, output_size),
+        ):
+            if group_count > 1:
+                indices[d] += group_loop * cast(int, size)
+        sizes[result_feature:result_feature] = [groups] * is_grouped
+        factors = (lhs, lhs_indices), (rhs, rhs_indices)
+        result = sum_of_products(builder, op, factors, sizes, rank - 1)
+        if not is_grouped:
+            return [result]
+        # The features of all groups in one dimension.
+        del sizes[result_feature]
+        sizes[result_feature] = builder.times(output_size, groups)
+        type_ = TensorType(element_type_of(result), static_sizes(sizes))
+        return [builder.reshaped(result, type_, sizes)]
+
+
+def _group_size(
+    builder: LoweringBuilder, value: SSAValue, dimension: int, group_count: int
+) -> Size:
+    """The size of the part of a dimension that is in one group."""
+    size = builder.size(value, dimension)
+    if group_count > 1 and not isinstance(size, int):
+        raise UnsupportedError.missing("has groups in a dimension of unknown size")
+    return builder.floor_divided(size, group_count)
+
+
+def _reversed(
+    builder: LoweringBuilder, value: SSAValue, along: Sequence[int]
+) -> SSAValue:
+    """A tensor with the elements along these dimensions in the reverse order."""
+    shape = shape_of(value)
+    if not (along := [d for d in along if shape[d] > 1]):
+        return value
+    source = dimensions(range(len(shape)))
+    for d in along:
+        source[d] = source[d] * -1 + (shape[d] - 1)
+    type_ = cast(TensorType, value.type)
+    return builder.rearranged(value, type_, builder.sizes(value), source)

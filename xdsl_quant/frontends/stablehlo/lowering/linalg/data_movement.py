@@ -1,0 +1,276 @@
+"""Ops that move elements and compute nothing but indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    IntegerType,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr
+
+from xdsl_quant.frontends.stablehlo.dialect import (
+    BroadcastInDimOp,
+    ConcatenateOp,
+    ConstantOp,
+    GatherOp,
+    GetDimensionSizeOp,
+    IotaOp,
+    PadOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+)
+from xdsl_quant.frontends.stablehlo.dialect.constant import ElementsAttr
+from xdsl_quant.transforms.building.builder import (
+    INDEX,
+    LoweringBuilder,
+    dimensions,
+    element_type_of,
+    shape_of,
+    static_sizes,
+)
+
+from .element_types import Values, bit_width, converted, is_unsigned, stored_type
+from .lowering import LinalgLowering, UnsupportedError
+from .windows import Padding, padded
+
+
+class LowerConstant(LinalgLowering[ConstantOp]):
+    """Lowers `stablehlo.constant` to `arith.constant`."""
+
+    op_type = ConstantOp
+
+    def lower(self, builder: LoweringBuilder, op: ConstantOp, args: Values) -> Values:
+        type_ = stored_type(op.output.type)
+        return [builder.constant(elements_of_type(op.value, type_), type_)]
+
+
+def elements_of_type(value: ElementsAttr, type_: TensorType) -> ElementsAttr:
+    """The same bits as numbers of another type."""
+    if value.type == type_:
+        return value
+    if isinstance(value, DenseResourceAttr):
+        return DenseResourceAttr(value.resource_handle, type_)
+    integer_type = cast(TensorType[IntegerType], type_)
+    width = bit_width(type_.element_type)
+    if width in (8, 16, 32, 64):
+        return DenseIntOrFPElementsAttr(integer_type, BytesAttr(value.data.data))
+    half = 1 << (width - 1)
+    integers = cast(Sequence[int], value.get_values())
+    return DenseIntOrFPElementsAttr.from_list(
+        integer_type, [(integer + half) % (2 * half) - half for integer in integers]
+    )
+
+
+class LowerIota(LinalgLowering[IotaOp]):
+    """Lowers `stablehlo.iota` to a `linalg.generic` of `linalg.index`."""
+
+    op_type = IotaOp
+
+    def lower(self, builder: LoweringBuilder, op: IotaOp, args: Values) -> Values:
+        element_type = element_type_of(op.output)
+
+        def body(body: LoweringBuilder, _: Sequence[SSAValue]) -> SSAValue:
+            index = body.add(linalg.ops.IndexOp(op.iota_dimension.value.data))
+            number = body.op(arith.IndexCastOp, (index,), i64)
+            return converted(body, number, i64, element_type)
+
+        type_ = stored_type(op.output.type)
+        return [builder.map((), type_, type_.get_shape(), body)]
+
+
+class LowerGetDimensionSize(LinalgLowering[GetDimensionSizeOp]):
+    """Lowers `stablehlo.get_dimension_size` to a constant or `tensor.dim`."""
+
+    op_type = GetDimensionSizeOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: GetDimensionSizeOp, args: Values
+    ) -> Values:
+        type_ = stored_type(op.result.type)
+        size = builder.size_value(builder.size(args[0], op.dimension.value.data))
+        number = builder.op(arith.IndexCastOp, (size,), type_.element_type)
+        return [builder.op(tensor.FromElementsOp, (number,), type_)]
+
+
+# Shapes
+
+
+class LowerReshape(LinalgLowering[ReshapeOp]):
+    """Lowers `stablehlo.reshape` to `tensor.reshape`."""
+
+    op_type = ReshapeOp
+
+    def lower(self, builder: LoweringBuilder, op: ReshapeOp, args: Values) -> Values:
+        type_ = stored_type(op.results[0].type)
+        if DYNAMIC_INDEX in (shape := type_.get_shape()):
+            raise UnsupportedError.missing("has a result of unknown size")
+        return [builder.reshaped(args[0], type_, shape)]
+
+
+class LowerTranspose(LinalgLowering[TransposeOp]):
+    """Lowers `stablehlo.transpose` to `linalg.transpose`."""
+
+    op_type = TransposeOp
+
+    def lower(self, builder: LoweringBuilder, op: TransposeOp, args: Values) -> Values:
+        return [builder.transposed(args[0], op.permutation.get_values())]
+
+
+class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
+    """
+    Lowers `stablehlo.broadcast_in_dim` to a `linalg.generic` over the result. Along a
+    dimension of size 1 the one element is repeated.
+    """
+
+    op_type = BroadcastInDimOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: BroadcastInDimOp, args: Values
+    ) -> Values:
+        type_ = stored_type(op.results[0].type)
+        shape, sizes = shape_of(args[0]), type_.get_shape()
+        if DYNAMIC_INDEX in (*shape, *sizes):
+            # Whether a size is 1, and so repeated, is not known.
+            raise UnsupportedError.missing("has an operand or a result of unknown size")
+        source: list[AffineExpr] = [
+            AffineConstantExpr(0)
+            if size == 1 and sizes[dimension] != 1
+            else AffineExpr.dimension(dimension)
+            for size, dimension in zip(
+                shape, op.broadcast_dimensions.get_values(), strict=True
+            )
+        ]
+        return [builder.rearranged(args[0], type_, sizes, source)]
+
+
+# Parts
+
+
+class LowerConcatenate(LinalgLowering[ConcatenateOp]):
+    """Lowers `stablehlo.concatenate` to `tensor.concat`."""
+
+    op_type = ConcatenateOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: ConcatenateOp, args: Values
+    ) -> Values:
+        axis = op.dimension.value.data
+        shapes = [shape_of(operand) for operand in args]
+        # What one operand does not say of a size another one may.
+        shape = [max(sizes) for sizes in zip(*shapes, strict=True)]
+        along = [sizes[axis] for sizes in shapes]
+        shape[axis] = DYNAMIC_INDEX if DYNAMIC_INDEX in along else sum(along)
+        type_ = TensorType(element_type_of(args[0]), shape)
+        return [builder.add(tensor.ConcatOp(args, axis, type_))]
+
+
+class LowerSlice(LinalgLowering[SliceOp]):
+    """Lowers `stablehlo.slice` to `tensor.extract_slice`."""
+
+    op_type = SliceOp
+
+    def lower(self, builder: LoweringBuilder, op: SliceOp, args: Values) -> Values:
+        starts, limits, strides = (
+            attribute.get_values()
+            for attribute in (op.start_indices, op.limit_indices, op.strides)
+        )
+        sizes = [
+            -((start - limit) // stride)
+            for start, limit, stride in zip(starts, limits, strides, strict=True)
+        ]
+        return [builder.part(args[0], starts, sizes, strides)]
+
+
+class LowerPad(LinalgLowering[PadOp]):
+    """Lowers `stablehlo.pad` to a `tensor.insert_slice` into the padding."""
+
+    op_type = PadOp
+
+    def lower(self, builder: LoweringBuilder, op: PadOp, args: Values) -> Values:
+        amounts = (op.edge_padding_low, op.edge_padding_high, op.interior_padding)
+        values = (attribute.get_values() for attribute in amounts)
+        paddings = [Padding(*numbers) for numbers in zip(*values, strict=True)]
+        return [padded(builder, args[0], paddings, args[1])]
+
+
+class LowerGather(LinalgLowering[GatherOp]):
+    """
+    Lowers `stablehlo.gather` to a `linalg.generic` over the result, with a
+    `tensor.extract` from the operand. Start indices are clamped so that slices lie inside
+    of the operand.
+    """
+
+    op_type = GatherOp
+
+    def lower(self, builder: LoweringBuilder, op: GatherOp, args: Values) -> Values:
+        table, start_indices = args
+        shape, slice_sizes = shape_of(table), op.slice_sizes.get_values()
+        if DYNAMIC_INDEX in shape:
+            raise UnsupportedError.missing("has an operand of unknown size")
+        numbers, index_type = op.dimension_numbers, element_type_of(op.start_indices)
+        offset_dims = numbers.offset_dims.get_values()
+        batching_dims = numbers.operand_batching_dims.get_values()
+        vector_dim = numbers.index_vector_dim.data
+        index_sizes = builder.sizes(start_indices)
+        del index_sizes[vector_dim : vector_dim + 1]
+        rank = len(index_sizes) + len(offset_dims)
+        batch_dims = [d for d in range(rank) if d not in offset_dims]
+        dropped_dims = (*numbers.collapsed_slice_dims.get_values(), *batching_dims)
+        slice_dims = [d for d in range(len(shape)) if d not in dropped_dims]
+        # For dimensions of the table those of the result that count along them.
+        counted = dict(zip(slice_dims, offset_dims, strict=True))
+        index_batching_dims = numbers.start_indices_batching_dims.get_values()
+        for d, index_dim in zip(batching_dims, index_batching_dims, strict=True):
+            counted[d] = batch_dims[index_dim - (index_dim > vector_dim)]
+        index_map = numbers.start_index_map.get_values()
+        components: list[tuple[SSAValue, Sequence[AffineExpr]]] = []
+        for number in range(len(index_map)):
+            position = dimensions(batch_dims)
+            position.insert(vector_dim, AffineConstantExpr(number))
+            # Index vectors may have no dimension: then each is one number.
+            position = position[: len(shape_of(start_indices))]
+            components.append((start_indices, position))
+
+        def body(body: LoweringBuilder, args: Values) -> SSAValue:
+            indices = [
+                body.add(linalg.ops.IndexOp(counted[d]))
+                if d in counted
+                else body.index(0)
+                for d in range(len(shape))
+            ]
+            for d, start in zip(index_map, args, strict=False):
+                last = shape[d] - slice_sizes[d]
+                start = _clamped_index(body, start, index_type, last)
+                indices[d] = body.add(arith.AddiOp(start, indices[d]))
+            return body.op(tensor.ExtractOp, (table, *indices), element_type_of(table))
+
+        sizes = dict(zip(batch_dims, index_sizes, strict=True))
+        sizes.update((counted[d], slice_sizes[d]) for d in slice_dims)
+        result_sizes = [sizes[d] for d in range(rank)]
+        type_ = TensorType(element_type_of(table), static_sizes(result_sizes))
+        return [builder.map(components, type_, result_sizes, body)]
+
+
+def _clamped_index(
+    builder: LoweringBuilder, value: SSAValue, type_: Attribute, last: int
+) -> SSAValue:
+    """An integer as an index from 0 to `last`."""
+    value = converted(builder, value, type_, i64)
+    limit = builder.number(last, i64)
+    if is_unsigned(type_):
+        value = builder.add(arith.MinUIOp(value, limit))
+    else:
+        value = builder.add(arith.MaxSIOp(value, builder.number(0, i64)))
+        value = builder.add(arith.MinSIOp(value, limit))
+    return builder.op(arith.IndexCastOp, (value,), INDEX)

@@ -1,0 +1,231 @@
+"""
+Ops that compute each element of the result from those at the same position, by formulas on
+scalars.
+
+Integers wrap around. What StableHLO leaves undefined is defined: a division by zero is -1,
+all bits of an unsigned integer; the smallest integer divided by -1 is itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import IntegerType, f32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant.traits import ComputesElementwise, has_quantization_trait
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.frontends.stablehlo.dialect import CompareOp
+from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions, shape_of
+
+from .element_types import (
+    Values,
+    bit_width,
+    converted,
+    is_boolean,
+    is_float,
+    is_unsigned,
+    stored_type,
+)
+from .lowering import LinalgLowering, UnsupportedError
+
+Formula = Callable[[LoweringBuilder, Operation, Values], SSAValue]
+"""
+Builds an element of the result of an op from those of its operands, which are scalars of
+signless types.
+"""
+
+_MakeOp = Callable[..., Operation]
+
+
+def _element_type(value: SSAValue) -> Attribute:
+    """The element type of a value, with its signedness."""
+    return scalar_or_element_type(value.type)
+
+
+def _by_kind(
+    floats: _MakeOp,
+    signed: _MakeOp,
+    unsigned: _MakeOp | None = None,
+    booleans: _MakeOp | None = None,
+) -> Callable[[Attribute], _MakeOp]:
+    """The op for each element type; what is left out is that for signed integers."""
+
+    def op_for(type_: Attribute) -> _MakeOp:
+        if is_float(type_):
+            return floats
+        kind = booleans if is_boolean(type_) else unsigned
+        return kind if kind and is_unsigned(type_) else signed
+
+    return op_for
+
+
+_ADD = _by_kind(arith.AddfOp, arith.AddiOp, booleans=arith.OrIOp)
+_SUBTRACT = _by_kind(arith.SubfOp, arith.SubiOp)
+_MULTIPLY = _by_kind(arith.MulfOp, arith.MuliOp, booleans=arith.AndIOp)
+_MAXIMUM = _by_kind(arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp, arith.OrIOp)
+_MINIMUM = _by_kind(arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp, arith.AndIOp)
+
+
+def product(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    """The product of scalars of one type; that of truth values is whether both hold."""
+    return builder.add(_MULTIPLY(lhs.type)(lhs, rhs))
+
+
+def total(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    """The sum of scalars of one type; that of truth values is whether one holds."""
+    return builder.add(_ADD(lhs.type)(lhs, rhs))
+
+
+def _applied(op_for: Callable[[Attribute], _MakeOp]) -> Formula:
+    """The formula that is one op, which depends on the element type."""
+    return lambda b, op, args: b.add(op_for(_element_type(op.operands[0]))(*args))
+
+
+def _always(op_type: _MakeOp) -> Formula:
+    """The formula that is one op."""
+    return lambda b, op, args: b.add(op_type(*args))
+
+
+def _divide(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+    lhs, rhs = args
+    type_ = _element_type(op.operands[0])
+    if is_float(type_):
+        return builder.add(arith.DivfOp(lhs, rhs))
+    zero, one, minus_one = (builder.number(value, rhs.type) for value in (0, 1, -1))
+    is_zero = builder.add(arith.CmpiOp(rhs, zero, "eq"))
+    if is_unsigned(type_):
+        divisor = arith.SelectOp(is_zero, one, rhs)
+        quotient = builder.add(arith.DivUIOp(lhs, builder.add(divisor)))
+        return builder.add(arith.SelectOp(is_zero, minus_one, quotient))
+    # The opposite is what a division by -1 is, without the one that overflows.
+    is_minus_one = builder.add(arith.CmpiOp(rhs, minus_one, "eq"))
+    is_special = builder.add(arith.OrIOp(is_zero, is_minus_one))
+    divisor = builder.add(arith.SelectOp(is_special, one, rhs))
+    quotient = builder.add(arith.DivSIOp(lhs, divisor))
+    opposite = builder.add(arith.SubiOp(zero, lhs))
+    quotient = builder.add(arith.SelectOp(is_minus_one, opposite, quotient))
+    return builder.add(arith.SelectOp(is_zero, minus_one, quotient))
+
+
+def _negate(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+    (value,) = args
+    if is_float(value.type):
+        return builder.add(arith.NegfOp(value))
+    return builder.add(arith.SubiOp(builder.number(0, value.type), value))
+
+
+def _not(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+    (value,) = args
+    return builder.add(arith.XOrIOp(value, builder.number(-1, value.type)))
+
+
+def _logistic(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+    """
+    `1 / (1 + exp(-x))`, and `exp(x) / (1 + exp(x))` for a negative `x`: nothing overflows,
+    and results near zero keep their digits.
+    """
+    (value,) = args
+    type_ = value.type
+    if bit_width(type_) < 32:
+        value = converted(builder, value, type_, f32)
+    zero, one = (builder.number(constant, value.type) for constant in (0, 1))
+    size = builder.add(math.AbsFOp(value))
+    power = builder.add(math.ExpOp(builder.add(arith.NegfOp(size))))
+    is_negative = builder.add(arith.CmpfOp(value, zero, "olt"))
+    above = builder.add(arith.SelectOp(is_negative, power, one))
+    result = builder.add(arith.DivfOp(above, builder.add(arith.AddfOp(one, power))))
+    return converted(builder, result, result.type, type_)
+
+
+def _convert(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+    types = map(_element_type, (op.operands[0], op.results[0]))
+    return converted(builder, args[0], *types)
+
+
+def _compare(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+    op = cast(CompareOp, op)
+    direction, kind = op.comparison_direction.data.value, op.compare_type
+    lhs, rhs = args
+    type_ = _element_type(op.operands[0])
+    if is_float(type_):
+        if kind is None or kind.data.value != "TOTALORDER":
+            ordering = "u" if direction == "NE" else "o"
+            return builder.add(arith.CmpfOp(lhs, rhs, ordering + direction.lower()))
+        lhs, rhs = (_in_total_order(builder, value) for value in args)
+    prefix = "" if direction in ("EQ", "NE") else "u" if is_unsigned(type_) else "s"
+    return builder.add(arith.CmpiOp(lhs, rhs, prefix + direction.lower()))
+
+
+def _in_total_order(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+    """The signed integer with the rank of a float in the total order of floats."""
+    type_ = IntegerType(bit_width(value.type))
+    bits = builder.add(arith.BitcastOp(value, type_))
+    last = builder.number(type_.bitwidth - 1, type_)
+    # All bits but the sign turn round if that is set.
+    signs = builder.add(arith.ShRSIOp(bits, last))
+    mask = builder.add(arith.ShRUIOp(signs, builder.number(1, type_)))
+    return builder.add(arith.XOrIOp(bits, mask))
+
+
+def _clamp(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+    low, value, high = args
+    type_ = _element_type(op.operands[0])
+    return builder.add(_MINIMUM(type_)(builder.add(_MAXIMUM(type_)(value, low)), high))
+
+
+FORMULAS: dict[str, Formula] = {
+    "stablehlo.abs": _applied(_by_kind(math.AbsFOp, math.AbsIOp)),
+    "stablehlo.add": _applied(_ADD),
+    "stablehlo.and": _always(arith.AndIOp),
+    "stablehlo.clamp": _clamp,
+    "stablehlo.compare": _compare,
+    "stablehlo.convert": _convert,
+    "stablehlo.divide": _divide,
+    "stablehlo.exponential": _always(math.ExpOp),
+    "stablehlo.logistic": _logistic,
+    "stablehlo.maximum": _applied(_MAXIMUM),
+    "stablehlo.minimum": _applied(_MINIMUM),
+    "stablehlo.multiply": _applied(_MULTIPLY),
+    "stablehlo.negate": _negate,
+    "stablehlo.not": _not,
+    "stablehlo.or": _always(arith.OrIOp),
+    "stablehlo.round_nearest_even": _always(math.RoundEvenOp),
+    "stablehlo.rsqrt": _always(math.RsqrtOp),
+    "stablehlo.select": _always(arith.SelectOp),
+    "stablehlo.sqrt": _always(math.SqrtOp),
+    "stablehlo.subtract": _applied(_SUBTRACT),
+    "stablehlo.tanh": _always(math.TanhOp),
+}
+"""
+The formula of each op with the trait `ComputesElementwise`, by its name. A package that
+adds such an op to its dialect adds a formula here.
+"""
+
+
+class LowerElementwise(LinalgLowering):
+    """
+    Lowers an op with the trait `ComputesElementwise` to one `linalg.generic` whose body is
+    the formula of the op in
+    [`FORMULAS`][xdsl_quant.frontends.stablehlo.lowering.linalg.elementwise.FORMULAS].
+    An operand of rank 0 is the same for all elements.
+    """
+
+    def handles(self, op: Operation) -> bool:
+        return has_quantization_trait(op, ComputesElementwise)
+
+    def lower(self, builder: LoweringBuilder, op: Operation, args: Values) -> Values:
+        if (formula := FORMULAS.get(op_name(op))) is None:
+            raise UnsupportedError("is elementwise, but has no formula on scalars")
+        type_ = stored_type(op.results[0].type)
+        ranks = [len(shape_of(operand)) for operand in args]
+        result = builder.map(
+            [(o, dimensions(range(rank))) for o, rank in zip(args, ranks, strict=True)],
+            type_,
+            builder.sizes(args[ranks.index(len(type_.get_shape()))]),
+            lambda body, args: formula(body, op, args[:-1]),
+        )
+        return [result]

@@ -1,0 +1,284 @@
+"""
+Reductions along dimensions and over windows: the region of one becomes the body of a loop
+nest.
+
+Besides StableHLO's ops on tensors of rank 0, a region may have what casts to and from
+quantized types are lowered to: ops of arith and math, and loop nests without a loop. They
+become the same ops on scalars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, cast
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    TensorType,
+)
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects.linalg.ops import YieldOp as LinalgYieldOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp
+from xdsl_quant.dialects.quant.traits import ComputesElementwise, has_quantization_trait
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.frontends.stablehlo.dialect import (
+    ConstantOp,
+    ReduceOp,
+    ReduceWindowOp,
+    ReturnOp,
+)
+from xdsl_quant.transforms.building.builder import (
+    PARALLEL,
+    REDUCTION,
+    LoweringBuilder,
+    Size,
+    dimensions,
+    element_type_of,
+    shape_of,
+    static_sizes,
+)
+
+from .element_types import Values, converted, is_arithmetic, stored_type
+from .elementwise import FORMULAS
+from .lowering import (
+    QUANTIZED_ARITHMETIC,
+    LinalgLowering,
+    UnsupportedError,
+    accepts_stored_values,
+)
+from .windows import padded, window_of
+
+ReducingOp: TypeAlias = ReduceOp | ReduceWindowOp
+
+
+class LowerReduce(LinalgLowering[ReduceOp]):
+    """
+    Lowers `stablehlo.reduce` to one `linalg.generic`, with the loops in the order of the
+    dimensions of the inputs.
+    """
+
+    op_type = ReduceOp
+
+    def lower(self, builder: LoweringBuilder, op: ReduceOp, args: Values) -> Values:
+        count, sizes = len(op.results), builder.sizes(args[0])
+        reduced = op.dimensions.get_values()
+        source = dimensions(range(len(sizes)))
+        return _reduced(
+            builder,
+            op,
+            [(value, source) for value in args[:count]],
+            args[count:],
+            {d: size for d, size in enumerate(sizes) if d not in reduced},
+            len(sizes),
+        )
+
+
+class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
+    """
+    Lowers `stablehlo.reduce_window` to one `linalg.generic` over the padded inputs. The
+    outer loops are over the positions of the window, and the inner ones over its elements.
+    """
+
+    op_type = ReduceWindowOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: ReduceWindowOp, args: Values
+    ) -> Values:
+        count, extents = len(op.results), op.window_dimensions.get_values()
+        window = window_of(
+            extents,
+            op.window_strides,
+            op.padding,
+            op.base_dilations,
+            op.window_dilations,
+        )
+        rank = len(window)
+        source = [
+            along.element_index(AffineDimExpr(d), AffineDimExpr(rank + d))
+            for d, along in enumerate(window)
+        ]
+        inputs: list[tuple[SSAValue, Sequence[AffineExpr]]] = []
+        for value, init_value in zip(args[:count], args[count:], strict=True):
+            if element_type_of(value) != element_type_of(init_value):
+                raise UnsupportedError.missing(
+                    "has an initial value of another type than its input"
+                )
+            paddings = [along.padding for along in window]
+            inputs.append((padded(builder, value, paddings, init_value), source))
+        sizes = {
+            d: along.positions(builder, builder.size(inputs[0][0], d))
+            for d, along in enumerate(window)
+        }
+        # The loops over the window have the sizes of a tensor that is not read.
+        shape = builder.empty(TensorType(element_type_of(args[0]), extents), extents)
+        inputs.append((shape, dimensions(range(rank, 2 * rank))))
+        return _reduced(builder, op, inputs, args[count:], sizes, 2 * rank)
+
+
+def reducing_loops(
+    builder: LoweringBuilder,
+    inputs: Sequence[tuple[SSAValue, Sequence[AffineExpr]]],
+    initial: Values,
+    parallel: Sequence[int],
+    loop_count: int,
+    body: Callable[[LoweringBuilder, Values], Values],
+) -> Values:
+    """
+    Tensors of one shape that are reduced to, as one loop nest.
+
+    Args:
+        builder: where the ops are inserted.
+        inputs: the tensors that are read, each with the indices of what is read.
+        initial: what the results are at first.
+        parallel: the loop over each dimension of the results. All others reduce.
+        loop_count: the number of loops.
+        body: builds the elements of the results, given an element of each input and what
+            the results are so far.
+    """
+    if 0 in shape_of(initial[0]):
+        # Loops that do not run may have indices out of bounds, which MLIR finds wrong.
+        return initial
+    indices = (
+        *(source for _, source in inputs),
+        *[dimensions(parallel)] * len(initial),
+    )
+    return builder.generics(
+        [value for value, _ in inputs],
+        initial,
+        [AffineMap(loop_count, 0, tuple(exprs)) for exprs in indices],
+        [PARALLEL if loop in parallel else REDUCTION for loop in range(loop_count)],
+        body,
+    )
+
+
+def _reduced(
+    builder: LoweringBuilder,
+    op: ReducingOp,
+    inputs: Sequence[tuple[SSAValue, Sequence[AffineExpr]]],
+    init_values: Values,
+    sizes: Mapping[int, Size],
+    loop_count: int,
+) -> Values:
+    """
+    The results of a reduction as one loop nest.
+
+    Args:
+        builder: where the ops are inserted.
+        op: the reduction.
+        inputs: the tensors that are read, each with the indices of what is read.
+        init_values: what each result is at first.
+        sizes: for the dimensions of the results, in order, the loop over each, and its
+            size.
+        loop_count: the number of loops.
+    """
+    count, result_sizes = len(init_values), [*sizes.values()]
+
+    def filled(value: SSAValue, init_value: SSAValue, result: SSAValue) -> SSAValue:
+        element_type = stored_type(result.type).element_type
+        return builder.filled(
+            TensorType(element_type, static_sizes(result_sizes)),
+            result_sizes,
+            value,
+            lambda body, args: _converted(body, args[0], init_value, result),
+        )
+
+    def body(body: LoweringBuilder, args: Values) -> Values:
+        # The first half of the arguments of the region are the results so far.
+        values = (*args[-count:], *args[:count])
+        sources = (*op.results, *op.inputs)
+        block = op.body.block
+        scalars = map(_converted, [body] * (2 * count), values, sources, block.args)
+        return _inlined(body, block, [*scalars])
+
+    results = [*map(filled, init_values, op.init_values, op.results)]
+    return reducing_loops(builder, inputs, results, [*sizes], loop_count, body)
+
+
+def _converted(
+    builder: LoweringBuilder, value: SSAValue, source: SSAValue, target: SSAValue
+) -> SSAValue:
+    """An element of `source` as one of the type that elements of `target` have."""
+    types = element_type_of(source), element_type_of(target)
+    if types[0] != types[1] and any(isinstance(t, QuantizedType) for t in types):
+        raise UnsupportedError.missing(
+            "has a body of other quantized types than its operands"
+        )
+    return converted(builder, value, *types)
+
+
+# Regions
+
+
+def _inlined(builder: LoweringBuilder, block: Block, args: Values) -> Values:
+    """What the terminator of a block takes, given scalars for the block's arguments."""
+    scalars: dict[SSAValue, SSAValue] = dict(zip(block.args, args, strict=True))
+    for op in block.ops:
+        for value in (*op.operands, *op.results):
+            _check_scalar(op, value.type)
+        try:
+            args = [scalars[operand] for operand in op.operands]
+        except KeyError:
+            raise _unsupported(op, "which uses a value from outside of the body")
+        if isinstance(op, ReturnOp | LinalgYieldOp):
+            return args
+        results = (
+            _inlined(builder, op.body.block, args)
+            if isinstance(op, GenericOp)
+            else [_scalar_result(builder, op, args)]
+        )
+        scalars.update(zip(op.results, results, strict=True))
+    raise AssertionError("a block ends with its results")
+
+
+def _unsupported(op: Operation, problem: str) -> UnsupportedError:
+    return UnsupportedError.missing(f"has a body with '{op_name(op)}', {problem}")
+
+
+def _check_scalar(op: Operation, type_: Attribute) -> None:
+    element_type = scalar_or_element_type(type_)
+    if type_ != element_type and not (
+        isinstance(type_, TensorType) and not type_.get_shape()
+    ):
+        raise _unsupported(op, "which has values that are no tensors of rank 0")
+    if isinstance(element_type, QuantizedType):
+        if accepts_stored_values(op):
+            return
+        if op_name(op) in FORMULAS:
+            raise UnsupportedError(QUANTIZED_ARITHMETIC)
+    if not is_arithmetic(element_type):
+        raise _unsupported(op, f"for which there is no arithmetic on '{element_type}'")
+
+
+def _scalar_result(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+    """The result of an op, computed on scalars."""
+    if (formula := FORMULAS.get(op_name(op))) is not None:
+        return formula(builder, op, args)
+    if isinstance(op, StorageCastOp | tensor.SplatOp):
+        return args[0]
+    if len(op.results) != 1:
+        raise _unsupported(op, "which is not elementwise")
+    type_ = scalar_or_element_type(stored_type(op.results[0].type))
+    if isinstance(op, tensor.EmptyOp):
+        # It has any number.
+        return builder.number(0, type_)
+    if isinstance(op, ConstantOp | arith.ConstantOp):
+        value = op.value
+        if isinstance(value, DenseResourceAttr):
+            raise _unsupported(op, "whose value is a resource")
+        if not isinstance(value, DenseIntOrFPElementsAttr):
+            return builder.constant(value, type_)
+        (number,) = value.get_values()
+        return builder.number(cast(float, number), type_)
+    if not op.name.startswith(("arith.", "math.")):
+        is_elementwise = has_quantization_trait(op, ComputesElementwise)
+        missing = (
+            "has no formula on scalars" if is_elementwise else "is not elementwise"
+        )
+        raise _unsupported(op, f"which {missing}")
+    return builder.op(type(op), args, type_, op.properties)

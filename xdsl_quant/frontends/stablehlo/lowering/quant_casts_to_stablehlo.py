@@ -1,0 +1,106 @@
+"""
+The casts of the quant dialect as StableHLO's.
+
+StableHLO rounds half to even, and stores 0 for NaN, so the numbers are those of
+`lower-quant-ops{rounding-mode=nearest-even nan=stored-zero}`, and not of MLIR's own
+rounding. The attribute `quant.nan` of a cast goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Operation
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.diagnostics import fail
+from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
+from xdsl_quant.dialects.quant.dynamic_ops import DynamicCastOp
+from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.frontends.stablehlo.dialect import (
+    UniformDequantizeOp,
+    UniformQuantizeOp,
+)
+from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import element_kind
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
+
+
+@dataclass(frozen=True)
+class QuantCastToStablehlo(CheckedPattern[type[Operation]]):
+    """
+    Replaces a `quant.qcast` by a `stablehlo.uniform_quantize`, and a `quant.dcast` by a
+    `stablehlo.uniform_dequantize`.
+    """
+
+    def plan(self, op: Operation) -> type[Operation] | None:
+        if isinstance(op, DynamicCastOp):
+            fail(
+                op,
+                f"'{op.name}' op cannot become a StableHLO op: scales and zero points are "
+                "operands; 'quant-casts-from-dynamic' makes constant ones parameters of a "
+                "type, and 'lower-quant-ops' takes the others",
+            )
+        if not isinstance(op, QuantizeCastOp | DequantizeCastOp):
+            return None
+        if not isinstance(op.result.type, TensorType):
+            fail(
+                op,
+                f"'{op.name}' op cannot become a StableHLO op: these take ranked tensors, "
+                f"but the type is '{op.result.type}'",
+            )
+        is_quantize = isinstance(op, QuantizeCastOp)
+        quantized = (op.result if is_quantize else op.input).type
+        if element_kind(scalar_or_element_type(quantized)) is None:
+            fail(
+                op,
+                f"'{op.name}' op cannot become a StableHLO op: these store integers of 2, "
+                "4, 8, 16 or 32 bits, with one scale or with one for each index of a "
+                f"dimension, but the type is '{quantized}'; use 'lower-quant-ops'",
+            )
+        op_type = UniformQuantizeOp if is_quantize else UniformDequantizeOp
+        counterpart = _counterpart(op, op_type)
+        try:
+            counterpart.verify()
+        except VerifyException as e:
+            fail(op, f"'{op.name}' op cannot become a StableHLO op: {e}")
+        finally:
+            counterpart.erase()
+        return op_type
+
+    def rewrite(
+        self, op: Operation, plan: type[Operation], rewriter: PatternRewriter
+    ) -> None:
+        rewriter.replace(op, _counterpart(op, plan))
+
+
+def _counterpart(op: Operation, op_type: type[Operation]) -> Operation:
+    return op_type.create(
+        operands=op.operands,
+        result_types=op.result_types,
+        attributes={k: v for k, v in op.attributes.items() if k != NAN_ATTRIBUTE},
+        location=op.location,
+    )
+
+
+@dataclass(frozen=True)
+class QuantCastsToStablehloPass(CountingPass):
+    """
+    Replace `quant.qcast` and `quant.dcast` by `stablehlo.uniform_quantize` and
+    `stablehlo.uniform_dequantize`.
+    """
+
+    name = "quant-casts-to-stablehlo"
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        found = [
+            o for o in op.walk() if isinstance(o, QuantizeCastOp | DequantizeCastOp)
+        ]
+        with without_garbage_collection():
+            changed = QuantCastToStablehlo().rewrite_module(op)
+        return PassOutcome(found, changed, "a 'quant.qcast' or a 'quant.dcast'")

@@ -1,0 +1,169 @@
+"""
+Quantized StableHLO ops as what they mean: dequantize, compute with floats, quantize.
+
+The ops are those whose meaning in the specification is `dequantize_op_quantize`, and those
+with a quantized operand and another result: `compare`, and `dot_general` and `convolution`
+of a floating-point tensor by quantized weights. They are the same ones as for StableHLO's
+own pass. What only moves elements stays quantized, as does a `reduce`, in whose region the
+ops on scalars are replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerType, ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter
+
+from xdsl_quant.diagnostics import fail, fail_for_all
+from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant.traits import (
+    AcceptsStoredValues,
+    AccumulatorUniformScale,
+    CastsQuantization,
+    ComputesElementwise,
+    MultipliesAndAccumulates,
+    OrdersElements,
+    Reduces,
+    has_quantization_trait,
+    quantization_trait,
+)
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.frontends.stablehlo.dialect import (
+    UniformDequantizeOp,
+    UniformQuantizeOp,
+)
+from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import (
+    QUANTIZED_OR_PER_AXIS as CASTABLE,
+)
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.transforms.building.dequantize_fallback import DequantizeFallback
+from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
+from xdsl_quant.transforms.building.type_replacement import is_quantized
+
+from .adoption import adopt_ops
+
+COMPUTING = (ComputesElementwise, OrdersElements, MultipliesAndAccumulates)
+"""The traits of ops that are computed with floats."""
+
+
+class DecomposeQuantizedOp(DequantizeFallback[Operation]):
+    """
+    Replaces an op that computes with quantized tensors, of any dialect, by
+    `stablehlo.uniform_dequantize` of its operands, the op on floats and
+    `stablehlo.uniform_quantize` of its results.
+    """
+
+    op_type = Operation
+    dequantize_op = UniformDequantizeOp
+    quantize_op = UniformQuantizeOp
+
+    def matches(self, op: Operation) -> TypeGuard[Operation]:
+        return super().matches(op) and has_quantization_trait(op, *COMPUTING)
+
+    def check(self, op: Operation) -> None:
+        super().check(op)
+        for value in filter(is_quantized, (*op.operands, *op.results)):
+            if not CASTABLE.has(value.type):
+                fail(
+                    op,
+                    f"'{op.name}' op has the type '{value.type}', but StableHLO has casts "
+                    f"of {CASTABLE.description} only; lower the op before",
+                )
+        trait = quantization_trait(op, AccumulatorUniformScale)
+        if trait is None or trait.bias >= len(op.operands):
+            return
+        type_ = op.operands[trait.bias].type
+        if isinstance(scalar_or_element_type(type_), IntegerType):
+            fail(
+                op,
+                f"'{op.name}' op has a bias of type '{type_}', expected one that has a "
+                "scale; lower the op before",
+            )
+
+    def lower_float(
+        self,
+        op: Operation,
+        operands: Sequence[SSAValue],
+        result_types: Sequence[Attribute],
+        builder: LoweringBuilder,
+    ) -> Sequence[SSAValue]:
+        return builder.same_op(op, operands, result_types)
+
+
+def decompose(ops: Iterable[Operation]) -> int:
+    """
+    Decompose those of some ops that compute with quantized tensors.
+
+    Returns:
+        The number of ops that were decomposed.
+
+    Raises:
+        PassFailedException: if one cannot be decomposed. No op is changed then.
+    """
+    pattern = DecomposeQuantizedOp()
+    matched = [*filter(pattern.matches, ops)]
+    for op in matched:
+        pattern.check(op)
+    for op in matched:
+        pattern.match_and_rewrite(op, PatternRewriter(op))
+    return len(matched)
+
+
+def takes_quantized(op: Operation) -> bool:
+    """Whether an op takes quantized tensors, and is not there for any type."""
+    dialect_name, _, _ = op.name.partition(".")
+    return dialect_name not in ("builtin", "quant") and any(
+        QuantizedType.get_quantized_element_type(type_) for type_ in op.operand_types
+    )
+
+
+@dataclass(frozen=True)
+class StablehloLegalizeQuantizedOpToQdqPass(CountingPass):
+    """
+    Decompose quantized StableHLO ops: `uniform_dequantize` their operands, apply the op
+    to floats, `uniform_quantize` the result.
+
+    It is a pass of StableHLO, but for what nothing uses: that stays.
+    """
+
+    name = "stablehlo-legalize-quantized-op-to-qdq"
+
+    partial: bool = False
+    """
+    Whether ops stay of which it is not known what they compute; otherwise the pass fails.
+    """
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        adopt_ops(op)
+        ops = [*op.walk()]
+        unknown = [
+            inner
+            for inner in ops
+            if takes_quantized(inner)
+            and not has_quantization_trait(
+                inner, *COMPUTING, AcceptsStoredValues, CastsQuantization, Reduces
+            )
+        ]
+        if unknown and not self.partial:
+            fail_for_all(
+                unknown,
+                "quantized ops of which it is not known what they compute",
+                "use 'partial=true' to keep them, or give them traits of "
+                "'xdsl_quant.dialects.quant.traits'",
+            )
+        found = [inner for inner in ops if takes_quantized(inner)]
+        with without_garbage_collection():
+            changed = decompose(ops)
+        return PassOutcome(
+            found,
+            changed,
+            "ops that compute with quantized values",
+            unknown,
+            "give them traits of 'xdsl_quant.dialects.quant.traits'",
+        )

@@ -1,0 +1,338 @@
+"""
+What TensorFlow Lite's 8-bit quantization specification demands of values, by what they are
+for: weight, bias or activation.
+
+A value is a *weight* or a *bias* if an op whose trait is `MultipliesAndAccumulates` takes
+it as one, as `AffineOpCoefficient` and `AccumulatorUniformScale` say, or if it is 32 bits
+wide and added to the result of such an op. Casts and ops
+that only move elements are looked through. What is made of a constant is a weight, too,
+unless ops that take activations are all that use it. Everything else is an *activation*.
+
+See external [documentation](https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from enum import Flag, auto
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.traits import ConstantLike
+
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant.float_formats import float_format
+from xdsl_quant.dialects.quant.traits import (
+    AcceptsStoredValues,
+    AccumulatorUniformScale,
+    Adds,
+    AffineOpCoefficient,
+    CastsQuantization,
+    ComputesElementwise,
+    MovesElements,
+    MultipliesAndAccumulates,
+    OrdersElements,
+    QuantizableResult,
+    Reduces,
+    has_quantization_trait,
+    quantization_trait,
+)
+from xdsl_quant.dialects.quant.type_html import short_text
+from xdsl_quant.dialects.quant.types import UniformType
+from xdsl_quant.frontends.stablehlo.constraints import (
+    Finding,
+    TypeUse,
+    common_findings,
+    zero_points_outside,
+)
+
+
+class _Use(Flag):
+    """What users take a value for."""
+
+    WEIGHT = auto()
+    BIAS = auto()
+    ACTIVATION = auto()
+    UNKNOWN = auto()
+
+
+_TAKE_ACTIVATIONS = (ComputesElementwise, OrdersElements, QuantizableResult, Reduces)
+"""What is said of ops whose operands are activations if they are nothing else."""
+
+
+def _uniform_type(value: SSAValue) -> UniformType | None:
+    quantized_type = QuantizedType.get_quantized_element_type(value.type)
+    return quantized_type if isinstance(quantized_type, UniformType) else None
+
+
+def _has_accumulator_width(quantized_type: UniformType) -> bool:
+    return quantized_type.storage_type_integral_width == 32
+
+
+def _product(op: Operation) -> MultipliesAndAccumulates | None:
+    """How an op multiplies by a weight, if it does."""
+    product = quantization_trait(op, MultipliesAndAccumulates)
+    # An op that is not registered may have any number of operands.
+    if product is None or len(op.operands) <= max(product.lhs, product.rhs):
+        return None
+    return product
+
+
+def _looked_through(op: Operation) -> Sequence[SSAValue]:
+    """The operands that are for what the result is for."""
+    if not op.results:
+        return ()
+    if has_quantization_trait(op, CastsQuantization):
+        return op.operands[:1]
+    moves = quantization_trait(op, MovesElements)
+    return () if moves is None else moves.moved(op)
+
+
+# What values are for
+
+
+class TFLiteConstraints:
+    """What is wrong with the values of a module according to TensorFlow Lite."""
+
+    def __init__(self, module: Operation):
+        self._uses: defaultdict[SSAValue, _Use] = defaultdict(lambda: _Use(0))
+        self._constants: set[SSAValue] = set()
+        self._products: dict[SSAValue, Operation] = {}
+        """
+        Results of multiplications by a weight, also when a bias is added or they are cast.
+        """
+        self._sources: dict[SSAValue, SSAValue] = {}
+        """The quantized value of which a value that is not quantized is made."""
+        self._biases: dict[Operation, int] = {}
+        """The ops that add a bias, and which operand it is."""
+        self._biased: defaultdict[SSAValue, list[Operation]] = defaultdict(list)
+        """The multiplications by a weight to whose results a bias is added."""
+        ops = list(module.walk())
+        for op in ops:
+            self._find_sources(op)
+        # Users come after what they use, but in a graph region.
+        for op in reversed(ops):
+            self._find_uses(op)
+
+    def _quantized_source(self, value: SSAValue) -> SSAValue | None:
+        return value if _uniform_type(value) else self._sources.get(value)
+
+    def _source_type(self, value: SSAValue) -> UniformType | None:
+        source = self._quantized_source(value)
+        return None if source is None else _uniform_type(source)
+
+    def _find_sources(self, op: Operation) -> None:
+        looked_through = _looked_through(op)
+        kept = looked_through or (
+            op.operands if has_quantization_trait(op, AcceptsStoredValues) else ()
+        )
+        if op.has_trait(ConstantLike, value_if_unregistered=False) or (
+            self._constants & {*kept[:1]}
+        ):
+            self._constants.update(op.results)
+        if _product(op) is not None:
+            self._products.update(dict.fromkeys(op.results, op))
+        elif looked_through:
+            operand, result = looked_through[0], op.results[0]
+            if (product := self._products.get(operand)) is not None:
+                self._products[result] = product
+            if (source := self._quantized_source(operand)) is not None:
+                self._sources[result] = source
+        elif has_quantization_trait(op, Adds) and len(op.operands) >= 2:
+            self._find_bias(op)
+
+    def _find_bias(self, addition: Operation) -> None:
+        for index, bias in enumerate(addition.operands[:2]):
+            multiplication = self._products.get(addition.operands[1 - index])
+            if multiplication is not None and self._may_be_bias(bias):
+                self._biases[addition] = index
+                self._add_bias(bias, multiplication)
+                self._products.update(dict.fromkeys(addition.results, multiplication))
+                return
+
+    def _may_be_bias(self, value: SSAValue) -> bool:
+        return (
+            value not in self._products
+            and (quantized_type := self._source_type(value)) is not None
+            and _has_accumulator_width(quantized_type)
+        )
+
+    def _add_bias(self, operand: SSAValue, multiplication: Operation) -> None:
+        if (source := self._quantized_source(operand)) is not None:
+            self._biased[source].append(multiplication)
+
+    def _find_uses(self, op: Operation) -> None:
+        looked_through = _looked_through(op)
+        product = _product(op)
+        for index, operand in enumerate(op.operands):
+            if operand in looked_through:
+                self._uses[operand] |= self._uses[op.results[0]]
+            elif product is not None:
+                self._uses[operand] |= self._use_in_product(op, product, index)
+            elif self._biases.get(op) == index:
+                self._uses[operand] |= _Use.BIAS
+            elif op in self._biases or has_quantization_trait(op, *_TAKE_ACTIVATIONS):
+                self._uses[operand] |= _Use.ACTIVATION
+            else:
+                self._uses[operand] |= _Use.UNKNOWN
+
+    def _use_in_product(
+        self, op: Operation, product: MultipliesAndAccumulates, index: int
+    ) -> _Use:
+        operand = op.operands[index]
+        if index == product.lhs:
+            return _Use.ACTIVATION
+        if index == product.rhs:
+            # Both factors of the products in an attention layer are activations.
+            is_activation = operand in self._products or not has_quantization_trait(
+                op, AffineOpCoefficient
+            )
+            return _Use.ACTIVATION if is_activation else _Use.WEIGHT
+        accumulator = quantization_trait(op, AccumulatorUniformScale)
+        if accumulator is not None and index == accumulator.bias:
+            self._add_bias(operand, op)
+            return _Use.BIAS
+        return _Use.UNKNOWN
+
+    def _is_weight(self, value: SSAValue) -> bool:
+        uses = self._uses[value]
+        if _Use.WEIGHT in uses:
+            return True
+        if _Use.BIAS in uses or value not in self._constants:
+            return False
+        return not uses or _Use.UNKNOWN in uses
+
+    # Rules
+
+    def findings(self, value: SSAValue) -> Iterator[Finding]:
+        """What is wrong with a value as what it is for."""
+        if (quantized_type := _uniform_type(value)) is None:
+            return
+        if self._is_weight(value):
+            is_stored = value in self._constants or isinstance(value, BlockArgument)
+            yield from _weight(quantized_type, is_stored)
+        elif _Use.BIAS in self._uses[value]:
+            # Wider storage types have a rule of their own.
+            if quantized_type.storage_type_integral_width < 16:
+                yield from _zero_points("zero-point", quantized_type, "biases")
+            for op in self._biased.get(value, ()):
+                yield from self._bias_scale(quantized_type, op)
+        elif not quantized_type.is_per_tensor and not (
+            (value in self._products and _has_accumulator_width(quantized_type))
+            or _is_only_dequantized(value)
+        ):
+            yield Finding(
+                "activation-granularity",
+                f"activation of type {short_text(quantized_type)} has "
+                f"{len(quantized_type.scale_array())} scales: it must have one for all "
+                "values",
+            )
+
+    def _bias_scale(self, bias: UniformType, op: Operation) -> Iterator[Finding]:
+        product = _product(op)
+        assert product is not None
+        trait = quantization_trait(op, AccumulatorUniformScale)
+        factors = (product.lhs, product.rhs) if trait is None else trait.factors
+        if len(op.operands) <= max(factors):
+            return
+        activation, weight = (self._source_type(op.operands[i]) for i in factors)
+        if activation is None or weight is None:
+            return
+        if "sub-channel" in (weight.granularity, bias.granularity):
+            # That is an error already, as activations with several scales are.
+            return
+        if activation.is_per_tensor:
+            (scale,) = activation.scale_array()
+            words = "input scale x weight scale"
+            if {*factors} != {product.lhs, product.rhs}:
+                words = f"the product of the scales of operands #{factors[0]} and "
+                words += f"#{factors[1]}"
+            yield from _bias_scale(bias, scale, weight, op_name(op), words)
+
+
+def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
+    """What is wrong with a type according to TensorFlow Lite, whatever it is for."""
+    yield from common_findings(use)
+    quantized_type = use.quantized_type
+    if not isinstance(quantized_type, UniformType):
+        return
+    if not quantized_type.has_integer_storage:
+        yield Finding(
+            "storage-type",
+            f"storage type {quantized_type.short_storage_name} of "
+            f"{short_text(quantized_type)} is no integer type",
+        )
+    elif quantized_type.storage_type_integral_width >= 16:
+        yield from _zero_points(
+            "zero-point", quantized_type, "storage types of 16 bits or more"
+        )
+
+
+def _zero_points(rule: str, quantized_type: UniformType, who: str) -> Iterator[Finding]:
+    """Zero points that are not 0, which somebody demands."""
+    if (subject := zero_points_outside(quantized_type, 0, 0)) is not None:
+        yield Finding(rule, f"{subject} not 0, as {who} demand")
+
+
+def _is_only_dequantized(value: SSAValue) -> bool:
+    """Whether the only kernel that takes a value has scales for each index."""
+    return bool(value.uses) and all(
+        op_name(use.operation) == "tfl.dequantize" for use in value.uses
+    )
+
+
+def _weight(quantized_type: UniformType, is_stored: bool) -> Iterator[Finding]:
+    if not quantized_type.is_signed:
+        return
+    yield from _zero_points("weight-zero-point", quantized_type, "weights")
+    low = quantized_type.storage_type_min.data
+    if is_stored and quantized_type.storage_type_integral_width == 8 and low == -128:
+        yield Finding(
+            "weight-range",
+            f"the smallest stored value of {short_text(quantized_type)}, a weight, is "
+            f"{low}: it must be -127 or more, as in {quantized_type.storage_type_name}"
+            "<-127:127>",
+        )
+
+
+def _bias_scale(
+    bias: UniformType,
+    input_scale: float,
+    weight: UniformType,
+    user: str,
+    product_words: str,
+) -> Iterator[Finding]:
+    """
+    A bias scale must be input scale x weight scale. All three are rounded to the expressed
+    type, and so may be their product: that much they may be off.
+    """
+    import numpy as np
+
+    bias_scales, weight_scales = (q.get_scales().ravel() for q in (bias, weight))
+    counts = (bias_scales.size, weight_scales.size)
+    if 1 not in counts and len(set(counts)) > 1:
+        yield Finding(
+            "bias-scale",
+            f"{short_text(bias)}, a bias of '{user}', has {counts[0]} scales: it must "
+            f"have {counts[1]} as its weight has",
+        )
+        return
+    bias_scales, weight_scales = np.broadcast_arrays(bias_scales, weight_scales)
+    scale_format = float_format(bias.expressed_type)
+    with np.errstate(over="ignore", under="ignore"):
+        products = input_scale * weight_scales
+        tolerance = 4 * 2.0**-scale_format.precision * products + scale_format.smallest
+        # The tolerance of a product that is infinite is infinite, too.
+        is_near = np.abs(bias_scales - products) <= tolerance
+        off = ~(is_near & np.isfinite(products))
+    if not off.any():
+        return
+    index = int(np.argmax(off))
+    place = f" at index {index}" if off.size > 1 else ""
+    yield Finding(
+        "bias-scale",
+        f"scale {bias_scales[index]}{place} of {short_text(bias)}, a bias of '{user}', "
+        f"is not {product_words}: it must be "
+        f"{input_scale} x {weight_scales[index]} = {products[index]}",
+    )

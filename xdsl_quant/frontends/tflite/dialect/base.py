@@ -1,0 +1,557 @@
+"""
+What the declaration of an op is made of: relations between the types of operands and
+results, and base classes.
+
+Shapes may have dimensions that are not known, and tensors may have no rank. Relations
+have the words of the dialect, and are verified in its order: those that messages begin
+with `failed to verify that`, the others, what one op verifies alone, inferred types.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import NoReturn, cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    BoolAttr,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    TensorType,
+    UnrankedTensorType,
+    f32,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation, OptionalDef, VerificationContext
+from xdsl.traits import ConstantLike, OpTrait
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.op_messages import mlir_message
+from xdsl_quant.dialects.quant.types import (
+    QuantizedType,
+    StoredQuantizedType,
+    UniformQuantizedPerAxisType,
+    scalar_or_element_type,
+)
+from xdsl_quant.dialects.verification import (
+    RankedTensor,
+    are_compatible_shapes,
+    have_one_shape,
+    require,
+)
+
+from .attributes import Quint8Type
+from .property_kinds import PropertyError
+
+Shape = tuple[int, ...]
+
+
+# Shapes and constants
+
+
+def shape_of(value: SSAValue) -> Shape | None:
+    """The shape of a tensor; `None` if it has no rank."""
+    return type_.get_shape() if isinstance(type_ := value.type, TensorType) else None
+
+
+def static_shape_of(value: SSAValue) -> Shape | None:
+    """The shape of a tensor; `None` if some of it is not known."""
+    shape = shape_of(value)
+    return None if shape is None or DYNAMIC_INDEX in shape else shape
+
+
+def may_have_shape(value: SSAValue, shape: Shape | None) -> bool:
+    """Whether a tensor may have a shape at run time; `None` for any."""
+    own_shape = shape_of(value)
+    return shape is None or own_shape is None or are_compatible_shapes(own_shape, shape)
+
+
+def constant_integers(value: SSAValue) -> Sequence[int] | None:
+    """The elements of a constant; `None` if they are not known."""
+    op = value.owner
+    if not isinstance(op, Operation) or not op.has_trait(ConstantLike):
+        return None
+    attribute = op.properties.get("value", op.attributes.get("value"))
+    if not isinstance(attribute, DenseIntOrFPElementsAttr):
+        return None
+    if not isinstance(attribute.get_element_type(), IntegerType):
+        return None
+    return cast(Sequence[int], attribute.get_values())
+
+
+def known_sizes(sizes: Sequence[int]) -> Shape:
+    """The shape that a constant says, where -1 is a size that is not known."""
+    return tuple(DYNAMIC_INDEX if size == -1 else size for size in sizes)
+
+
+def axis_in(axis: int, rank: int) -> int | None:
+    """An axis that may count from the end; `None` if it does not exist."""
+    return axis % rank if -rank <= axis < rank else None
+
+
+def broadcast_shape(a: Shape, b: Shape) -> Shape | None:
+    """
+    The shape that two tensors have after broadcasting; `None` if they have none. If one
+    size is not known, the other one is taken, unless it is 1.
+    """
+    sizes: list[int] = []
+    for pair in zip_longest(reversed(a), reversed(b), fillvalue=1):
+        larger = {size for size in pair if size not in (1, DYNAMIC_INDEX)}
+        if len(larger) > 1:
+            return None
+        other = DYNAMIC_INDEX if DYNAMIC_INDEX in pair else 1
+        sizes.append(larger.pop() if larger else other)
+    return tuple(reversed(sizes))
+
+
+def is_true(attribute: BoolAttr | None) -> bool:
+    """The value of a flag, which is false if it is absent."""
+    return attribute is not None and bool(attribute.value.data)
+
+
+# Relations
+
+Relation = Callable[[Operation], str | None]
+"""What is wrong with an op, in the words that follow its name; `None` if nothing is."""
+
+
+@dataclass(frozen=True)
+class Requires(OpTrait):
+    """Relations between the types of operands and results, verified in their order."""
+
+    relations: tuple[Relation, ...]
+
+    def __init__(self, *relations: Relation):
+        object.__setattr__(self, "relations", relations)
+
+    def verify(self, op: Operation) -> None:
+        for relation in self.relations:
+            if (message := relation(op)) is not None:
+                raise VerifyException(f"'{op.name}' op {message}")
+
+
+def _verified(words: str, holds: Callable[[Operation], bool]) -> Relation:
+    return lambda op: None if holds(op) else f"failed to verify that {words}"
+
+
+def _storage(type_: Attribute) -> Attribute | None:
+    if not isinstance(type_, StoredQuantizedType):
+        return None
+    return type_.signless_storage_type
+
+
+def _width(type_: Attribute) -> int | None:
+    if isinstance(type_, StoredQuantizedType):
+        return type_.storage_type_integral_width
+    return cast(IntegerType, type_).bitwidth if isinstance(type_, IntegerType) else None
+
+
+def _is_byte(type_: Attribute) -> bool:
+    return type_ in (IntegerType(8, Signedness.UNSIGNED), Quint8Type())
+
+
+def _is_half_byte(type_: Attribute) -> bool:
+    return _width(type_) == 4
+
+
+def _have_one_storage(a: Attribute, b: Attribute) -> bool:
+    """Whether two element types are the same, up to what stored values stand for."""
+    storage = _storage(b)
+    return a == b or (storage is not None and _storage(a) == storage)
+
+
+def _is_tensor(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType | UnrankedTensorType)
+
+
+def result_like(operand: int, words: str) -> Relation:
+    """The first result has the element type of an operand, up to scales."""
+
+    def holds(op: Operation) -> bool:
+        if not op.operands or not _is_tensor(op.operands[operand]):
+            return False
+        a = scalar_or_element_type(op.results[0].type)
+        b = scalar_or_element_type(op.operands[operand].type)
+        return (
+            _have_one_storage(a, b)
+            or (_is_byte(a) and _is_byte(b))
+            or (_is_half_byte(a) and _is_half_byte(b))
+        )
+
+    return _verified(words, holds)
+
+
+def operands_alike(a: int, b: int, words: str, *, bytes_are: bool = True) -> Relation:
+    """
+    Two operands have the same element type, up to scales; `bytes_are`: the two types of
+    bytes count as one.
+    """
+
+    def holds(op: Operation) -> bool:
+        x = scalar_or_element_type(op.operands[a].type)
+        y = scalar_or_element_type(op.operands[b].type)
+        return _have_one_storage(x, y) or (bytes_are and _is_byte(x) and _is_byte(y))
+
+    return _verified(words, holds)
+
+
+def has_rank(operand: int, least: int, most: int | None, words: str) -> Relation:
+    """The rank of an operand, if it has one, is in a range."""
+
+    def holds(op: Operation) -> bool:
+        shape = shape_of(op.operands[operand])
+        return shape is None or (
+            least <= len(shape) and (most is None or len(shape) <= most)
+        )
+
+    return _verified(words, holds)
+
+
+def rank_is(operand: int, rank: int) -> Relation:
+    """An operand has a rank."""
+    return has_rank(operand, rank, rank, f"operand {operand} is {rank}-D")
+
+
+def size_is(operand: int, size: int) -> Relation:
+    """The only dimension of an operand may have a size."""
+    return _verified(
+        f"operand {operand}'s dimension 0 is dynamic or equals {size}",
+        lambda op: (
+            (shape_of(op.operands[operand]) or (size,))[0] in (size, DYNAMIC_INDEX)
+        ),
+    )
+
+
+def rank_is_at_most(operand: int, rank: int) -> Relation:
+    """An operand has a rank that is not larger than another."""
+    return has_rank(operand, 0, rank, f"operand {operand} is at most {rank}-D")
+
+
+def first_size_is_at_most(operand: int, size: int, words: str) -> Relation:
+    """A tensor has at least one dimension, whose size is not larger than another."""
+
+    def holds(op: Operation) -> bool:
+        shape = shape_of(op.operands[operand])
+        return shape is None or (len(shape) > 0 and shape[0] <= size)
+
+    return _verified(words, holds)
+
+
+def _same_shape(op: Operation) -> str | None:
+    types = (*op.operand_types, *op.result_types)
+    ranked = [cast(RankedTensor, t) for t in types if isinstance(t, TensorType)]
+    words = "requires the same shape for all operands and results"
+    return None if have_one_shape(ranked) else words
+
+
+def _same_elements(words: str) -> Relation:
+    def relation(op: Operation) -> str | None:
+        types = map(scalar_or_element_type, (*op.operand_types, *op.result_types))
+        return None if len({*types}) < 2 else words
+
+    return relation
+
+
+def _shape_text(shape: Shape) -> str:
+    sizes = ("?" if size == DYNAMIC_INDEX else str(size) for size in shape)
+    return f"'{'x'.join(sizes)}'"
+
+
+def _broadcast(op: Operation) -> str | None:
+    shapes = [shape for v in op.operands if (shape := shape_of(v)) is not None]
+    if not shapes:
+        return None
+    merged = shapes[0]
+    for shape in shapes:
+        if (both := broadcast_shape(merged, shape)) is None:
+            return "operands don't have broadcast-compatible shapes"
+        merged = both
+    for result in op.results:
+        shape = shape_of(result)
+        if shape is not None and not are_compatible_shapes(
+            shape[max(len(shape) - len(merged), 0) :], merged
+        ):
+            return (
+                f"result type {_shape_text(shape)} not broadcast compatible with "
+                f"broadcasted operands's shapes {_shape_text(merged)}"
+            )
+    return None
+
+
+def _same_type(op: Operation) -> str | None:
+    (operand,), (result,) = op.operands, op.results
+    if _same_elements("")(op) is not None or not may_have_shape(
+        result, shape_of(operand)
+    ):
+        return "requires the same type for all operands and results"
+    if operand.type == result.type:
+        return None
+    return (
+        f"inferred type(s) '{operand.type}' are incompatible with return type(s) of "
+        f"operation '{result.type}'"
+    )
+
+
+def _has_results(op: Operation) -> str | None:
+    return None if op.results else "expected 1 or more results"
+
+
+def _has_single_element(op: Operation) -> bool:
+    return shape_of(op.operands[0]) in ((), (1,))
+
+
+def _has_padding_of_rank(op: Operation) -> bool:
+    shape, padding = shape_of(op.operands[0]), static_shape_of(op.operands[1])
+    return shape is None or padding is None or len(shape) == padding[0]
+
+
+def _are_all_alike(op: Operation) -> bool:
+    return _same_elements("")(op) is None
+
+
+def _parameters(type_: QuantizedType) -> object:
+    """What a type has but for the quantized dimension and the storage range."""
+    if not isinstance(type_, UniformQuantizedPerAxisType):
+        return type_
+    arrays = tuple(type_.scale_array()), tuple(type_.zero_point_array())
+    return type_.signless_storage_type, type_.expressed_type, *arrays
+
+
+def _is_u8(type_: QuantizedType) -> bool:
+    return (
+        isinstance(type_, StoredQuantizedType)
+        and not type_.is_signed
+        and type_.storage_type_integral_width == 8
+    )
+
+
+def _same_scale(have_one: Callable[[QuantizedType, QuantizedType], bool]) -> Relation:
+    def relation(op: Operation) -> str | None:
+        elements = map(scalar_or_element_type, (*op.operand_types, *op.result_types))
+        types = [type_ for type_ in elements if isinstance(type_, QuantizedType)]
+        for type_ in types[1:]:
+            if types[0] != type_ and not have_one(types[0], type_):
+                return (
+                    "quantization parameters violate the same scale constraint: "
+                    f"{types[0]} vs. {type_}"
+                )
+        return None
+
+    return relation
+
+
+SAME_SHAPE = _same_shape
+SAME_TYPE = _same_type
+SAME_ELEMENTS = _same_elements(
+    "requires the same element type for all operands and results"
+)
+COMPATIBLE_ELEMENTS = _same_elements(
+    "requires compatible element types for all operands and results"
+)
+BROADCAST = _broadcast
+HAS_RESULTS = _has_results
+SAME_SCALE = _same_scale(lambda a, b: False)
+SAME_SCALE_BUT_U8 = _same_scale(lambda a, b: _is_u8(a) and _is_u8(b))
+SAME_SCALE_OF_ANY_AXIS = _same_scale(lambda a, b: _parameters(a) == _parameters(b))
+
+SAME_FIRST = result_like(0, "values and output must have same element type")
+SAME_INPUT = result_like(0, "input and output must have same element type")
+
+
+def same_input_or_16_bits(op: Operation) -> str | None:
+    """
+    As `SAME_INPUT`; the result of signed values of 8 bits may have 16 bits, as in LiteRT.
+    MLIR refuses such an op.
+    """
+    a, b = (scalar_or_element_type(v.type) for v in (*op.operands[:1], *op.results[:1]))
+    if isinstance(a, StoredQuantizedType) and a.is_signed:
+        if (_storage(a), _storage(b)) == (IntegerType(8), IntegerType(16)):
+            return None
+    return SAME_INPUT(op)
+
+
+SAME_X_Y = result_like(0, "x and y must have same element type")
+SAME_PARAMS = result_like(0, "params and output must have same element type")
+SAME_OPERANDS = operands_alike(
+    0, 1, "binary op operands have same element type", bytes_are=False
+)
+COMPARABLE = operands_alike(
+    0, 1, "comparison op operands have same element type", bytes_are=False
+)
+ALL_ALIKE = _verified("operands and output must have same element type", _are_all_alike)
+SINGLE_ELEMENT = _verified(
+    "operand #0 is an 0-d tensor or 1-d tensor w/ 1 element", _has_single_element
+)
+PADDING_OF_RANK = _verified(
+    "operand 0's rank equals operand 1's size", _has_padding_of_rank
+)
+AT_MOST_5_DIMENSIONS = first_size_is_at_most(
+    1, 5, "the first dim size of the padding argument must be at most 5"
+)
+
+
+# Ops
+
+
+Operand = SSAValue | Operation
+"""An operand when an op is made: a value, or the op that has it as its only result."""
+
+PlainValue = bool | int | float | str | Sequence[int]
+"""What a property says, in Python."""
+
+PropertyValue = Attribute | PlainValue | None
+"""A property when an op is made, `None` if the op does not have it."""
+
+
+def plain_attribute(value: PlainValue) -> Attribute:
+    """
+    The attribute that the dialect has for a value: `i1`, `i32`, `f32`, a string, or an
+    array of `i64`.
+    """
+    match value:
+        case bool():
+            return BoolAttr.from_bool(value)
+        case int():
+            return IntegerAttr(value, i32)
+        case float():
+            return FloatAttr(value, f32)
+        case str():
+            return StringAttr(value)
+        case _:
+            return ArrayAttr([IntegerAttr(number, i64) for number in value])
+
+
+def _property(value: PropertyValue) -> Attribute | None:
+    if value is None or isinstance(value, Attribute):
+        return value
+    return plain_attribute(value)
+
+
+class TFLOp(IRDLOperation, ABC):
+    """An op whose constraints are reported as those of the dialect."""
+
+    def __init__(
+        self,
+        *operands: Operand | Sequence[Operand],
+        result_types: Sequence[Attribute | Sequence[Attribute]] = (),
+        regions: Sequence[Region] = (),
+        **properties: PropertyValue,
+    ):
+        """
+        Operands are in the order of their declarations, and a sequence where there are
+        any number of them. Types of optional results may be left out at the end. Of the
+        properties, a `bool` becomes an `i1`, an `int` an `i32`, a `float` an `f32`, and a
+        sequence an array of `i64`.
+        """
+        left_out = len(self.get_irdl_definition().results) - len(result_types)
+        super().__init__(
+            operands=operands,
+            result_types=[*result_types, *[()] * left_out],
+            regions=regions,
+            properties={name: _property(value) for name, value in properties.items()},
+        )
+
+    def __post_init__(self):
+        """
+        Bring properties into the order in which they are printed. Of properties that are
+        unknown none is kept, and attributes are no second place for those that are known.
+        """
+        super().__post_init__()
+        if known := self.get_irdl_definition().properties.keys():
+            self.properties = {
+                name: self.properties[name]
+                for name in sorted(self.properties.keys() & known)
+            }
+        self.attributes = {
+            name: self.attributes[name]
+            for name in sorted(self.attributes.keys() - known)
+        }
+
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        """Verify properties before operands and results, as MLIR does."""
+        try:
+            for name, definition in self.get_irdl_definition().properties.items():
+                if (attribute := self.properties.get(name)) is not None:
+                    definition.constr.verify(attribute, VerificationContext())
+                elif not isinstance(definition, OptionalDef):
+                    require(False, f"'{self.name}' op requires attribute '{name}'")
+        except VerifyException as e:
+            self.emit_error(f"Operation does not verify: {e}", e)
+        super().verify(verify_nested_ops)
+
+    def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
+        """Report what does not verify in the words of MLIR, any other error as it is."""
+        if not isinstance(underlying_error, VerifyException):
+            super().emit_error(message, underlying_error)
+        text = str(underlying_error)
+        if isinstance(underlying_error, PropertyError):
+            text = underlying_error.message(self)
+        message = message.replace(str(underlying_error), text)
+        error = VerifyException(mlir_message(self, text))
+        super().emit_error(mlir_message(self, message), error)
+
+    def require(self, holds: bool, message: str) -> None:
+        """
+        Raises:
+            VerifyException: with the message about this op, if something does not hold.
+        """
+        require(holds, f"'{self.name}' op {message}")
+
+    def verify_type_of(
+        self, result: SSAValue, sizes: Sequence[int], like: SSAValue | None = None
+    ) -> None:
+        """
+        Args:
+            sizes: the shape that a result must have, with -1 for what is not known.
+            like: the value whose element type the message has.
+
+        Raises:
+            VerifyException: if the result cannot have the shape.
+        """
+        element_type = scalar_or_element_type((like or result).type)
+        type_ = TensorType(element_type, known_sizes(sizes))
+        self.require(
+            may_have_shape(result, type_.get_shape()),
+            f"expect output type {type_}, got {result.type}",
+        )
+
+
+class InferredTypesOp(TFLOp, ABC):
+    """An op whose results have shapes that follow from the op."""
+
+    @abstractmethod
+    def inferred_types(self) -> Sequence[Attribute]:
+        """
+        The types of the results, up to element types and sizes that are not known.
+
+        Raises:
+            VerifyException: if operands and properties do not belong together.
+        """
+
+    def verify_(self) -> None:
+        types = self.inferred_types()
+        if len(types) == len(self.results) and all(
+            not isinstance(type_, TensorType)
+            or may_have_shape(result, type_.get_shape())
+            for type_, result in zip(types, self.results, strict=True)
+        ):
+            return
+        inferred, found = (
+            ", ".join(f"'{type_}'" for type_ in group)
+            for group in (types, self.result_types)
+        )
+        self.require(
+            False,
+            f"inferred type(s) {inferred} are incompatible with return type(s) of "
+            f"operation {found}",
+        )

@@ -1,0 +1,1094 @@
+"""Ops whose results have elements of their operands, and no other ones."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Sequence
+from math import prod
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    IntAttr,
+    TensorType,
+    UnrankedTensorType,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
+from xdsl_quant.dialects.quant import traits as quant
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.dialects.verification import are_compatible_sizes, require
+
+from . import property_kinds as props
+from . import tensor_kinds as kinds
+from .base import (
+    AT_MOST_5_DIMENSIONS,
+    HAS_RESULTS,
+    PADDING_OF_RANK,
+    SAME_ELEMENTS,
+    SAME_FIRST,
+    SAME_INPUT,
+    SAME_PARAMS,
+    SAME_SCALE,
+    SAME_SCALE_BUT_U8,
+    SAME_SCALE_OF_ANY_AXIS,
+    SINGLE_ELEMENT,
+    InferredTypesOp,
+    Requires,
+    Shape,
+    TFLOp,
+    axis_in,
+    constant_integers,
+    first_size_is_at_most,
+    has_rank,
+    known_sizes,
+    may_have_shape,
+    operands_alike,
+    rank_is,
+    rank_is_at_most,
+    shape_of,
+    static_shape_of,
+)
+
+
+class MovingOp(TFLOp, ABC):
+    """An op that moves elements of its first operand."""
+
+    traits = traits_def(
+        Pure(), quant.MovesElements((0,)), quant.SameOperandsAndResultsScale()
+    )
+
+
+def _verify_parts(
+    op: TFLOp,
+    value: SSAValue,
+    split_dim: SSAValue,
+    num_splits: int,
+    sizes_along: Callable[[int], Sequence[int] | None],
+) -> None:
+    """
+    Verify that results are the parts of a value along a dimension.
+
+    Args:
+        sizes_along: what sizes the parts of a dimension have; `None` if that is not known.
+
+    Raises:
+        VerifyException: if they are not.
+    """
+    op.require(
+        len(op.results) == num_splits,
+        "output count should match 'num_splits' attribute",
+    )
+    numbers, shape = constant_integers(split_dim), shape_of(value)
+    if numbers is None or len(numbers) != 1 or shape is None:
+        return
+    if (axis := axis_in(numbers[0], len(shape))) is None:
+        return op.require(False, "'split_dim' should be in [-rank, rank)")
+    if shape[axis] == DYNAMIC_INDEX or (sizes := sizes_along(shape[axis])) is None:
+        return
+    element_type = scalar_or_element_type(value.type)
+    for index, (size, result) in enumerate(zip(sizes, op.results, strict=True)):
+        part = (*shape[:axis], size, *shape[axis + 1 :])
+        op.require(
+            may_have_shape(result, part),
+            f"output #{index} should be '{TensorType(element_type, part)}' instead got "
+            f"'{result.type}'",
+        )
+
+
+def _reshaped(element_type: Attribute, shape: Shape, sizes: Sequence[int]) -> Attribute:
+    """A per-axis element type with the axis that it has after a reshape."""
+    if not isinstance(element_type, UniformQuantizedPerAxisType):
+        return element_type
+    axis = element_type.quantized_dimension.data
+    for index, size in enumerate(sizes):
+        if size == shape[axis] and prod(sizes[:index]) == prod(shape[:axis]):
+            dimension = element_type.quantized_dimension
+            return element_type.new(
+                [
+                    IntAttr(index) if parameter is dimension else parameter
+                    for parameter in element_type.parameters
+                ]
+            )
+    raise VerifyException(
+        f"'tfl.reshape' op expects the quantized dimension {axis} to be one of the result"
+    )
+
+
+@irdl_op_definition
+class ReshapeOp(MovingOp):
+    """
+    The same elements in another shape.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.reshape"(%0, %1) : (tensor<2x6xf32>, tensor<2xi32>) -> tensor<3x4xf32>
+    ```
+    """
+
+    name = "tfl.reshape"
+
+    input = operand_def(kinds.ANY)
+    shape = operand_def(kinds.I32)
+    output = result_def(kinds.ANY)
+
+    traits = traits_def(Requires(SAME_SCALE_OF_ANY_AXIS))
+
+    def verify_(self) -> None:
+        inferred = self._inferred_type()
+        if shape_of(self.output) is None:
+            return
+        result = self.output.type
+        shape, result_shape = static_shape_of(self.input), static_shape_of(self.output)
+        if shape is not None and result_shape is not None:
+            count, result_count = prod(shape), prod(result_shape)
+            self.require(
+                count == result_count,
+                "requires 'output' number of elements to match 'input' number of elements, "
+                f"but got {result_count} and {count}",
+            )
+        self.require(
+            scalar_or_element_type(inferred) == scalar_or_element_type(result)
+            and (
+                not isinstance(inferred, TensorType)
+                or may_have_shape(self.output, inferred.get_shape())
+            ),
+            f"requires 'output' type '{result}' to be cast compatible with expected type "
+            f"'{inferred}'",
+        )
+
+    def _inferred_type(self) -> Attribute:
+        element_type = scalar_or_element_type(self.input.type)
+        if (sizes_shape := shape_of(self.shape)) is None:
+            return UnrankedTensorType(element_type)
+        self.require(
+            len(sizes_shape) == 1,
+            f"requires 'shape' to be rank 1, but got {len(sizes_shape)}",
+        )
+        if (sizes := constant_integers(self.shape)) is None:
+            if sizes_shape[0] == DYNAMIC_INDEX:
+                return UnrankedTensorType(element_type)
+            return TensorType(element_type, [DYNAMIC_INDEX] * sizes_shape[0])
+        self._verify_sizes(sizes)
+        if (shape := static_shape_of(self.input)) is None:
+            return TensorType(element_type, known_sizes(sizes))
+        if -1 in sizes:
+            sizes = self._with_size(sizes, shape)
+        return TensorType(_reshaped(element_type, shape, sizes), sizes)
+
+    def _verify_sizes(self, sizes: Sequence[int]) -> None:
+        unknown: list[int] = []
+        for index, size in enumerate(sizes):
+            self.require(
+                size >= -1,
+                "requires 'shape' to have dimensions greater than -1, but got "
+                f"{size} at index {index}",
+            )
+            unknown += [index] if size == -1 else []
+            self.require(
+                len(unknown) < 2,
+                "requires 'shape' to have at most one dynamic dimension, but got multiple "
+                f"dynamic dimensions at indices {' and '.join(map(str, unknown))}. You "
+                "need to set up the unspecified size(s) to avoid this problem, for "
+                "example,setting batch size in keras model or setting unspecified input "
+                "size(s) with fixed ones.",
+            )
+
+    def _with_size(self, sizes: Sequence[int], shape: Shape) -> Sequence[int]:
+        """The sizes with the one that the number of elements says."""
+        known = prod(size for size in sizes if size > 0)
+        has_zero = 0 in sizes and 0 in shape
+        count = prod(size for size in shape if size or not has_zero)
+        self.require(
+            has_zero or count % known == 0,
+            f"requires 'input' number of elements be a multiple of {known}, but got "
+            f"{count}",
+        )
+        return [count // known if size == -1 else size for size in sizes]
+
+
+@irdl_op_definition
+class SqueezeOp(MovingOp):
+    """
+    A tensor without dimensions of size 1.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.squeeze"(%0) <{squeeze_dims = [0]}> : (tensor<1x4xf32>) -> tensor<4xf32>
+    ```
+    """
+
+    name = "tfl.squeeze"
+
+    input = operand_def(kinds.ANY)
+    squeeze_dims = opt_prop_def(props.DIMENSIONS)
+    output = result_def(kinds.ANY)
+
+    traits = traits_def(Requires(SAME_SCALE))
+
+
+@irdl_op_definition
+class ExpandDimsOp(MovingOp):
+    """
+    A tensor with one more dimension, of size 1.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.expand_dims"(%0, %1) : (tensor<4xf32>, tensor<i32>) -> tensor<1x4xf32>
+    ```
+    """
+
+    name = "tfl.expand_dims"
+
+    input = operand_def(kinds.ANY)
+    dim = operand_def(kinds.INDEX)
+    output = result_def(kinds.ANY)
+
+    traits = traits_def(Requires(SAME_INPUT, SAME_SCALE))
+
+
+_TRANSPOSE_ELEMENTS = kinds.tensor_of(
+    "i32 f32 f16 bf16 i8 ui8 QI8 QUI8 i4 QI4 quint8 i1 i64 QI16"
+)
+
+
+@irdl_op_definition
+class TransposeOp(MovingOp):
+    """
+    A tensor with its dimensions in another order.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.transpose"(%0, %1) : (tensor<2x3xf32>, tensor<2xi32>) -> tensor<3x2xf32>
+    ```
+    """
+
+    name = "tfl.transpose"
+
+    input = operand_def(_TRANSPOSE_ELEMENTS)
+    perm = operand_def(kinds.I32)
+    output = result_def(_TRANSPOSE_ELEMENTS)
+
+    traits = traits_def(Requires(rank_is(1, 1), SAME_INPUT, SAME_SCALE_OF_ANY_AXIS))
+
+    def verify_(self) -> None:
+        shape, perm_shape = shape_of(self.input), static_shape_of(self.perm)
+        static_shape = static_shape_of(self.input)
+        self.require(
+            static_shape is None or perm_shape in (None, (len(static_shape),)),
+            "perm tensor elements size is not equal to input tensor rank",
+        )
+        if (perm := constant_integers(self.perm)) is None:
+            return
+        axes: list[int] = []
+        for index, number in enumerate(perm):
+            axis = number + (len(shape or ()) if number < 0 else 0)
+            self.require(
+                axis >= 0 and (shape is None or axis < len(shape)),
+                f"perm[{index}] must be in [-rank, rank)",
+            )
+            self.require(axis not in axes, f"perm[{index}] cannot have duplicated axis")
+            axes.append(axis)
+        if static_shape is not None and static_shape_of(self.output) is not None:
+            self.verify_type_of(
+                self.output, [static_shape[axis] for axis in axes], self.input
+            )
+        types = map(scalar_or_element_type, (self.input.type, self.output.type))
+        match tuple(types):
+            case UniformQuantizedPerAxisType() as a, UniformQuantizedPerAxisType() as b:
+                axis = b.quantized_dimension.data
+                self.require(
+                    axis >= len(axes) or axes[axis] == a.quantized_dimension.data,
+                    "has mismatched quantized axes of input and output",
+                )
+            case _:
+                pass
+
+
+_SLICE_ELEMENTS = kinds.tensor_of(
+    "f32 f16 i32 i64 QI4 i8 ui8 ui32 i1 string QI8 QUI8 quint8 QI16"
+)
+
+
+@irdl_op_definition
+class SliceOp(MovingOp):
+    """
+    The part of a tensor that begins at `begin` and has the sizes `size`, where -1 is all
+    the rest.
+
+    Example:
+
+    ```mlir
+    %3 = "tfl.slice"(%0, %1, %2)
+        : (tensor<4x6xf32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x3xf32>
+    ```
+    """
+
+    name = "tfl.slice"
+
+    input = operand_def(_SLICE_ELEMENTS)
+    begin = operand_def(kinds.INDEX)
+    size = operand_def(kinds.INDEX)
+    output = result_def(_SLICE_ELEMENTS)
+
+    traits = traits_def(
+        Requires(SAME_INPUT, rank_is_at_most(1, 1), rank_is_at_most(2, 1), SAME_SCALE)
+    )
+
+    def verify_(self) -> None:
+        shape = static_shape_of(self.input)
+        shapes = static_shape_of(self.begin), static_shape_of(self.size)
+        if shape is not None and None not in shapes:
+            for name, operand in (("begin", self.begin), ("size", self.size)):
+                require(
+                    prod(static_shape_of(operand) or ()) == len(shape),
+                    f"{name} tensor elements size is not equal to input tensor rank",
+                )
+        begin, size = constant_integers(self.begin), constant_integers(self.size)
+        for index, first in enumerate(begin or ()):
+            require(first >= 0, f"begin[{index}] cannot be negative")
+        for index, count in enumerate(size or ()):
+            require(count >= -1, f"size[{index}] cannot be negative other than -1")
+        if begin is None or size is None or shape is None:
+            return
+        for index, (first, count, total) in enumerate(
+            zip(begin, size, shape, strict=False)
+        ):
+            self.require(
+                first <= total,
+                f"begin[{index}] cannot exceed dimension length: {total}",
+            )
+            require(
+                first + count <= total,
+                f"begin[{index}] + size[{index}] cannot exceed dimension length: {total}",
+            )
+
+
+_STRIDED_SLICE_ELEMENTS = kinds.tensor_of(
+    "f32 f16 i32 i64 i8 ui8 ui32 QI8 QUI8 i1 i16 QI16 quint8 string"
+)
+
+
+@irdl_op_definition
+class StridedSliceOp(MovingOp):
+    """
+    The part of a tensor from `begin` to before `end`, or every so many elements of it.
+    Masks have a bit for each dimension.
+
+    Example:
+
+    ```mlir
+    %4 = "tfl.strided_slice"(%0, %1, %2, %3) <{
+        begin_mask = 0 : i32, ellipsis_mask = 0 : i32, end_mask = 0 : i32,
+        new_axis_mask = 0 : i32, offset = false, shrink_axis_mask = 0 : i32
+    }> : (tensor<4x6xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x3xf32>
+    ```
+    """
+
+    name = "tfl.strided_slice"
+
+    input = operand_def(_STRIDED_SLICE_ELEMENTS)
+    begin = operand_def(kinds.I32)
+    end = operand_def(kinds.I32)
+    strides = operand_def(kinds.I32)
+    begin_mask = prop_def(props.I32)
+    ellipsis_mask = prop_def(props.I32)
+    end_mask = prop_def(props.I32)
+    new_axis_mask = prop_def(props.I32)
+    offset = prop_def(props.BOOL)
+    shrink_axis_mask = prop_def(props.I32)
+    output = result_def(_STRIDED_SLICE_ELEMENTS)
+
+    traits = traits_def(
+        Requires(SAME_INPUT, rank_is(1, 1), rank_is(2, 1), rank_is(3, 1), SAME_SCALE)
+    )
+
+    def verify_(self) -> None:
+        if (shape := shape_of(self.input)) is None:
+            return
+        for name in ("begin", "end", "strides"):
+            sizes = shape_of(getattr(self, name))
+            self.require(
+                sizes is None or sizes[0] <= len(shape),
+                f"expects {name} to have at most {len(shape)} elements, got "
+                f"{sizes and sizes[0]}",
+            )
+
+
+_DYNAMIC_UPDATE_SLICE_ELEMENTS = kinds.tensor_of(
+    "i1 i4 QI4 QI8 i8 i16 i32 i64 f32 f16 bf16"
+)
+
+
+@irdl_op_definition
+class DynamicUpdateSliceOp(TFLOp):
+    """
+    A tensor with a part of it replaced.
+
+    Example:
+
+    ```mlir
+    %3 = "tfl.dynamic_update_slice"(%0, %1, %2)
+        : (tensor<4x6xf32>, tensor<2x3xf32>, tensor<2xi32>) -> tensor<4x6xf32>
+    ```
+    """
+
+    name = "tfl.dynamic_update_slice"
+
+    operand = operand_def(_DYNAMIC_UPDATE_SLICE_ELEMENTS)
+    update = operand_def(_DYNAMIC_UPDATE_SLICE_ELEMENTS)
+    start_indices = operand_def(kinds.INDEX)
+    output = result_def(_DYNAMIC_UPDATE_SLICE_ELEMENTS)
+
+    traits = traits_def(
+        Requires(SAME_INPUT, SAME_SCALE_OF_ANY_AXIS),
+        Pure(),
+        quant.MovesElements((0, 1)),
+        quant.SameOperandsAndResultsScale(),
+    )
+
+
+@irdl_op_definition
+class ConcatenationOp(TFLOp):
+    """
+    Tensors one after the other along one dimension.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.concatenation"(%0, %1) <{
+        axis = 0 : i32, fused_activation_function = "NONE"
+    }> : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<3x3xf32>
+    ```
+    """
+
+    name = "tfl.concatenation"
+
+    values = var_operand_def(
+        kinds.variadic_of("f32 i64 i32 i16 QI4 i8 QI8 QUI8 ui8 ui32 i1")
+    )
+    axis = prop_def(props.I32)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    output = result_def(
+        kinds.tensor_of(
+            "f32 f16 f8E4M3FN f8E5M2 i64 i32 i16 QI4 i8 QI8 QUI8 ui8 ui32 i1"
+        )
+    )
+
+    traits = traits_def(
+        Pure(),
+        Requires(SAME_FIRST, SAME_SCALE_BUT_U8),
+        quant.MovesElements(),
+        quant.SameOperandsAndResultsScale(),
+    )
+
+    def verify_(self) -> None:
+        if (result := shape_of(self.output)) is None:
+            return
+        if (axis := axis_in(self.axis.value.data, len(result))) is None:
+            return self.require(
+                False, "concatenation dimension must be in [-rank, rank)"
+            )
+        sizes, sources = [*result], ["output"] * len(result)
+        sizes[axis] = 0
+        for index, value in enumerate(self.values):
+            if (shape := shape_of(value)) is None:
+                sizes[axis] = DYNAMIC_INDEX
+                continue
+            self.require(
+                len(shape) == len(result),
+                f"rank of operand #{index} must be equal to rank of output, expected "
+                f"{len(result)}, got {len(shape)}",
+            )
+            for dim, (size, known) in enumerate(zip(shape, sizes, strict=True)):
+                if dim == axis:
+                    is_dynamic = DYNAMIC_INDEX in (size, known)
+                    sizes[axis] = DYNAMIC_INDEX if is_dynamic else size + known
+                elif known == DYNAMIC_INDEX and size != DYNAMIC_INDEX:
+                    sizes[dim], sources[dim] = size, f"operand #{index}"
+                else:
+                    self.require(
+                        are_compatible_sizes(size, known),
+                        f"dimension size of dimension #{dim} of operand #{index} must be "
+                        f"equal to dimension size of dimension #{dim} of {sources[dim]}, "
+                        f"expected {known}, got {size}",
+                    )
+        self.require(
+            are_compatible_sizes(sizes[axis], result[axis]),
+            f"dimension size of dimension #{axis} of output must be equal to the sum of "
+            f"dimension sizes of dimension #{axis}, expected {sizes[axis]}, got "
+            f"{result[axis]}",
+        )
+
+
+@irdl_op_definition
+class PackOp(TFLOp):
+    """
+    Tensors one after the other along a new dimension.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.pack"(%0, %1) <{axis = 0 : i32, values_count = 2 : i32}>
+        : (tensor<3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+    ```
+    """
+
+    name = "tfl.pack"
+
+    values = var_operand_def(
+        kinds.variadic_of("f32 i8 i16 i32 i64 ui8 ui32 QI8 QUI8 QI16 quint8")
+    )
+    axis = prop_def(props.I32)
+    values_count = prop_def(props.POSITIVE_I32)
+    output = result_def(
+        kinds.tensor_of(
+            "f32 f8E4M3FN f8E5M2 i8 i16 i32 i64 ui8 ui32 QI8 QUI8 QI16 quint8"
+        )
+    )
+
+    traits = traits_def(
+        Pure(),
+        Requires(SAME_FIRST, SAME_SCALE),
+        quant.MovesElements(),
+        quant.SameOperandsAndResultsScale(),
+    )
+
+    def verify_(self) -> None:
+        values, axis = self.values, self.axis.value.data
+        self.require(
+            len(values) == self.values_count.value.data,
+            "input count should match 'values_count' attribute",
+        )
+        shape = shape_of(values[0])
+        self.require(
+            shape is None or axis_in(axis, len(shape) + 1) is not None,
+            "op attribute 'axis' should be in range [-rank - 1, rank + 1), got rank = "
+            f"{len(shape or ())}, and axis = {axis}",
+        )
+        for value in values:
+            self.require(
+                may_have_shape(value, shape),
+                f"operands should be of the same type. got '{values[0].type}', "
+                f"'{value.type}'",
+            )
+
+
+@irdl_op_definition
+class UnpackOp(InferredTypesOp, MovingOp):
+    """
+    The slices of a tensor along a dimension, which they do not have any more.
+
+    Example:
+
+    ```mlir
+    %1:2 = "tfl.unpack"(%0) <{axis = 0 : i32, num = 2 : i32}>
+        : (tensor<2x3xf32>) -> (tensor<3xf32>, tensor<3xf32>)
+    ```
+    """
+
+    name = "tfl.unpack"
+
+    input = operand_def(
+        kinds.tensor_of("f32 f16 bf16 f8E4M3FN f8E5M2 i1 i8 ui8 i32 QI8 QUI8 i16 QI16")
+    )
+    axis = prop_def(props.I32)
+    num = prop_def(props.NON_NEGATIVE_I32)
+    outputs = var_result_def(
+        kinds.variadic_of("f32 f16 bf16 i1 i8 ui8 i32 QI8 QUI8 i16 QI16")
+    )
+
+    traits = traits_def(Requires(HAS_RESULTS, SAME_ELEMENTS, SAME_SCALE))
+
+    def inferred_types(self) -> Sequence[Attribute]:
+        element_type = scalar_or_element_type(self.input.type)
+        num, number = self.num.value.data, self.axis.value.data
+        if (shape := shape_of(self.input)) is None:
+            return (UnrankedTensorType(element_type),) * num
+        require(0 not in shape, "number of elements in input should be larger than 0")
+        require(len(shape) > 0, "input should be of rank larger than 0")
+        axis = axis_in(number, len(shape))
+        require(
+            axis is not None,
+            "attribute 'axis' should be in range [-rank, rank), got axis = "
+            f"{number}, and rank = {len(shape)}",
+        )
+        sizes = [*shape]
+        require(
+            are_compatible_sizes(sizes.pop(axis or 0), num),
+            "output count should match 'num' attribute",
+        )
+        return (TensorType(element_type, sizes),) * num
+
+
+@irdl_op_definition
+class SplitOp(TFLOp):
+    """
+    Parts of a tensor along a dimension that have the same size.
+
+    Example:
+
+    ```mlir
+    %2:2 = "tfl.split"(%0, %1) <{num_splits = 2 : i32}>
+        : (tensor<i32>, tensor<4x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
+    ```
+    """
+
+    name = "tfl.split"
+
+    split_dim = operand_def(kinds.I32)
+    value = operand_def(
+        kinds.tensor_of("f32 f8E4M3FN f8E5M2 i16 i32 i8 ui8 QI8 QUI8 QI16")
+    )
+    num_splits = prop_def(props.POSITIVE_I32)
+    outputs = var_result_def(kinds.variadic_of("f32 i16 i32 i8 ui8 QI8 QUI8 QI16"))
+
+    traits = traits_def(
+        Pure(),
+        Requires(SINGLE_ELEMENT, SAME_SCALE),
+        quant.MovesElements((1,)),
+        quant.SameOperandsAndResultsScale(),
+    )
+
+    def verify_(self) -> None:
+        num_splits = self.num_splits.value.data
+        _verify_parts(self, self.value, self.split_dim, num_splits, self._sizes_along)
+
+    def _sizes_along(self, total: int) -> Sequence[int]:
+        count = self.num_splits.value.data
+        self.require(
+            total % count == 0, "'num_splits' should evenly divide 'split_dim' axis"
+        )
+        return [total // count] * count
+
+
+@irdl_op_definition
+class SplitVOp(TFLOp):
+    """
+    Parts of a tensor along a dimension; the size of one of them may be -1, which is all
+    the rest.
+
+    Example:
+
+    ```mlir
+    %3:2 = "tfl.split_v"(%0, %1, %2) <{num_splits = 2 : i32}>
+        : (tensor<4x3xf32>, tensor<2xi32>, tensor<i32>)
+        -> (tensor<1x3xf32>, tensor<3x3xf32>)
+    ```
+    """
+
+    name = "tfl.split_v"
+
+    value = operand_def(
+        kinds.tensor_of("f32 f8E4M3FN f8E5M2 i16 i32 i64 i8 ui8 QI8 QUI8 QI16")
+    )
+    size_splits = operand_def(kinds.I32_VECTOR)
+    split_dim = operand_def(kinds.I32_SCALAR)
+    num_splits = prop_def(props.POSITIVE_I32)
+    outputs = var_result_def(kinds.variadic_of("f32 i16 i32 i64 i8 ui8 QI8 QUI8 QI16"))
+
+    traits = traits_def(
+        Requires(SAME_SCALE),
+        quant.MovesElements((0,)),
+        quant.SameOperandsAndResultsScale(),
+    )
+
+    def verify_(self) -> None:
+        num_splits = self.num_splits.value.data
+        _verify_parts(self, self.value, self.split_dim, num_splits, self._sizes_along)
+
+    def _sizes_along(self, total: int) -> Sequence[int] | None:
+        if (sizes := constant_integers(self.size_splits)) is None:
+            return None
+        count = self.num_splits.value.data
+        self.require(
+            len(sizes) == count, f"'size_splits' should be 'tensor<{count}xi32>'"
+        )
+        known = sum(size for size in sizes if size >= 0)
+        self.require(
+            min(sizes) >= -1,
+            "elements of 'size_splits' should be greater than or equal to -1",
+        )
+        self.require(sizes.count(-1) < 2, "'size_splits' can only have one -1")
+        self.require(
+            -1 not in sizes or known <= total,
+            "sum of non-negative elements of 'size_splits' is greater than the dimension "
+            "size of 'split_dim' axis",
+        )
+        self.require(
+            -1 in sizes or known == total,
+            "sum of 'size_splits' should match the dimension size of 'split_dim' axis",
+        )
+        return [total - known if size == -1 else size for size in sizes]
+
+
+_PAD_ELEMENTS = kinds.tensor_of("f32 f8E4M3FN f8E5M2 i1 i32 i64 QI8 QUI8 quint8 QI16")
+
+
+@irdl_op_definition
+class PadOp(MovingOp):
+    """
+    A tensor with zeros before and after its elements along each dimension.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.pad"(%0, %1) : (tensor<2x3xf32>, tensor<2x2xi32>) -> tensor<4x5xf32>
+    ```
+    """
+
+    name = "tfl.pad"
+
+    input = operand_def(_PAD_ELEMENTS)
+    padding = operand_def(kinds.INDEX)
+    output = result_def(_PAD_ELEMENTS)
+
+    traits = traits_def(
+        Requires(
+            SAME_INPUT,
+            rank_is_at_most(0, 5),
+            rank_is(1, 2),
+            PADDING_OF_RANK,
+            AT_MOST_5_DIMENSIONS,
+            SAME_SCALE,
+        )
+    )
+
+
+_PADV2_ELEMENTS = kinds.tensor_of("f32 f8E4M3FN f8E5M2 i1 i32 i64 ui8 QI8 QUI8 quint8")
+
+
+@irdl_op_definition
+class PadV2Op(TFLOp):
+    """
+    A tensor with a value before and after its elements along each dimension.
+
+    Example:
+
+    ```mlir
+    %3 = "tfl.padv2"(%0, %1, %2)
+        : (tensor<2x3xf32>, tensor<2x2xi32>, tensor<f32>) -> tensor<4x5xf32>
+    ```
+    """
+
+    name = "tfl.padv2"
+
+    input = operand_def(_PADV2_ELEMENTS)
+    padding = operand_def(kinds.INDEX)
+    constant_values = operand_def(_PADV2_ELEMENTS)
+    output = result_def(_PADV2_ELEMENTS)
+
+    traits = traits_def(
+        Requires(
+            SAME_INPUT,
+            rank_is_at_most(0, 5),
+            rank_is(1, 2),
+            rank_is(2, 0),
+            PADDING_OF_RANK,
+            AT_MOST_5_DIMENSIONS,
+            operands_alike(
+                0, 2, "input and constant value operands must have same element type"
+            ),
+            SAME_SCALE,
+        ),
+        Pure(),
+        quant.MovesElements((0, 2)),
+        quant.SameOperandsAndResultsScale(),
+    )
+
+
+_MIRROR_PAD_ELEMENTS = kinds.tensor_of("f32 i32 i64 i8 ui8 QI8 QUI8 QI16")
+
+
+@irdl_op_definition
+class MirrorPadOp(MovingOp):
+    """
+    A tensor with its own elements, in reverse, before and after them.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.mirror_pad"(%0, %1) <{mode = #tfl<mirror_pad_attr REFLECT>}>
+        : (tensor<2x3xf32>, tensor<2x2xi32>) -> tensor<4x5xf32>
+    ```
+    """
+
+    name = "tfl.mirror_pad"
+
+    input = operand_def(_MIRROR_PAD_ELEMENTS)
+    pad = operand_def(kinds.tensor_of("i32 i64"))
+    mode = prop_def(props.MIRROR_PAD)
+    output = result_def(_MIRROR_PAD_ELEMENTS)
+
+    traits = traits_def(Requires(rank_is(1, 2), SAME_SCALE))
+
+
+_GATHER_ELEMENTS = kinds.tensor_of(
+    "f32 f8E4M3FN f8E5M2 i1 i4 i8 i16 i32 i64 string ui8 QI8 QUI8 QI16"
+)
+_I16_I32_I64 = kinds.tensor_of("i16 i32 i64")
+
+
+@irdl_op_definition
+class GatherOp(MovingOp):
+    """
+    Slices of a tensor along a dimension, at indices.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.gather"(%0, %1) <{axis = 0 : i32, batch_dims = 0 : i32}>
+        : (tensor<10x8xf32>, tensor<3xi32>) -> tensor<3x8xf32>
+    ```
+    """
+
+    name = "tfl.gather"
+
+    params = operand_def(_GATHER_ELEMENTS)
+    indices = operand_def(_I16_I32_I64)
+    axis = prop_def(props.I32)
+    batch_dims = opt_prop_def(props.I32)
+    output = result_def(_GATHER_ELEMENTS)
+
+    traits = traits_def(
+        Requires(has_rank(0, 1, None, "operand 0 is 1-D"), SAME_PARAMS, SAME_SCALE)
+    )
+
+
+_GATHER_ND_ELEMENTS = kinds.tensor_of(
+    "f32 f8E4M3FN f8E5M2 i1 i8 i16 i64 i32 ui8 QI8 string"
+)
+
+
+@irdl_op_definition
+class GatherNdOp(MovingOp):
+    """
+    Slices of a tensor at indices of several dimensions.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.gather_nd"(%0, %1)
+        : (tensor<10x8xf32>, tensor<3x2xi32>) -> tensor<3xf32>
+    ```
+    """
+
+    name = "tfl.gather_nd"
+
+    params = operand_def(_GATHER_ND_ELEMENTS)
+    indices = operand_def(_I16_I32_I64)
+    output = result_def(_GATHER_ND_ELEMENTS)
+
+    traits = traits_def(Requires(SAME_PARAMS, SAME_SCALE))
+
+
+_TILE_ELEMENTS = kinds.tensor_of("f32 i1 i32 i64 ui8 QI8 QUI8 string")
+
+
+@irdl_op_definition
+class TileOp(MovingOp):
+    """
+    A tensor several times along each dimension.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.tile"(%0, %1) : (tensor<2x3xf32>, tensor<2xi32>) -> tensor<4x9xf32>
+    ```
+    """
+
+    name = "tfl.tile"
+
+    input = operand_def(_TILE_ELEMENTS)
+    multiples = operand_def(kinds.INDEX)
+    output = result_def(_TILE_ELEMENTS)
+
+    traits = traits_def(Requires(SAME_INPUT, SAME_SCALE))
+
+
+_BROADCAST_TO_ELEMENTS = kinds.tensor_of(
+    "f32 f8E4M3FN f8E5M2 i32 i1 i4 i8 QI8 ui8 ui32 QUI8 i16 QI16 i64 c64"
+)
+
+
+@irdl_op_definition
+class BroadcastToOp(MovingOp):
+    """
+    A tensor repeated along dimensions of size 1.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.broadcast_to"(%0, %1) : (tensor<3xf32>, tensor<2xi32>) -> tensor<2x3xf32>
+    ```
+    """
+
+    name = "tfl.broadcast_to"
+
+    input = operand_def(_BROADCAST_TO_ELEMENTS)
+    shape = operand_def(kinds.INDEX)
+    output = result_def(_BROADCAST_TO_ELEMENTS)
+
+    traits = traits_def(
+        Requires(
+            SAME_INPUT,
+            rank_is_at_most(0, 8),
+            rank_is(1, 1),
+            first_size_is_at_most(1, 8, "output dimension count must be at most 8"),
+            SAME_SCALE_OF_ANY_AXIS,
+        )
+    )
+
+
+_REVERSE_V2_ELEMENTS = kinds.tensor_of(
+    "f32 f8E4M3FN f8E5M2 ui8 i16 i32 i64 QI16 QUI8 QI8 quint8 i1"
+)
+
+
+@irdl_op_definition
+class ReverseV2Op(MovingOp):
+    """
+    A tensor with its elements in reverse along dimensions. The dialect takes a result
+    with another scale, but the runtime does not rescale.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.reverse_v2"(%0, %1) : (tensor<4xf32>, tensor<1xi32>) -> tensor<4xf32>
+    ```
+    """
+
+    name = "tfl.reverse_v2"
+
+    input = operand_def(_REVERSE_V2_ELEMENTS)
+    axis = operand_def(kinds.I32)
+    output = result_def(_REVERSE_V2_ELEMENTS)
+
+    traits = traits_def(Requires(SAME_INPUT, rank_is(1, 1)))
+
+
+_SPACE_TO_DEPTH_ELEMENTS = kinds.tensor_of("f32 i32 i64 QI8 QUI8 quint8")
+
+
+@irdl_op_definition
+class SpaceToDepthOp(MovingOp):
+    """
+    Blocks of images (NHWC) as channels.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.space_to_depth"(%0) <{block_size = 2 : i32}>
+        : (tensor<1x4x4x3xf32>) -> tensor<1x2x2x12xf32>
+    ```
+    """
+
+    name = "tfl.space_to_depth"
+
+    input = operand_def(_SPACE_TO_DEPTH_ELEMENTS)
+    block_size = prop_def(props.POSITIVE_I32)
+    output = result_def(_SPACE_TO_DEPTH_ELEMENTS)
+
+    traits = traits_def(Requires(SAME_INPUT, rank_is_at_most(0, 4), SAME_SCALE))
+
+
+_DEPTH_TO_SPACE_ELEMENTS = kinds.tensor_of("f32 i8 i32 i64 quint8 ui8 QI8 QUI8")
+
+
+@irdl_op_definition
+class DepthToSpaceOp(MovingOp):
+    """
+    Channels of images (NHWC) as blocks.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.depth_to_space"(%0) <{block_size = 2 : i32}>
+        : (tensor<1x2x2x12xf32>) -> tensor<1x4x4x3xf32>
+    ```
+    """
+
+    name = "tfl.depth_to_space"
+
+    input = operand_def(_DEPTH_TO_SPACE_ELEMENTS)
+    block_size = prop_def(props.POSITIVE_I32)
+    output = result_def(_DEPTH_TO_SPACE_ELEMENTS)
+
+    traits = traits_def(Requires(SAME_INPUT, rank_is_at_most(0, 4), SAME_SCALE))
+
+
+_SPACE_TO_BATCH_ND_ELEMENTS = kinds.tensor_of("f32 i32 i64 QI8 QUI8 quint8 QI16")
+
+
+@irdl_op_definition
+class SpaceToBatchNdOp(MovingOp):
+    """
+    Blocks of images (NHWC), which are padded first, as more images.
+
+    Example:
+
+    ```mlir
+    %3 = "tfl.space_to_batch_nd"(%0, %1, %2)
+        : (tensor<1x4x4x3xf32>, tensor<2xi32>, tensor<2x2xi32>) -> tensor<4x2x2x3xf32>
+    ```
+    """
+
+    name = "tfl.space_to_batch_nd"
+
+    input = operand_def(_SPACE_TO_BATCH_ND_ELEMENTS)
+    block_shape = operand_def(kinds.I32)
+    paddings = operand_def(kinds.I32)
+    output = result_def(_SPACE_TO_BATCH_ND_ELEMENTS)
+
+    traits = traits_def(
+        Requires(
+            has_rank(0, 3, 4, "operand 0 has rank range [3, 4]"), SAME_INPUT, SAME_SCALE
+        )
+    )
+
+
+@irdl_op_definition
+class BatchToSpaceNdOp(MovingOp):
+    """
+    Images (NHWC) as blocks of fewer images, which are cropped then.
+
+    Example:
+
+    ```mlir
+    %3 = "tfl.batch_to_space_nd"(%0, %1, %2)
+        : (tensor<4x2x2x3xf32>, tensor<2xi32>, tensor<2x2xi32>) -> tensor<1x4x4x3xf32>
+    ```
+    """
+
+    name = "tfl.batch_to_space_nd"
+
+    input = operand_def(kinds.tensor_of("f32 i8 i32 i64 ui8 QI8 QUI8 QI16"))
+    block_shape = operand_def(kinds.I32)
+    indices = operand_def(kinds.I32)
+    output = result_def(kinds.tensor_of("f32 i16 i32 i64 ui8 QI8 QUI8 QI16"))
+
+    traits = traits_def(
+        Requires(
+            SAME_INPUT,
+            has_rank(0, 3, 4, "operand 0 has rank range [3, 4]"),
+            rank_is(1, 1),
+            rank_is(2, 2),
+            SAME_SCALE,
+        )
+    )

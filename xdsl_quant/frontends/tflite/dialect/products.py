@@ -1,0 +1,433 @@
+"""Convolutions and other products with weights, and the lookup of rows of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    IntegerAttr,
+    TensorType,
+    UnrankedTensorType,
+    i32,
+)
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    opt_result_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_result_def,
+)
+from xdsl.traits import Pure
+
+from xdsl_quant.dialects.quant import traits as quant
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.dialects.verification import are_compatible_sizes, require
+
+from . import property_kinds as props
+from . import tensor_kinds as kinds
+from .base import (
+    InferredTypesOp,
+    Requires,
+    TFLOp,
+    broadcast_shape,
+    constant_integers,
+    has_rank,
+    is_true,
+    rank_is,
+    result_like,
+    shape_of,
+    static_shape_of,
+)
+
+_F32_QI8_QUI8_QI16 = kinds.tensor_of("f32 QI8 QUI8 QI16")
+_F32_QI4_QI8_QUI8 = kinds.tensor_of("f32 QI4 QI8 QUI8")
+
+
+def has_wide_sums_without_bias(op: Operation) -> bool:
+    """
+    Return whether sums for values of 16 bits have 64 bits if there is no bias.
+
+    The attribute `quantized_bias_type = 2 : i32` (`INT32`), an option of files that the
+    dialect does not have, makes them 32 bits wide.
+    """
+    return op.attributes.get("quantized_bias_type") != IntegerAttr(2, i32)
+
+
+@irdl_op_definition
+class Conv2DOp(InferredTypesOp):
+    """
+    Convolution of images (NHWC) with filters (OHWI). A filter may be for a group of
+    channels.
+
+    Example:
+
+    ```mlir
+    %3 = "tfl.conv_2d"(%0, %1, %2) <{
+        dilation_h_factor = 1 : i32, dilation_w_factor = 1 : i32,
+        fused_activation_function = "NONE", padding = "SAME",
+        stride_h = 1 : i32, stride_w = 1 : i32
+    }> : (tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32>, tensor<4xf32>) -> tensor<1x8x8x4xf32>
+    ```
+    """
+
+    name = "tfl.conv_2d"
+
+    input = operand_def(_F32_QI8_QUI8_QI16)
+    filter = operand_def(_F32_QI4_QI8_QUI8)
+    bias = operand_def(kinds.tensor_of_or_none("f32 i32 i64"))
+    dilation_h_factor = prop_def(props.I32)
+    dilation_w_factor = prop_def(props.I32)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    padding = prop_def(props.PADDING)
+    stride_h = prop_def(props.I32)
+    stride_w = prop_def(props.I32)
+    output = result_def(_F32_QI8_QUI8_QI16)
+
+    traits = traits_def(
+        Pure(),
+        quant.MultipliesAndAccumulates(),
+        quant.ChannelCoefficient(1, 0, -1, (3, 3)),
+        quant.AccumulatorUniformScale(2),
+    )
+
+    def inferred_types(self) -> Sequence[Attribute]:
+        shape, filters = shape_of(self.input), shape_of(self.filter)
+        ranks = [len(known) for known in (shape, filters) if known is not None]
+        require(ranks.count(4) == len(ranks), "Invalid ranks")
+        if shape is None or filters is None:
+            return (UnrankedTensorType(scalar_or_element_type(self.input.type)),)
+        height, width = (
+            self._inferred_size(
+                shape[i], filters[i], stride.value.data, dilation.value.data
+            )
+            for i, stride, dilation in (
+                (1, self.stride_h, self.dilation_h_factor),
+                (2, self.stride_w, self.dilation_w_factor),
+            )
+        )
+        element_type = scalar_or_element_type(self.input.type)
+        return (TensorType(element_type, (shape[0], height, width, filters[0])),)
+
+    def _inferred_size(self, size: int, window: int, stride: int, dilation: int) -> int:
+        if DYNAMIC_INDEX in (size, window):
+            return DYNAMIC_INDEX
+        if self.padding.data == "VALID":
+            size -= (window - 1) * dilation
+        inferred_size = -(-size // stride) if stride > 0 else -1
+        self.require(
+            inferred_size >= 0 and dilation > 0, "failed to infer returned types"
+        )
+        return inferred_size
+
+
+@irdl_op_definition
+class DepthwiseConv2DOp(TFLOp):
+    """
+    Convolution of each channel of images (NHWC) with filters of its own (1HWO).
+
+    Example:
+
+    ```mlir
+    %3 = "tfl.depthwise_conv_2d"(%0, %1, %2) <{
+        depth_multiplier = 1 : i32,
+        dilation_h_factor = 1 : i32, dilation_w_factor = 1 : i32,
+        fused_activation_function = "NONE", padding = "SAME",
+        stride_h = 1 : i32, stride_w = 1 : i32
+    }> : (tensor<1x8x8x3xf32>, tensor<1x3x3x3xf32>, tensor<3xf32>) -> tensor<1x8x8x3xf32>
+    ```
+    """
+
+    name = "tfl.depthwise_conv_2d"
+
+    input = operand_def(_F32_QI8_QUI8_QI16)
+    filter = operand_def(_F32_QI4_QI8_QUI8)
+    bias = operand_def(kinds.tensor_of_or_none("f32 i32 i64"))
+    depth_multiplier = prop_def(props.I32)
+    dilation_h_factor = prop_def(props.I32)
+    dilation_w_factor = prop_def(props.I32)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    padding = prop_def(props.PADDING)
+    stride_h = prop_def(props.I32)
+    stride_w = prop_def(props.I32)
+    output = result_def(_F32_QI8_QUI8_QI16)
+
+    traits = traits_def(
+        Pure(),
+        quant.MultipliesAndAccumulates(),
+        quant.ChannelCoefficient(1, 3, -1, (3, 3)),
+        quant.AccumulatorUniformScale(2),
+    )
+
+
+@irdl_op_definition
+class TransposeConvOp(TFLOp):
+    """
+    The transpose of a convolution: each element of the input is multiplied with a filter
+    (OHWI), which is added to the result.
+
+    Example:
+
+    ```mlir
+    %4 = "tfl.transpose_conv"(%0, %1, %2, %3) <{
+        fused_activation_function = "NONE", padding = "SAME",
+        stride_h = 2 : i32, stride_w = 2 : i32
+    }> : (tensor<4xi32>, tensor<3x2x2x4xf32>, tensor<1x4x4x4xf32>, none)
+        -> tensor<1x8x8x3xf32>
+    ```
+    """
+
+    name = "tfl.transpose_conv"
+
+    output_shape = operand_def(kinds.I32)
+    weights = operand_def(_F32_QI8_QUI8_QI16)
+    input = operand_def(_F32_QI8_QUI8_QI16)
+    bias = operand_def(kinds.tensor_of_or_none("f32 QI32 i64"))
+    fused_activation_function = prop_def(props.ACTIVATION)
+    padding = prop_def(props.PADDING)
+    stride_h = prop_def(props.POSITIVE_I32)
+    stride_w = prop_def(props.POSITIVE_I32)
+    output = result_def(_F32_QI8_QUI8_QI16)
+
+    traits = traits_def(
+        Pure(),
+        Requires(
+            rank_is(0, 1),
+            rank_is(1, 4),
+            rank_is(2, 4),
+            result_like(2, "input and output must have same element type"),
+        ),
+        quant.MultipliesAndAccumulates(2, 1),
+        quant.ChannelCoefficient(1, 0, -1, (3, 3)),
+        quant.AccumulatorUniformScale(3, (1, 2)),
+    )
+
+    def verify_(self) -> None:
+        shape, sizes = shape_of(self.output), static_shape_of(self.output_shape)
+        self.require(
+            shape is None or sizes is None or len(shape) == sizes[0],
+            f"expect output type has rank = {sizes and sizes[0]}, got output type "
+            f"{self.output.type}",
+        )
+        if (inferred_shape := constant_integers(self.output_shape)) is not None:
+            self.verify_type_of(self.output, inferred_shape)
+
+
+@irdl_op_definition
+class FullyConnectedOp(TFLOp):
+    """
+    Product with a matrix of weights that has a row for each output. There are two results
+    if the weights are shuffled.
+
+    Example:
+
+    ```mlir
+    %3 = "tfl.fully_connected"(%0, %1, %2) <{
+        fused_activation_function = "NONE", keep_num_dims = false,
+        weights_format = "DEFAULT"
+    }> : (tensor<1x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<1x4xf32>
+    ```
+    """
+
+    name = "tfl.fully_connected"
+
+    input = operand_def(kinds.tensor_of("f32 f16 QI8 QUI8 QI16 QUI16"))
+    filter = operand_def(kinds.tensor_of("f32 f16 QI2 QI4 QI8 QUI8 QI16"))
+    bias = operand_def(kinds.tensor_of_or_none("f32 QI32 QUI32"))
+    asymmetric_quantize_inputs = opt_prop_def(props.BOOL)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    keep_num_dims = prop_def(props.BOOL)
+    weights_format = prop_def(props.WEIGHTS_FORMAT)
+    output = var_result_def(kinds.variadic_of("f32 QI8 QUI8 QI16 QUI16"))
+
+    traits = traits_def(
+        Pure(),
+        quant.MultipliesAndAccumulates(),
+        quant.ChannelCoefficient(1, 0, -1, (-1, 1)),
+        quant.AccumulatorUniformScale(2),
+    )
+
+    def verify_(self) -> None:
+        weights = shape_of(self.filter)
+        self.require(
+            weights is None or len(weights) == 2,
+            f"expect 2d filter, got '{self.filter.type}'",
+        )
+        shape, weights = static_shape_of(self.input), static_shape_of(self.filter)
+        if shape is None or weights is None:
+            return
+        outputs, inputs = weights
+        count = prod(shape)
+        self.require(
+            not inputs or count % inputs == 0,
+            f"expect 'input' num_elements % {inputs} == 0, got input type "
+            f"'{self.input.type}'",
+        )
+        if self.weights_format.data != "DEFAULT" or not self.output:
+            return
+        if (result_shape := static_shape_of(self.output[0])) is None:
+            return
+        result_count = prod(result_shape)
+        self.require(
+            outputs > 0 and result_count % outputs == 0,
+            f"expect 'output' num_elements % {outputs} == 0, got '{self.output[0].type}'",
+        )
+        self.require(
+            not inputs or count // inputs == result_count // outputs,
+            "num_input_elements / z_in != num_output_elements / z_out",
+        )
+
+
+_BATCH_MATMUL_ELEMENTS = kinds.tensor_of("f32 f16 QI8 QI16 i8")
+
+
+@irdl_op_definition
+class BatchMatMulOp(TFLOp):
+    """
+    Product of matrices, which are the last two dimensions, each transposed if so said;
+    the others are broadcast.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.batch_matmul"(%0, %1) <{adj_x = false, adj_y = false}>
+        : (tensor<2x4x8xf32>, tensor<8x3xf32>) -> tensor<2x4x3xf32>
+    ```
+    """
+
+    name = "tfl.batch_matmul"
+
+    x = operand_def(_BATCH_MATMUL_ELEMENTS)
+    y = operand_def(_BATCH_MATMUL_ELEMENTS)
+    adj_x = opt_prop_def(props.BOOL)
+    adj_y = opt_prop_def(props.BOOL)
+    asymmetric_quantize_inputs = opt_prop_def(props.BOOL)
+    output = result_def(kinds.tensor_of("f32 f16 QI8 QI16 i32"))
+
+    traits = traits_def(
+        Pure(),
+        Requires(
+            has_rank(0, 2, None, "operand 0 is 2-D"),
+            has_rank(1, 2, None, "operand 1 is 2-D"),
+        ),
+        quant.MultipliesAndAccumulates(),
+    )
+
+    def verify_(self) -> None:
+        x, y, result = map(shape_of, (self.x, self.y, self.output))
+        if x is None or y is None:
+            return
+        if (batch := broadcast_shape(x[:-2], y[:-2])) is None:
+            return self.require(
+                False,
+                "found incompatible broadcast batch dimensions for lhs shape "
+                f"'{self.x.type}' and rhs shape '{self.y.type}'",
+            )
+        if result is None:
+            return
+        rank = max(len(x), len(y))
+        self.require(
+            len(result) == rank,
+            f"found invalid output rank, expected {rank} but got {len(result)}",
+        )
+        for size, found in zip(batch, result, strict=False):
+            self.require(
+                are_compatible_sizes(size, found),
+                f"has mismatching input batch dimension {size} and output batch dimension "
+                f"{found}",
+            )
+        row = x[-1 if is_true(self.adj_x) else -2]
+        column = y[-2 if is_true(self.adj_y) else -1]
+        for name, size, found in (
+            ("row", row, result[-2]),
+            ("col", column, result[-1]),
+        ):
+            self.require(
+                are_compatible_sizes(size, found),
+                f"found invalid output dimension on {name}, expected {size} but got "
+                f"{found}",
+            )
+
+
+_F32_QI8 = kinds.tensor_of("f32 QI8")
+
+
+@irdl_op_definition
+class SVDFOp(TFLOp):
+    """
+    A fully connected layer over the last steps of a signal, whose weights are products of
+    weights of features and of times. The state is changed in place.
+
+    After `tfl-variables-to-arguments` there is a second result, the next state, and nothing
+    is changed in place. Only this package knows this form, TensorFlow Lite does not.
+
+    Example:
+
+    ```mlir
+    %5 = "tfl.svdf"(%0, %1, %2, %3, %4) <{
+        fused_activation_function = "RELU", rank = 1 : i32
+    }> : (tensor<1x8xf32>, tensor<4x8xf32>, tensor<4x3xf32>, none, tensor<1x12xf32>)
+        -> tensor<1x4xf32>
+    ```
+    """
+
+    name = "tfl.svdf"
+
+    input = operand_def(_F32_QI8)
+    feature_weights = operand_def(kinds.tensor_of("f32 QI8 QUI8"))
+    time_weights = operand_def(kinds.tensor_of("f32 QI16"))
+    input_gate_bias = operand_def(kinds.tensor_of_or_none("f32 QI32"))
+    activation_state = operand_def(kinds.STATE)
+    asymmetric_quantize_inputs = opt_prop_def(props.BOOL)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    rank = prop_def(props.POSITIVE_I32)
+    output = result_def(_F32_QI8)
+    next_state = opt_result_def(kinds.STATE)
+
+    traits = traits_def(
+        Requires(
+            result_like(0, "the input and result tensor elemental types must be same")
+        ),
+        quant.MultipliesAndAccumulates(),
+        quant.AffineOpCoefficient(),
+        quant.AccumulatorUniformScale(3, (2, 4)),
+    )
+
+    def verify_(self) -> None:
+        self.require(
+            self.next_state is None
+            or self.next_state.type == self.activation_state.type,
+            "requires the next state to have the type of the state",
+        )
+
+
+@irdl_op_definition
+class EmbeddingLookupOp(TFLOp):
+    """
+    The rows of a table that indices say, with the scale of the table.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.embedding_lookup"(%0, %1)
+        : (tensor<3xi32>, tensor<10x8xf32>) -> tensor<3x8xf32>
+    ```
+    """
+
+    name = "tfl.embedding_lookup"
+
+    lookup = operand_def(kinds.I32)
+    value = operand_def(kinds.tensor_of("f32 i8 ui8 QI8 QUI8 QI4 QI2"))
+    output = result_def(kinds.tensor_of("f32 i8 ui8"))
+
+    traits = traits_def(
+        Pure(),
+        Requires(rank_is(0, 1), has_rank(1, 2, None, "operand 1 is at least 2-D")),
+        quant.MovesElements((1,)),
+        quant.AffineOpCoefficient(1, 0),
+    )

@@ -1,0 +1,13 @@
+"""
+TensorFlow Lite models: `.tflite` files.
+
+[`read_tflite`][xdsl_quant.frontends.tflite.files.read_tflite] reads a file into a module of
+the `tfl` dialect, [`write_tflite`][xdsl_quant.frontends.tflite.files.write_tflite] writes a
+module to a file.
+"""
+
+from .exporter import write_tflite
+from .importer import read_tflite
+from .model import TFLiteFileError
+
+__all__ = ["TFLiteFileError", "read_tflite", "write_tflite"]

@@ -1,0 +1,469 @@
+"""A module of the `tfl` dialect as a `.tflite` file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    DictionaryAttr,
+    ModuleOp,
+    NameLoc,
+    NoneType,
+    StringAttr,
+    TensorType,
+    UnrankedTensorType,
+)
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+
+from xdsl_quant.diagnostics import location_prefix, op_name
+from xdsl_quant.dialects.quant import (
+    QuantizedType,
+    UniformQuantizedSubChannelType,
+)
+from xdsl_quant.dialects.quant.traits import (
+    AccumulatorUniformScale,
+    quantization_trait,
+)
+from xdsl_quant.dialects.quant.types import (
+    PerAxisType,
+    PerTensorType,
+    ScaledQuantizedType,
+    scalar_or_element_type,
+)
+from xdsl_quant.frontends.tflite.dialect.attributes import ConstBytesAttr
+from xdsl_quant.frontends.tflite.dialect.constants import ConstOp, NoValueOp, QConstOp
+from xdsl_quant.frontends.tflite.dialect.control_flow import IfOp
+from xdsl_quant.frontends.tflite.dialect.products import has_wide_sums_without_bias
+from xdsl_quant.frontends.tflite.dialect.signatures import (
+    EXPORTED_NAMES,
+    INDEX_PATH,
+    SIGNATURE_NAMES,
+    strings,
+)
+from xdsl_quant.transforms.building.arrays import shortened
+from xdsl_quant.xdsl_patches.resources import resource_data
+
+from .importer import ELEMENT_TYPES, SUBGRAPH_FIELDS
+from .model import (
+    ABSENT,
+    ITEM_BITS,
+    Model,
+    Operator,
+    OptionValue,
+    Quantization,
+    Signature,
+    Subgraph,
+    Tensor,
+    TFLiteFileError,
+)
+from .options import options_of
+from .reader import default_options
+from .schema import enumerator, enumerators, options_name
+from .writer import write_model
+
+_TENSOR_TYPES: Mapping[Attribute, str] = {
+    type_: name for name, type_ in ELEMENT_TYPES.items()
+}
+
+_QUANTIZED_HINT = (
+    "; use '!quant.uniform' with i4, i8, i16 or i32 storage and per-tensor or per-axis "
+    "scales"
+)
+
+_STATES: Mapping[str, Sequence[int]] = {
+    "SVDF": (4,),
+    "LSTM": (18, 19),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": (4,),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": (35, 36, 37, 38),
+}
+"""The operands that are the state of an op, which it changes in place."""
+
+Constant = ConstOp | QConstOp | arith.ConstantOp
+
+
+def _number_of(value: SSAValue) -> int:
+    return enumerator("TensorType", _tensor_type(value.type) or "FLOAT32")
+
+
+def _bias_number(op: Operation) -> int:
+    """The type of a bias, which says how many bits the accumulator has: 0 for any."""
+    trait = quantization_trait(op, AccumulatorUniformScale)
+    if trait is None or trait.bias >= len(op.operands):
+        return 0
+    factors = (op.operands[index] for index in trait.factors)
+    if all(_tensor_type(factor.type) != "INT16" for factor in factors):
+        return 0
+    bias = op.operands[trait.bias]
+    if not isinstance(bias.type, NoneType):
+        return _number_of(bias)
+    return 0 if has_wide_sums_without_bias(op) else enumerator("TensorType", "INT32")
+
+
+_TYPE_OPTIONS: Mapping[str, Callable[[Operation], int]] = {
+    "in_data_type": lambda op: _number_of(op.operands[0]),
+    "out_data_type": lambda op: _number_of(op.results[0]),
+    "out_type": lambda op: _number_of(op.results[0]),
+    "output_type": lambda op: _number_of(op.results[0]),
+    "quantized_bias_type": _bias_number,
+}
+"""The options that the types of operands and results say."""
+
+
+def write_tflite(module: ModuleOp) -> bytes:
+    """
+    Write a TensorFlow Lite model.
+
+    Args:
+        module: functions of ops of the `tfl` dialect; `@main` is the one that is run.
+
+    Returns:
+        The bytes of the file.
+
+    Raises:
+        TFLiteFileError: if a file cannot have what the module has.
+        ImportError: if the package `tflite` is not installed.
+    """
+    functions = [op for op in module.ops if isinstance(op, FuncOp)]
+    functions.sort(key=lambda function: function.sym_name.data != "main")
+    if not functions or functions[0].sym_name.data != "main":
+        raise TFLiteFileError("a module needs a function '@main' to become a file")
+    names = [function.sym_name.data for function in functions]
+    exporters = [_FunctionExporter(function, names) for function in functions]
+    subgraphs = [exporter.subgraph() for exporter in exporters]
+    signatures = [
+        signature
+        for index, exporter in enumerate(exporters)
+        for signature in exporter.signatures(index)
+    ]
+    return write_model(Model(subgraphs, signatures, *_description(module)))
+
+
+def _description(module: ModuleOp) -> tuple[str, Mapping[str, bytes]]:
+    description = module.attributes.get("tfl.description")
+    entries = _entries(module.attributes.get("tfl.metadata"))
+    return (
+        description.data if isinstance(description, StringAttr) else "",
+        {
+            name: value.data.encode() if isinstance(value, StringAttr) else value.data
+            for name, value in entries.items()
+            if isinstance(value, StringAttr | BytesAttr)
+        },
+    )
+
+
+def _entries(attribute: Attribute | None) -> Mapping[str, Attribute]:
+    return attribute.data if isinstance(attribute, DictionaryAttr) else {}
+
+
+# Types
+
+
+def _fail(op: Operation, message: str) -> TFLiteFileError:
+    prefix = location_prefix(op.location)
+    start = f"{prefix}error: " if prefix else ""
+    return TFLiteFileError(f"{start}'{op_name(op)}' op {message}")
+
+
+def _tensor_type(type_: Attribute) -> str | None:
+    """The name of the type of the elements of a tensor in a file; `None` if it has none."""
+    element_type = scalar_or_element_type(type_)
+    if not isinstance(element_type, PerTensorType | PerAxisType):
+        return _TENSOR_TYPES.get(element_type)
+    if not element_type.has_integer_storage:
+        return None
+    sign = "" if element_type.is_signed else "U"
+    name = f"{sign}INT{element_type.storage_type_integral_width}"
+    return name if name in ELEMENT_TYPES else None
+
+
+def _quantization(type_: Attribute) -> Quantization | None:
+    element_type = scalar_or_element_type(type_)
+    if not isinstance(element_type, ScaledQuantizedType):
+        return None
+    return Quantization(
+        np.asarray(element_type.get_scales(), np.float32).ravel(),
+        np.asarray(element_type.get_zero_points(), np.int64).ravel(),
+        element_type.axis or 0 if isinstance(element_type, PerAxisType) else 0,
+    )
+
+
+def _name(op: Operation | None, value: SSAValue, default: str) -> str:
+    location = None if op is None or op.results[0] is not value else op.location
+    if isinstance(location, NameLoc):
+        return location.desc.data
+    return value.name_hint or default
+
+
+class _FunctionExporter:
+    """Makes the subgraph of a function."""
+
+    tensors: list[Tensor]
+    indices: dict[SSAValue, int]
+    """The tensors of values."""
+
+    operators: list[Operator]
+    states: set[int]
+    """The tensors that an op changes in place."""
+
+    def __init__(self, function: FuncOp, function_names: Sequence[str]):
+        self.function = function
+        self.function_names = function_names
+        self.tensors = []
+        self.indices = {}
+        self.operators = []
+        self.states = set()
+
+    def subgraph(self) -> Subgraph:
+        function = self.function
+        if len(function.body.blocks) != 1:
+            raise _fail(function, "must have one block to become a subgraph")
+        names = _entries(function.attributes.get("tf.entry_function"))
+        inputs = _split(names.get("inputs"))
+        for position, argument in enumerate(function.args):
+            name = inputs[position] if position < len(inputs) else argument.name_hint
+            self.add_tensor(argument, function, name or "")
+        *ops, end = function.body.block.ops
+        if not isinstance(end, ReturnOp):
+            raise _fail(end, "must be 'func.return' to become the end of a subgraph")
+        for op in ops:
+            self.add_op(op)
+        outputs = [self.index(value) for value in end.operands]
+        for index, name in zip(outputs, _split(names.get("outputs")), strict=False):
+            self.tensors[index].name = name
+        is_main = function.sym_name.data == "main"
+        return Subgraph(
+            "main" if is_main else function.sym_name.data,
+            self.tensors,
+            [self.indices[argument] for argument in function.args],
+            outputs,
+            self.operators,
+        )
+
+    def signatures(self, index: int) -> Sequence[Signature]:
+        """The signatures that the attributes of the function say."""
+        function = self.function
+        end = function.body.block.last_op
+        assert end is not None
+        keys = strings(function.attributes.get(EXPORTED_NAMES))
+        return [
+            Signature(
+                key,
+                index,
+                self.names(function.arg_attrs, function.args, key, key == keys[0]),
+                self.names(function.res_attrs, end.operands, key, key == keys[0]),
+            )
+            for key in keys
+        ]
+
+    def names(
+        self,
+        attributes: ArrayAttr[DictionaryAttr] | None,
+        values: Sequence[SSAValue],
+        key: str,
+        is_first: bool,
+    ) -> Mapping[str, int]:
+        """The tensors of the names that arguments or results have in a signature."""
+        if attributes is None:
+            return {}
+        names: dict[str, int] = {}
+        # Without names of its own, a signature has those of the first one.
+        more = [_entries(a.data.get(SIGNATURE_NAMES)) for a in attributes]
+        has_paths = is_first or all(key not in own for own in more)
+        for attribute, own, value in zip(attributes, more, values, strict=True):
+            path = strings(attribute.data.get(INDEX_PATH))[:1] if has_paths else ()
+            for name in (*path, *strings(own.get(key))):
+                names[name] = self.index(value)
+        return names
+
+    # Tensors
+
+    def index(self, value: SSAValue) -> int:
+        if isinstance(value.type, NoneType):
+            return ABSENT
+        return self.indices[value]
+
+    def add_tensor(self, value: SSAValue, op: Operation, name: str) -> int:
+        type_ = value.type
+        if isinstance(scalar_or_element_type(type_), UniformQuantizedSubChannelType):
+            raise _fail(
+                op, "has a sub-channel type, which no file has; use per-axis scales"
+            )
+        if (type_name := _tensor_type(type_)) is None:
+            is_quantized = QuantizedType.get_quantized_element_type(type_) is not None
+            hint = _QUANTIZED_HINT if is_quantized else ""
+            raise _fail(op, f"has type '{shortened(type_)}', which no file has{hint}")
+        shape = type_.get_shape() if isinstance(type_, TensorType) else ()
+        signature = None
+        if DYNAMIC_INDEX in shape:
+            signature = [-1 if size == DYNAMIC_INDEX else size for size in shape]
+            shape = [1 if size == DYNAMIC_INDEX else size for size in shape]
+        self.tensors.append(
+            Tensor(
+                name or f"tensor_{len(self.tensors)}",
+                type_name,
+                shape,
+                signature,
+                None,
+                _quantization(value.type),
+                has_rank=not isinstance(type_, UnrankedTensorType),
+            )
+        )
+        self.indices[value] = len(self.tensors) - 1
+        return self.indices[value]
+
+    def add_constant(self, op: Constant) -> None:
+        value, (result,) = op.properties["value"], op.results
+        if isinstance(value, DenseResourceAttr):
+            if (data := resource_data(value)) is None:
+                raise _fail(op, f"has no data for '{value.resource_handle.data}'")
+        elif isinstance(value, DenseIntOrFPElementsAttr):
+            data = value.data.data
+        else:
+            raise _fail(op, "is a number, but values of TensorFlow Lite are tensors")
+        index = self.add_tensor(result, op, _name(op, result, ""))
+        tensor = self.tensors[index]
+        tensor.data = _file_bytes(data, tensor.type, math.prod(tensor.shape))
+
+    # Operators
+
+    def add_op(self, op: Operation) -> None:
+        if isinstance(op, NoValueOp):
+            return
+        if isinstance(op, Constant):
+            self.add_constant(op)
+            return
+        code, custom_code, custom_options = self.code(op)
+        inputs = [self.index(operand) for operand in self.operands(op)]
+        # Kernels count operands: what is absent at the end is no operand.
+        while inputs and inputs[-1] == ABSENT:
+            inputs.pop()
+        if code == "SVDF" and len(op.results) > 1:
+            raise _fail(op, "has its next state as a result, which no file can have")
+        for position in _STATES.get(code, ()):
+            if position < len(inputs) and inputs[position] != ABSENT:
+                inputs[position] = self.state(inputs[position])
+        self.add_bias_scales(op, inputs)
+        outputs = [
+            self.add_tensor(result, op, _name(op, result, "")) for result in op.results
+        ]
+        options: Mapping[str, OptionValue] = {}
+        if code != "CUSTOM":
+            options = self.options(op, code)
+        self.operators.append(
+            Operator(code, inputs, outputs, options, custom_code, custom_options)
+        )
+
+    def add_bias_scales(self, op: Operation, inputs: Sequence[int]) -> None:
+        """
+        Give a bias of 64 bits, which no quantized type can have, the scales of the
+        accumulator: the runtime refuses some ops without.
+        """
+        trait = quantization_trait(op, AccumulatorUniformScale)
+        if trait is None or trait.bias >= len(inputs) or inputs[trait.bias] == ABSENT:
+            return
+        bias = self.tensors[inputs[trait.bias]]
+        factors = [self.tensors[inputs[index]].quantization for index in trait.factors]
+        scales = [factor.scales for factor in factors if factor]
+        if bias.type != "INT64" or bias.quantization or len(scales) < len(factors):
+            return
+        if min(map(len, scales)) == 1:
+            product = scales[0] * scales[1]
+            bias.quantization = Quantization(product, np.zeros(len(product), np.int64))
+
+    def state(self, index: int) -> int:
+        """The tensor of a state whose initial value is a constant: each op has its own."""
+        variable = replace(self.tensors[index], data=None, is_variable=True)
+        if index in self.states:
+            self.tensors.append(variable)
+            index = len(self.tensors) - 1
+        self.tensors[index] = variable
+        self.states.add(index)
+        return index
+
+    def operands(self, op: Operation) -> Sequence[SSAValue]:
+        """The operands of an op, with those that a condition passes to functions."""
+        if not isinstance(op, IfOp):
+            return op.operands
+        then_call, else_call = (self.call(region, op) for region in op.regions)
+        if [*then_call.arguments] != [*else_call.arguments]:
+            raise _fail(op, "must pass the same values to both functions")
+        return [*op.operands, *then_call.arguments]
+
+    def call(self, region: Region, op: Operation) -> CallOp:
+        """The call that is all of a region, so that a subgraph can stand for it."""
+        ops = [*region.block.ops] if region.blocks else []
+        if len(ops) == 2 and isinstance(call := ops[0], CallOp):
+            arguments = call.arguments if isinstance(op, IfOp) else region.block.args
+            passed, returned = [*call.arguments], [*ops[1].operands]
+            if passed == [*arguments] and returned == [*call.results]:
+                return call
+        raise _fail(
+            op,
+            "has a region that is more than a call, expected a call of a function with "
+            "all arguments, and its results",
+        )
+
+    def function_index(self, op: Operation, name: str) -> int:
+        if name not in self.function_names:
+            raise _fail(op, f"calls '@{name}', which is no function of the module")
+        return self.function_names.index(name)
+
+    def code(self, op: Operation) -> tuple[str, str, bytes]:
+        dialect, _, mnemonic = op_name(op).partition(".")
+        code = mnemonic.upper()
+        if dialect != "tfl" or code not in enumerators("BuiltinOperator").values():
+            raise _fail(op, "is not an op of TensorFlow Lite; lower it to 'tfl' first")
+        if code != "CUSTOM":
+            return code, "", b""
+        custom_code = cast(StringAttr, op.properties["custom_code"])
+        options = cast(ConstBytesAttr, op.properties["custom_option"])
+        return code, custom_code.data, options.value.data
+
+    def options(self, op: Operation, code: str) -> Mapping[str, OptionValue]:
+        if (table := options_name(code)) is None:
+            return {}
+        values = default_options(table)
+        if code == "CALL_ONCE":
+            name = cast(StringAttr, op.properties["session_init_function"]).data
+            return {"init_subgraph_index": self.function_index(op, name)}
+        if (fields := SUBGRAPH_FIELDS.get(code)) is not None:
+            calls = [self.call(region, op) for region in op.regions]
+            return {
+                field: self.function_index(op, call.callee.string_value())
+                for field, call in zip(fields, calls, strict=True)
+            }
+        types = {
+            field: kind(op) for field, kind in _TYPE_OPTIONS.items() if field in values
+        }
+        return {**values, **options_of(op, values), **types}
+
+
+def _split(names: Attribute | None) -> Sequence[str]:
+    return names.data.split(",") if isinstance(names, StringAttr) and names.data else ()
+
+
+def _file_bytes(data: bytes, type_name: str, count: int) -> NDArray[np.uint8]:
+    """The bytes of a constant as a file has them: two integers of 4 bits in one byte."""
+    array = np.frombuffer(data, np.uint8)
+    if array.size == max(ITEM_BITS[type_name] // 8, 1):
+        # One element stands for all.
+        array = np.tile(array, count)
+    if type_name == "BOOL":
+        return array & np.uint8(1)
+    if type_name != "INT4":
+        return array
+    nibbles = np.append(array & np.uint8(15), np.zeros(array.size % 2, np.uint8))
+    return nibbles[::2] | nibbles[1::2] << np.uint8(4)

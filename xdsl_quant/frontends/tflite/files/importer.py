@@ -1,0 +1,680 @@
+"""A `.tflite` file as a module of the `tfl` dialect."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    BFloat16Type,
+    BoolAttr,
+    BytesAttr,
+    ComplexType,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    DictionaryAttr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    NameLoc,
+    NoneAttr,
+    NoneType,
+    Signedness,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    UnknownLoc,
+    UnrankedTensorType,
+    UnregisteredOp,
+    f32,
+    i32,
+)
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
+from xdsl.irdl import IRDLOperation
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant import xdsl_patches
+from xdsl_quant.dialects.quant import (
+    QuantizedType,
+    UniformQuantizedPerAxisType,
+    UniformQuantizedType,
+)
+from xdsl_quant.dialects.quant.types import StorageOptions, scalar_or_element_type
+from xdsl_quant.frontends.tflite.dialect import TFL
+from xdsl_quant.frontends.tflite.dialect.attributes import (
+    ConstBytesAttr,
+    ResourceType,
+    StringType,
+)
+from xdsl_quant.frontends.tflite.dialect.base import plain_attribute
+from xdsl_quant.frontends.tflite.dialect.constants import (
+    ConstOp,
+    CustomOp,
+    NoValueOp,
+    QConstOp,
+)
+from xdsl_quant.frontends.tflite.dialect.control_flow import YieldOp
+from xdsl_quant.frontends.tflite.dialect.signatures import (
+    EXPORTED_NAMES,
+    name_attributes,
+)
+from xdsl_quant.frontends.tflite.formulas.fixed_point import checked_log2
+from xdsl_quant.runtime.loading import IRError, verify_module
+from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
+
+from .model import (
+    ABSENT,
+    ITEM_BITS,
+    Model,
+    Operator,
+    Quantization,
+    Subgraph,
+    Tensor,
+    TFLiteFileError,
+)
+from .options import properties_of
+from .reader import read_model
+from .schema import enumerator
+from .sizes import with_input_shapes, with_static_sizes
+
+ELEMENT_TYPES: Mapping[str, TypeAttribute] = {
+    "FLOAT32": f32,
+    "FLOAT16": Float16Type(),
+    "BFLOAT16": BFloat16Type(),
+    "FLOAT64": Float64Type(),
+    "INT4": IntegerType(4),
+    "INT8": IntegerType(8),
+    "INT16": IntegerType(16),
+    "INT32": IntegerType(32),
+    "INT64": IntegerType(64),
+    "UINT8": IntegerType(8, Signedness.UNSIGNED),
+    "UINT16": IntegerType(16, Signedness.UNSIGNED),
+    "UINT32": IntegerType(32, Signedness.UNSIGNED),
+    "UINT64": IntegerType(64, Signedness.UNSIGNED),
+    "BOOL": IntegerType(1),
+    "COMPLEX64": ComplexType(Float32Type()),
+    "COMPLEX128": ComplexType(Float64Type()),
+    "STRING": StringType(),
+    "RESOURCE": ResourceType(),
+}
+
+_SMALLEST_SCALE = float(np.finfo(np.float32).smallest_normal)
+"""What a scale of 0 becomes, which constants of zeros have in some files."""
+
+_NARROW_OPERANDS: Mapping[str, Sequence[int]] = {
+    "CONV_2D": (1,),
+    "DEPTHWISE_CONV_2D": (1,),
+    "FULLY_CONNECTED": (1,),
+    "TRANSPOSE_CONV": (1,),
+    "PRELU": (1,),
+    "EMBEDDING_LOOKUP": (1,),
+}
+"""The operands whose constants of 8 bits do not use the smallest integer."""
+
+_BIAS_POSITIONS: Mapping[str, tuple[int, int]] = {
+    "CONV_2D": (0, 2),
+    "FULLY_CONNECTED": (0, 2),
+    "TRANSPOSE_CONV": (2, 3),
+}
+"""The operands that are values and bias, of ops with an option for the type of the bias."""
+
+SUBGRAPH_FIELDS: Mapping[str, Sequence[str]] = {
+    "IF": ("then_subgraph_index", "else_subgraph_index"),
+    "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
+}
+"""The options with the subgraphs that become regions, in the order of the regions."""
+
+_OP_TYPES = {op.name: op for op in TFL.operations if issubclass(op, IRDLOperation)}
+
+
+def read_tflite(
+    source: str | Path | bytes,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    static: bool = False,
+) -> ModuleOp:
+    """
+    Read a TensorFlow Lite model.
+
+    Each subgraph becomes a function, the first one `@main`. Names of tensors become
+    locations, scales and zero points `!quant.uniform` types.
+
+    Args:
+        source: a path, or the bytes of a file.
+        shapes: shapes of inputs of `@main` by their names, those of tensors or of the
+            signature. If they are the shapes that the file has for all dynamic inputs, the
+            whole module is static; else results of ops keep their dynamic sizes.
+        static: whether each tensor has the shape for which the file was written, in which
+            unknown sizes are 1, instead of dynamic sizes (`?`).
+
+    Returns:
+        The module, which is valid.
+
+    Raises:
+        TFLiteFileError: if the file is damaged, or has what is not supported, or an input
+            cannot have the shape, or the module is invalid.
+        OSError: if the file cannot be read.
+        ImportError: if the package `tflite` is not installed.
+    """
+    name = "<bytes>" if isinstance(source, bytes) else str(source)
+    content = source if isinstance(source, bytes) else Path(source).read_bytes()
+    model = read_model(content, name)
+    xdsl_patches.apply()
+    try:
+        if shapes:
+            model = with_input_shapes(model, shapes)
+        module = _module(with_static_sizes(model) if static else model)
+    except TFLiteFileError as e:
+        raise TFLiteFileError(f"{name}: error: {e}") from None
+    try:
+        verify_module(module)
+    except IRError as e:
+        raise TFLiteFileError(f"{name}: {e}") from None
+    return module
+
+
+def _module(model: Model) -> ModuleOp:
+    names = function_names(model)
+    functions = [
+        _FunctionImporter(model, index, names).function()
+        for index in range(len(model.subgraphs))
+    ]
+    metadata = {name: _string(data) for name, data in model.metadata.items()}
+    attributes: dict[str, Attribute] = {}
+    if model.signatures:
+        attributes["tf_saved_model.semantics"] = UnitAttr()
+    if model.description:
+        attributes["tfl.description"] = StringAttr(model.description)
+    if metadata:
+        attributes["tfl.metadata"] = DictionaryAttr(metadata)
+    attributes["tfl.schema_version"] = IntegerAttr(3, i32)
+    return ModuleOp(functions, attributes)
+
+
+def function_names(model: Model) -> Sequence[str]:
+    """The names of the functions of subgraphs: different ones, the first one `main`."""
+    names = ["main"]
+    for index, subgraph in enumerate(model.subgraphs[1:], 1):
+        name = subgraph.name or f"subgraph_{index}"
+        names.append(name if name not in names else f"{name}_{index}")
+    return names
+
+
+def _string(data: bytes) -> StringAttr | BytesAttr:
+    try:
+        return StringAttr(data.decode())
+    except UnicodeDecodeError:
+        return BytesAttr(data)
+
+
+def _location(name: str) -> NameLoc | UnknownLoc:
+    return NameLoc(StringAttr(name), NoneAttr()) if name else UnknownLoc()
+
+
+# Types
+
+
+def element_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
+    """
+    The type of the elements of a tensor, which is quantized if it has zero points.
+
+    Args:
+        tensor: the tensor.
+        where: what messages call it.
+        is_narrow: whether stored values of 8 bits leave out the smallest integer.
+
+    Raises:
+        TFLiteFileError: if there is no such type.
+    """
+    if (plain := ELEMENT_TYPES.get(tensor.type)) is None:
+        raise TFLiteFileError(f"{where} has type {tensor.type}, which is not supported")
+    quantization = tensor.quantization
+    if quantization is None or not quantization.zero_points.size:
+        return plain
+    if "INT" not in tensor.type:
+        raise TFLiteFileError(f"{where} has zero points, but type {tensor.type}")
+    if ITEM_BITS[tensor.type] > 32:
+        # The accumulator of products of 16 and 8 bits: no quantized type is so wide.
+        return plain
+    return _quantized_type(quantization, tensor.type, is_narrow)
+
+
+def _quantized_type(
+    quantization: Quantization, type_name: str, is_narrow: bool
+) -> TypeAttribute:
+    options: StorageOptions = {"is_signed": not type_name.startswith("U")}
+    if is_narrow and ITEM_BITS[type_name] == 8:
+        options["storage_type_min"] = -127 if options["is_signed"] else 1
+    storage = IntegerType(ITEM_BITS[type_name])
+    scales = quantization.scales.astype(np.float64)
+    scales[scales == 0] = _SMALLEST_SCALE
+    zero_points = quantization.zero_points
+    if scales.size == 1:
+        scale, zero_point = float(scales[0]), int(zero_points[0])
+        return UniformQuantizedType(storage, f32, scale, zero_point, **options)
+    return UniformQuantizedPerAxisType(
+        storage,
+        f32,
+        scales,
+        np.broadcast_to(zero_points, scales.shape),
+        quantized_dimension=quantization.axis,
+        **options,
+    )
+
+
+def has_unknown_rank(tensor: Tensor) -> bool:
+    """True if a file leaves open whether a tensor without sizes is a scalar."""
+    return not tensor.shape and tensor.data is None and not tensor.has_rank
+
+
+def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
+    """
+    The type of a tensor. One without sizes is a scalar, as it is for LiteRT: files from
+    before 2022 do not say whether it is. Handles of variables have no rank.
+    """
+    element = element_type(tensor, where, is_narrow)
+    if has_unknown_rank(tensor) and isinstance(element, ResourceType):
+        return UnrankedTensorType(element)
+    shape = tensor.shape if tensor.signature is None else tensor.signature
+    return TensorType(element, [DYNAMIC_INDEX if size < 0 else size for size in shape])
+
+
+# Constants
+
+
+def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
+    """The bytes of a constant as MLIR has them: each integer has whole bytes."""
+    if not count:
+        return np.empty(0, np.uint8)
+    if tensor.data is None:
+        # The first value of a variable. One element stands for all.
+        return np.full(ITEM_BITS[tensor.type] // 8, _first_value(tensor), np.uint8)
+    if tensor.type == "BOOL":
+        return np.where(tensor.data != 0, 255, 0).astype(np.uint8)
+    if tensor.type != "INT4":
+        return tensor.data
+    pairs = np.stack([tensor.data << 4, tensor.data], axis=-1).view(np.int8) >> 4
+    return pairs.reshape(-1)[:count].view(np.uint8)
+
+
+def _first_value(tensor: Tensor) -> int:
+    """
+    The first value of each byte of a variable: the zero point of `INT8`, else 0, as in
+    LiteRT, which takes scales for several channels for none.
+    """
+    quantization = tensor.quantization
+    if tensor.type != "INT8" or quantization is None:
+        return 0
+    is_per_tensor = quantization.scales.size == quantization.zero_points.size == 1
+    return int(quantization.zero_points[0]) & 255 if is_per_tensor else 0
+
+
+def _constant_value(
+    tensor: Tensor, type_: TensorType[Attribute]
+) -> DenseIntOrFPElementsAttr | DenseResourceAttr:
+    elements = _elements(tensor, math.prod(tensor.shape))
+    if elements.size >= RESOURCE_BYTES and tensor.type not in ("BOOL", "INT4"):
+        key = tensor.name or "constant"
+        items = elements.view(f"u{min(ITEM_BITS[tensor.type] // 8, 8)}")
+        return new_resource(key, items, type_)
+    # Its elements are integers or floats, which `type_` does not say.
+    return DenseIntOrFPElementsAttr(
+        cast(TensorType[IntegerType], type_), BytesAttr(elements.tobytes())
+    )
+
+
+# Functions
+
+
+class _FunctionImporter:
+    """Makes the function of a subgraph."""
+
+    def __init__(self, model: Model, index: int, names: Sequence[str]):
+        self.model = model
+        self.index = index
+        self.names = names
+        self.subgraph: Subgraph = model.subgraphs[index]
+        self.block = Block()
+        self.values: dict[int, SSAValue] = {}
+        self.constants: dict[tuple[int, bool], SSAValue] = {}
+        self.absent: SSAValue | None = None
+
+    def where(self, index: int) -> str:
+        return f"tensor {index} ('{self.subgraph.tensors[index].name}')"
+
+    def type(self, index: int, is_narrow: bool = False) -> TypeAttribute:
+        return tensor_type(self.subgraph.tensors[index], self.where(index), is_narrow)
+
+    def add(self, op: Operation, name: str = "") -> Operation:
+        op.location = _location(name)
+        self.block.add_op(op)
+        return op
+
+    def function(self) -> FuncOp:
+        subgraph = self.subgraph
+        for index in subgraph.inputs:
+            argument = self.block.insert_arg(self.type(index), len(self.block.args))
+            argument.name_hint = _hint(subgraph.tensors[index].name)
+            if self.values.setdefault(index, argument) is not argument:
+                raise TFLiteFileError(f"{self.where(index)} is an input twice")
+        for position, operator in enumerate(subgraph.operators):
+            self.operator(operator, f"operator {position} ({operator.code})")
+        results = [self.operand(index, False) for index in subgraph.outputs]
+        self.add(ReturnOp(*results))
+        input_types = self.block.arg_types
+        function = FuncOp(
+            self.names[self.index],
+            (input_types, [result.type for result in results]),
+            Region(self.block),
+            "private" if self.index else None,
+        )
+        self.annotate(function)
+        return function
+
+    def annotate(self, function: FuncOp) -> None:
+        """What callers know: names of tensors and of signatures."""
+        subgraph = self.subgraph
+        if not self.index:
+            names = {"inputs": subgraph.inputs, "outputs": subgraph.outputs}
+            function.attributes["tf.entry_function"] = DictionaryAttr(
+                {
+                    key: self.tensor_names(indices)
+                    for key, indices in names.items()
+                    if indices
+                }
+            )
+        signatures = [s for s in self.model.signatures if s.subgraph == self.index]
+        if not signatures:
+            return
+        function.attributes[EXPORTED_NAMES] = ArrayAttr(
+            [StringAttr(signature.key) for signature in signatures]
+        )
+        inputs = {signature.key: signature.inputs for signature in signatures}
+        outputs = {signature.key: signature.outputs for signature in signatures}
+        function.arg_attrs = _index_paths(subgraph.inputs, inputs)
+        function.res_attrs = _index_paths(subgraph.outputs, outputs)
+
+    def tensor_names(self, indices: Iterable[int]) -> StringAttr:
+        names = (self.subgraph.tensors[index].name for index in indices)
+        return StringAttr(",".join(names))
+
+    # Operands
+
+    def operand(self, index: int, is_narrow: bool) -> SSAValue:
+        if index == ABSENT:
+            return self.no_value()
+        if (known := self.values.get(index)) is not None:
+            return known
+        tensor = self.subgraph.tensors[index]
+        has_elements = math.prod(tensor.shape) > 0
+        if tensor.data is None and has_elements and not tensor.is_variable:
+            raise TFLiteFileError(f"{self.where(index)} is used before it is computed")
+        key = index, is_narrow
+        if (constant := self.constants.get(key)) is None:
+            where = self.where(index)
+            constant = self.constants[key] = self.constant(tensor, where, is_narrow)
+        return constant
+
+    def no_value(self) -> SSAValue:
+        """The only one of the function, where it is needed first."""
+        if self.absent is None:
+            op = NoValueOp.create(
+                result_types=[NoneType()], properties={"value": UnitAttr()}
+            )
+            self.absent = self.add(op).results[0]
+        return self.absent
+
+    def constant(self, tensor: Tensor, where: str, is_narrow: bool = False) -> SSAValue:
+        if tensor.type not in ITEM_BITS:
+            raise TFLiteFileError(
+                f"{where} is a constant of type {tensor.type}, which is not supported"
+            )
+        element = element_type(tensor, where, is_narrow)
+        type_ = TensorType(element, tensor.shape)
+        if isinstance(element, QuantizedType):
+            storage = IntegerType(ITEM_BITS[tensor.type])
+            value = _constant_value(tensor, TensorType(storage, tensor.shape))
+            op = QConstOp.create(
+                result_types=[type_], properties={"qtype": type_, "value": value}
+            )
+        else:
+            value = _constant_value(tensor, type_)
+            op = ConstOp.create(result_types=[type_], properties={"value": value})
+            if tensor.is_variable:
+                op.attributes["tfl.is_variable"] = UnitAttr()
+        return self.add(op, tensor.name).results[0]
+
+    # Operators
+
+    def operator(self, operator: Operator, where: str) -> None:
+        narrow = _NARROW_OPERANDS.get(operator.code, ())
+        operands = [
+            self.operand(index, position in narrow)
+            for position, index in enumerate(operator.inputs)
+        ]
+        if operator.code == "RESHAPE":
+            operands[1:] = [self.reshape_sizes(operator, where)]
+        name = f"tfl.{operator.code.lower()}"
+        op_type = _OP_TYPES.get(name)
+        if op_type is not None:
+            operands += [self.no_value() for _ in range(_missing(op_type, operands))]
+        result_types = [self.type(index) for index in operator.outputs]
+        properties = self.properties(op_type, operator, result_types, where)
+        if operator.code in _BIAS_POSITIONS:
+            self.warn_of_bias(operator, where)
+        op_class = op_type or UnregisteredOp.with_name(name)
+        op = op_class.create(
+            operands=operands[:1] if operator.code == "IF" else operands,
+            result_types=result_types,
+            properties=properties,
+            attributes=self.discardable(operator),
+            regions=self.regions(operator, operands, where),
+        )
+        tensors = self.subgraph.tensors
+        self.add(op, tensors[operator.outputs[0]].name if operator.outputs else "")
+        self.drop_unknown_ranks(op, operator)
+        for index, result in zip(operator.outputs, op.results, strict=True):
+            result.name_hint = _hint(tensors[index].name)
+            if self.values.setdefault(index, result) is not result:
+                raise TFLiteFileError(f"{self.where(index)} is computed twice")
+
+    def drop_unknown_ranks(self, op: Operation, operator: Operator) -> None:
+        """Leave results without rank that are no scalars, or of which only the op knows."""
+        tensors = self.subgraph.tensors
+        results = [
+            result
+            for index, result in zip(operator.outputs, op.results, strict=True)
+            if has_unknown_rank(tensors[index]) and isinstance(result.type, TensorType)
+        ]
+        if not results or _may_have_scalars(op):
+            return
+        for result in results:
+            unranked = UnrankedTensorType(scalar_or_element_type(result.type))
+            Rewriter.replace_value_with_new_type(result, unranked)
+
+    def properties(
+        self,
+        op_type: type[IRDLOperation] | None,
+        operator: Operator,
+        result_types: Sequence[Attribute],
+        where: str,
+    ) -> dict[str, Attribute]:
+        options = operator.options
+        if operator.code == "CUSTOM":
+            return {
+                "custom_code": StringAttr(operator.custom_code),
+                "custom_option": ConstBytesAttr(BytesAttr(operator.custom_options)),
+            }
+        if operator.code == "CALL_ONCE":
+            subgraph = cast(int, options["init_subgraph_index"])
+            return {"session_init_function": StringAttr(self.names[subgraph])}
+        if operator.code == "QUANTIZE":
+            if not result_types:
+                raise TFLiteFileError(f"{where} has no result")
+            return {"qtype": result_types[0]}
+        if op_type is None:
+            return {name: plain_attribute(options[name]) for name in sorted(options)}
+        return properties_of(op_type, options, where)
+
+    def discardable(self, operator: Operator) -> dict[str, Attribute]:
+        """
+        Options that the dialect does not have, where they change results: whether sums of
+        16 bits are shifted, if all scales are powers of two, and whether products of 16
+        bits are summed in 32 bits, if there is no bias that says it.
+        """
+        if operator.code == "TRANSPOSE_CONV" and _has_narrow_sums(operator):
+            x, bias = (self.operand_tensor(operator, index) for index in (2, 3))
+            if bias is None and x is not None and x.type == "INT16":
+                number = enumerator("TensorType", "INT32")
+                return {"quantized_bias_type": IntegerAttr(number, i32)}
+        if operator.options.get("pot_scale_int16", True):
+            return {}
+        tensors = [self.subgraph.tensors[i] for i in operator.inputs if i != ABSENT]
+        tensors += [self.subgraph.tensors[index] for index in operator.outputs]
+        if not all(map(_has_power_of_two_scale, tensors)):
+            return {}
+        return {"pot_scale_int16": BoolAttr.from_bool(False)}
+
+    def reshape_sizes(self, operator: Operator, where: str) -> SSAValue:
+        """The sizes of a result: an operand that is a vector, or else those of options."""
+        operand = self.operand_tensor(operator, 1)
+        if operand is not None and operand.type == "INT32" and len(operand.shape) == 1:
+            return self.operand(operator.inputs[1], False)
+        sizes = np.array(operator.options["new_shape"], np.int32)
+        if not sizes.size and operand is not None:
+            if operand.type != "INT32" or operand.data is None:
+                raise TFLiteFileError(
+                    f"{where} has a shape of type {operand.type} and rank "
+                    f"{len(operand.shape)}; expected a constant, or a vector of INT32"
+                )
+            sizes = operand.data.view(np.int32)
+        if sizes.tolist() == [0]:
+            # So old files write a scalar.
+            sizes = sizes[:0]
+        name = "" if operand is None else operand.name
+        shape = Tensor(name, "INT32", sizes.shape, data=sizes.view(np.uint8))
+        return self.constant(shape, where)
+
+    def operand_tensor(self, operator: Operator, position: int) -> Tensor | None:
+        """The tensor of an operand; `None` if it is left out."""
+        if position >= len(operator.inputs) or operator.inputs[position] == ABSENT:
+            return None
+        return self.subgraph.tensors[operator.inputs[position]]
+
+    def warn_of_bias(self, operator: Operator, where: str) -> None:
+        """Warn of a bias of 32 bits whose bytes LiteRT takes for integers of 64 bits."""
+        x, bias = (
+            self.operand_tensor(operator, position)
+            for position in _BIAS_POSITIONS[operator.code]
+        )
+        if x is None or bias is None or (x.type, bias.type) != ("INT16", "INT32"):
+            return
+        if not _has_narrow_sums(operator):
+            warnings.warn(
+                f"{where} has an INT32 bias '{bias.name}' without the option "
+                "'quantized_bias_type', so that LiteRT reads its bytes as INT64: results "
+                "differ; write the file with the option, or with a bias of INT64",
+                stacklevel=2,
+            )
+
+    def regions(
+        self, operator: Operator, operands: Sequence[SSAValue], where: str
+    ) -> list[Region]:
+        """The regions of a condition or loop, which call the functions of subgraphs."""
+        fields = SUBGRAPH_FIELDS.get(operator.code, ())
+        indices = [cast(int, operator.options[field]) for field in fields]
+        if operator.code == "IF":
+            return [self.call(index, operands[1:], where) for index in indices]
+        return [self.call(index, None, where) for index in indices]
+
+    def call(
+        self, index: int, arguments: Sequence[SSAValue] | None, where: str
+    ) -> Region:
+        """A region that calls a function with values, or else with its own arguments."""
+        callee = _FunctionImporter(self.model, index, self.names)
+        types = [callee.type(i) for i in callee.subgraph.inputs]
+        block = Block(arg_types=types if arguments is None else ())
+        arguments = block.args if arguments is None else arguments
+        if len(arguments) != len(types):
+            raise TFLiteFileError(
+                f"{where} calls '{self.names[index]}' with {len(arguments)} values, "
+                f"expected {len(types)}"
+            )
+        result_types = [callee.type(i) for i in callee.subgraph.outputs]
+        call = CallOp(self.names[index], arguments, result_types)
+        block.add_ops([call, YieldOp.create(operands=call.results)])
+        return Region(block)
+
+
+def _may_have_scalars(op: Operation) -> bool:
+    if isinstance(op, CustomOp | UnregisteredOp):
+        return False
+    try:
+        op.verify()
+    except VerifyException:
+        return False
+    return True
+
+
+def _has_narrow_sums(operator: Operator) -> bool:
+    number = operator.options.get("quantized_bias_type")
+    return number == enumerator("TensorType", "INT32")
+
+
+def _has_power_of_two_scale(tensor: Tensor) -> bool:
+    quantization = tensor.quantization
+    return (
+        tensor.type == "INT16"
+        and quantization is not None
+        and quantization.scales.size == 1
+        and checked_log2(quantization.scales[0]) is not None
+    )
+
+
+def _missing(op_type: type[IRDLOperation], operands: Sequence[SSAValue]) -> int:
+    """How many operands of an op a file leaves out at the end."""
+    return max(len(op_type.get_irdl_definition().operands) - len(operands), 0)
+
+
+def _hint(name: str) -> str | None:
+    """A name of a tensor as one of a value."""
+    hint = "".join(c if c.isalnum() or c in "_$.-" else "_" for c in name)
+    # Of numbers alone, nothing is left without those at the end, which xDSL drops.
+    is_empty = re.fullmatch(r"(_\d+)+", hint)
+    return hint if SSAValue.is_valid_name(hint) and not is_empty else None
+
+
+def _index_paths(
+    indices: Sequence[int], signatures: Mapping[str, Mapping[str, int]]
+) -> ArrayAttr[DictionaryAttr]:
+    """
+    The names of arguments or results.
+
+    Args:
+        indices: their tensors.
+        signatures: the tensors of names, for each key of a signature.
+    """
+    return ArrayAttr(
+        [
+            name_attributes(
+                {
+                    key: [name for name, tensor in names.items() if tensor == index]
+                    for key, names in signatures.items()
+                }
+            )
+            for index in indices
+        ]
+    )

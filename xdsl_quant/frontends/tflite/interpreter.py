@@ -1,0 +1,236 @@
+"""
+The tfl dialect on NumPy arrays, with the integers of TensorFlow Lite's reference kernels.
+
+Variables belong to an interpreter: they live as long as it does, and `tfl.call_once` calls
+its function once in this time. A handle is a pair of texts, an absent operand is `None`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    PythonValues,
+    ReturnedValues,
+    TerminatorValue,
+    impl_terminator,
+    register_impls,
+)
+from xdsl.ir import Operation
+
+from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.lowering import kernels
+from xdsl_quant.frontends.tflite.lowering.kernels import (
+    IMPLEMENTATIONS,
+    Computation,
+    ComputationError,
+)
+from xdsl_quant.machines.numpy.implementations import (
+    Implementation,
+    interpreter_functions,
+)
+from xdsl_quant.machines.numpy.values import failure
+from xdsl_quant.runtime.array_types import allows_shape, shape_text
+from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
+
+# Results
+
+
+def typed(op: Operation, *results: Any) -> tuple[NDArray[Any], ...]:
+    """
+    Results with the dtypes of their types.
+
+    Raises:
+        InterpretationError: if a type does not allow the shape.
+    """
+    arrays: list[NDArray[Any]] = []
+    for result, value in zip(results, op.results, strict=True):
+        array = np.asarray(result)
+        if not allows_shape(value.type, array.shape):
+            raise failure(
+                op,
+                f"has a value of shape '{shape_text(array.shape)}' for the type "
+                f"'{shortened(value.type)}'",
+            )
+        arrays.append(array.astype(numpy_dtype(value.type), copy=False))
+    return tuple(arrays)
+
+
+def _computed(implementation: kernels.Implementation) -> Implementation:
+    """A function that computes an op, and whose results have the dtypes of their types."""
+
+    def run(op: Operation, *args: Any) -> Any:
+        try:
+            if isinstance(implementation, Computation):
+                results = implementation.results(op, args)
+            else:
+                results = implementation(op, *args)
+        except ComputationError as e:
+            raise failure(op, str(e)) from None
+        except (ArithmeticError, IndexError, MemoryError) as e:
+            raise ValueError(str(e)) from e
+        return typed(op, *(results if isinstance(results, tuple) else (results,)))
+
+    return run
+
+
+# State
+
+
+@register_impls
+class _State(InterpreterFunctions):
+    """The key of the state of an interpreter, and the terminator of regions."""
+
+    @impl_terminator(tfl.YieldOp)
+    def run_yield(
+        self, _interpreter: Interpreter, _op: tfl.YieldOp, args: PythonValues
+    ) -> tuple[TerminatorValue, PythonValues]:
+        return ReturnedValues(args), ()
+
+
+def _kept(interpreter: Interpreter, key: str, factory: Callable[[], Any]) -> Any:
+    return interpreter.get_data(_State, key, factory)
+
+
+def _var_handle(op: tfl.VarHandleOp) -> Any:
+    # A tuple would be a tuple of results.
+    return ((op.container.data, op.shared_name.data),)
+
+
+def _read_variable(
+    interpreter: Interpreter, op: tfl.ReadVariableOp, handle: Any
+) -> Any:
+    variables = _kept(interpreter, "variables", dict)
+    if handle not in variables:
+        raise failure(op, f"reads variable '{handle[1]}' before it is assigned")
+    return typed(op, variables[handle])
+
+
+def _assign_variable(
+    interpreter: Interpreter, op: tfl.AssignVariableOp, handle: Any, value: Any
+) -> Any:
+    # Whoever passed the value, or gets it as a result, may write to its array later.
+    kept = np.array(value)
+    kept.setflags(write=False)
+    _kept(interpreter, "variables", dict)[handle] = kept
+    return ()
+
+
+def _call_once(interpreter: Interpreter, op: tfl.CallOnceOp) -> Any:
+    called: set[str] = _kept(interpreter, "called", set)
+    name = op.session_init_function.data
+    if name not in called:
+        interpreter.call_op(name)
+        called.add(name)
+    return ()
+
+
+def _svdf(
+    interpreter: Interpreter,
+    op: tfl.SVDFOp,
+    x: Any,
+    features: Any,
+    time: Any,
+    bias: Any,
+    state: Any,
+) -> Any:
+    """
+    If the next state is no result, the state operand is what the state is at first, and
+    after that it belongs to the op.
+    """
+    states: dict[Operation, Any] = _kept(interpreter, "states", dict)
+    state = states.get(op, state)
+    try:
+        values, next_state = kernels.svdf(op, x, features, time, bias, state)
+    except ComputationError as e:
+        raise failure(op, str(e)) from None
+    if op.next_state is not None:
+        return typed(op, values, next_state)
+    states[op] = next_state.astype(state.dtype)
+    return typed(op, values)
+
+
+# Control flow
+
+
+def _if(interpreter: Interpreter, op: tfl.IfOp, condition: Any) -> Any:
+    region = op.then_region if np.all(condition) else op.else_region
+    return interpreter.run_ssacfg_region(region, (), "tfl.if")
+
+
+def _while(interpreter: Interpreter, op: tfl.WhileOp, *args: Any) -> Any:
+    values = args
+    while np.all(*interpreter.run_ssacfg_region(op.cond, values, "tfl.while")):
+        values = interpreter.run_ssacfg_region(op.body, values, "tfl.while")
+    return tuple(values)
+
+
+# All ops
+
+
+def _no_value(op: tfl.NoValueOp) -> Any:
+    return None
+
+
+def _custom(op: tfl.CustomOp, *args: Any) -> Any:
+    raise failure(
+        op, f"cannot be run: unsupported custom operator '{op.custom_code.data}'"
+    )
+
+
+def _unsupported(op_type: type[UnregisteredOp]) -> InterpreterFunctions:
+    """A function that says of an op that it cannot be run."""
+
+    @register_impls
+    class Unsupported(InterpreterFunctions):
+        # It may be any op, and xDSL takes it for a terminator, too.
+        @impl_terminator(op_type)
+        def run_unsupported(
+            self, interpreter: Interpreter, op: UnregisteredOp, args: PythonValues
+        ) -> NoReturn:
+            raise failure(op, "cannot be run: unsupported operator")
+
+    return Unsupported()
+
+
+_NESTED: Mapping[type[Operation], Implementation] = {
+    tfl.ReadVariableOp: _read_variable,
+    tfl.AssignVariableOp: _assign_variable,
+    tfl.CallOnceOp: _call_once,
+    tfl.SVDFOp: _svdf,
+    tfl.IfOp: _if,
+    tfl.WhileOp: _while,
+}
+
+
+@cache
+def _functions() -> InterpreterFunctions:
+    plain = {
+        tfl.NoValueOp: _no_value,
+        tfl.VarHandleOp: _var_handle,
+        tfl.CustomOp: _custom,
+        **{
+            op_type: _computed(implementation)
+            for op_type, implementation in IMPLEMENTATIONS.items()
+        },
+    }
+    return interpreter_functions(plain, _NESTED)
+
+
+def tfl_functions(module: ModuleOp) -> Iterator[InterpreterFunctions]:
+    """
+    The functions of the dialect, and of ops in a module that files have, but not the
+    dialect: these say that they cannot be run.
+    """
+    yield _functions()
+    yield _State()
+    # Each name is a class of its own, but all classes have the same name.
+    for op_type in {type(op) for op in module.walk() if isinstance(op, UnregisteredOp)}:
+        yield _unsupported(op_type)

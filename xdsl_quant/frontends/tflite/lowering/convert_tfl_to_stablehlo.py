@@ -1,0 +1,255 @@
+"""
+The pass `convert-tfl-to-stablehlo`: models of TensorFlow Lite as StableHLO.
+
+Types stay, those of quantized tensors, too. What computes does so with floats, between a
+`quant.dcast` of each quantized operand and a `quant.qcast` of a quantized result; what only
+moves or orders elements takes stored values, as do constants. So `quant-fuse-kernels`,
+`quant-constraints-to-specs` and `quant-export` make quantized ops of StableHLO with the
+parameters of the model.
+
+Before:
+
+```mlir
+%1 = "tfl.tanh"(%0) : (tensor<4x!quant.uniform<i8:f32, 0.5>>)
+    -> tensor<4x!quant.uniform<i8:f32, 0.0078125>>
+```
+
+After:
+
+```mlir
+%2 = quant.dcast %0 : tensor<4x!quant.uniform<i8:f32, 0.5>> to tensor<4xf32>
+%3 = stablehlo.tanh %2 : tensor<4xf32>
+%1 = quant.qcast %3 : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.0078125>>
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    ModuleOp,
+    NoneType,
+    TensorType,
+)
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import PassFailedException, VerifyException
+
+from xdsl_quant.diagnostics import located_message, op_name
+from xdsl_quant.dialects.quant import StoredQuantizedType
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.frontends.stablehlo import dialect as stablehlo
+from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import TENSOR_OR_PER_AXIS
+from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
+from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
+from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
+
+from .fallbacks import without_conversion
+from .stablehlo import elementwise, moving, products
+from .stablehlo.building import Lowering, StableHLOBuilder, Unsupported
+
+Form: TypeAlias = Callable[[StableHLOBuilder], Sequence[SSAValue]]
+"""Builds what an op becomes, and returns its results."""
+
+_CONSTANTS = tfl.ConstOp | tfl.QConstOp | arith.ConstantOp
+
+
+def _constant(b: StableHLOBuilder, op: _CONSTANTS) -> SSAValue:
+    """A constant with the same elements: stored ones if it is quantized."""
+    (result,), value = op.results, op.value
+    element_type = scalar_or_element_type(result.type)
+    if isinstance(element_type, StoredQuantizedType):
+        # Stored values may be signless there.
+        type_: Any = with_element_type(result.type, element_type.storage_type)
+        match value:
+            case DenseIntOrFPElementsAttr():
+                value = DenseIntOrFPElementsAttr(type_, value.data)
+            case DenseResourceAttr():
+                value = DenseResourceAttr(value.resource_handle, type_)
+            case _:
+                pass
+    return b.op(stablehlo.ConstantOp, (), result.type, {"value": value})
+
+
+LOWERINGS: Mapping[type[Operation], Lowering] = {
+    **elementwise.LOWERINGS,
+    **moving.LOWERINGS,
+    **products.LOWERINGS,
+}
+"""What builds the ops of StableHLO for an op of TensorFlow Lite."""
+
+
+def _built(op: Operation, *, is_stored: bool) -> Form:
+    """How an op is built, with stored values or with floats."""
+
+    def build(b: StableHLOBuilder) -> Sequence[SSAValue]:
+        if isinstance(op, _CONSTANTS):
+            return (_constant(b, op),)
+        operands = [
+            None if isinstance(operand.type, NoneType) else operand
+            for operand in op.operands
+        ]
+        if not is_stored:
+            operands = [operand and b.expressed(operand) for operand in operands]
+        built = LOWERINGS[type(op)](b, op, *operands)
+        values = (built,) if isinstance(built, SSAValue) else built
+        return [
+            b.as_type(value, result.type)
+            for value, result in zip(values, op.results, strict=True)
+        ]
+
+    return build
+
+
+def _verify(form: Form, op: Operation) -> None:
+    """
+    Raises:
+        Unsupported: if a form of an op is not valid.
+    """
+    block = Block()
+    try:
+        builder = StableHLOBuilder(InsertPoint.at_end(block), location=op.location)
+        values = form(builder)
+        for built in block.ops:
+            built.verify()
+        for value, result in zip(values, op.results, strict=True):
+            if value.type != result.type:
+                raise Unsupported(
+                    f"has results of type '{result.type}', expected '{value.type}'"
+                )
+    except Unsupported:
+        raise
+    except (VerifyException, ValueError, ArithmeticError, IndexError) as e:
+        # Not all ops verify that shapes belong together.
+        raise Unsupported(f"has no valid form: {' '.join(str(e).split())}") from e
+    finally:
+        block.erase()
+
+
+@dataclass(frozen=True)
+class TFLToStablehlo(CheckedPattern[Form]):
+    """
+    Replaces an op of TensorFlow Lite, or a constant tensor, by ops of StableHLO whose
+    results have the same types: see the module. Ops that StableHLO has no form for stay,
+    with their constants.
+    """
+
+    unsupported: dict[Operation, str] = field(
+        default_factory=dict[Operation, str], init=False, compare=False
+    )
+    """The ops that stay, each with the reason: the predicate of a sentence."""
+
+    def plan(self, op: Operation) -> Form | None:
+        if isinstance(op, arith.ConstantOp):
+            is_matched = isinstance(op.result.type, TensorType)
+        else:
+            is_matched = op_name(op).startswith("tfl.") and not (
+                isinstance(op, tfl.NoValueOp)
+                or op.has_trait(IsTerminator, value_if_unregistered=False)
+            )
+        if not is_matched:
+            return None
+        try:
+            return self._form(op)
+        except Unsupported as e:
+            if not isinstance(op, arith.ConstantOp):
+                self.unsupported[op] = str(e)
+            return None
+
+    def _form(self, op: Operation) -> Form:
+        if not isinstance(op, _CONSTANTS) and type(op) not in LOWERINGS:
+            raise Unsupported(without_conversion(op, "StableHLO"))
+        for value in (*op.operands, *op.results):
+            type_ = value.type
+            if not isinstance(type_, NoneType) and not TENSOR_OR_PER_AXIS.has(type_):
+                raise Unsupported(
+                    f"has the type '{type_}', which StableHLO does not have"
+                )
+        form = _built(op, is_stored=True)
+        try:
+            _verify(form, op)
+        except Unsupported:
+            if type(op) not in moving.LOWERINGS:
+                raise
+            form = _built(op, is_stored=False)
+            _verify(form, op)
+        return form
+
+    def rewrite(self, op: Operation, plan: Form, rewriter: PatternRewriter) -> None:
+        kept = [
+            use
+            for result in op.results
+            for use in result.uses
+            if isinstance(op, _CONSTANTS) and use.operation in self.unsupported
+        ]
+        if kept:
+            # What stays takes the constants of its dialect.
+            own = rewriter.insert(op.clone(), InsertPoint.before(op))
+            own.location = op.location
+            for use in kept:
+                use.operation.operands[use.index] = own.results[0]
+
+        def build(builder: LoweringBuilder) -> Sequence[SSAValue]:
+            point = builder.insertion_point
+            return plan(StableHLOBuilder(point, location=op.location))
+
+        replace_with_built(op, rewriter, build)
+
+
+@dataclass(frozen=True)
+class ConvertTFLToStablehloPass(CountingPass):
+    """
+    Convert ops of TensorFlow Lite to StableHLO, those that compute with quantized values
+    to ops on floats between `quant.dcast` and `quant.qcast`.
+
+    If an op has no form in StableHLO, the pass fails with one sentence for each such op,
+    and the module is as it was.
+    """
+
+    name = "convert-tfl-to-stablehlo"
+
+    partial: bool = False
+    """Whether ops stay that StableHLO has no form for; otherwise the pass fails."""
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        found = ops_of_dialect(op, "tfl")
+        pattern = TFLToStablehlo()
+        with without_garbage_collection():
+            pattern.plan_module(op)
+            if pattern.unsupported and not self.partial:
+                raise PassFailedException(
+                    "\n".join(
+                        located_message(
+                            kept,
+                            f"'{op_name(kept)}' op {reason}; use 'partial=true' to leave "
+                            "it as it is",
+                        )
+                        for kept, reason in pattern.unsupported.items()
+                    )
+                )
+            changed = pattern.rewrite_planned()
+        for inner in [*op.walk()]:
+            # Sizes and axes are attributes now.
+            if isinstance(inner, stablehlo.ConstantOp | tfl.NoValueOp) and not any(
+                result.first_use for result in inner.results
+            ):
+                Rewriter.erase_op(inner)
+        return PassOutcome(
+            found,
+            changed,
+            "ops of TensorFlow Lite",
+            [*pattern.unsupported],
+            "StableHLO has no form for them",
+        )

@@ -1,0 +1,472 @@
+"""
+How an op of TensorFlow Lite is computed: of stored values by an integer kernel, of floats
+and plain integers by a formula, and of stored values without a kernel by the fallback,
+which dequantizes them, computes in `f32` and quantizes, rounding half to even.
+
+Operands are NumPy's arrays, or, where they are known at run time only,
+[expressions][xdsl_quant.transforms.building.tensor_expressions.TensorExpression].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, NoneType
+from xdsl.ir import Attribute, Operation
+
+from xdsl_quant.dialects.quant import BlockScaledQuantizedType
+from xdsl_quant.dialects.quant.types import (
+    QuantizedType,
+    ScaledQuantizedType,
+    StoredQuantizedType,
+    scalar_or_element_type,
+)
+from xdsl_quant.frontends.tflite.formulas.fixed_point import NoIntegerFormError
+from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
+from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.transforms.building.quantization_arithmetic import (
+    Dequantization,
+    Quantization,
+)
+from xdsl_quant.transforms.building.tensor_expressions import TensorExpression, plain
+
+Formula: TypeAlias = Callable[..., Any]
+"""Returns the array that an op computes of arrays, `None` for absent operands."""
+
+Kernel: TypeAlias = Callable[..., Any]
+"""
+Returns the stored values that an op computes, given the op, the parameters of its result
+(`None` if it is not quantized), and its operands, quantized or plain integers.
+"""
+
+Requirement: TypeAlias = Callable[..., "NoKernel | None"]
+"""
+Returns `NoKernel` if an integer kernel does not take some quantization parameters, given
+the op, the parameters of its result, and those of its operands. Parameters are `None` where
+values are not quantized.
+"""
+
+FallbackMode: TypeAlias = Literal["on", "off", "only"]
+"""
+An op on stored values that has no integer kernel dequantizes, computes in `f32` and
+quantizes (`on`), or fails (`off`). With `only` all ops take the fallback.
+"""
+
+
+class ComputationError(ValueError):
+    """Why an op cannot be computed: the predicate of a sentence."""
+
+
+class NoKernel(NamedTuple):
+    """There is no integer kernel for an op."""
+
+    reason: str
+    """The predicate of a sentence."""
+
+
+@dataclass(frozen=True)
+class Operands:
+    """What the operands of an integer kernel may be besides quantized per tensor."""
+
+    plain: Sequence[int] = ()
+    """Those that may be absent or plain integers."""
+
+    input: int = 0
+    """What weights are multiplied with."""
+
+    weights: int | None = None
+    """Those that may have a scale for each channel, with zero points 0."""
+
+    channels: int = 0
+    """The dimension of weights that has the channels."""
+
+    bias: int | None = None
+    """Where plain integers have the scale of the input times the one of the weights."""
+
+
+@dataclass(frozen=True)
+class Computation:
+    """How an op with one result is computed."""
+
+    formula: Formula
+    """What is computed of floats and plain integers."""
+
+    kernel: Kernel | None = None
+    """What is computed of stored values; `None` for ops that always take the fallback."""
+
+    requirement: Requirement | None = None
+    """Quantization parameters that the kernel takes; `None` if it takes any."""
+
+    operands: Operands = Operands()
+    """Which operands of the kernel may be what."""
+
+    hybrid: Formula | None = None
+    """
+    What is computed of floats and stored weights, given the op and its operands; `None` for
+    ops that dequantize the weights.
+    """
+
+    is_truth: bool = False
+    """Whether results are truth values, also of stored values."""
+
+    takes_truths: bool = False
+    """True if operands may be truth values."""
+
+    def results(
+        self,
+        op: Operation,
+        values: Sequence[Any],
+        fall_back: Callable[[Operation, str], None] = lambda op, reason: None,
+        mode: FallbackMode = "on",
+    ) -> Any:
+        """
+        What an op computes.
+
+        Args:
+            op: the op.
+            values: its operands.
+            fall_back: is called with the reason before the fallback is taken.
+            mode: whether all ops on stored values take the fallback.
+
+        Raises:
+            ComputationError: if results are of a kind that the op does not compute.
+        """
+        types = op.operand_types
+        operands = [_operand(*pair) for pair in zip(values, types, strict=True)]
+        (type_,) = op.result_types
+        result = parameters_of(type_)
+        if result is None and not any(isinstance(x, Quantized) for x in operands):
+            self._check_numbers(values)
+            return self.formula(op, *values)
+        self._check_kind(type_)
+        if mode == "only":
+            return self._by_fallback(op, values)
+        if self.hybrid is not None and is_float(type_) and self._is_hybrid(operands):
+            return self.hybrid(op, *operands)
+        if (missing := self.missing_kernel(op)) is not None:
+            fall_back(op, missing.reason)
+            return self._by_fallback(op, values)
+        assert self.kernel is not None
+        try:
+            return self.kernel(op, result, *operands)
+        except NoIntegerFormError as e:
+            fall_back(op, f"has no integer form: {e}")
+            return self._by_fallback(op, values)
+
+    def _check_numbers(self, values: Sequence[Any]) -> None:
+        """
+        Raises:
+            ComputationError: if operands are truth values that the op does not take.
+        """
+        if self.takes_truths:
+            return
+        if any(x is not None and x.dtype == np.bool_ for x in values):
+            raise ComputationError("has operands of 'i1', expected numbers")
+
+    def _check_kind(self, result_type: Attribute) -> None:
+        """
+        Raises:
+            ComputationError: if results of stored values are not of this type.
+        """
+        is_quantized = parameters_of(result_type) is not None
+        if self.is_truth and (is_quantized or is_float(result_type)):
+            raise ComputationError("has quantized operands and a result that is not i1")
+        if isinstance(self.kernel, OnStoredValues) or self.is_truth:
+            return
+        if not is_quantized and not is_float(result_type):
+            raise ComputationError(
+                "has quantized operands and a result that is neither quantized nor of "
+                "floats"
+            )
+
+    def _is_hybrid(self, operands: Sequence[Any]) -> bool:
+        """Whether there are floats, which the kernel quantizes, and stored weights."""
+        what = self.operands
+        assert what.weights is not None
+        weights = operands[what.weights]
+        others = (x for i, x in enumerate(operands) if i != what.weights)
+        if not isinstance(weights, Quantized) or not all(
+            x is None or (not isinstance(x, Quantized) and x.dtype == np.float32)
+            for x in others
+        ):
+            return False
+        parameters = weights.parameters
+        return (
+            parameters.is_signed
+            and parameters.storage_width <= 8
+            and not parameters.has_zero_points
+            and parameters.block_sizes is None
+            and parameters.quantized_dimension in (None, what.channels)
+        )
+
+    def missing_kernel(self, op: Operation) -> NoKernel | None:
+        """
+        Return `NoKernel` if there is no integer kernel for the types of an op. All
+        lowerings ask this, whatever they build.
+        """
+        if self.kernel is None:
+            return NoKernel("has no integer kernel")
+        (result_type,) = op.result_types
+        result = parameters_of(result_type)
+        if result is None and is_float(result_type):
+            return NoKernel("has a result of floats")
+        if not has_one_scale(result):
+            return NoKernel("has a result with several scales")
+        operands = [parameters_of(type_) for type_ in op.operand_types]
+        for index, type_ in enumerate(op.operand_types):
+            if (reason := self._unsuitable(index, type_)) is not None:
+                return NoKernel(reason)
+        if not isinstance(self.kernel, OnStoredValues):
+            inputs = (x for i, x in enumerate(operands) if i != self.operands.bias)
+            if any(p is not None and p.storage_width > 16 for p in (*inputs, result)):
+                return NoKernel("has storage of more than 16 bits")
+        requirement = self.requirement
+        if isinstance(self.kernel, OnStoredValues):
+            requirement = takes_one_scale
+        return None if requirement is None else requirement(op, result, *operands)
+
+    def _unsuitable(self, index: int, type_: Attribute) -> str | None:
+        """Why an operand is none of the integer kernel; `None` if it is one."""
+        what = self.operands
+        if (parameters := parameters_of(type_)) is None:
+            if index in what.plain and not is_float(type_):
+                return None
+            return f"has an operand #{index} that is not quantized"
+        if has_one_scale(parameters) or index == what.bias:
+            return None
+        if index != what.weights:
+            return f"has an operand #{index} with several scales"
+        if parameters.quantized_dimension != what.channels:
+            return "has weights with scales along another dimension than the channels"
+        if parameters.has_zero_points:
+            return "has weights with a zero point for each channel"
+        return None
+
+    def _by_fallback(self, op: Operation, values: Sequence[Any]) -> Any:
+        """Dequantize, compute in `f32`, quantize."""
+        floats = [
+            expressed(*pair) for pair in zip(values, op.operand_types, strict=True)
+        ]
+        if (index := self.operands.bias) is not None:
+            floats[index] = self._expressed_bias(op, floats[index])
+        result = self.formula(op, *floats)
+        return quantized(result, op.result_types[0], Rounding("nearest-even"))
+
+    def _expressed_bias(self, op: Operation, bias: Any) -> Any:
+        if bias is None or bias.dtype.kind == "f":
+            return bias
+        what = self.operands
+        assert what.weights is not None
+        scale = np.float64(1)
+        for index in (what.input, what.weights):
+            if (parameters := parameters_of(op.operands[index].type)) is not None:
+                scale = scale * parameters.scales
+        return (bias * scale).astype(np.float32)
+
+
+Function: TypeAlias = Callable[..., Any]
+"""Returns a result or a tuple of results, given an op and the values of its operands."""
+
+Implementation: TypeAlias = Computation | Function
+"""How an op is computed; a function takes stored values as any others."""
+
+
+# Types
+
+
+def unsupported_type(quantized_type: QuantizedType) -> str | None:
+    """Why a quantized type is none of TensorFlow Lite; `None` if nothing says so."""
+    if isinstance(quantized_type, BlockScaledQuantizedType):
+        return "TensorFlow Lite has no '!quant.block_scaled', use '!quant.uniform'"
+    if isinstance(quantized_type, StoredQuantizedType):
+        return quantized_type.unsupported_storage
+    return None
+
+
+@lru_cache(maxsize=256)
+def parameters_of(type_: Attribute) -> QuantizationParameters | None:
+    """The parameters of the elements of a tensor; `None` if it is not quantized."""
+    element_type = scalar_or_element_type(type_)
+    if not isinstance(element_type, QuantizedType):
+        return None
+    if (reason := unsupported_type(element_type)) is not None:
+        raise ValueError(reason)
+    return QuantizationParameters.from_type(cast(Any, element_type))
+
+
+def is_float(type_: Attribute) -> bool:
+    """Whether a tensor has elements that are floats."""
+    return isinstance(scalar_or_element_type(type_), AnyFloat)
+
+
+def has_one_scale(parameters: QuantizationParameters | None) -> bool:
+    """Whether parameters are those of whole tensors."""
+    return parameters is None or not parameters.scales.ndim
+
+
+# Operands
+
+
+def _operand(value: Any, type_: Attribute) -> Any:
+    """A value with its parameters if it is quantized."""
+    if value is None or (parameters := parameters_of(type_)) is None:
+        return value
+    return Quantized(value.astype(np.int64), parameters)
+
+
+def expressed(value: Any, type_: Attribute) -> Any:
+    """What stored values express; any other value as it is."""
+    if value is None or isinstance(type_, NoneType):
+        return None
+    if (parameters := parameters_of(type_)) is None:
+        return value
+    if not isinstance(value, TensorExpression):
+        return dequantize(value, parameters)
+    element_type = cast(ScaledQuantizedType, scalar_or_element_type(type_))
+    casts = Dequantization(element_type, Rounding("nearest-even"), fuse=True)
+    stored = value.tensor(element_type.signless_storage_type)
+    result = casts.convert_tensor(value.builder, stored, casts.layout)
+    return plain(value.builder, result)
+
+
+def quantized(value: Any, type_: Attribute, rounding: Rounding) -> Any:
+    """Floats as stored values of a quantized type; for any other type as they are."""
+    element_type = scalar_or_element_type(type_)
+    if not isinstance(element_type, ScaledQuantizedType):
+        return value
+    if not isinstance(value, TensorExpression):
+        parameters = cast(QuantizationParameters, parameters_of(type_))
+        return quantize(
+            np.asarray(value).astype(np.float32),
+            parameters,
+            rounding_mode=rounding.mode,
+            zero_point_order=rounding.zero_point_order,
+        )
+    casts = Quantization(element_type, rounding, fuse=True)
+    floats = value.tensor(element_type.expressed_type)
+    result = casts.convert_tensor(value.builder, floats, casts.layout)
+    return plain(value.builder, result, is_signed=element_type.is_signed)
+
+
+def integers_of(values: Any) -> list[int]:
+    """
+    The numbers of an operand that says what the shape of a result is, or where elements
+    are.
+
+    Raises:
+        ComputationError: if they are known at run time only.
+    """
+    if isinstance(values, TensorExpression):
+        raise ComputationError("has sizes, axes or indices that are not constant")
+    return np.ravel(values).tolist()
+
+
+# What tables of ops are made of
+
+
+def activation_of(op: Any) -> str:
+    """The activation that is computed together with an op."""
+    return op.fused_activation_function.data
+
+
+def flag(attribute: Any) -> bool:
+    """A property that is true or false; false if it is absent."""
+    return attribute is not None and bool(attribute.value.data)
+
+
+def number(attribute: Any) -> Any:
+    """A property that is a number."""
+    return attribute.value.data
+
+
+def kernel_of(function: Callable[..., Any], *options: Callable[[Any], Any]) -> Kernel:
+    """A function of operands, of the parameters of the result, and of options of the op."""
+
+    def kernel(op: Operation, result: QuantizationParameters, *operands: Any) -> Any:
+        return function(*operands, result, *(option(op) for option in options))
+
+    return kernel
+
+
+def formula_of(function: Callable[..., Any], *options: Callable[[Any], Any]) -> Formula:
+    """A function of operands and of options of the op."""
+
+    def formula(op: Operation, *operands: Any) -> Any:
+        return function(*operands, *(option(op) for option in options))
+
+    return formula
+
+
+def have_one_scale(*parameters: QuantizationParameters | None) -> bool:
+    """True if all quantized values have the same scale and zero point."""
+    known = [p for p in parameters if p is not None]
+    return all(
+        p.scales == known[0].scales and p.zero_points == known[0].zero_points
+        for p in known
+    )
+
+
+OTHER_STORAGE = NoKernel("has operands with another storage type than its result")
+
+
+def have_one_storage(*parameters: QuantizationParameters | None) -> bool:
+    """True if the stored values of all quantized values have the same type."""
+    storages = {(p.storage_width, p.is_signed) for p in parameters if p is not None}
+    return len(storages) <= 1
+
+
+def check_moves_stored_values(operand_type: Attribute, result_type: Attribute) -> None:
+    """
+    Raises:
+        ComputationError: if stored values of one type do not express the same numbers in
+            the other.
+    """
+    element_types = map(scalar_or_element_type, (operand_type, result_type))
+    if len({*element_types}) == 1:
+        return
+    parameters = parameters_of(operand_type), parameters_of(result_type)
+    if all(p is None for p in parameters):
+        return
+    if (
+        all(p is not None and has_one_scale(p) for p in parameters)
+        and have_one_scale(*parameters)
+        and have_one_storage(*parameters)
+    ):
+        return
+    raise ComputationError(
+        f"moves stored values of '{operand_type}' to '{result_type}', which has other "
+        "quantization parameters; use 'tfl.quantize' to change them"
+    )
+
+
+def takes_one_scale(
+    op: Operation,
+    result: QuantizationParameters | None,
+    *operands: QuantizationParameters | None,
+) -> NoKernel | None:
+    """The requirement of kernels that compute with stored values as they are."""
+    if result is None:
+        return None
+    if not have_one_scale(result, *operands):
+        return NoKernel("has operands with other scales than its result")
+    return None if have_one_storage(result, *operands) else OTHER_STORAGE
+
+
+@dataclass(frozen=True)
+class OnStoredValues:
+    """A kernel of stored values of any width, if all have the scale of the result."""
+
+    function: Callable[..., Any]
+    """A function of the op and of stored values."""
+
+    def __call__(
+        self, op: Operation, result: QuantizationParameters | None, *operands: Any
+    ) -> Any:
+        return self.function(
+            op, *(x.values if isinstance(x, Quantized) else x for x in operands)
+        )

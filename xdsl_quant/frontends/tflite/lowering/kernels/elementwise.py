@@ -1,0 +1,295 @@
+"""The ops of TensorFlow Lite that compute each element, or along the last dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import BoolAttr
+from xdsl.ir import Operation
+
+from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.formulas import (
+    elementwise,
+    floats,
+    rows,
+)
+from xdsl_quant.frontends.tflite.formulas.fixed_point import wrapped
+from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
+from xdsl_quant.frontends.tflite.formulas.tables import looked_up
+from xdsl_quant.numerics import QuantizationParameters as Parameters
+from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.transforms.building.arrays import integer_width, numpy_dtype
+
+from . import requirements
+from .computing import (
+    Computation,
+    ComputationError,
+    Implementation,
+    Kernel,
+    OnStoredValues,
+    Operands,
+    Requirement,
+    activation_of,
+    check_moves_stored_values,
+    expressed,
+    flag,
+    formula_of,
+    has_one_scale,
+    kernel_of,
+    number,
+    parameters_of,
+    quantized,
+)
+
+# Elementwise
+
+
+def _binary(
+    function: Callable[..., Any],
+    kernel: Kernel | None = None,
+    requirement: Requirement | None = None,
+) -> Implementation:
+    return Computation(formula_of(function), kernel, requirement)
+
+
+def _logical(function: Callable[..., Any]) -> Implementation:
+    return Computation(formula_of(function), takes_truths=True)
+
+
+def _fused(
+    function: Callable[..., Any],
+    kernel: Kernel | None = None,
+    requirement: Requirement | None = None,
+) -> Implementation:
+    def formula(op: Operation, *values: Any) -> Any:
+        return floats.activated(function(*values), activation_of(op))
+
+    return Computation(formula, kernel, requirement)
+
+
+def _multiplied(x: Any, y: Any) -> Any:
+    """Products of 32 unsigned bits wrap around as those of signed ones do, in 64 bits."""
+    if x.dtype != np.uint32:
+        return np.multiply(x, y)
+    return np.multiply(x.astype(np.int32), y.astype(np.int32)).astype(np.uint32)
+
+
+def _squared(x: Any) -> Any:
+    return _multiplied(x, x)
+
+
+def _sum(function: Callable[..., Any]) -> Kernel:
+    def kernel(op: Operation, result: Parameters, *operands: Quantized) -> Any:
+        everything = *(x.parameters for x in operands), result
+        # An option of files, which the dialect does not have: it is set if nothing is said.
+        option = op.attributes.get("pot_scale_int16")
+        is_shifted = option != BoolAttr.from_bool(False) and not any(
+            p.has_zero_points for p in everything
+        )
+        return function(*operands, result, activation_of(op), is_shifted)
+
+    return kernel
+
+
+def _squared_difference(lhs: Any, rhs: Any) -> Any:
+    return (lhs - rhs) * (lhs - rhs)
+
+
+def _compared(direction: str) -> Implementation:
+    function = elementwise.COMPARISONS[direction]
+
+    def kernel(op: Operation, result: None, lhs: Quantized, rhs: Quantized) -> Any:
+        return elementwise.compare(direction, lhs, rhs)
+
+    takes_truths = direction in ("equal", "not_equal")
+    return Computation(
+        formula_of(function), kernel, is_truth=True, takes_truths=takes_truths
+    )
+
+
+def _unary(
+    name: str,
+    kernel: Kernel | None = None,
+    requirement: Requirement | None = None,
+) -> Implementation:
+    return _binary(floats.UNARY[name], kernel, requirement)
+
+
+def _looked_up(name: str) -> Kernel:
+    return kernel_of(partial(looked_up, name))
+
+
+def _negated(op: Operation, result: Parameters, x: Quantized) -> Any:
+    # The smallest stored value stays what it is.
+    half = 1 << (result.storage_width - 1)
+    return np.where(x.values == -half, -half, -x.values)
+
+
+def _reciprocal_square_root(op: Operation, result: Parameters, x: Quantized) -> Any:
+    if result.storage_width == 16:
+        return looked_up("rsqrt", x, result)
+    return elementwise.reciprocal_square_root(x, result)
+
+
+def _relu(activation: str) -> Implementation:
+    def fixed(op: Operation) -> str:
+        return activation
+
+    return Computation(
+        formula_of(floats.activated, fixed), kernel_of(elementwise.relu, fixed)
+    )
+
+
+def _alpha(op: tfl.LeakyReluOp) -> Any:
+    return np.float32(number(op.alpha))
+
+
+def _is_approximate(op: tfl.GeluOp) -> bool:
+    return flag(op.approximate)
+
+
+def _gelu(op: tfl.GeluOp, result: Parameters, x: Quantized) -> Any:
+    name = "approximate_gelu" if _is_approximate(op) else "gelu"
+    return looked_up(name, x, result)
+
+
+def _selected(op: tfl.SelectOp | tfl.SelectV2Op, condition: Any, x: Any, y: Any) -> Any:
+    if isinstance(op, tfl.SelectOp) and np.ndim(condition) == 1:
+        # It chooses rows.
+        condition = condition.reshape(-1, *(1,) * (np.ndim(x) - 1))
+    return cast("Any", np.where(condition, x, y))
+
+
+def _cast(op: tfl.CastOp, value: Any) -> Any:
+    check_moves_stored_values(op.input.type, op.output.type)
+    if parameters_of(op.output.type) is not None:
+        return value
+    dtype = numpy_dtype(op.output.type)
+    if dtype == np.bool_:
+        return value != 0
+    if value.dtype.kind == "f" and dtype.kind in "iu":
+        value = value.astype(np.int64)
+    width = integer_width(op.output.type)
+    if width is not None and width < 8:
+        value = wrapped(value.astype(np.int64), width)
+    return value.astype(dtype)
+
+
+def _quantize(op: tfl.QuantizeOp, value: Any) -> Any:
+    source, result = parameters_of(op.input.type), parameters_of(op.output.type)
+    if result is None:
+        raise ComputationError("has a result that is not quantized")
+    # The runtime has 32 bits from 16 bits alone; others would wrap around.
+    is_wide = (
+        source is not None and result.storage_width > 16 and source.storage_width != 16
+    )
+    if is_wide or not (has_one_scale(source) and has_one_scale(result)):
+        rounding = Rounding("nearest-away", "after-rounding")
+        return quantized(expressed(value, op.input.type), op.output.type, rounding)
+    if source is None:
+        return elementwise.quantize(value, result)
+    return elementwise.requantize(Quantized(value.astype(np.int64), source), result)
+
+
+def _dequantize(op: tfl.DequantizeOp, value: Any) -> Any:
+    parameters = parameters_of(op.input.type)
+    if isinstance(value, np.ndarray) or parameters is None:
+        return expressed(value, op.input.type).astype(np.float32)
+    return elementwise.dequantize(Quantized(value.astype(np.int64), parameters))
+
+
+# Along the last dimension
+
+
+def _beta(op: tfl.SoftmaxOp) -> Any:
+    return number(op.beta)
+
+
+ELEMENTWISE: Mapping[type[Operation], Implementation] = {
+    tfl.AddOp: _fused(
+        np.add,
+        _sum(elementwise.add),
+        requirements.takes_one_storage,
+    ),
+    tfl.SubOp: _fused(
+        np.subtract, _sum(elementwise.subtract), requirements.takes_one_storage
+    ),
+    tfl.MulOp: _fused(_multiplied, kernel_of(elementwise.multiply, activation_of)),
+    tfl.DivOp: _fused(floats.divide),
+    tfl.FloorDivOp: _binary(floats.floor_divide),
+    tfl.FloorModOp: _binary(floats.floor_modulo),
+    tfl.PowOp: _binary(np.power),
+    tfl.SquaredDifferenceOp: _binary(
+        _squared_difference,
+        kernel_of(elementwise.squared_difference),
+        requirements.takes_squared_difference,
+    ),
+    tfl.MaximumOp: _binary(np.maximum, OnStoredValues(formula_of(np.maximum))),
+    tfl.MinimumOp: _binary(np.minimum, OnStoredValues(formula_of(np.minimum))),
+    tfl.EqualOp: _compared("equal"),
+    tfl.NotEqualOp: _compared("not_equal"),
+    tfl.GreaterOp: _compared("greater"),
+    tfl.GreaterEqualOp: _compared("greater_equal"),
+    tfl.LessOp: _compared("less"),
+    tfl.LessEqualOp: _compared("less_equal"),
+    tfl.LogicalAndOp: _logical(np.logical_and),
+    tfl.LogicalOrOp: _logical(np.logical_or),
+    tfl.LogicalNotOp: _logical(np.logical_not),
+    tfl.SelectOp: Computation(
+        _selected, OnStoredValues(_selected), operands=Operands((0,)), takes_truths=True
+    ),
+    tfl.SelectV2Op: Computation(
+        _selected, OnStoredValues(_selected), operands=Operands((0,)), takes_truths=True
+    ),
+    tfl.NegOp: _unary("neg", _negated, requirements.takes_negated),
+    tfl.AbsOp: _unary("abs", kernel_of(elementwise.absolute)),
+    tfl.SqrtOp: _unary("sqrt", kernel_of(elementwise.square_root)),
+    tfl.RsqrtOp: _unary("rsqrt", _reciprocal_square_root, requirements.takes_table),
+    tfl.ExpOp: _unary("exp", _looked_up("exp"), requirements.takes_table),
+    tfl.LogOp: _unary("log", _looked_up("log"), requirements.takes_table),
+    tfl.SinOp: _unary("sin"),
+    tfl.CosOp: _unary("cos"),
+    tfl.SquareOp: _binary(_squared),
+    tfl.FloorOp: _unary("floor"),
+    tfl.CeilOp: _unary("ceil"),
+    tfl.RoundOp: _unary("round"),
+    tfl.CastOp: _cast,
+    tfl.QuantizeOp: _quantize,
+    tfl.DequantizeOp: _dequantize,
+    tfl.ReluOp: _relu("RELU"),
+    tfl.Relu6Op: _relu("RELU6"),
+    tfl.Relu1Op: _relu("RELU_N1_TO_1"),
+    tfl.Relu0To1Op: _relu("RELU_0_TO_1"),
+    tfl.LeakyReluOp: Computation(
+        formula_of(floats.prelu, _alpha), kernel_of(elementwise.leaky_relu, _alpha)
+    ),
+    tfl.PReluOp: _binary(floats.prelu, kernel_of(elementwise.prelu)),
+    tfl.HardSwishOp: _unary(
+        "hard_swish", kernel_of(elementwise.hard_swish), requirements.takes_hard_swish
+    ),
+    tfl.EluOp: _unary("elu", _looked_up("elu"), requirements.takes_bytes),
+    tfl.GeluOp: Computation(
+        formula_of(floats.gelu, _is_approximate), _gelu, requirements.takes_table
+    ),
+    tfl.LogisticOp: _unary(
+        "logistic", _looked_up("logistic"), requirements.takes_sigmoid
+    ),
+    tfl.TanhOp: _unary("tanh", _looked_up("tanh"), requirements.takes_sigmoid),
+    tfl.SoftmaxOp: Computation(
+        formula_of(floats.softmax, _beta),
+        kernel_of(rows.softmax, _beta),
+        requirements.takes_softmax,
+    ),
+    tfl.LogSoftmaxOp: _binary(
+        floats.log_softmax, kernel_of(rows.log_softmax), requirements.takes_log_softmax
+    ),
+    tfl.L2NormalizationOp: _fused(
+        floats.l2_normalization,
+        kernel_of(rows.l2_normalization),
+        requirements.takes_l2_normalization,
+    ),
+}
+"""The ops that compute each element, or along the last dimension."""

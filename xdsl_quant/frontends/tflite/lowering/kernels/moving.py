@@ -1,0 +1,369 @@
+"""The ops of TensorFlow Lite that move elements, or make tensors of few numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import Attribute, Operation
+
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect import MirrorPad
+from xdsl_quant.frontends.tflite.formulas import data_movement, floats, windows
+from xdsl_quant.frontends.tflite.formulas.data_movement import SliceMasks
+from xdsl_quant.frontends.tflite.formulas.quantized import (
+    Quantized,
+    activation_bounds,
+    round_away,
+    scale_of,
+)
+from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
+from xdsl_quant.transforms.building.tensor_expressions import (
+    TensorExpression,
+    with_expression,
+)
+
+from .computing import (
+    Computation,
+    ComputationError,
+    FallbackMode,
+    Function,
+    Implementation,
+    OnStoredValues,
+    Operands,
+    activation_of,
+    check_moves_stored_values,
+    expressed,
+    have_one_scale,
+    integers_of,
+    number,
+    parameters_of,
+)
+
+
+def _zero(type_: Attribute) -> int:
+    """
+    The stored value of 0.
+
+    Raises:
+        ValueError: if there are several.
+    """
+    if (parameters := parameters_of(type_)) is None:
+        return 0
+    zero_points: set[int] = {*parameters.zero_points.ravel().tolist()}
+    if len(zero_points) > 1:
+        raise ValueError("padding has more than one zero point")
+    return zero_points.pop()
+
+
+def _by_numbers(function: Callable[..., Any]) -> Function:
+    """What a function makes of a tensor and the integers of an operand."""
+
+    def run(op: Operation, value: Any, numbers: Any) -> Any:
+        return function(value, tuple(integers_of(numbers)))
+
+    return run
+
+
+# Shapes
+
+
+def _shape(op: tfl.ShapeOp, value: Any) -> Any:
+    return np.array(np.shape(value))
+
+
+def _squeeze(op: tfl.SqueezeOp, value: Any) -> Any:
+    dims = [d.value.data for d in op.squeeze_dims or ()]
+    return np.squeeze(value, tuple(dims) if dims else None)
+
+
+# Parts
+
+
+def _slice(op: tfl.SliceOp, value: Any, begin: Any, size: Any) -> Any:
+    parts: list[slice] = []
+    for first, count, whole in zip(
+        integers_of(begin), integers_of(size), np.shape(value), strict=True
+    ):
+        stop = whole if count == -1 else first + count
+        if not 0 <= first <= stop <= whole:
+            raise ComputationError(
+                f"has a slice from {first} to {stop} of a dimension of size {whole}"
+            )
+        parts.append(slice(first, stop))
+    return value[tuple(parts)]
+
+
+def _strided_slice(
+    op: tfl.StridedSliceOp, value: Any, begin: Any, end: Any, strides: Any
+) -> Any:
+    masks = SliceMasks(
+        *(getattr(op, name).value.data for name in SliceMasks._fields),
+    )
+    if op.offset.value.data:
+        end = begin + end
+    return data_movement.strided_slice(
+        value, integers_of(begin), integers_of(end), integers_of(strides), masks
+    )
+
+
+def _unpack(op: tfl.UnpackOp, value: Any) -> Any:
+    return tuple(np.moveaxis(value, op.axis.value.data, 0))
+
+
+def _split(op: tfl.SplitOp, dim: Any, value: Any) -> Any:
+    return tuple(np.split(value, op.num_splits.value.data, integers_of(dim)[0]))
+
+
+def _split_v(op: tfl.SplitVOp, value: Any, sizes: Any, dim: Any) -> Any:
+    (axis,) = integers_of(dim)
+    counts = integers_of(sizes)
+    if -1 in counts:
+        counts[counts.index(-1)] = np.shape(value)[axis] - sum(counts) - 1
+    return tuple(np.split(value, np.cumsum(counts)[:-1].tolist(), axis))
+
+
+def check_indices(indices: NDArray[Any], sizes: int | Sequence[int]) -> None:
+    """
+    Check that known indices are in range.
+
+    Args:
+        indices: the indices.
+        sizes: the size of the dimension that they are indices of, or one size for each
+            index of the last dimension of `indices`.
+
+    Raises:
+        ComputationError: for the first index that is negative or too large.
+    """
+    limits = np.broadcast_to(sizes, indices.shape)
+    # NumPy takes negative indices from the end, and lowered code clamps.
+    is_wrong = (indices < 0) | (indices >= limits)
+    if is_wrong.any():
+        index, limit = indices[is_wrong][0], limits[is_wrong][0]
+        raise ComputationError(f"has index {index}, expected 0 to {limit - 1}")
+
+
+def _with_indices(
+    values: Any, indices: Any, sizes: int | Sequence[int]
+) -> tuple[Any, Any]:
+    """A tensor and indices that it can be indexed with."""
+    if isinstance(indices, TensorExpression):
+        values = with_expression(values, indices)
+    else:
+        check_indices(indices, sizes)
+    return values, indices
+
+
+def _gather(op: tfl.GatherOp, values: Any, indices: Any) -> Any:
+    batch_dims = 0 if op.batch_dims is None else op.batch_dims.value.data
+    axis = op.axis.value.data
+    values, indices = _with_indices(values, indices, np.shape(values)[axis])
+    return data_movement.gather(values, indices, axis, batch_dims)
+
+
+def _gather_nd(op: tfl.GatherNdOp, values: Any, indices: Any) -> Any:
+    sizes = np.shape(values)[: np.shape(indices)[-1]]
+    return data_movement.gather_nd(*_with_indices(values, indices, sizes))
+
+
+def _embedding_lookup(op: tfl.EmbeddingLookupOp, indices: Any, table: Any) -> Any:
+    if parameters_of(op.output.type) is None:
+        table = expressed(table, op.value.type)
+    else:
+        check_moves_stored_values(op.value.type, op.output.type)
+    return np.take(*_with_indices(table, indices, np.shape(table)[0]), axis=0)
+
+
+def _reversed(op: Operation, value: Any, axes: Any) -> Any:
+    return np.flip(value, tuple(integers_of(axes)))
+
+
+def _top_k(op: tfl.TopKV2Op, values: Any, count: Any) -> Any:
+    check_moves_stored_values(op.input.type, op.values.type)
+    (k,) = integers_of(count)
+    return data_movement.top_k(values, k)
+
+
+# Parts that are put together
+
+
+@dataclass(frozen=True)
+class _Concatenation(Computation):
+    """Stored values with the parameters of the result are moved, whatever these are."""
+
+    def results(
+        self,
+        op: Operation,
+        values: Sequence[Any],
+        fall_back: Callable[[Operation, str], None] = lambda op, reason: None,
+        mode: FallbackMode = "on",
+    ) -> Any:
+        types = {scalar_or_element_type(v.type) for v in (*op.operands, *op.results)}
+        if len(types) == 1 and activation_of(op) == "NONE":
+            return np.concatenate(values, number(cast(tfl.ConcatenationOp, op).axis))
+        return super().results(op, values, fall_back, mode)
+
+
+def _concatenated_floats(op: tfl.ConcatenationOp, *parts: Any) -> Any:
+    return floats.activated(np.concatenate(parts, number(op.axis)), activation_of(op))
+
+
+def _concatenated(
+    op: tfl.ConcatenationOp, result: QuantizationParameters, *parts: Quantized
+) -> Any:
+    whole = np.concatenate([_rescaled(x, result) for x in parts], number(op.axis))
+    if (activation := activation_of(op)) == "NONE":
+        return whole
+    return np.clip(whole, *activation_bounds(result, activation))
+
+
+def _rescaled(x: Quantized, result: QuantizationParameters) -> Any:
+    """Stored values with the parameters of the result, in arithmetic of `f32`."""
+    if have_one_scale(result, x.parameters):
+        return x.values
+    ratio = scale_of(x.parameters) * (np.float32(1) / scale_of(result))
+    offset = np.float32(-int(x.parameters.zero_points)) * ratio
+    steps = round_away(x.values.astype(np.float32) * ratio + offset)
+    low, high = result.storage_min, result.storage_max
+    stored = np.clip(steps + int(result.zero_points), low, high)
+    return stored.astype(np.int64)
+
+
+def _pack(op: tfl.PackOp, *parts: Any) -> Any:
+    return np.stack(parts, op.axis.value.data)
+
+
+def _pad_with(value: Any, widths: Any, fill: Any) -> Any:
+    pairs = np.asarray(widths).tolist()
+    return np.pad(value, pairs, constant_values=fill)
+
+
+def _pad(op: tfl.PadOp, value: Any, widths: Any) -> Any:
+    return _pad_with(value, widths, _zero(op.output.type))
+
+
+def _pad_v2(op: tfl.PadV2Op, value: Any, widths: Any, fill: Any) -> Any:
+    if isinstance(fill, TensorExpression):
+        raise ComputationError("has a padding value that is not constant")
+    return _pad_with(value, widths, np.asarray(fill).item())
+
+
+def _mirror_pad(op: tfl.MirrorPadOp, value: Any, widths: Any) -> Any:
+    mode = "reflect" if op.mode.data is MirrorPad.REFLECT else "symmetric"
+    return np.pad(value, np.asarray(widths).tolist(), mode=mode)
+
+
+def _dynamic_update_slice(
+    op: tfl.DynamicUpdateSliceOp, value: Any, update: Any, start: Any
+) -> Any:
+    is_known = not isinstance(start, TensorExpression)
+    if not is_known or isinstance(update, TensorExpression):
+        value = with_expression(value, start, update)
+    if is_known:
+        start = integers_of(start)
+    return data_movement.dynamic_update_slice(value, update, start)
+
+
+# Blocks and images
+
+
+def _by_blocks(function: Callable[..., Any]) -> Function:
+    def run(op: tfl.SpaceToDepthOp | tfl.DepthToSpaceOp, value: Any) -> Any:
+        return function(value, op.block_size.value.data)
+
+    return run
+
+
+def _space_to_batch(
+    op: tfl.SpaceToBatchNdOp, value: Any, block: Any, paddings: Any
+) -> Any:
+    fill = _zero(op.output.type)
+    return data_movement.space_to_batch(value, integers_of(block), paddings, fill)
+
+
+def _batch_to_space(
+    op: tfl.BatchToSpaceNdOp, value: Any, block: Any, crops: Any
+) -> Any:
+    return data_movement.batch_to_space(value, integers_of(block), crops)
+
+
+def _resize_nearest_neighbor(
+    op: tfl.ResizeNearestNeighborOp, value: Any, size: Any
+) -> Any:
+    options = (
+        attribute is not None and bool(attribute.value.data)
+        for attribute in (op.align_corners, op.half_pixel_centers)
+    )
+    rows, columns = integers_of(size)
+    return windows.resize_nearest_neighbor(value, (rows, columns), *options)
+
+
+# Tensors of few numbers
+
+
+def _constant(op: tfl.ConstOp | tfl.QConstOp) -> Any:
+    elements = dense_elements(op.value)
+    dtype = numpy_dtype(op.output.type)
+    # Stored values are signless in the attribute.
+    return elements if elements.dtype == dtype else elements.view(dtype)
+
+
+def _fill(op: tfl.FillOp, dims: Any, value: Any) -> Any:
+    return np.broadcast_to(value, tuple(integers_of(dims)))
+
+
+def _range(op: tfl.RangeOp, start: Any, limit: Any, delta: Any) -> Any:
+    numbers = [integers_of(operand) for operand in (start, limit, delta)]
+    first, end, step = (number for (number,) in numbers)
+    if not step:
+        raise ComputationError("has delta 0")
+    return cast("Any", np.arange(first, end, step))
+
+
+MOVING: Mapping[type[Operation], Implementation] = {
+    tfl.ReshapeOp: _by_numbers(np.reshape),
+    tfl.SqueezeOp: _squeeze,
+    tfl.ExpandDimsOp: _by_numbers(np.expand_dims),
+    tfl.TransposeOp: _by_numbers(np.transpose),
+    tfl.SliceOp: _slice,
+    tfl.StridedSliceOp: _strided_slice,
+    tfl.DynamicUpdateSliceOp: _dynamic_update_slice,
+    tfl.ConcatenationOp: _Concatenation(
+        _concatenated_floats, _concatenated, takes_truths=True
+    ),
+    tfl.PackOp: _pack,
+    tfl.UnpackOp: _unpack,
+    tfl.SplitOp: _split,
+    tfl.SplitVOp: _split_v,
+    tfl.PadOp: _pad,
+    tfl.PadV2Op: _pad_v2,
+    tfl.MirrorPadOp: _mirror_pad,
+    tfl.GatherOp: _gather,
+    tfl.GatherNdOp: _gather_nd,
+    tfl.EmbeddingLookupOp: _embedding_lookup,
+    tfl.TopKV2Op: _top_k,
+    tfl.TileOp: _by_numbers(np.tile),
+    tfl.BroadcastToOp: _by_numbers(np.broadcast_to),
+    tfl.ReverseV2Op: Computation(
+        _reversed,
+        OnStoredValues(_reversed),
+        operands=Operands((1,)),
+        takes_truths=True,
+    ),
+    tfl.SpaceToDepthOp: _by_blocks(data_movement.space_to_depth),
+    tfl.DepthToSpaceOp: _by_blocks(data_movement.depth_to_space),
+    tfl.SpaceToBatchNdOp: _space_to_batch,
+    tfl.BatchToSpaceNdOp: _batch_to_space,
+    tfl.ResizeNearestNeighborOp: _resize_nearest_neighbor,
+    tfl.ConstOp: _constant,
+    tfl.QConstOp: _constant,
+    tfl.ShapeOp: _shape,
+    tfl.FillOp: _fill,
+    tfl.RangeOp: _range,
+}
+"""The ops whose results have elements of operands or of attributes."""

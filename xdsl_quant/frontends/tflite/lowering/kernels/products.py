@@ -1,0 +1,348 @@
+"""The ops of TensorFlow Lite with weights, of images, and along dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect.products import has_wide_sums_without_bias
+from xdsl_quant.frontends.tflite.formulas import (
+    floats,
+    hybrid,
+    products,
+    reduction,
+    windows,
+)
+from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
+from xdsl_quant.numerics import QuantizationParameters as Parameters
+
+from ..windows import window_of
+from .computing import (
+    Computation,
+    ComputationError,
+    Implementation,
+    OnStoredValues,
+    Operands,
+    Requirement,
+    activation_of,
+    flag,
+    formula_of,
+    has_one_scale,
+    integers_of,
+    kernel_of,
+    number,
+    parameters_of,
+    takes_one_scale,
+)
+from .requirements import takes_narrow_zero_points, takes_product
+
+# Products
+
+
+def _integers(bias: Any) -> Any:
+    return bias.values if isinstance(bias, Quantized) else bias
+
+
+def _has_wide_accumulator(op: Operation, x: Quantized, bias: Any) -> bool:
+    """Values of 16 bits have one of 64 bits, unless the bias has 32."""
+    if x.parameters.storage_width != 16:
+        return False
+    if bias is None:
+        return has_wide_sums_without_bias(op)
+    return not isinstance(bias, Quantized) and bias.dtype == np.int64
+
+
+def _centered(weights: Quantized) -> Quantized:
+    """Weights as the kernels take them, which expect zero points 0."""
+    if weights.parameters.has_zero_points:
+        return weights._replace(values=weights.corrected)
+    return weights
+
+
+def _convolution(
+    sums: Callable[..., Any],
+    function: Callable[..., Any],
+    channels: int,
+    is_depthwise: bool = False,
+) -> Implementation:
+    def formula(op: Any, x: Any, weights: Any, bias: Any) -> Any:
+        return _with_bias(op, sums(x, weights, window_of(op)), bias)
+
+    def kernel(op: Any, result: Parameters, x: Any, weights: Any, bias: Any) -> Any:
+        is_wide = _has_wide_accumulator(op, x, bias)
+        return function(
+            x,
+            _centered(weights),
+            _integers(bias),
+            result,
+            window_of(op),
+            activation_of(op),
+            is_wide,
+        )
+
+    def hybrid_kernel(op: Any, x: Any, weights: Any, bias: Any) -> Any:
+        window = window_of(op)
+        result = hybrid.convolution(x, weights, bias, window, is_depthwise)
+        return floats.activated(result, activation_of(op))
+
+    what = Operands(plain=(2,), weights=1, channels=channels, bias=2)
+    return Computation(formula, kernel, takes_product(what), what, hybrid_kernel)
+
+
+def _with_bias(op: Any, sums: Any, bias: Any) -> Any:
+    return floats.activated(sums if bias is None else sums + bias, activation_of(op))
+
+
+def _shape(sizes: Any) -> Any:
+    return tuple(integers_of(sizes))
+
+
+def _transposed_formula(op: Any, shape: Any, weights: Any, x: Any, bias: Any) -> Any:
+    sums = products.transposed_sums(x, weights, _shape(shape), window_of(op))
+    return _with_bias(op, sums, bias)
+
+
+def _transposed_kernel(
+    op: Any, result: Parameters, shape: Any, weights: Any, x: Any, bias: Any
+) -> Any:
+    return products.transposed_convolution(
+        x,
+        _centered(weights),
+        _integers(bias),
+        result,
+        _shape(shape),
+        window_of(op),
+        activation_of(op),
+        _has_wide_accumulator(op, x, bias),
+    )
+
+
+_TRANSPOSED = Operands(plain=(0, 3), input=2, weights=1, bias=3)
+
+
+def _fully_connected_formula(op: Any, x: Any, weights: Any, bias: Any) -> Any:
+    keep_num_dims = flag(op.keep_num_dims)
+    return _with_bias(op, floats.fully_connected(x, weights, keep_num_dims), bias)
+
+
+def _fully_connected(has_multiplier: bool) -> Computation:
+    def kernel(op: Any, result: Parameters, x: Any, weights: Any, bias: Any) -> Any:
+        return products.fully_connected(
+            x,
+            weights,
+            _integers(bias),
+            result,
+            activation_of(op),
+            flag(op.keep_num_dims),
+            has_multiplier,
+        )
+
+    def hybrid_kernel(op: Any, x: Any, weights: Any, bias: Any) -> Any:
+        options = flag(op.keep_num_dims), flag(op.asymmetric_quantize_inputs)
+        result = hybrid.fully_connected(x, weights, bias, *options)
+        return floats.activated(result, activation_of(op))
+
+    what = Operands(plain=(2,), weights=1, bias=2)
+    return Computation(
+        _fully_connected_formula, kernel, takes_product(what, 16), what, hybrid_kernel
+    )
+
+
+def _adj_x(op: tfl.BatchMatMulOp) -> bool:
+    return flag(op.adj_x)
+
+
+def _adj_y(op: tfl.BatchMatMulOp) -> bool:
+    return flag(op.adj_y)
+
+
+# Images
+
+
+def _sizes(op: Any) -> tuple[int, int]:
+    return number(op.filter_height), number(op.filter_width)
+
+
+def _pooled(
+    on_floats: Callable[..., Any], function: Callable[..., Any]
+) -> Implementation:
+    def formula(op: Any, x: Any) -> Any:
+        return floats.activated(
+            on_floats(x, _sizes(op), window_of(op)), activation_of(op)
+        )
+
+    def kernel(op: Any, result: Parameters, x: Quantized) -> Any:
+        return function(x.values, result, _sizes(op), window_of(op), activation_of(op))
+
+    return Computation(formula, kernel, takes_one_scale)
+
+
+def _centers(op: Any) -> tuple[bool, bool]:
+    return flag(op.align_corners), flag(op.half_pixel_centers)
+
+
+def _resize_bilinear_of_floats(op: Any, x: Any, size: Any) -> Any:
+    return floats.resize_bilinear(x, _shape(size), *_centers(op))
+
+
+def _resize_bilinear(op: Any, result: Parameters, x: Quantized, size: Any) -> Any:
+    if not result.is_signed:
+        # The kernel of unsigned stored values computes with floats.
+        values = x.values.astype(np.float32)
+        means = floats.resize_bilinear(values, _shape(size), *_centers(op))
+        return np.floor(means + np.float32(0.5)).astype(np.int64)
+    return windows.resize_bilinear(x.values, _shape(size), *_centers(op))
+
+
+# Along dimensions
+
+
+def _reduced(
+    on_numbers: Callable[..., Any],
+    function: Callable[..., Any] | None = None,
+    requirement: Requirement | None = None,
+) -> Implementation:
+    """
+    Args:
+        on_numbers: a function of an array and its dimensions that keeps these.
+        function: the same of quantized values, with the parameters of the result; `None`
+            if it is the same one of stored values.
+        requirement: the parameters that this takes.
+    """
+
+    def kept(op: Any, values: Any, axes: Any) -> Any:
+        if flag(op.keep_dims):
+            return values
+        return np.squeeze(values, tuple({a % values.ndim for a in integers_of(axes)}))
+
+    def formula(op: Any, x: Any, axes: Any) -> Any:
+        return kept(op, on_numbers(x, integers_of(axes)), axes)
+
+    def kernel(op: Any, result: Parameters, x: Quantized, axes: Any) -> Any:
+        assert function is not None
+        return kept(op, function(x, integers_of(axes), result), axes)
+
+    return Computation(
+        formula,
+        kernel if function else OnStoredValues(formula),
+        requirement,
+        Operands((1,)),
+    )
+
+
+def _with(function: Any) -> Callable[..., Any]:
+    """A NumPy reduction that keeps dimensions."""
+
+    def reduce(x: Any, axes: Sequence[int]) -> Any:
+        return function(x, axis=tuple({a % x.ndim for a in axes}), keepdims=True)
+
+    return reduce
+
+
+def _first(function: Callable[..., Any], worst: float) -> Implementation:
+    """The index of the first one of the best elements, none of which is `worst`."""
+
+    def index(op: Any, x: Any, dim: Any) -> Any:
+        axis = integers_of(dim)[0] % x.ndim
+        if x.dtype.kind != "f":
+            return function(x, axis=axis)
+        # The kernel begins with the first element, and no comparison with NaN is true.
+        where: Any = np.where
+        first = x[(slice(None),) * axis + (0,)]
+        numbers = where(x != x, x.dtype.type(worst), x)
+        return where(first != first, 0, function(numbers, axis=axis))
+
+    return Computation(
+        index, OnStoredValues(index), operands=Operands((1,)), takes_truths=True
+    )
+
+
+# State
+
+
+def svdf(
+    op: tfl.SVDFOp, x: Any, features: Any, time: Any, bias: Any, state: Any
+) -> tuple[Any, Any]:
+    """
+    What `tfl.svdf` computes, and its next state.
+
+    Raises:
+        ComputationError: if some operands are quantized and others are not.
+    """
+    rank, activation = op.rank.value.data, activation_of(op)
+    values = x, features, time, state
+    types = (
+        op.input.type,
+        op.feature_weights.type,
+        op.time_weights.type,
+        op.activation_state.type,
+    )
+    parameters = [*map(parameters_of, types)]
+    if parameters[0] is None:
+        if any(parameters):
+            raise ComputationError(
+                "has quantized weights, but an input that is not quantized"
+            )
+        sums, next_state = floats.svdf(*values, rank)
+        sums = sums if bias is None else sums + bias
+        return floats.activated(sums, activation), next_state
+    result = parameters_of(op.output.type)
+    for type_, own in zip((*types, op.output.type), (*parameters, result), strict=True):
+        if own is None or not has_one_scale(own):
+            raise ComputationError(
+                f"has type '{type_}', which is not quantized per tensor"
+            )
+    signal, features, time, memory = (
+        Quantized(value.astype(np.int64), cast(Parameters, own))
+        for value, own in zip(values, parameters, strict=True)
+    )
+    return products.svdf(
+        signal, features, time, bias, memory, cast(Parameters, result), rank
+    )
+
+
+PRODUCTS: Mapping[type[Operation], Implementation] = {
+    tfl.Conv2DOp: _convolution(products.convolution_sums, products.convolution, 0),
+    tfl.DepthwiseConv2DOp: _convolution(
+        products.depthwise_sums, products.depthwise_convolution, 3, is_depthwise=True
+    ),
+    tfl.TransposeConvOp: Computation(
+        _transposed_formula,
+        _transposed_kernel,
+        takes_product(_TRANSPOSED),
+        _TRANSPOSED,
+    ),
+    tfl.FullyConnectedOp: _fully_connected(has_multiplier=False),
+    tfl.BatchMatMulOp: Computation(
+        formula_of(floats.batch_matmul, _adj_x, _adj_y),
+        kernel_of(products.batch_matmul, _adj_x, _adj_y),
+        takes_product(Operands(weights=1), 16),
+    ),
+    tfl.AveragePool2DOp: _pooled(floats.average_pool, windows.average_pool),
+    tfl.MaxPool2DOp: _pooled(floats.max_pool, windows.max_pool),
+    tfl.ResizeBilinearOp: Computation(
+        _resize_bilinear_of_floats,
+        _resize_bilinear,
+        takes_one_scale,
+        Operands((1,)),
+    ),
+    tfl.MeanOp: _reduced(floats.mean, reduction.mean),
+    tfl.SumOp: _reduced(_with(np.sum), reduction.total),
+    tfl.ReduceProdOp: _reduced(
+        _with(np.prod), reduction.product, takes_narrow_zero_points
+    ),
+    tfl.ReduceMaxOp: _reduced(_with(np.max)),
+    tfl.ReduceMinOp: _reduced(_with(np.min)),
+    tfl.ArgMaxOp: _first(np.argmax, -np.inf),
+    tfl.ArgMinOp: _first(np.argmin, np.inf),
+}
+"""The ops of weights, of images and along dimensions."""
+
+MULTIPLIER_KERNELS: Mapping[type[Operation], Implementation] = {
+    tfl.FullyConnectedOp: _fully_connected(has_multiplier=True),
+}
+"""What other kernels than the reference compute with integers alone."""

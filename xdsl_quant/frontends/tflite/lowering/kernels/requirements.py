@@ -1,0 +1,195 @@
+"""
+Quantization parameters that the integer kernels of TensorFlow Lite take. For all others,
+they refuse to run or, if they do not check, compute wrong numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_quant.frontends.tflite.formulas.quantized import scale_of
+from xdsl_quant.numerics import QuantizationParameters
+
+from .computing import (
+    OTHER_STORAGE,
+    NoKernel,
+    Operands,
+    Requirement,
+    activation_of,
+    have_one_scale,
+    have_one_storage,
+    takes_one_scale,
+)
+
+Parameters: TypeAlias = QuantizationParameters
+
+OTHER_RESULT = NoKernel("has a result with another scale or zero point than the kernel")
+WIDE_ZERO_POINT = NoKernel("has a zero point of 16 bits, which the kernel ignores")
+
+
+def _is_close(scale: Any, other: Any) -> bool:
+    """True if scales are equal within the tolerance of the runtime."""
+    return bool(np.all(np.isclose(scale, other, rtol=1e-3, atol=0)))
+
+
+def _has_scale(parameters: Parameters, scale: float, zero_point: int) -> bool:
+    """True if parameters are those that an op fixes."""
+    is_same = _is_close(float(parameters.scales), scale)
+    return is_same and int(parameters.zero_points) == zero_point
+
+
+def _has_wide_zero_point(*parameters: Parameters) -> bool:
+    return any(p.storage_width == 16 and p.has_zero_points for p in parameters)
+
+
+# Elementwise
+
+
+def takes_one_storage(
+    op: Operation, result: Parameters, *operands: Parameters
+) -> NoKernel | None:
+    """The requirement of sums."""
+    return None if have_one_storage(result, *operands) else OTHER_STORAGE
+
+
+def takes_bytes(
+    op: Operation, result: Parameters, *operands: Parameters
+) -> NoKernel | None:
+    """The requirement of kernels of 8 bits."""
+    if all(p.storage_width <= 8 for p in (result, *operands)):
+        return None
+    return NoKernel("has storage of more than 8 bits")
+
+
+def takes_signed_bytes(
+    op: Operation, result: Parameters, *operands: Parameters
+) -> NoKernel | None:
+    """The requirement of kernels of `i8`."""
+    if all(p.storage_width == 8 and p.is_signed for p in (result, *operands)):
+        return None
+    return NoKernel("has another storage type than 'i8'")
+
+
+def takes_table(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
+    """The requirement of tables, of which those of 16 bits have no zero points."""
+    return WIDE_ZERO_POINT if _has_wide_zero_point(result, x) else None
+
+
+def takes_sigmoid(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
+    """The requirement of `logistic` and `tanh`."""
+    if result.storage_width < 16 or (
+        _has_scale(result, 2**-15, 0) and not x.has_zero_points
+    ):
+        return None
+    return NoKernel("has a result whose scale is not 2**-15, or a zero point")
+
+
+def takes_negated(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
+    """The requirement of `neg`."""
+    if x.has_zero_points and have_one_scale(result, x):
+        return NoKernel("has a zero point, which the kernel ignores")
+    return takes_one_scale(op, result, x)
+
+
+def takes_hard_swish(
+    op: Operation, result: Parameters, x: Parameters
+) -> NoKernel | None:
+    """The requirement of `hard_swish`, whose multiplier is below 1."""
+    if np.float32(1 / 128) * scale_of(x) / scale_of(result) >= 1:
+        return NoKernel("has an operand whose scale is 128 times that of its result")
+    return takes_bytes(op, result, x)
+
+
+def takes_squared_difference(
+    op: Operation, result: Parameters, lhs: Parameters, rhs: Parameters
+) -> NoKernel | None:
+    """The requirement of `squared_difference`, whose multiplier is below 1."""
+    larger = max(scale_of(lhs), scale_of(rhs))
+    if larger * larger >= 4096 * scale_of(result):
+        return NoKernel(
+            "has an operand whose squared scale is 4096 times the scale of its result"
+        )
+    return takes_signed_bytes(op, result, lhs, rhs)
+
+
+# Along the last dimension
+
+
+def takes_softmax(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
+    """The requirement of `softmax`."""
+    if result.storage_width == 16:
+        is_fixed = _has_scale(result, 2**-15, 0)
+    else:
+        is_fixed = _has_scale(result, 2**-8, result.storage_min)
+    return None if is_fixed else OTHER_RESULT
+
+
+def takes_log_softmax(
+    op: Operation, result: Parameters, x: Parameters
+) -> NoKernel | None:
+    """The requirement of `log_softmax`."""
+    is_fixed = _has_scale(result, 1 / 16, result.storage_max)
+    return None if is_fixed else OTHER_RESULT
+
+
+def takes_l2_normalization(
+    op: Any, result: Parameters, x: Parameters
+) -> NoKernel | None:
+    """The requirement of `l2_normalization`."""
+    # Unsigned stored values have another kernel.
+    if not result.is_signed:
+        return NoKernel("has unsigned storage, which another kernel is for")
+    if not _has_scale(result, 1 / 128, 0):
+        return OTHER_RESULT
+    if activation_of(op) != "NONE":
+        return NoKernel(f"has the activation '{activation_of(op)}'")
+    return None
+
+
+# Products and reductions
+
+
+def takes_product(what: Operands, widest_weights: int = 8) -> Requirement:
+    """
+    The requirement of products.
+
+    Args:
+        what: which operands are the input, the weights and the bias.
+        widest_weights: the largest width of the storage of weights.
+    """
+    assert what.weights is not None
+    x_index, weights_index, bias_index = what.input, what.weights, what.bias
+
+    def requirement(
+        op: Operation, result: Parameters, *operands: Any
+    ) -> NoKernel | None:
+        x, weights = operands[x_index], operands[weights_index]
+        bias = None if bias_index is None else operands[bias_index]
+        if not have_one_storage(result, x):
+            return OTHER_STORAGE
+        if _has_wide_zero_point(result, x):
+            return WIDE_ZERO_POINT
+        if weights.storage_width > widest_weights:
+            return NoKernel(f"has weights of more than {widest_weights} bits")
+        if bias is None:
+            return None
+        if bias.storage_width != 32 or bias.has_zero_points:
+            return NoKernel("has a bias that is not 'i32', or with a zero point")
+        if not _is_close(bias.scales, x.scales * weights.scales):
+            return NoKernel(
+                "has a bias whose scale is not that of its input times its weights"
+            )
+        return None
+
+    return requirement
+
+
+def takes_narrow_zero_points(
+    op: Operation, result: Parameters, *operands: Parameters | None
+) -> NoKernel | None:
+    """The requirement of `reduce_prod`."""
+    quantized = [x for x in operands if x is not None]
+    return WIDE_ZERO_POINT if _has_wide_zero_point(result, *quantized) else None

@@ -1,0 +1,223 @@
+"""What conversions of TensorFlow Lite to StableHLO are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    Signedness,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizedType,
+    ScaledQuantizedType,
+    uniform_type,
+)
+from xdsl_quant.dialects.quant.storage_types import (
+    default_storage_max,
+    default_storage_min,
+)
+from xdsl_quant.dialects.quant.types import (
+    scalar_or_element_type,
+    with_element_type,
+)
+from xdsl_quant.frontends.stablehlo import dialect as stablehlo
+from xdsl_quant.frontends.stablehlo.dialect.elementwise import BinaryOp
+from xdsl_quant.frontends.tflite.dialect.base import constant_integers
+from xdsl_quant.frontends.tflite.formulas.floats import CLIPPED
+from xdsl_quant.numerics import QuantizationParameters, quantize
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    element_type_of,
+    shape_of,
+)
+
+from ..fallbacks import SIZES_HINT
+
+
+class Unsupported(ValueError):
+    """What StableHLO has no form for: the predicate of a sentence about the op."""
+
+
+Lowering: TypeAlias = Callable[..., SSAValue | Sequence[SSAValue]]
+"""Builds the results of an op, given the builder, the op, and its operands."""
+
+
+def result_shape(op: Operation, index: int = 0) -> Sequence[int]:
+    """The shape of a result."""
+    return shape_of(op.results[index])
+
+
+def integers(value: SSAValue) -> Sequence[int]:
+    """
+    The elements of a constant that says where elements are.
+
+    Raises:
+        Unsupported: if they are not known.
+    """
+    if (known := constant_integers(value)) is None:
+        raise Unsupported("has sizes, axes or indices that are not constant")
+    return known
+
+
+def number(attribute: Any) -> int:
+    """A property that is a number."""
+    return attribute.value.data
+
+
+def flag(attribute: Any) -> bool:
+    """A property that is true or false; false if it is absent."""
+    return attribute is not None and bool(attribute.value.data)
+
+
+def _check_is_static(shape: Sequence[int]) -> None:
+    if DYNAMIC_INDEX in shape:
+        raise Unsupported(
+            "has sizes that are not known, to which StableHLO does not broadcast or "
+            f"reshape: {SIZES_HINT}"
+        )
+
+
+class StableHLOBuilder(LoweringBuilder):
+    """Builds ops of StableHLO on ranked tensors, which may be quantized."""
+
+    def expressed(self, value: SSAValue) -> SSAValue:
+        """The floats of a value."""
+        type_ = QuantizedType.cast_to_expressed_type(value.type)
+        return value if type_ is None else self.op(DequantizeCastOp, (value,), type_)
+
+    def as_type(self, value: SSAValue, type_: Attribute) -> SSAValue:
+        """Floats as a quantized type, if it is one."""
+        element_type = scalar_or_element_type(type_)
+        if not isinstance(element_type, QuantizedType) or value.type == type_:
+            return value
+        return self.op(QuantizeCastOp, (value,), type_)
+
+    def scalar(self, value: float, element_type: Attribute) -> SSAValue:
+        """A constant of rank 0; beyond the range of the type it is the end of that."""
+        return self.splat(value, TensorType(element_type, ()))
+
+    def splat(self, value: float, type_: TensorType) -> SSAValue:
+        """A constant whose elements are the same."""
+        storage = element_type = cast(TypeAttribute, type_.element_type)
+        if isinstance(element_type, ScaledQuantizedType):
+            parameters = QuantizationParameters.from_integer_type(element_type)
+            value = int(quantize(value, parameters))
+            storage = element_type.storage_type
+        elif isinstance(element_type, IntegerType):
+            width = cast("IntegerType", element_type).bitwidth
+            is_signed = element_type != IntegerType(width, Signedness.UNSIGNED)
+            low = default_storage_min(width, is_signed)
+            value = int(np.clip(value, low, default_storage_max(width, is_signed)))
+        values_type = cast("TensorType[AnyFloat]", with_element_type(type_, storage))
+        attribute = DenseIntOrFPElementsAttr.from_list(values_type, [value])
+        return self.op(stablehlo.ConstantOp, (), type_, {"value": attribute})
+
+    def with_shape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """The elements in the same order in another shape."""
+        if shape_of(value) == (*shape,):
+            return value
+        _check_is_static(shape)
+        type_ = TensorType(element_type_of(value), shape)
+        return self.op(stablehlo.ReshapeOp, (value,), type_)
+
+    def broadcast(
+        self,
+        value: SSAValue,
+        shape: Sequence[int],
+        dimensions: Sequence[int] | None = None,
+    ) -> SSAValue:
+        """
+        A value repeated along dimensions.
+
+        Args:
+            value: stored values are repeated as they are.
+            shape: that of the result.
+            dimensions: the dimensions of the result that those of the value become; the
+                last ones if they are not given.
+        """
+        own_shape = shape_of(value)
+        if own_shape == (*shape,):
+            return value
+        _check_is_static(shape)
+        if dimensions is None:
+            dimensions = range(len(shape) - len(own_shape), len(shape))
+        element_type = element_type_of(value)
+        if isinstance(element_type, ScaledQuantizedType) and (
+            (axis := element_type.axis) is not None
+        ):
+            parameters = QuantizationParameters.from_integer_type(element_type)
+            element_type = uniform_type(
+                replace(parameters, quantized_dimension=dimensions[axis])
+            )
+        type_ = TensorType(element_type, shape)
+        return self.add(stablehlo.BroadcastInDimOp(value, dimensions, type_))
+
+    def sliced(
+        self,
+        value: SSAValue,
+        starts: Sequence[int],
+        limits: Sequence[int],
+        strides: Sequence[int] | None = None,
+    ) -> SSAValue:
+        """A slice of a tensor."""
+        strides = strides or [1] * len(starts)
+        sizes = [
+            -(-(limit - start) // stride)
+            for start, limit, stride in zip(starts, limits, strides, strict=True)
+        ]
+        type_ = TensorType(element_type_of(value), sizes)
+        return self.add(stablehlo.SliceOp(value, starts, limits, strides, type_))
+
+    def joined(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
+        """Tensors one after the other along a dimension."""
+        shape = [*shape_of(values[0])]
+        shape[axis] = sum(shape_of(value)[axis] for value in values)
+        type_ = TensorType(element_type_of(values[0]), shape)
+        return self.add(stablehlo.ConcatenateOp(values, axis, type_))
+
+    def reduced(
+        self,
+        op_type: type[BinaryOp],
+        value: SSAValue,
+        start: float,
+        axes: Sequence[int],
+    ) -> SSAValue:
+        """Elements that a function combines along dimensions, which are dropped."""
+        shape, element_type = shape_of(value), element_type_of(value)
+        axes = sorted({axis % len(shape) for axis in axes})
+        kept = [size for axis, size in enumerate(shape) if axis not in axes]
+        init, type_ = self.scalar(start, element_type), TensorType(element_type, kept)
+        return self.add(stablehlo.ReduceOp([value], [init], axes, op_type, [type_]))
+
+    def clamped(self, value: SSAValue, low: float, high: float) -> SSAValue:
+        """Elements limited to a range."""
+        bounds = (self.scalar(bound, element_type_of(value)) for bound in (low, high))
+        return self.add(stablehlo.ClampOp(next(bounds), value, next(bounds)))
+
+    def activated(self, op: Operation, value: SSAValue) -> SSAValue:
+        """
+        What the fused activation of an op makes of a value.
+
+        Raises:
+            Unsupported: if StableHLO does not have it.
+        """
+        activation = cast(Any, op).fused_activation_function.data
+        if activation == "NONE":
+            return value
+        if activation == "TANH" and isinstance(element_type_of(value), AnyFloat):
+            return self.op(stablehlo.TanhOp, (value,), value.type)
+        if activation not in CLIPPED:
+            raise Unsupported(f"has the activation '{activation}'")
+        return self.clamped(value, *CLIPPED[activation])

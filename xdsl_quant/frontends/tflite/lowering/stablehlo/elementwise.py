@@ -1,0 +1,132 @@
+"""Ops that compute each element from those at its position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_type
+from xdsl_quant.frontends.stablehlo import dialect as stablehlo
+from xdsl_quant.frontends.stablehlo.dialect import ComparisonDirection
+from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.formulas.floats import CLIPPED
+from xdsl_quant.transforms.building.builder import element_type_of
+
+from .building import Lowering, StableHLOBuilder, Unsupported, result_shape
+
+
+def _operands(
+    b: StableHLOBuilder, op: Operation, operands: Sequence[SSAValue]
+) -> list[SSAValue]:
+    """Floats of the shape of the result."""
+    shape = result_shape(op)
+    return [b.expressed(b.broadcast(operand, shape)) for operand in operands]
+
+
+def _elementwise(op_type: type[Operation]) -> Lowering:
+    def lower(b: StableHLOBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
+        values = _operands(b, op, operands)
+        value = b.op(op_type, values, values[0].type)
+        if "fused_activation_function" not in op.properties:
+            return value
+        # As in TensorFlow Lite, what is limited is stored.
+        return b.activated(op, b.as_type(value, op.results[0].type))
+
+    return lower
+
+
+def _compared(direction: ComparisonDirection) -> Lowering:
+    def lower(b: StableHLOBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
+        lhs, rhs = _operands(b, op, operands)
+        return b.add(stablehlo.CompareOp(lhs, rhs, direction, op.results[0].type))
+
+    return lower
+
+
+def _rectified(activation: str) -> Lowering:
+    def lower(b: StableHLOBuilder, op: Operation, x: SSAValue) -> SSAValue:
+        # The bounds are stored as the result is, which may have a finer scale.
+        type_ = op.results[0].type
+        if element_type_of(x) != scalar_or_element_type(type_):
+            x = b.op(stablehlo.UniformQuantizeOp, (x,), type_)
+        return b.clamped(x, *CLIPPED[activation])
+
+    return lower
+
+
+def _converted(b: StableHLOBuilder, op: tfl.CastOp, x: SSAValue) -> SSAValue:
+    element_types = element_type_of(x), element_type_of(op.output)
+    if any(isinstance(type_, QuantizedType) for type_ in element_types):
+        raise Unsupported("converts stored values")
+    return b.op(stablehlo.ConvertOp, (x,), op.output.type)
+
+
+def _quantized(b: StableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue:
+    """
+    A cast of the quant dialect, which says what type a kernel gives, unless a value is
+    stored already, has several types, or is used as it is.
+    """
+    users = [use.operation for use in x.uses]
+    types = {user.results[0].type for user in users if isinstance(user, tfl.QuantizeOp)}
+    is_only_stored = len(types) == 1 and all(
+        isinstance(user, tfl.QuantizeOp) for user in users
+    )
+    if isinstance(element_type_of(x), QuantizedType) or not is_only_stored:
+        return b.op(stablehlo.UniformQuantizeOp, (x,), op.output.type)
+    return b.as_type(x, op.output.type)
+
+
+def _dequantized(b: StableHLOBuilder, op: tfl.DequantizeOp, x: SSAValue) -> SSAValue:
+    return b.expressed(x)
+
+
+def _squared_difference(
+    b: StableHLOBuilder, op: Operation, *operands: SSAValue
+) -> SSAValue:
+    values = _operands(b, op, operands)
+    type_ = values[0].type
+    difference = b.op(stablehlo.SubtractOp, values, type_)
+    return b.op(stablehlo.MultiplyOp, (difference, difference), type_)
+
+
+def _squared(b: StableHLOBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
+    (value,) = _operands(b, op, operands)
+    return b.op(stablehlo.MultiplyOp, (value, value), value.type)
+
+
+LOWERINGS: Mapping[type[Operation], Lowering] = {
+    tfl.AddOp: _elementwise(stablehlo.AddOp),
+    tfl.SubOp: _elementwise(stablehlo.SubtractOp),
+    tfl.MulOp: _elementwise(stablehlo.MultiplyOp),
+    tfl.DivOp: _elementwise(stablehlo.DivideOp),
+    tfl.MaximumOp: _elementwise(stablehlo.MaximumOp),
+    tfl.MinimumOp: _elementwise(stablehlo.MinimumOp),
+    tfl.LogicalAndOp: _elementwise(stablehlo.AndOp),
+    tfl.LogicalOrOp: _elementwise(stablehlo.OrOp),
+    tfl.LogicalNotOp: _elementwise(stablehlo.NotOp),
+    tfl.AbsOp: _elementwise(stablehlo.AbsOp),
+    tfl.ExpOp: _elementwise(stablehlo.ExponentialOp),
+    tfl.LogisticOp: _elementwise(stablehlo.LogisticOp),
+    tfl.NegOp: _elementwise(stablehlo.NegateOp),
+    tfl.RoundOp: _elementwise(stablehlo.RoundNearestEvenOp),
+    tfl.RsqrtOp: _elementwise(stablehlo.RsqrtOp),
+    tfl.SqrtOp: _elementwise(stablehlo.SqrtOp),
+    tfl.TanhOp: _elementwise(stablehlo.TanhOp),
+    tfl.SquareOp: _squared,
+    tfl.SquaredDifferenceOp: _squared_difference,
+    tfl.EqualOp: _compared(ComparisonDirection.EQ),
+    tfl.NotEqualOp: _compared(ComparisonDirection.NE),
+    tfl.GreaterOp: _compared(ComparisonDirection.GT),
+    tfl.GreaterEqualOp: _compared(ComparisonDirection.GE),
+    tfl.LessOp: _compared(ComparisonDirection.LT),
+    tfl.LessEqualOp: _compared(ComparisonDirection.LE),
+    tfl.ReluOp: _rectified("RELU"),
+    tfl.Relu6Op: _rectified("RELU6"),
+    tfl.Relu1Op: _rectified("RELU_N1_TO_1"),
+    tfl.Relu0To1Op: _rectified("RELU_0_TO_1"),
+    tfl.CastOp: _converted,
+    tfl.QuantizeOp: _quantized,
+    tfl.DequantizeOp: _dequantized,
+}
+"""Ops that are one op of StableHLO on floats."""

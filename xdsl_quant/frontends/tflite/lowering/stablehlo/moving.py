@@ -1,0 +1,205 @@
+"""
+Ops that move or order elements. They do so with stored values, too, if all types have the
+same parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_quant.frontends.stablehlo import dialect as stablehlo
+from xdsl_quant.frontends.stablehlo.dialect.elementwise import BinaryOp
+from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.transforms.building.builder import element_type_of, shape_of
+
+from .building import (
+    Lowering,
+    StableHLOBuilder,
+    Unsupported,
+    integers,
+    number,
+    result_shape,
+)
+from .windows import over_windows
+
+
+def _reshaped(
+    b: StableHLOBuilder, op: Operation, x: SSAValue, *_: SSAValue
+) -> SSAValue:
+    return b.with_shape(x, result_shape(op))
+
+
+def _transposed(
+    b: StableHLOBuilder, op: tfl.TransposeOp, x: SSAValue, perm: SSAValue
+) -> SSAValue:
+    rank, shape = len(shape_of(x)), shape_of(x)
+    permutation = [axis % rank for axis in integers(perm)]
+    type_ = TensorType(element_type_of(x), [shape[axis] for axis in permutation])
+    return b.add(stablehlo.TransposeOp(x, permutation, type_))
+
+
+# Parts
+
+
+def _sliced(
+    b: StableHLOBuilder, op: tfl.SliceOp, x: SSAValue, begin: SSAValue, size: SSAValue
+) -> SSAValue:
+    starts = integers(begin)
+    limits = [
+        whole if count == -1 else start + count
+        for start, count, whole in zip(starts, integers(size), shape_of(x), strict=True)
+    ]
+    return b.sliced(x, starts, limits)
+
+
+def _strided(
+    b: StableHLOBuilder, op: tfl.StridedSliceOp, x: SSAValue, *bounds: SSAValue
+) -> SSAValue:
+    if any(number(flag) for flag in (op.ellipsis_mask, op.new_axis_mask, op.offset)):
+        raise Unsupported("has an ellipsis, new dimensions or sizes in place of ends")
+    masks = [number(m) for m in (op.begin_mask, op.end_mask, op.shrink_axis_mask)]
+    ranges: list[tuple[int, int, int]] = []
+    shape = shape_of(x)
+    for axis, values in enumerate(zip(*map(integers, bounds), strict=True)):
+        has_no_begin, has_no_end, is_dropped = (mask >> axis & 1 for mask in masks)
+        begin, end, stride = values
+        if is_dropped:
+            begin = 0 if has_no_begin else begin % shape[axis]
+            ranges.append((begin, begin + 1, 1))
+            continue
+        first, last = None if has_no_begin else begin, None if has_no_end else end
+        ranges.append(slice(first, last, stride).indices(shape[axis]))
+    ranges += [(0, size, 1) for size in shape[len(ranges) :]]
+    starts, limits, strides = zip(*ranges, strict=True)
+    if min(strides, default=1) < 0:
+        raise Unsupported("has a negative stride")
+    limits = [max(pair) for pair in zip(starts, limits, strict=True)]
+    return b.with_shape(b.sliced(x, starts, limits, strides), result_shape(op))
+
+
+def _parts(
+    b: StableHLOBuilder, x: SSAValue, axis: int, sizes: Sequence[int]
+) -> Sequence[SSAValue]:
+    shape = shape_of(x)
+    axis %= len(shape)
+    ends = pairwise(accumulate(sizes, initial=0))
+    return [
+        b.sliced(
+            x,
+            [start if i == axis else 0 for i in range(len(shape))],
+            [end if i == axis else size for i, size in enumerate(shape)],
+        )
+        for start, end in ends
+    ]
+
+
+def _split(
+    b: StableHLOBuilder, op: tfl.SplitOp | tfl.SplitVOp, *operands: SSAValue
+) -> Sequence[SSAValue]:
+    (axis,) = integers(op.split_dim)
+    x = operands[[*op.operands].index(op.value)]
+    sizes = [shape_of(result)[axis] for result in op.results]
+    return _parts(b, x, axis, sizes)
+
+
+def _unpacked(b: StableHLOBuilder, op: tfl.UnpackOp, x: SSAValue) -> Sequence[SSAValue]:
+    parts = _parts(b, x, number(op.axis), [1] * len(op.results))
+    return [b.with_shape(part, result_shape(op)) for part in parts]
+
+
+# Parts that are put together
+
+
+def _joined(b: StableHLOBuilder, op: tfl.ConcatenationOp, *parts: SSAValue) -> SSAValue:
+    axis = number(op.axis) % len(shape_of(parts[0]))
+    return b.activated(op, b.joined(parts, axis))
+
+
+def _packed(b: StableHLOBuilder, op: tfl.PackOp, *parts: SSAValue) -> SSAValue:
+    shape = [*result_shape(op)]
+    axis = number(op.axis) % len(shape)
+    shape[axis] = 1
+    return b.joined([b.with_shape(part, shape) for part in parts], axis)
+
+
+def _padded(
+    b: StableHLOBuilder,
+    op: tfl.PadOp | tfl.PadV2Op,
+    x: SSAValue,
+    widths: SSAValue,
+    fill: SSAValue | None = None,
+) -> SSAValue:
+    if fill is None:
+        fill = b.scalar(0, element_type_of(x))
+    low, high = np.reshape(integers(widths), (-1, 2)).T.tolist()
+    shape = [
+        size if size == DYNAMIC_INDEX else size + before + after
+        for size, before, after in zip(shape_of(x), low, high, strict=True)
+    ]
+    type_, interior = TensorType(element_type_of(x), shape), [0] * len(shape)
+    return b.add(stablehlo.PadOp(x, b.with_shape(fill, ()), low, high, interior, type_))
+
+
+def _broadcast(
+    b: StableHLOBuilder, op: tfl.BroadcastToOp, x: SSAValue, _: SSAValue
+) -> SSAValue:
+    return b.broadcast(x, result_shape(op))
+
+
+def _selected(
+    b: StableHLOBuilder, op: Operation, condition: SSAValue, *values: SSAValue
+) -> SSAValue:
+    shape = result_shape(op)
+    # It chooses rows.
+    is_rows = isinstance(op, tfl.SelectOp) and len(shape_of(condition)) == 1
+    condition = b.broadcast(condition, shape, [0] if is_rows else None)
+    x, y = (b.broadcast(value, shape) for value in values)
+    return b.add(stablehlo.SelectOp(condition, x, y))
+
+
+# Elements in order
+
+
+def _extreme(op_type: type[BinaryOp], worst: float) -> Lowering:
+    def lower(
+        b: StableHLOBuilder, op: Operation, x: SSAValue, axes: SSAValue
+    ) -> SSAValue:
+        value = b.reduced(op_type, x, worst, integers(axes))
+        return b.with_shape(value, result_shape(op))
+
+    return lower
+
+
+def _max_pool(b: StableHLOBuilder, op: tfl.MaxPool2DOp, x: SSAValue) -> SSAValue:
+    value = over_windows(b, op, stablehlo.MaximumOp, x, -np.inf)
+    return b.activated(op, value)
+
+
+LOWERINGS: Mapping[type[Operation], Any] = {
+    tfl.ReshapeOp: _reshaped,
+    tfl.SqueezeOp: _reshaped,
+    tfl.ExpandDimsOp: _reshaped,
+    tfl.TransposeOp: _transposed,
+    tfl.SliceOp: _sliced,
+    tfl.StridedSliceOp: _strided,
+    tfl.SplitOp: _split,
+    tfl.SplitVOp: _split,
+    tfl.UnpackOp: _unpacked,
+    tfl.ConcatenationOp: _joined,
+    tfl.PackOp: _packed,
+    tfl.PadOp: _padded,
+    tfl.PadV2Op: _padded,
+    tfl.BroadcastToOp: _broadcast,
+    tfl.SelectOp: _selected,
+    tfl.SelectV2Op: _selected,
+    tfl.ReduceMaxOp: _extreme(stablehlo.MaximumOp, -np.inf),
+    tfl.ReduceMinOp: _extreme(stablehlo.MinimumOp, np.inf),
+    tfl.MaxPool2DOp: _max_pool,
+}
+"""Ops that take stored values as they are."""

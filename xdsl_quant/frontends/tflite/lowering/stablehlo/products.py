@@ -1,0 +1,191 @@
+"""
+Ops with weights, and means, which compute with floats.
+
+Dimension numbers say where the dimensions of weights are, so that weights stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    TensorType,
+    f32,
+)
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_quant.frontends.stablehlo import dialect as stablehlo
+from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.formulas.products import windows
+from xdsl_quant.transforms.building.builder import element_type_of, shape_of
+
+from ..windows import window_of
+from .building import (
+    Lowering,
+    StableHLOBuilder,
+    Unsupported,
+    flag,
+    integers,
+    number,
+    result_shape,
+)
+from .windows import over_windows, padding
+
+_IMAGE = 0, 3, [1, 2]
+"""The dimensions of batches, of features, and of space."""
+
+
+def _finished(
+    b: StableHLOBuilder, op: Operation, value: SSAValue, bias: SSAValue | None
+) -> SSAValue:
+    """A product with its bias and its activation."""
+    if bias is not None:
+        wide = b.expressed(b.broadcast(bias, shape_of(value)))
+        if wide.type != value.type:
+            raise Unsupported(
+                f"has a bias of type '{bias.type}', expected one that has a scale"
+            )
+        value = b.op(stablehlo.AddOp, (value, wide), value.type)
+    return b.activated(op, value)
+
+
+def _convolved(
+    kernel: tuple[int, int, Sequence[int]], count: Callable[[int, int], int]
+) -> Lowering:
+    """
+    Args:
+        kernel: the dimensions of weights that are input features, output features, space.
+        count: how many groups of features there are, given the features of an image and
+            those of weights.
+    """
+
+    def lower(
+        b: StableHLOBuilder,
+        op: tfl.Conv2DOp | tfl.DepthwiseConv2DOp,
+        x: SSAValue,
+        weights: SSAValue,
+        bias: SSAValue | None,
+    ) -> SSAValue:
+        lhs, rhs = b.expressed(x), b.expressed(weights)
+        window, shape = window_of(op), shape_of(weights)
+        product = stablehlo.ConvolutionOp(
+            lhs,
+            rhs,
+            stablehlo.ConvDimensionNumbersAttr(*_IMAGE, *kernel, *_IMAGE),
+            TensorType(element_type_of(lhs), result_shape(op)),
+            window_strides=window.strides,
+            padding=padding(window, x, [shape[axis] for axis in kernel[2]]),
+            rhs_dilation=window.dilations,
+            feature_group_count=count(shape_of(x)[3], shape[kernel[0]]),
+        )
+        return _finished(b, op, b.add(product), bias)
+
+    return lower
+
+
+def _dot(
+    b: StableHLOBuilder,
+    lhs: SSAValue,
+    rhs: SSAValue,
+    contracting: tuple[int, int],
+    batch: int = 0,
+) -> SSAValue:
+    """Products of matrices, whose first dimensions may be batches."""
+    numbers = stablehlo.DotDimensionNumbersAttr(
+        [*range(batch)], [*range(batch)], *([axis] for axis in contracting)
+    )
+    lhs, rhs = b.expressed(lhs), b.expressed(rhs)
+    free = [
+        size
+        for value, axis in zip((lhs, rhs), contracting, strict=True)
+        for dimension, size in enumerate(shape_of(value))
+        if dimension >= batch and dimension != axis
+    ]
+    type_ = TensorType(element_type_of(lhs), [*shape_of(lhs)[:batch], *free])
+    return b.add(stablehlo.DotGeneralOp(lhs, rhs, numbers, type_))
+
+
+def _fully_connected(
+    b: StableHLOBuilder,
+    op: tfl.FullyConnectedOp,
+    x: SSAValue,
+    weights: SSAValue,
+    bias: SSAValue | None,
+) -> SSAValue:
+    if op.weights_format.data != "DEFAULT":
+        raise Unsupported("has shuffled weights")
+    shape, (_, inputs) = shape_of(x), shape_of(weights)
+    result = result_shape(op)
+    if shape[-1] != inputs or len(shape) != len(result):
+        is_dynamic = DYNAMIC_INDEX in shape
+        rows = DYNAMIC_INDEX if is_dynamic else prod(shape) // max(inputs, 1)
+        x = b.with_shape(x, (rows, inputs))
+    value = _dot(b, x, weights, (len(shape_of(x)) - 1, 1))
+    value = _finished(b, op, value, bias)
+    return b.with_shape(b.as_type(value, op.results[0].type), result)
+
+
+def _batch_matmul(
+    b: StableHLOBuilder, op: tfl.BatchMatMulOp, x: SSAValue, y: SSAValue
+) -> SSAValue:
+    batch = result_shape(op)[:-2]
+    lhs, rhs = (b.broadcast(v, (*batch, *shape_of(v)[-2:])) for v in (x, y))
+    last = len(batch) + 1
+    contracting = last - flag(op.adj_x), last - 1 + flag(op.adj_y)
+    return _dot(b, lhs, rhs, contracting, len(batch))
+
+
+# Sums
+
+
+def _summed(*, is_mean: bool) -> Lowering:
+    def lower(
+        b: StableHLOBuilder, op: Operation, x: SSAValue, axes: SSAValue
+    ) -> SSAValue:
+        x = b.expressed(x)
+        value = b.reduced(stablehlo.AddOp, x, 0, integers(axes))
+        if is_mean:
+            shape = shape_of(x)
+            dimensions = {axis % len(shape) for axis in integers(axes)}
+            count = prod(shape[axis] for axis in dimensions)
+            divisor = b.splat(count, cast(TensorType, value.type))
+            value = b.op(stablehlo.DivideOp, (value, divisor), value.type)
+        return b.with_shape(value, result_shape(op))
+
+    return lower
+
+
+def _average_pool(
+    b: StableHLOBuilder, op: tfl.AveragePool2DOp, x: SSAValue
+) -> SSAValue:
+    """The sum of each window, by how many elements of it lie inside of the image."""
+    if DYNAMIC_INDEX in shape_of(x)[1:3]:
+        raise Unsupported("has windows of an image whose size is not known")
+    x = b.expressed(x)
+    value = over_windows(b, op, stablehlo.AddOp, x, 0)
+    sizes = number(op.filter_height), number(op.filter_width)
+    inside = windows(np.ones((1, *shape_of(x)[1:3], 1)), sizes, window_of(op))
+    counts = inside.sum((0, 3, 4, 5))
+    type_ = TensorType(f32, counts.shape)
+    attribute = DenseIntOrFPElementsAttr.from_list(type_, counts.ravel().tolist())
+    divisor = b.op(stablehlo.ConstantOp, (), type_, {"value": attribute})
+    divisor = b.broadcast(divisor, shape_of(value), (1, 2))
+    value = b.op(stablehlo.DivideOp, (value, divisor), value.type)
+    return b.activated(op, b.as_type(value, op.output.type))
+
+
+LOWERINGS: Mapping[type[Operation], Any] = {
+    tfl.Conv2DOp: _convolved((3, 0, [1, 2]), lambda x, weights: x // weights),
+    tfl.DepthwiseConv2DOp: _convolved((0, 3, [1, 2]), lambda x, weights: x),
+    tfl.FullyConnectedOp: _fully_connected,
+    tfl.BatchMatMulOp: _batch_matmul,
+    tfl.SumOp: _summed(is_mean=False),
+    tfl.MeanOp: _summed(is_mean=True),
+    tfl.AveragePool2DOp: _average_pool,
+}
+"""Ops that combine elements of several positions."""

@@ -1,0 +1,154 @@
+"""The functions of a module that have state, and copies without calls of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_quant.diagnostics import fail, op_name
+from xdsl_quant.frontends.tflite.dialect import (
+    AssignVariableOp,
+    CallOnceOp,
+    ReadVariableOp,
+    SVDFOp,
+    VarHandleOp,
+)
+from xdsl_quant.frontends.tflite.dialect.signatures import EXPORTED_NAMES
+
+
+class Functions:
+    """The functions of a module, and which of them have state."""
+
+    def __init__(self, module: ModuleOp):
+        self.by_name = {
+            op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)
+        }
+        ops = [*module.walk()]
+        self.called = {op.callee.string_value() for op in ops if isinstance(op, CallOp)}
+        self.initializers = {
+            op.session_init_function.data for op in ops if isinstance(op, CallOnceOp)
+        }
+        self.stateful = self._stateful()
+
+    def _stateful(self) -> set[str]:
+        """The names of functions that have state, or call such functions."""
+        ops = {name: [*function.walk()] for name, function in self.by_name.items()}
+        calls = {
+            name: {op.callee.string_value() for op in inner if isinstance(op, CallOp)}
+            for name, inner in ops.items()
+        }
+        found = {name for name, inner in ops.items() if any(map(has_state, inner))}
+        while more := {name for name in calls if calls[name] & found} - found:
+            found |= more
+        return found
+
+    def outer(self) -> Sequence[FuncOp]:
+        """The functions that get arguments and results."""
+        return [
+            function
+            for name, function in self.by_name.items()
+            if name in self.stateful and not _is_inner(function)
+        ]
+
+    def vanishing(self) -> Sequence[FuncOp]:
+        """The functions that have no callers once those of `outer` are changed."""
+        unused = self.stateful | (self.initializers - self.called)
+        return [
+            function
+            for name, function in self.by_name.items()
+            if name in unused and _is_inner(function)
+        ]
+
+    def body_of(self, name: str, user: Operation) -> Block:
+        """The body of a function that an op calls."""
+        function = self.by_name.get(name)
+        if function is None or len(function.body.blocks) != 1:
+            fail(
+                user,
+                f"'{op_name(user)}' op calls '@{name}', expected a function of the "
+                "module that has one block",
+            )
+        return function.body.block
+
+    def check(self, module: ModuleOp) -> None:
+        """
+        Raises:
+            PassFailedException: if there is state that is in no function, or a function
+                that has state is not only called.
+        """
+        others = (op for op in module.ops if not isinstance(op, FuncOp))
+        for op in (inner for other in others for inner in other.walk()):
+            if has_state(op):
+                fail(op, f"'{op.name}' op is in no function of the module")
+        for op in module.walk():
+            if isinstance(op, CallOp):
+                continue
+            for attribute in (*op.properties.values(), *op.attributes.values()):
+                if not isinstance(attribute, SymbolRefAttr):
+                    continue
+                if (name := attribute.root_reference.data) in self.stateful:
+                    fail(
+                        op,
+                        f"'{op_name(op)}' op refers to '@{name}', which has state, "
+                        "expected nothing but calls of it",
+                    )
+
+
+def _is_inner(function: FuncOp) -> bool:
+    """Whether only other functions of the module can run a function."""
+    visibility = function.sym_visibility
+    is_private = visibility is not None and visibility.data == "private"
+    return is_private and EXPORTED_NAMES not in function.attributes
+
+
+def has_state(op: Operation) -> bool:
+    """Whether an op is one of those that are replaced."""
+    if isinstance(op, SVDFOp):
+        return op.next_state is None
+    return isinstance(op, ReadVariableOp | AssignVariableOp | CallOnceOp | VarHandleOp)
+
+
+class Copies:
+    """Copies of functions in which all calls of functions that have state are inlined."""
+
+    originals: dict[Operation, Operation]
+    """The ops of the module, by copies of them."""
+
+    def __init__(self, functions: Functions):
+        self.functions = functions
+        self.originals = {}
+
+    def copy(self, function: FuncOp, callers: Sequence[str] = ()) -> FuncOp:
+        callers = (*callers, function.sym_name.data)
+        copy = function.clone()
+        self.originals.update(zip(copy.walk(), function.walk(), strict=True))
+        for op in [*copy.walk()]:
+            if not isinstance(op, CallOp):
+                continue
+            if (name := op.callee.string_value()) not in self.functions.stateful:
+                continue
+            if name in callers:
+                fail(
+                    op, f"'func.call' op calls '@{name}', which has state, from itself"
+                )
+            self._inline(op, name, callers)
+        return copy
+
+    def _inline(self, call: CallOp, name: str, callers: Sequence[str]) -> None:
+        end = self.functions.body_of(name, call).last_op
+        if not isinstance(end, ReturnOp):
+            fail(call, f"'func.call' op calls '@{name}', which does not return")
+        body = self.copy(self.functions.by_name[name], callers).body.block
+        end = body.last_op
+        assert end is not None
+        parameters: dict[SSAValue, SSAValue] = dict(
+            zip(body.args, call.arguments, strict=True)
+        )
+        results = [parameters.get(value, value) for value in end.operands]
+        Rewriter.erase_op(end)
+        Rewriter.inline_block(body, InsertPoint.before(call), call.arguments)
+        Rewriter.replace_op(call, (), results)

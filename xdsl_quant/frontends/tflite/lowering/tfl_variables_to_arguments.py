@@ -1,0 +1,467 @@
+"""
+State of models of TensorFlow Lite as arguments and results of functions.
+
+A function that reads or assigns variables gets an argument and a result for each of them,
+after those that it has, and so for the state of each `tfl.svdf`. The attributes of such an
+argument say what it is at the first call and which result it is at the next one: see
+[`state_arguments`][xdsl_quant.frontends.tflite.dialect.state.state_arguments]. What is left
+has no effects, and can be lowered and compiled like any other function.
+
+```mlir
+func.func @count(%step: tensor<i32>) -> tensor<i32> {
+  "tfl.call_once"() <{session_init_function = "init"}> : () -> ()
+  %h = "tfl.var_handle"() <{container = "", shared_name = "sum"}>
+      : () -> tensor<*x!tf_type.resource>
+  %0 = "tfl.read_variable"(%h) : (tensor<*x!tf_type.resource>) -> tensor<i32>
+  %1 = tfl.add %0, %step {fused_activation_function = "NONE"} : tensor<i32>
+  "tfl.assign_variable"(%h, %1) : (tensor<*x!tf_type.resource>, tensor<i32>) -> ()
+  return %1 : tensor<i32>
+}
+```
+
+becomes, if `@init` assigns 10 to the variable,
+
+```mlir
+func.func @count(
+  %step: tensor<i32>,
+  %sum: tensor<i32> {tfl.initial_value = dense<10> : tensor<i32>, tfl.next_state = 1 : i32}
+) -> (tensor<i32>, tensor<i32>) {
+  %0 = tfl.add %sum, %step {fused_activation_function = "NONE"} : tensor<i32>
+  return %0, %0 : tensor<i32>, tensor<i32>
+}
+```
+
+* Functions that have state and are called are inlined. Private ones vanish, unless they
+  have a name in a signature (`tf_saved_model.exported_names`).
+* In `tfl.if` and `tfl.while`, what is assigned becomes an additional result, and in a loop
+  an additional operand.
+* A variable has an initial value if the function of a `tfl.call_once` assigns a constant
+  to it. A variable without one may be read after it is assigned, in the same call. Then it
+  is no state, and vanishes.
+
+Whatever else can be done with a variable is an error, and the module stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ModuleOp,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
+
+from xdsl_quant.diagnostics import fail, op_name
+from xdsl_quant.frontends.tflite.dialect import (
+    AssignVariableOp,
+    CallOnceOp,
+    ConstOp,
+    IfOp,
+    NoValueOp,
+    QConstOp,
+    ReadVariableOp,
+    SVDFOp,
+    VarHandleOp,
+    WhileOp,
+    YieldOp,
+)
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
+
+from .state.functions import Copies, Functions, has_state
+from .state.signatures import State, declare_state
+
+_Variable = tuple[str, str] | SVDFOp
+"""The container and the name of a variable, or the op of a module that has a state."""
+
+_Access = ReadVariableOp | AssignVariableOp
+
+_Changing = AssignVariableOp | SVDFOp
+
+_Constant = ConstOp | QConstOp
+
+
+# Values of variables
+
+
+class _States:
+    """The states of a function, and the arguments that they become."""
+
+    function: FuncOp
+    """A copy, which is changed."""
+
+    initial: dict[_Variable, State]
+    """The states of the variables that have initial values."""
+
+    arguments: dict[_Variable, BlockArgument]
+    """The arguments of variables whose initial values are needed."""
+
+    types: dict[_Variable, Attribute]
+
+    def __init__(self, function: FuncOp):
+        self.function = function
+        self.initial = {}
+        self.arguments = {}
+        self.types = {}
+
+    def argument(self, variable: _Variable) -> SSAValue | None:
+        """The argument of a variable; `None` if the variable has no initial value."""
+        if variable in self.arguments or variable not in self.initial:
+            return self.arguments.get(variable)
+        name, type_, _ = self.initial[variable]
+        block = self.function.body.block
+        location = NameLoc(StringAttr(name), NoneAttr())
+        argument = block.insert_arg(type_, len(block.args), location)
+        argument.name_hint = re.sub(r"[^\w$.-]", "_", name)
+        self.arguments[variable] = argument
+        return argument
+
+    def check_type(self, op: Operation, variable: _Variable, type_: Attribute) -> None:
+        """
+        Raises:
+            PassFailedException: if an op has another type for a variable than others.
+        """
+        if (known := self.types.setdefault(variable, type_)) != type_:
+            fail(
+                op,
+                f"'{op.name}' op has type '{type_}' for variable '{_name(variable)}', "
+                f"expected '{known}', which it has elsewhere",
+            )
+
+
+def _name(variable: _Variable, default: str = "state") -> str:
+    names = variable if isinstance(variable, tuple) else ()
+    return next(filter(None, reversed(names)), default)
+
+
+def _state(variable: _Variable, constant: _Constant) -> State:
+    """The state of a variable whose initial value is a constant."""
+    location = constant.location
+    name = location.desc.data if isinstance(location, NameLoc) else "state"
+    return State(_name(variable, name), constant.output.type, constant.value)
+
+
+@dataclass(frozen=True)
+class _Values:
+    """The values of variables at a place of a function."""
+
+    states: _States
+    assigned: dict[_Variable, SSAValue] = field(
+        default_factory=dict[_Variable, SSAValue]
+    )
+    """Those that are not what they are at the start of the function."""
+
+    def get(self, variable: _Variable) -> SSAValue | None:
+        """The value of a variable; `None` if it may have none."""
+        if variable in self.assigned:
+            return self.assigned[variable]
+        return self.states.argument(variable)
+
+    def copy(self) -> _Values:
+        return _Values(self.states, dict(self.assigned))
+
+
+class _Rewriting:
+    """Rewrites a function."""
+
+    def __init__(self, function: FuncOp, copies: Copies):
+        self.copies = copies
+        self.function = copies.copy(function)
+        self.states = _States(self.function)
+        self.is_used = False
+        """Whether a variable has been read or assigned."""
+
+        self.initialized = set[str]()
+
+    def rewrite(self) -> FuncOp:
+        """
+        Rewrite the function.
+
+        Raises:
+            PassFailedException: if its state cannot be arguments.
+        """
+        function, states = self.function, self.states
+        if len(function.body.blocks) != 1 or not isinstance(
+            end := function.body.block.last_op, ReturnOp
+        ):
+            fail(
+                function,
+                f"'func.func' op '@{function.sym_name.data}' has state, expected one "
+                "block that ends with 'func.return'",
+            )
+        handles = [op for op in function.walk() if isinstance(op, VarHandleOp)]
+        for handle in handles:
+            _check_uses(handle)
+        values = _Values(states)
+        self._rewrite_block(function.body.block, values)
+        for variable in values.assigned:
+            states.argument(variable)
+        for handle in handles:
+            Rewriter.erase_op(handle)
+        results = [values.get(variable) for variable in states.arguments]
+        end.operands = [*end.operands, *filter(None, results)]
+        declare_state(function, [states.initial[v] for v in states.arguments])
+        return function
+
+    def _rewrite_block(self, block: Block, values: _Values) -> None:
+        for op in [*block.ops]:
+            match op:
+                case ReadVariableOp() | AssignVariableOp():
+                    self.is_used = True
+                    self._access(op, values)
+                case SVDFOp() if op.next_state is None:
+                    self._svdf(op, values)
+                case CallOnceOp():
+                    self._call_once(op)
+                case IfOp() if _is_any_stateful(op):
+                    self._if(op, values)
+                case WhileOp() if _is_any_stateful(op):
+                    self._while(op, values)
+                case _:
+                    _check_has_no_state(op)
+
+    # Ops
+
+    def _variable(self, op: _Access | SVDFOp) -> _Variable:
+        """The variable of an op. The state of an op is one with an initial value."""
+        if not isinstance(op, SVDFOp):
+            return _variable_of(op)
+        variable = cast(SVDFOp, self.copies.originals[op])
+        constant = op.activation_state.owner
+        if not isinstance(constant, _Constant):
+            fail(op, "'tfl.svdf' op has a state that is not a constant")
+        self.states.initial.setdefault(variable, _state(variable, constant))
+        return variable
+
+    def _access(self, op: _Access, values: _Values) -> None:
+        variable = self._variable(op)
+        if isinstance(op, AssignVariableOp):
+            self.states.check_type(op, variable, op.value.type)
+            values.assigned[variable] = op.value
+            Rewriter.erase_op(op)
+            return
+        self.states.check_type(op, variable, op.result.type)
+        if (value := values.get(variable)) is None:
+            fail(
+                op,
+                f"'tfl.read_variable' op reads variable '{_name(variable)}' before it is "
+                "assigned, expected an initial value from 'tfl.call_once'",
+            )
+        Rewriter.replace_op(op, (), (value,))
+
+    def _svdf(self, op: SVDFOp, values: _Values) -> None:
+        variable = self._variable(op)
+        constant = op.activation_state.owner
+        self.states.check_type(op, variable, op.activation_state.type)
+        state = values.get(variable)
+        assert state is not None
+        new_op = SVDFOp.create(
+            operands=[*op.operands[:4], state],
+            result_types=[op.output.type, state.type],
+            properties=op.properties,
+            attributes=op.attributes,
+            location=op.location,
+        )
+        Rewriter.replace_op(op, new_op, new_op.results[:1])
+        values.assigned[variable] = new_op.results[1]
+        if isinstance(constant, Operation) and not constant.results[0].first_use:
+            Rewriter.erase_op(constant)
+
+    def _call_once(self, op: CallOnceOp) -> None:
+        name = op.session_init_function.data
+        if name not in self.initialized:
+            if self.is_used or op.parent_op() is not self.function:
+                fail(
+                    op,
+                    "'tfl.call_once' op is in a region or after the use of a variable, "
+                    "expected it at the start of a function",
+                )
+            for assign in self._initial_values(op, name):
+                variable = _variable_of(assign)
+                self.states.check_type(assign, variable, assign.value.type)
+                constant = cast(_Constant, assign.value.owner)
+                self.states.initial[variable] = _state(variable, constant)
+            self.initialized.add(name)
+        Rewriter.erase_op(op)
+
+    def _initial_values(self, op: CallOnceOp, name: str) -> Iterator[AssignVariableOp]:
+        for inner in self.copies.functions.body_of(name, op).ops:
+            if isinstance(inner, AssignVariableOp):
+                if isinstance(inner.value.owner, _Constant):
+                    yield inner
+                    continue
+            elif isinstance(inner, _Constant | NoValueOp | VarHandleOp | ReturnOp):
+                continue
+            fail(
+                inner,
+                f"'{op_name(inner)}' op is in '@{name}', which 'tfl.call_once' calls, "
+                "expected nothing but assignments of constants to variables",
+            )
+
+    # Control flow
+
+    def _if(self, op: IfOp, values: _Values) -> None:
+        branches = (op.then_region, op.else_region)
+        ends = [values.copy(), values.copy()]
+        for region, end in zip(branches, ends, strict=True):
+            if region.blocks:
+                self._rewrite_block(region.block, end)
+        changed: list[_Variable] = []
+        yielded: tuple[list[SSAValue], list[SSAValue]] = ([], [])
+        for variable in {**ends[0].assigned, **ends[1].assigned}:
+            then_value, else_value = (end.get(variable) for end in ends)
+            if then_value is None or else_value is None:
+                # One branch leaves it without a value.
+                values.assigned.pop(variable, None)
+            elif then_value is else_value:
+                values.assigned[variable] = then_value
+            else:
+                changed.append(variable)
+                yielded[0].append(then_value)
+                yielded[1].append(else_value)
+        if changed:
+            for region, more in zip(branches, yielded, strict=True):
+                _yield(op, region, more)
+            self._replace(op, op.operands, changed, yielded[0], values)
+
+    def _while(self, op: WhileOp, values: _Values) -> None:
+        for inner in filter(_is_changing, op.cond.walk()):
+            fail(
+                inner,
+                f"'{inner.name}' op changes state in the condition of 'tfl.while', "
+                "expected it in the body",
+            )
+        changing = cast(Iterator[_Changing], filter(_is_changing, op.body.walk()))
+        starts = {
+            variable: value
+            for variable in dict.fromkeys(map(self._variable, changing))
+            if (value := values.get(variable)) is not None
+        }
+        for region in op.regions:
+            inside = values.copy()
+            for variable, start in starts.items():
+                block = region.block
+                argument = block.insert_arg(start.type, len(block.args))
+                inside.assigned[variable] = argument
+            self._rewrite_block(region.block, inside)
+            if region is op.body:
+                _yield(op, region, [inside.assigned[variable] for variable in starts])
+        operands = [*op.operands, *starts.values()]
+        self._replace(op, operands, [*starts], [*starts.values()], values)
+
+    def _replace(
+        self,
+        op: IfOp | WhileOp,
+        operands: Sequence[SSAValue],
+        variables: Sequence[_Variable],
+        like: Sequence[SSAValue],
+        values: _Values,
+    ) -> None:
+        """Replace an op by one with more results: the values of variables after it."""
+        new_op = type(op).create(
+            operands=operands,
+            result_types=[*op.result_types, *(value.type for value in like)],
+            properties=op.properties,
+            attributes=op.attributes,
+            regions=[op.detach_region(region) for region in [*op.regions]],
+            location=op.location,
+        )
+        results = new_op.results
+        Rewriter.replace_op(op, new_op, results[: len(results) - len(variables)])
+        values.assigned.update(
+            zip(variables, results[len(results) - len(variables) :], strict=True)
+        )
+
+
+def _inner_ops(op: Operation) -> Iterator[Operation]:
+    for region in op.regions:
+        yield from region.walk()
+
+
+def _check_has_no_state(op: Operation) -> None:
+    for inner in filter(has_state, _inner_ops(op)):
+        fail(
+            inner,
+            f"'{inner.name}' op has state in a region of '{op_name(op)}', expected "
+            "'tfl.if' or 'tfl.while'",
+        )
+
+
+def _is_changing(op: Operation) -> bool:
+    return isinstance(op, _Changing) and has_state(op)
+
+
+def _is_any_stateful(op: Operation) -> bool:
+    return any(map(has_state, _inner_ops(op)))
+
+
+def _variable_of(op: _Access) -> tuple[str, str]:
+    handle = op.resource_id.owner
+    if not isinstance(handle, VarHandleOp):
+        fail(
+            op,
+            f"'{op.name}' op has a handle that is not the result of 'tfl.var_handle'",
+        )
+    return _named(handle)
+
+
+def _named(handle: VarHandleOp) -> tuple[str, str]:
+    return handle.container.data, handle.shared_name.data
+
+
+def _check_uses(handle: VarHandleOp) -> None:
+    for use in handle.resource_handle.uses:
+        if not isinstance(use.operation, _Access):
+            fail(
+                use.operation,
+                f"'{op_name(use.operation)}' op has the handle of variable "
+                f"'{_name(_named(handle))}' as an operand, expected "
+                "'tfl.read_variable' or 'tfl.assign_variable'",
+            )
+
+
+def _yield(op: IfOp | WhileOp, region: Region, values: Sequence[SSAValue]) -> None:
+    """Let a region yield more values."""
+    if not region.blocks:
+        region.add_block(Block([YieldOp(())]))
+    if not isinstance(end := region.block.last_op, YieldOp):
+        fail(op, f"'{op.name}' op has a region that does not end with 'tfl.yield'")
+    end.operands = [*end.operands, *values]
+
+
+@dataclass(frozen=True)
+class TFLVariablesToArgumentsPass(CountingPass):
+    """
+    Turn variables, and the state of `tfl.svdf`, into additional arguments and results of
+    functions, with the values that `tfl.call_once` assigns as attributes of the arguments.
+    """
+
+    name = "tfl-variables-to-arguments"
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        with without_garbage_collection():
+            functions = Functions(op)
+            functions.check(op)
+            copies = Copies(functions)
+            # Nothing of the module is changed before all of it can be.
+            new_functions = {
+                function: _Rewriting(function, copies).rewrite()
+                for function in functions.outer()
+            }
+            vanishing = functions.vanishing()
+            for function, new_function in new_functions.items():
+                Rewriter.replace_op(function, new_function)
+            for function in vanishing:
+                Rewriter.erase_op(function)
+        return PassOutcome(
+            [*new_functions], len(new_functions), "functions with variables"
+        )

@@ -1,0 +1,442 @@
+"""
+What lowerings of TensorFlow Lite to TOSA are made of: constants, shapes, rescaling, and
+operands with their quantization parameters.
+
+Stored values are signless: `tensor<4x!quant.uniform<i8:f32, 0.5>>` becomes `tensor<4xi8>`.
+Stored values of `u8` are computed as `i8`: values and zero point are 128 less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import tosa
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    TensorType,
+    f16,
+    f32,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_quant.dialects.quant.types import (
+    QuantizedType,
+    ScaledQuantizedType,
+    StoredQuantizedType,
+    scalar_or_element_type,
+)
+from xdsl_quant.frontends.tflite.formulas.fixed_point import Multiplier
+from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    element_type_of,
+    shape_of,
+)
+from xdsl_quant.transforms.building.tosa_rescale import (
+    DOUBLE_ROUND,
+    SINGLE_ROUND,
+    Rescale,
+    constant,
+)
+from xdsl_quant.xdsl_patches import tosa_ops
+
+from ..fallbacks import SIZES_HINT
+
+i48 = IntegerType(48)
+ui8 = IntegerType(8, Signedness.UNSIGNED)
+
+
+class Unsupported(ValueError):
+    """What TOSA, or its lowering, has no form for; the words follow the name of the op."""
+
+
+# Types
+
+
+def parameters_of(type_: Attribute) -> QuantizationParameters | None:
+    """
+    The parameters of the stored values of a tensor, for `u8` those of its values as `i8`;
+    `None` if it is not quantized.
+    """
+    element_type = scalar_or_element_type(type_)
+    if not isinstance(element_type, QuantizedType):
+        return None
+    parameters = QuantizationParameters.from_integer_type(cast(Any, element_type))
+    if not is_unsigned(type_):
+        return parameters
+    if parameters.storage_width != 8:
+        raise Unsupported(f"has unsigned storage of {parameters.storage_width} bits")
+    return QuantizationParameters(
+        parameters.scales,
+        parameters.zero_points - 128,
+        storage="i8",
+        storage_min=parameters.storage_min - 128,
+        storage_max=parameters.storage_max - 128,
+        quantized_dimension=parameters.quantized_dimension,
+    )
+
+
+def is_unsigned(type_: Attribute) -> bool:
+    """Whether the stored values of a tensor, or its elements, are unsigned."""
+    element_type = scalar_or_element_type(type_)
+    if isinstance(element_type, StoredQuantizedType):
+        return not element_type.is_signed
+    return element_type == ui8
+
+
+def lowered_type(type_: Attribute) -> TensorType:
+    """
+    The type of stored values.
+
+    Raises:
+        Unsupported: if TOSA has no tensors of this type.
+    """
+    if not isinstance(type_, TensorType):
+        raise Unsupported(f"has the type '{type_}', which is no ranked tensor")
+    shape = type_.get_shape()
+    if DYNAMIC_INDEX in shape:
+        raise Unsupported(
+            f"has the type '{type_}', whose shape is not known: {SIZES_HINT}"
+        )
+    if 0 in shape:
+        raise Unsupported(f"has the type '{type_}', which is empty")
+    element_type = cast(Attribute, type_.element_type)
+    if isinstance(element_type, ScaledQuantizedType):
+        if (reason := element_type.unsupported_storage) is not None:
+            raise Unsupported(f"has the type '{type_}': {reason}")
+        width = element_type.storage_type.bitwidth
+        element_type = i8 if width <= 8 else IntegerType(width)
+    if element_type == ui8:
+        element_type = i8
+    if element_type not in (i1, i8, i16, i32, i64, f16, f32):
+        raise Unsupported(
+            f"has elements of type '{element_type}', but TOSA has only i1, i8, i16, i32, "
+            "i64, f16 and f32"
+        )
+    return TensorType(element_type, shape)
+
+
+# Building
+
+
+class TosaBuilder(LoweringBuilder):
+    """Builds ops of TOSA. Tensors have static shapes."""
+
+    assumes_32_bits: bool = False
+    """Whether a formula stays within 32 bits, whatever is known of its numbers."""
+
+    def tosa(
+        self,
+        op_type: type[Operation],
+        operands: Sequence[SSAValue],
+        shape: Sequence[int],
+        element_type: Attribute,
+        **properties: Attribute,
+    ) -> SSAValue:
+        """An op with one result."""
+        type_ = TensorType(element_type, shape)
+        return self.op(op_type, operands, type_, properties)
+
+    def array(self, values: Any, element_type: Attribute) -> SSAValue:
+        """A constant tensor, with the numbers of an array."""
+        return constant(self, values, element_type)
+
+    def one(self, value: float, element_type: Attribute) -> SSAValue:
+        """A constant tensor of one element."""
+        return self.array([value], element_type)
+
+    def shape(self, sizes: Sequence[int]) -> SSAValue:
+        """A constant shape."""
+        return self.add(tosa_ops.ConstShapeOp([int(size) for size in sizes]))
+
+    def rescaled(
+        self,
+        value: SSAValue,
+        multiplier: Multiplier,
+        element_type: Attribute = i32,
+        input_zp: int = 0,
+        output_zp: int = 0,
+    ) -> SSAValue:
+        """
+        `tosa.rescale` as TensorFlow Lite rounds: twice for 32 bits; once, with a multiplier
+        of 16 bits, for sums of 48 bits.
+
+        Args:
+            value: integers.
+            multiplier: one, or one for each index of the last dimension.
+            element_type: that of the result; what does not fit is limited.
+            input_zp: what is subtracted before.
+            output_zp: what is added then.
+
+        Raises:
+            Unsupported: if TOSA has no such multiplier or shift.
+        """
+        values, shifts = (np.atleast_1d(x) for x in (multiplier[0], 31 - multiplier[1]))
+        is_wide = element_type_of(value) == i48
+        if is_wide:
+            values = np.where(values < 0x7FFF0000, (values + (1 << 15)) >> 16, 0x7FFF)
+            shifts = shifts - 16
+        if shifts.min() < 2 or shifts.max() > 62:
+            raise Unsupported(
+                f"has a shift of {shifts.min()} to {shifts.max()}; TOSA has 2 to 62"
+            )
+        if values.min() < 0:
+            raise Unsupported(
+                f"has a multiplier of {values.min()}; TOSA has 0 and more"
+            )
+        # Corrected values of 8 bits have 9; those of 16 bits have no zero point.
+        type_ = element_type_of(value)
+        needed = 1 << 8 if type_ == i8 else 1 << 15 if type_ == i16 else 0
+        if (limit := 1 << (int(shifts.min()) - 1)) < needed:
+            raise Unsupported(
+                f"has a shift of {shifts.min()}, for which TOSA has numbers below {limit}"
+            )
+        rescale = Rescale(
+            values,
+            shifts,
+            input_zp,
+            output_zp,
+            SINGLE_ROUND if is_wide else DOUBLE_ROUND,
+            scale32=not is_wide,
+        )
+        return rescale.build(self, value, TensorType(element_type, shape_of(value)))
+
+    def reinterpreted(self, value: SSAValue, *, to_signed: bool) -> SSAValue:
+        """The bits of `u8` as `i8`, 128 less, or the other way around."""
+        rescale = Rescale(
+            np.array([1 << 30]),
+            np.array([30]),
+            128 if to_signed else 0,
+            0 if to_signed else 128,
+            input_unsigned=to_signed,
+            output_unsigned=not to_signed,
+        )
+        return rescale.build(self, value, TensorType(i8, shape_of(value)))
+
+    def widened(self, value: SSAValue) -> SSAValue:
+        """
+        Stored values, or integers of at most 32 bits, as `i32`.
+
+        Raises:
+            Unsupported: if they have 64 bits.
+        """
+        if element_type_of(value) == i64:
+            raise Unsupported("has integers of 64 bits, expected at most 32 bits")
+        return self.with_elements(value, i32)
+
+    def with_elements(self, value: SSAValue, element_type: Attribute) -> SSAValue:
+        """Elements as another type, between which TOSA has a cast."""
+        if element_type_of(value) == element_type:
+            return value
+        return self.tosa(tosa_ops.CastOp, (value,), shape_of(value), element_type)
+
+    def clamped(self, value: SSAValue, low: float, high: float) -> SSAValue:
+        """Numbers limited to a range."""
+        type_ = element_type_of(value)
+        if type_ == f32:
+            limits = FloatAttr(low, f32), FloatAttr(high, f32)
+        else:
+            integer = cast(IntegerType, type_)
+            limits = IntegerAttr(int(low), integer), IntegerAttr(int(high), integer)
+        return self.tosa(
+            tosa.ClampOp,
+            (value,),
+            shape_of(value),
+            type_,
+            max_val=limits[1],
+            min_val=limits[0],
+        )
+
+    def bounded(self, value: SSAValue, low: int, high: int) -> SSAValue:
+        """Stored values limited to a range, if their type has more."""
+        width = cast(IntegerType, element_type_of(value)).bitwidth
+        if low <= -(1 << (width - 1)) and high >= (1 << (width - 1)) - 1:
+            return value
+        return self.clamped(value, low, high)
+
+    def binary(
+        self, op_type: type[Operation], lhs: SSAValue, rhs: SSAValue, **properties: Any
+    ) -> SSAValue:
+        """An elementwise op on operands that are broadcast as in NumPy."""
+        shape = np.broadcast_shapes(shape_of(lhs), shape_of(rhs))
+        lhs, rhs = (self.with_rank(operand, len(shape)) for operand in (lhs, rhs))
+        return self.tosa(op_type, (lhs, rhs), shape, element_type_of(lhs), **properties)
+
+    # Shapes
+
+    def with_shape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """The same elements in another shape."""
+        if shape_of(value) == tuple(shape):
+            return value
+        operands = value, self.shape(shape)
+        return self.tosa(tosa_ops.ReshapeOp, operands, shape, element_type_of(value))
+
+    def with_rank(self, value: SSAValue, rank: int) -> SSAValue:
+        """A tensor with leading dimensions of size 1."""
+        shape = shape_of(value)
+        return self.with_shape(value, (*[1] * (rank - len(shape)), *shape))
+
+    def permuted(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
+        """The dimensions in another order."""
+        if [*order] == [*range(len(order))]:
+            return value
+        shape = shape_of(value)
+        return self.tosa(
+            tosa_ops.TransposeOp,
+            (value,),
+            [shape[axis] for axis in order],
+            element_type_of(value),
+            perms=DenseArrayBase.from_list(i32, [int(axis) for axis in order]),
+        )
+
+    def sliced(
+        self, value: SSAValue, start: Sequence[int], sizes: Sequence[int]
+    ) -> SSAValue:
+        """A part of a tensor."""
+        if shape_of(value) == tuple(sizes):
+            return value
+        operands = value, self.shape(start), self.shape(sizes)
+        return self.tosa(tosa_ops.SliceOp, operands, sizes, element_type_of(value))
+
+    def padded(
+        self, value: SSAValue, pads: Sequence[tuple[int, int]], fill: float
+    ) -> SSAValue:
+        """A tensor with a constant before and after each dimension."""
+        if not any(map(any, pads)):
+            return value
+        shape = [s + sum(pad) for s, pad in zip(shape_of(value), pads, strict=True)]
+        type_ = element_type_of(value)
+        flat = [size for pad in pads for size in pad]
+        operands = value, self.shape(flat), self.one(fill, type_)
+        return self.tosa(tosa_ops.PadOp, operands, shape, type_)
+
+    def concatenated(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
+        """Tensors one after the other along a dimension."""
+        if len(values) == 1:
+            return values[0]
+        shape = [*shape_of(values[0])]
+        shape[axis] = sum(shape_of(value)[axis] for value in values)
+        return self.tosa(
+            tosa.ConcatOp,
+            values,
+            shape,
+            element_type_of(values[0]),
+            axis=IntegerAttr(axis, i32),
+        )
+
+    def gathered(self, value: SSAValue, indices: NDArray[Any]) -> SSAValue:
+        """The elements of a flattened tensor at some indices, in the shape of these."""
+        size = int(np.prod(shape_of(value), dtype=np.int64))
+        flat = self.with_shape(value, (1, size, 1))
+        is_wide = element_type_of(value) == i64
+        positions = self.array(indices.reshape(1, -1), i64 if is_wide else i32)
+        return self.with_shape(self.rows(flat, positions), indices.shape)
+
+    def rows(self, values: SSAValue, indices: SSAValue) -> SSAValue:
+        """Of each batch of `[batch, row, column]` the rows that `[batch, index]` names."""
+        type_ = element_type_of(values)
+        if type_ == i1:
+            # TOSA has no `gather` of these.
+            return self.with_elements(
+                self.rows(self.with_elements(values, i8), indices), i1
+            )
+        if type_ == i64:
+            # Both have as many bits.
+            indices = self.with_elements(indices, i64)
+        shape = *shape_of(indices), shape_of(values)[2]
+        return self.tosa(tosa_ops.GatherOp, (values, indices), shape, type_)
+
+    def reduced(self, op_type: type[Operation], value: SSAValue, axis: int) -> SSAValue:
+        """A reduction along a dimension, which gets size 1."""
+        shape = [*shape_of(value)]
+        shape[axis] = 1
+        axis_attr = IntegerAttr(axis, i32)
+        return self.tosa(
+            op_type, (value,), shape, element_type_of(value), axis=axis_attr
+        )
+
+
+# Operands
+
+
+@dataclass
+class Operand:
+    """An operand of an op that is lowered."""
+
+    builder: TosaBuilder
+
+    type: Attribute
+    """Its type in the dialect `tfl`."""
+
+    lowered: SSAValue | None
+    """The stored values; `None` for a constant, which has an array."""
+
+    array: NDArray[Any] | None
+    """The elements of a constant: those of `u8` are 128 less."""
+
+    @property
+    def value(self) -> SSAValue:
+        """The stored values."""
+        if self.lowered is None:
+            assert self.array is not None
+            type_ = lowered_type(self.type)
+            self.lowered = self.builder.array(
+                self.array.reshape(type_.get_shape()), type_.element_type
+            )
+        return self.lowered
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return lowered_type(self.type).get_shape()
+
+    @property
+    def parameters(self) -> QuantizationParameters:
+        """
+        Raises:
+            Unsupported: if the operand is not quantized per tensor.
+        """
+        return per_tensor(self.type)
+
+    @property
+    def is_quantized(self) -> bool:
+        return isinstance(scalar_or_element_type(self.type), QuantizedType)
+
+    @property
+    def numbers(self) -> list[int]:
+        """
+        The elements of a constant.
+
+        Raises:
+            Unsupported: if they are not known.
+        """
+        if self.array is None:
+            raise Unsupported("has an operand that is expected to be constant")
+        return [int(x) for x in self.array.ravel().tolist()]
+
+
+def per_tensor(type_: Attribute) -> QuantizationParameters:
+    """
+    The parameters of a tensor.
+
+    Raises:
+        Unsupported: if it is not quantized, or has more than one scale.
+    """
+    if (parameters := parameters_of(type_)) is None:
+        raise Unsupported("has operands or results that are not quantized")
+    if parameters.scales.ndim:
+        raise Unsupported("has per-axis quantized values")
+    return parameters

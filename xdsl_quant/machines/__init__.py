@@ -1,0 +1,1 @@
+"""Machines that compute formulas: NumPy arrays, and IR that is built."""

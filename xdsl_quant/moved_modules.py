@@ -1,0 +1,47 @@
+"""Import paths of modules that have moved since they were documented."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_FOLDERS = {
+    "xdsl_quant.interpreters.tfl": "xdsl_quant.frontends.tflite.interpreter",
+    "xdsl_quant.interpreters": "xdsl_quant.machines.numpy",
+    "xdsl_quant.numerics.tflite": "xdsl_quant.frontends.tflite.formulas",
+    "xdsl_quant.transforms.stablehlo": "xdsl_quant.frontends.stablehlo.lowering",
+    "xdsl_quant.transforms.tfl": "xdsl_quant.frontends.tflite.lowering",
+}
+"""Old and new names of modules and packages; the first that fits is taken."""
+
+
+class _Mover(MetaPathFinder, Loader):
+    """Imports a moved module under its old name, as one and the same module."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        for old, new in _FOLDERS.items():
+            if f"{fullname}.".startswith(f"{old}."):
+                state = import_module(new + fullname.removeprefix(old)).__spec__
+                return ModuleSpec(fullname, self, loader_state=state, is_package=True)
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return sys.modules[spec.loader_state.name]
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has given the module the specification of the old name.
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state
+
+
+def install() -> None:
+    """Let imports of old paths find moved modules."""
+    # First: a moved package has the path of the new one, in which others would find copies.
+    sys.meta_path.insert(0, _Mover())
