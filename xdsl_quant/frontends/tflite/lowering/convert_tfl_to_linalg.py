@@ -5,8 +5,8 @@ reference kernels.
 What an op computes is said once, by the
 [formulas and kernels][xdsl_quant.frontends.tflite.lowering.kernels] that the interpreter
 computes with, too. Here they are given expressions for values that are known at run time:
-see [`tensor_expressions`][xdsl_quant.transforms.building.tensor_expressions]. Everything
-that depends on constants alone, such as shapes, multipliers and tables, is computed at once.
+see [`tensor_expressions`][xdsl_quant.transforms.building.tensor_expressions]. What depends
+on constants alone, such as shapes, multipliers and tables, is computed at once.
 
 An op on stored values that has no integer kernel, or none for its parameters, dequantizes,
 computes in `f32` and quantizes, rounding half to even. The attribute `tfl.fallback` of the
