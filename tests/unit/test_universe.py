@@ -114,6 +114,9 @@ def test_a_name_that_xdsl_has_is_left_to_xdsl():
 
 def test_the_plugin_imports_nothing_heavy():
     assert _python(_IMPORTED) == (
-        "['xdsl_quant', 'xdsl_quant.diagnostics', 'xdsl_quant.moved_modules', "
+        "['xdsl_quant', 'xdsl_quant.diagnostics', 'xdsl_quant.frontends', "
+        "'xdsl_quant.frontends.stablehlo', 'xdsl_quant.frontends.stablehlo.slice', "
+        "'xdsl_quant.frontends.tflite', 'xdsl_quant.frontends.tflite.slice', "
+        "'xdsl_quant.moved_modules', 'xdsl_quant.runtime', 'xdsl_quant.runtime.plugins', "
         "'xdsl_quant.universe', 'xdsl_quant.xdsl_patches']\n"
     )

@@ -14,6 +14,7 @@ from xdsl.interpreters import register_implementations as register_all_of_xdsl
 from xdsl_quant import xdsl_patches
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.host_functions import HostFunctions
+from xdsl_quant.runtime.plugins import plugins
 
 from .arith import ARITH
 from .control_flow import CONTROL_FLOW
@@ -38,7 +39,8 @@ def register_implementations(
 
     It gets functions for the dialects arith, linalg, math, quant, shape and tensor, for
     `cf.assert` and `scf.for`, and xDSL's own for all else of func, cf, scf and builtin; and
-    for tfl, if that dialect is loaded. They take the place of any that are registered.
+    for dialects of frontends, as tfl, that are loaded. They take the place of any that are
+    registered.
 
     Args:
         interpreter: the interpreter of a module.
@@ -66,7 +68,7 @@ def register_implementations(
         MATH,
         quant_functions(Rounding(rounding_mode, zero_point_order, nan)),
         TENSOR,
-        *_tfl_functions(interpreter.module),
+        *_functions_of_plugins(interpreter.module),
     ):
         interpreter.register_implementations(functions, override=True)
     if host_functions:
@@ -75,9 +77,8 @@ def register_implementations(
         )
 
 
-def _tfl_functions(module: ModuleOp) -> Iterator[InterpreterFunctions]:
-    """Those of the dialect tfl, if any op can be one of its."""
-    if "xdsl_quant.frontends.tflite.dialect" in sys.modules:
-        from xdsl_quant.frontends.tflite.interpreter import tfl_functions
-
-        yield from tfl_functions(module)
+def _functions_of_plugins(module: ModuleOp) -> Iterator[InterpreterFunctions]:
+    """Yield the functions for dialects of plugins that are imported."""
+    for dialect, functions in plugins().interpreters.items():
+        if dialect in sys.modules:
+            yield from functions()(module)

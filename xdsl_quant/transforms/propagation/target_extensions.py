@@ -1,23 +1,13 @@
 """What plugins have for hardware targets: files, constraints and patterns."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import entry_points
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple
 
-from xdsl_quant.universe import QuantizationUniverse
-
-from .target_spec import MatchFn, QuantFn
-
-_T = TypeVar("_T")
+from xdsl_quant.runtime.plugins import MatchFn, QuantFn, plugins
 
 
-@dataclass(frozen=True)
-class TargetExtensions:
+class TargetExtensions(NamedTuple):
     """What all plugins have, by name. Nothing is imported before it is used."""
 
     targets: Mapping[str, Callable[[], Path]]
@@ -30,40 +20,15 @@ class TargetExtensions:
     """Patterns in Python."""
 
 
-@cache
 def target_extensions() -> TargetExtensions:
     """
-    What the plugins have that `xdsl-opt` finds: those whose universe is a
-    [`QuantizationUniverse`][xdsl_quant.universe.QuantizationUniverse].
+    Return what the plugins have that `xdsl-opt` finds: those whose universe is a
+    [`QuantizationUniverse`][xdsl_quant.runtime.plugins.QuantizationUniverse].
 
     Raises:
         ValueError: if two plugins have one name for different things.
     """
-    plugins = sorted(entry_points(group="xdsl.universe"), key=lambda each: each.name)
-    universes = [
-        (plugin.name, universe)
-        for plugin in plugins
-        if isinstance(universe := plugin.load(), QuantizationUniverse)
-    ]
+    found = plugins()
     return TargetExtensions(
-        _united("target", ((name, each.hardware_targets) for name, each in universes)),
-        _united("constraint", ((name, each.constraints) for name, each in universes)),
-        _united("pattern", ((name, each.kernel_patterns) for name, each in universes)),
+        found.hardware_targets, found.constraints, found.kernel_patterns
     )
-
-
-def _united(
-    kind: str, parts: Iterable[tuple[str, Mapping[str, Callable[[], _T]]]]
-) -> Mapping[str, Callable[[], _T]]:
-    owners: dict[str, str] = {}
-    united: dict[str, Callable[[], _T]] = {}
-    for plugin, part in parts:
-        for name in part:
-            if name in owners:
-                raise ValueError(
-                    f"two plugins with one {kind}, found '{name}' in '{owners[name]}' and "
-                    f"'{plugin}'; uninstall one of them"
-                )
-            owners[name] = plugin
-        united |= part
-    return united

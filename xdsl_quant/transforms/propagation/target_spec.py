@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from xdsl.dialects.builtin import AnyFloat, NoneType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
@@ -25,21 +25,11 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.traits import QuantizationTrait
 from xdsl_quant.dialects.quant.types import UniformType
+from xdsl_quant.runtime.plugins import MatchFn, QuantFn
+from xdsl_quant.runtime.plugins import Specs as Specs
 
 RangeRule: TypeAlias = Literal["exact", "mlir", "tflite"]
 """How a range becomes parameters."""
-
-Specs: TypeAlias = "list[Attribute]"
-"""
-The specifications of operands, or of results: quantized types, and expressed types where
-nothing is said.
-"""
-
-QuantFn: TypeAlias = Callable[[Specs, Specs], tuple[Sequence[int], Sequence[int]]]
-"""
-A constraint in Python: takes the specifications of operands and those of results, replaces
-some of them by uniform types, and returns the indices of those that it replaced.
-"""
 
 
 @dataclass(frozen=True)
@@ -245,13 +235,6 @@ class OpPattern:
 
     steps: Sequence[PatternStep]
     """The ops, from the first one to the last one."""
-
-
-MatchFn: TypeAlias = Callable[[Operation], "Sequence[Operation] | None"]
-"""
-A pattern in Python: takes the last op of a kernel that may be there, and returns the ops of
-the kernel in their order, or `None`.
-"""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ values are for, and for the kernels of ops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,25 +21,10 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import location_prefix, op_name
-from xdsl_quant.frontends.stablehlo.constraints import (
-    Finding,
-    TypeUse,
-    stablehlo_findings,
-    type_uses,
-)
-from xdsl_quant.frontends.tflite.constraints.kernels import kernel_findings
-from xdsl_quant.frontends.tflite.constraints.types import (
-    TFLiteConstraints,
-    tflite_type_findings,
-)
+from xdsl_quant.dialects.quant.type_rules import Finding, RuleSet, TypeUse, type_uses
+from xdsl_quant.runtime.plugins import plugins
 
 Rules = Literal["stablehlo", "tflite"]
-
-_RULE_SETS: dict[Rules, tuple[str, Callable[[TypeUse], Iterable[Finding]]]] = {
-    "stablehlo": ("StableHLO", stablehlo_findings),
-    "tflite": ("TensorFlow Lite", tflite_type_findings),
-}
-"""The name of a rule set, and what it says about a type."""
 
 
 @dataclass(frozen=True)
@@ -85,27 +70,32 @@ def quant_constraint_violations(
     Raises:
         ValueError: if there are no such rules.
     """
-    if rules not in _RULE_SETS:
-        raise ValueError(f"rules must be one of {', '.join(_RULE_SETS)}, not {rules!r}")
-    return list(_violations(module, rules))
+    return list(_violations(module, _rule_set(rules)))
 
 
-def _violations(module: Operation, rules: Rules) -> Iterator[QuantConstraintViolation]:
-    _, type_findings = _RULE_SETS[rules]
-    values = TFLiteConstraints(module) if rules == "tflite" else None
+def _rule_set(rules: Rules) -> RuleSet:
+    known = plugins().rule_sets
+    if rules not in known:
+        raise ValueError(f"rules must be one of {', '.join(known)}, not {rules!r}")
+    return known[rules]()
+
+
+def _violations(
+    module: Operation, rules: RuleSet
+) -> Iterator[QuantConstraintViolation]:
+    value_findings = rules.value_findings(module)
     known: dict[TypeUse, Sequence[Finding]] = {}
     for op in module.walk():
-        if rules == "tflite":
-            for subject, (rule, message) in kernel_findings(op):
-                yield QuantConstraintViolation(rule, op, subject, message, op.location)
+        for subject, (rule, message) in rules.op_findings(op):
+            yield QuantConstraintViolation(rule, op, subject, message, op.location)
         for subject, attribute, value in _subjects(op):
             findings: list[Finding] = []
             for use in type_uses(attribute):
                 if use not in known:
-                    known[use] = [*type_findings(use)]
+                    known[use] = [*rules.type_findings(use)]
                 findings += known[use]
-            if values is not None and value is not None:
-                findings += values.findings(value)
+            if value is not None:
+                findings += value_findings(value)
             location = op.location
             if isinstance(value, BlockArgument) and location_prefix(value.location):
                 location = value.location
@@ -155,9 +145,9 @@ class VerifyQuantConstraintsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not (violations := quant_constraint_violations(op, self.rules)):
             return
-        name, _ = _RULE_SETS[self.rules]
+        title = _rule_set(self.rules).title
         count = (
             "1 violation" if len(violations) == 1 else f"{len(violations)} violations"
         )
-        summary = f"error: {count} of the rules of {name} for quantized types"
+        summary = f"error: {count} of the rules of {title} for quantized types"
         raise PassFailedException("\n".join([*map(str, violations), summary]))

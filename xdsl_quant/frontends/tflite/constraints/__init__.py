@@ -1,0 +1,13 @@
+"""The rules of TensorFlow Lite for quantized types and for the kernels of ops."""
+
+from xdsl_quant.dialects.quant.type_rules import RuleSet
+
+from .kernels import kernel_findings
+from .types import TFLiteConstraints, tflite_type_findings
+
+TFLITE_RULES = RuleSet(
+    "TensorFlow Lite",
+    tflite_type_findings,
+    lambda module: TFLiteConstraints(module).findings,
+    kernel_findings,
+)

@@ -43,12 +43,12 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.type_html import short_text
+from xdsl_quant.dialects.quant.type_rules import Finding
 from xdsl_quant.dialects.quant.types import (
     QuantizedType,
     UniformType,
     scalar_or_element_type,
 )
-from xdsl_quant.frontends.stablehlo.constraints import Finding
 
 
 class KernelFinding(NamedTuple):

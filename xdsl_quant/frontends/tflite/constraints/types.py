@@ -39,13 +39,13 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.type_html import short_text
-from xdsl_quant.dialects.quant.types import UniformType
-from xdsl_quant.frontends.stablehlo.constraints import (
+from xdsl_quant.dialects.quant.type_rules import (
     Finding,
     TypeUse,
     common_findings,
     zero_points_outside,
 )
+from xdsl_quant.dialects.quant.types import UniformType
 
 
 class _Use(Flag):

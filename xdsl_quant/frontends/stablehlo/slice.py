@@ -1,0 +1,60 @@
+"""What the frontend of StableHLO adds to the package."""
+
+from pathlib import Path
+
+from xdsl.context import Context
+
+from xdsl_quant.runtime.plugins import (
+    QuantizationUniverse,
+    lazy,
+    pass_factories,
+    target_files,
+)
+
+_HERE = "frontends.stablehlo"
+
+
+def _load_missing_stablehlo(ctx: Context) -> None:
+    """
+    Add the ops and attributes of StableHLO that are here to the dialect of another plugin
+    if it has none of their names, e.g. the casts between floats and quantized tensors.
+    """
+    from .dialect import StableHLO
+
+    parts = (*ctx.loaded_ops, *ctx.loaded_attrs, *ctx.loaded_types)
+    loaded = {part.name for part in parts}
+    for op in StableHLO.operations:
+        if op.name not in loaded:
+            ctx.load_op(op)
+    for attribute in StableHLO.attributes:
+        if attribute.name not in loaded:
+            ctx.load_attr_or_type(attribute)
+
+
+SLICE = QuantizationUniverse(
+    all_dialects={"stablehlo": lazy(f"{_HERE}.dialect", "StableHLO")},
+    all_passes=pass_factories(
+        f"{_HERE}.lowering",
+        {
+            "convert-quantized-stablehlo-to-linalg": (
+                "ConvertQuantizedStableHLOToLinalgPass"
+            ),
+            "convert-stablehlo-to-linalg": "ConvertStableHLOToLinalgPass",
+            "quant-casts-to-stablehlo": "QuantCastsToStablehloPass",
+            "stablehlo-casts-to-quant": "StablehloCastsToQuantPass",
+            "stablehlo-legalize-qdq-to-quantized-op": (
+                "StablehloLegalizeQdqToQuantizedOpPass"
+            ),
+            "stablehlo-legalize-quant-to-integer": "StablehloLegalizeQuantToIntegerPass",
+            "stablehlo-legalize-quantized-op-to-qdq": (
+                "StablehloLegalizeQuantizedOpToQdqPass"
+            ),
+        },
+    ),
+    hardware_targets=target_files(
+        Path(__file__).with_name("targets"),
+        ("stablehlo-int16x8", "stablehlo-int8", "stablehlo-mixed"),
+    ),
+    on_load={"stablehlo": _load_missing_stablehlo},
+    rule_sets={"stablehlo": lazy(f"{_HERE}.constraints", "STABLEHLO_RULES")},
+)

@@ -1,0 +1,44 @@
+"""What the frontend of TensorFlow Lite adds to the package."""
+
+from pathlib import Path
+
+from xdsl_quant.runtime.plugins import (
+    ModelFormat,
+    QuantizationUniverse,
+    lazy,
+    pass_factories,
+    target_files,
+)
+
+_HERE = "frontends.tflite"
+
+SLICE = QuantizationUniverse(
+    all_dialects={
+        "tf_type": lazy(f"{_HERE}.dialect", "TFType"),
+        "tfl": lazy(f"{_HERE}.dialect", "TFL"),
+    },
+    all_passes=pass_factories(
+        f"{_HERE}.lowering",
+        {
+            "convert-tfl-to-linalg": "ConvertTFLToLinalgPass",
+            "convert-tfl-to-stablehlo": "ConvertTFLToStablehloPass",
+            "convert-tfl-to-tosa": "ConvertTFLToTosaPass",
+            "tfl-variables-to-arguments": "TFLVariablesToArgumentsPass",
+        },
+    ),
+    hardware_targets=target_files(
+        Path(__file__).with_name("targets"),
+        ("tflite-int16x8", "tflite-int8", "tflite-mixed"),
+    ),
+    model_formats={
+        ".tflite": ModelFormat(
+            lazy(f"{_HERE}.files", "read_tflite"),
+            lazy(f"{_HERE}.files", "write_tflite"),
+            "tflite-int8",
+        )
+    },
+    rule_sets={"tflite": lazy(f"{_HERE}.constraints", "TFLITE_RULES")},
+    interpreters={
+        f"xdsl_quant.{_HERE}.dialect": lazy(f"{_HERE}.interpreter", "tfl_functions")
+    },
+)

@@ -1,0 +1,203 @@
+"""
+What packages add to this one: a `QuantizationUniverse` as their entry point of the group
+`xdsl.universe`. The frontends of this package are declared in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias, TypeVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Dialect, Operation
+from xdsl.passes import ModulePass
+from xdsl.universe import Universe
+from xdsl.utils.target import Target
+
+if TYPE_CHECKING:
+    from xdsl.interpreter import InterpreterFunctions
+    from xdsl.utils.frontend import Frontend
+
+    from xdsl_quant.dialects.quant.type_rules import RuleSet
+
+_T = TypeVar("_T")
+
+Specs: TypeAlias = "list[Attribute]"
+"""
+The specifications of operands, or of results: quantized types, and expressed types where
+nothing is said.
+"""
+
+QuantFn: TypeAlias = Callable[[Specs, Specs], tuple[Sequence[int], Sequence[int]]]
+"""
+A constraint in Python: takes the specifications of operands and those of results, replaces
+some of them by uniform types, and returns the indices of those that it replaced.
+"""
+
+MatchFn: TypeAlias = Callable[[Operation], "Sequence[Operation] | None"]
+"""
+A pattern in Python: takes the last op of a kernel that may be there, and returns the ops of
+the kernel in their order, or `None`.
+"""
+
+
+def lazy(module: str, name: str) -> Callable[[], Any]:
+    """
+    Return a factory that imports a value of this package when it is called.
+
+    Its type is `Any`: the name of a value does not say its type.
+
+    Args:
+        module: dotted name of the module inside the package.
+        name: name of the value in the module.
+    """
+    return lambda: getattr(import_module(f"xdsl_quant.{module}"), name)
+
+
+def pass_factories(
+    room: str, classes: Mapping[str, str]
+) -> dict[str, Callable[[], type[ModulePass]]]:
+    """
+    Return a lazy factory for each pass of a folder whose modules are named after them.
+
+    Args:
+        room: dotted name of the folder inside the package.
+        classes: name of the class of each pass, by the name of the pass.
+    """
+    return {
+        name: lazy(f"{room}.{name.replace('-', '_')}", class_name)
+        for name, class_name in classes.items()
+    }
+
+
+def target_files(folder: Path, names: Iterable[str]) -> dict[str, Callable[[], Path]]:
+    """Return factories of the paths of `.toml` files in a folder, by the target's name."""
+    return {name: partial(folder.joinpath, f"{name}.toml") for name in names}
+
+
+class ModelReader(Protocol):
+    """Reads a model file; its errors are `ModelFileError`, `OSError` and `ImportError`."""
+
+    def __call__(
+        self,
+        source: str | Path,
+        *,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        static: bool = False,
+    ) -> ModuleOp: ...
+
+
+class ModelFileError(ValueError):
+    """A model file is damaged, or a module or a file contains what the other cannot."""
+
+
+@dataclass(frozen=True)
+class ModelFormat:
+    """A kind of model files. Its reader and its writer are imported when they are used."""
+
+    reader: Callable[[], ModelReader]
+
+    writer: Callable[[], Callable[[ModuleOp], bytes]]
+    """Returns a function from a module to a file's bytes; its error is `ModelFileError`."""
+
+    target: str
+    """Name of the hardware target that its models are quantized for by default."""
+
+
+GetInterpreterFunctions: TypeAlias = (
+    "Callable[[ModuleOp], Iterable[InterpreterFunctions]]"
+)
+
+
+def _nothing() -> Mapping[str, Never]:
+    return {}
+
+
+@dataclass(eq=False, kw_only=True, repr=False)
+class QuantizationUniverse(Universe):
+    """A universe of dialects, passes and targets that also extends this package."""
+
+    all_dialects: dict[str, Callable[[], Dialect]] = field(default_factory=dict)
+    all_passes: dict[str, Callable[[], type[ModulePass]]] = field(default_factory=dict)
+    all_targets: dict[str, Callable[[], type[Target]]] = field(default_factory=dict)
+    all_frontends: dict[str, Callable[[], type[Frontend]]] = field(default_factory=dict)
+
+    on_load: Mapping[str, Callable[[Context], None]] = field(default_factory=_nothing)
+    """
+    What is done with a context that has loaded a dialect, by the dialect's name. Plugins
+    of others cannot have it.
+    """
+
+    hardware_targets: Mapping[str, Callable[[], Path]] = field(default_factory=_nothing)
+    """The files of targets, by name."""
+
+    constraints: Mapping[str, Callable[[], QuantFn]] = field(default_factory=_nothing)
+    """Constraints in Python, by name."""
+
+    kernel_patterns: Mapping[str, Callable[[], MatchFn]] = field(
+        default_factory=_nothing
+    )
+    """Patterns in Python, by name."""
+
+    model_formats: Mapping[str, ModelFormat] = field(default_factory=_nothing)
+    """Kinds of model files, by suffix: `.tflite`, for example."""
+
+    rule_sets: Mapping[str, Callable[[], RuleSet]] = field(default_factory=_nothing)
+    """Rules of `verify-quant-constraints`, by name."""
+
+    interpreters: Mapping[str, Callable[[], GetInterpreterFunctions]] = field(
+        default_factory=_nothing
+    )
+    """
+    Functions of xDSL's interpreter for a module, by the Python module of the dialect: they
+    are imported if the dialect is.
+    """
+
+
+@cache
+def plugins() -> QuantizationUniverse:
+    """
+    Return the extensions of all plugins that `xdsl-opt` finds, without their dialects,
+    passes and targets of text.
+
+    Raises:
+        ValueError: if two plugins have one name for different things.
+    """
+    # At a start of `xdsl-opt`, which imports this module, xDSL imports it later or never.
+    from importlib.metadata import entry_points
+
+    found = sorted(entry_points(group="xdsl.universe"), key=lambda each: each.name)
+    universes = [
+        (plugin.name, universe)
+        for plugin in found
+        if isinstance(universe := plugin.load(), QuantizationUniverse)
+    ]
+
+    def united(
+        kind: str, extensions: Callable[[QuantizationUniverse], Mapping[str, _T]]
+    ) -> Mapping[str, _T]:
+        owners: dict[str, str] = {}
+        result: dict[str, _T] = {}
+        for plugin, universe in universes:
+            for name, value in extensions(universe).items():
+                if (owner := owners.setdefault(name, plugin)) != plugin:
+                    raise ValueError(
+                        f"two plugins with one {kind}, found '{name}' in '{owner}' and "
+                        f"'{plugin}'; uninstall one of them"
+                    )
+                result[name] = value
+        return result
+
+    return QuantizationUniverse(
+        hardware_targets=united("target", lambda each: each.hardware_targets),
+        constraints=united("constraint", lambda each: each.constraints),
+        kernel_patterns=united("pattern", lambda each: each.kernel_patterns),
+        model_formats=united("model format", lambda each: each.model_formats),
+        rule_sets=united("rule set", lambda each: each.rule_sets),
+        interpreters=united("interpreter", lambda each: each.interpreters),
+    )
