@@ -8,13 +8,18 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _FOLDERS = {
+    "xdsl_quant.dialects.stablehlo": "xdsl_quant.frontends.stablehlo.dialect",
+    "xdsl_quant.dialects.tfl": "xdsl_quant.frontends.tflite.dialect",
     "xdsl_quant.interpreters.tfl": "xdsl_quant.frontends.tflite.interpreter",
     "xdsl_quant.interpreters": "xdsl_quant.machines.numpy",
     "xdsl_quant.numerics.tflite": "xdsl_quant.frontends.tflite.formulas",
     "xdsl_quant.transforms.stablehlo": "xdsl_quant.frontends.stablehlo.lowering",
     "xdsl_quant.transforms.tfl": "xdsl_quant.frontends.tflite.lowering",
 }
-"""Old and new names of modules and packages; the first that fits is taken."""
+"""
+Old and new names of modules and packages; the first that fits is taken. The files of
+`dialects` tell type checkers what its entries here tell Python.
+"""
 
 
 class _Mover(MetaPathFinder, Loader):

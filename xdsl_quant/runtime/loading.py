@@ -41,7 +41,9 @@ from xdsl_quant.diagnostics import location_prefix, sentence_of, shortened_messa
 from xdsl_quant.pass_outcome import CountingPass
 
 from .file_names import has_suffix
+from .garbage_collection import without_garbage_collection
 from .pass_options import options_mistake
+from .plugins import ModelFileError, ModelFormat, plugins
 from .toml_tables import quoted
 
 _UNQUOTED = r"=([^\s\"{}]*[^\s\"{}\w,+-][^\s\"{}]*)"
@@ -178,10 +180,10 @@ def parse_type(text: str, ctx: Context | None = None) -> Attribute:
 
 def as_module(module: ModuleOp | str | Path) -> ModuleOp:
     """
-    A module as it is, or the valid one of a text or of a `.tflite` file.
+    Return a module as it is, or the valid one of a text or of a model file.
 
     Args:
-        module: a module, MLIR text, or the path of a file that is called `.tflite`.
+        module: a module, MLIR text, or the path of a model file: `.tflite`, for example.
 
     Raises:
         IRError: if a text does not parse, a file cannot be read, is damaged or of another
@@ -189,14 +191,14 @@ def as_module(module: ModuleOp | str | Path) -> ModuleOp:
         TypeError: if it is none of these.
         ImportError: if a file needs a package that is not installed.
     """
-    if is_tflite_file(module):
-        return read_tflite_file(cast("str | Path", module))
+    if model_format(module) is not None:
+        return read_model_file(cast("str | Path", module))
     if isinstance(module, str):
         return parse_module(module)
     if isinstance(module, Path):
         raise IRError(
-            f"{module}: error: expected the path of a .tflite file; other files are read "
-            "as text, which is a str"
+            f"{module}: error: expected the path of a {suffixes()} file; other files are "
+            "read as text, which is a str"
         )
     if not isinstance(cast(object, module), ModuleOp):
         raise TypeError(
@@ -208,40 +210,63 @@ def as_module(module: ModuleOp | str | Path) -> ModuleOp:
 # Files
 
 
-def is_tflite_file(source: object) -> bool:
-    """Whether something is the path of a TensorFlow Lite file, not the text of a module."""
+def model_format(source: object) -> ModelFormat | None:
+    """
+    Return the format of a model file by the suffix of its path, or `None` if something is
+    no such path: the text of a module, for example.
+    """
     if isinstance(source, str) and "\n" in source:
-        return False
-    return isinstance(source, str | Path) and has_suffix(source, ".tflite")
+        return None
+    if not isinstance(source, str | Path):
+        return None
+    formats = plugins().model_formats
+    return next(
+        (formats[suffix] for suffix in formats if has_suffix(source, suffix)), None
+    )
 
 
-def read_tflite_file(
+def is_tflite_file(source: object) -> bool:
+    """Return whether something is the path of a TensorFlow Lite file."""
+    return model_format(source) is not None and has_suffix(str(source), ".tflite")
+
+
+def read_model_file(
     path: str | Path,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     static: bool = False,
 ) -> ModuleOp:
     """
-    The valid module of a TensorFlow Lite file, with the arguments of
-    [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite].
+    Return the valid module of a model file.
+
+    Args:
+        path: path with the suffix of a model format.
+        shapes: shapes of inputs by their names, for inputs of dynamic shape.
+        static: whether unknown sizes are those for which the file was written.
 
     Raises:
         IRError: if the file cannot be read or is damaged, or the module is invalid.
-        ImportError: if the package `tflite` is not installed.
+        ImportError: if a package is missing that reads the file.
     """
-    # Most modules are texts.
-    from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite
-    from xdsl_quant.transforms.building.garbage_collection import (
-        without_garbage_collection,
-    )
-
+    if (found := model_format(path)) is None:
+        raise IRError(f"{path}: error: unknown kind of file, expected {suffixes()}")
+    read = found.reader()
     try:
         with without_garbage_collection():
-            return read_tflite(path, shapes=shapes, static=static)
-    except TFLiteFileError as e:
+            return read(path, shapes=shapes, static=static)
+    except ModelFileError as e:
         raise IRError(str(e)) from None
     except OSError as e:
         raise IRError(f"{path}: error: {(e.strerror or str(e)).lower()}") from None
+
+
+read_tflite_file = read_model_file
+
+
+def suffixes(*others: str) -> str:
+    """Return the suffixes of model files, and others before them, for a message."""
+    *first, last = (*others, *plugins().model_formats)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 # Verification and passes

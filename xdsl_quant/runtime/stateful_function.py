@@ -11,15 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from xdsl_quant.frontends.tflite.dialect.state import StateArgument, state_arguments
-from xdsl_quant.frontends.tflite.lowering.tfl_variables_to_arguments import (
-    TFLVariablesToArgumentsPass,
-)
 from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
 
 from .array_types import check_argument
 from .entry_function import check_argument_count, entry_function
-from .loading import apply_passes, as_module, is_tflite_file, read_tflite_file
+from .loading import (
+    apply_passes,
+    as_module,
+    model_format,
+    multiverse,
+    parse_passes,
+    read_model_file,
+)
+from .state_arguments import StateArgument, state_arguments
+
+_VARIABLES_TO_ARGUMENTS = "tfl-variables-to-arguments"
 
 Runner = Callable[[ModuleOp, str], Callable[..., Any]]
 """
@@ -66,11 +72,13 @@ class StatefulFunction:
             ImportError: if a file needs a package that is not installed.
             Exception: whatever the runner raises.
         """
-        if is_tflite_file(module):
+        if model_format(module) is not None:
             # Not every runner runs functions with sizes that are not known.
-            module = read_tflite_file(cast("str | Path", module), static=True)
+            module = read_model_file(cast("str | Path", module), static=True)
         self.module = as_module(module).clone()
-        apply_passes(self.module, [TFLVariablesToArgumentsPass()], is_routine=True)
+        if _VARIABLES_TO_ARGUMENTS in multiverse().all_passes:
+            passes = parse_passes(_VARIABLES_TO_ARGUMENTS)
+            apply_passes(self.module, passes, is_routine=True)
         self.function = entry_function(self.module, name)
         self._states: Sequence[StateArgument] = [*state_arguments(self.function)]
         self._initial = [self._initial_value(state) for state in self._states]

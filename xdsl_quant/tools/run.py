@@ -28,10 +28,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
-from xdsl_quant.frontends.tflite.dialect.state import state_arguments
 from xdsl_quant.machines.numpy import StatefulModel, run_function
 from xdsl_quant.runtime.array_types import shape_text
 from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.state_arguments import state_arguments
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
     FakeQuantOp,

@@ -91,6 +91,7 @@ from xdsl_quant.rounding_mode import (
     ScaleRounding,
     ZeroPointOrder,
 )
+from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.block_scaled_arithmetic import (
     BlockDequantization,
     BlockQuantization,
@@ -103,7 +104,6 @@ from xdsl_quant.transforms.building.dynamic_arithmetic import (
     lowered_dynamic_cast,
 )
 from xdsl_quant.transforms.building.fixed_point_requantization import Requantization
-from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.quantization_arithmetic import (
     Dequantization,
     Quantization,

@@ -41,10 +41,10 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_quant.diagnostics import fail, op_name
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.cast_folding import find_folds, remove_folded
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
-from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.type_replacement import (
     TypeReplacement,
     defined_values,

@@ -27,8 +27,8 @@ from xdsl_quant.frontends.stablehlo.dialect import (
 )
 from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import element_kind
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
-from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 
 
 @dataclass(frozen=True)

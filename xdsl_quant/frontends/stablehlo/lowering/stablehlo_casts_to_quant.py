@@ -37,9 +37,9 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     UniformQuantizeOp,
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
-from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 
 from .adoption import adopt_ops
 

@@ -32,8 +32,8 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     UniformQuantizeOp,
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
-from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 
 from .adoption import adopt_ops
 from .stablehlo_legalize_quantized_op_to_qdq import COMPUTING

@@ -41,9 +41,9 @@ from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import (
     QUANTIZED_OR_PER_AXIS as CASTABLE,
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.dequantize_fallback import DequantizeFallback
-from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.type_replacement import is_quantized
 
 from .adoption import adopt_ops

@@ -9,13 +9,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from xdsl_quant.runtime.plugins import ModelFileError
+
 OptionValue: TypeAlias = bool | int | float | str | Sequence[int]
 
 ABSENT = -1
 """The index of an operand that is not there."""
 
 
-class TFLiteFileError(ValueError):
+class TFLiteFileError(ModelFileError):
     """A file is damaged, or has what no module can say."""
 
 

@@ -51,10 +51,10 @@ from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import TENSOR_OR_PER_AXIS
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
+from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
-from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 
 from .fallbacks import without_conversion
 from .stablehlo import elementwise, moving, products

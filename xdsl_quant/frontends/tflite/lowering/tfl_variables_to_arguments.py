@@ -4,7 +4,7 @@ State of models of TensorFlow Lite as arguments and results of functions.
 A function that reads or assigns variables gets an argument and a result for each of them,
 after those that it has, and so for the state of each `tfl.svdf`. The attributes of such an
 argument say what it is at the first call and which result it is at the next one: see
-[`state_arguments`][xdsl_quant.frontends.tflite.dialect.state.state_arguments]. What is left
+[`state_arguments`][xdsl_quant.runtime.state_arguments.state_arguments]. What is left
 has no effects, and can be lowered and compiled like any other function.
 
 ```mlir
@@ -75,7 +75,7 @@ from xdsl_quant.frontends.tflite.dialect import (
     YieldOp,
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
-from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
+from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 
 from .state.functions import Copies, Functions, has_state
 from .state.signatures import State, declare_state

@@ -18,13 +18,13 @@ from xdsl.ir import Operation
 from tests.unit.frontends.tflite.files.litert import LiteRT
 from tests.unit.frontends.tflite.test_interpreter import Recorder
 from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
-from xdsl_quant.frontends.tflite.dialect.state import state_arguments
 from xdsl_quant.machines.numpy import (
     StatefulModel,
     register_implementations,
     run_function,
 )
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
+from xdsl_quant.runtime.state_arguments import state_arguments
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 
 from .random_programs import random_program

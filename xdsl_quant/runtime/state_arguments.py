@@ -1,0 +1,75 @@
+"""
+Arguments and results of a function that are state: they stand for the variables of a model
+after `tfl-variables-to-arguments`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    IntegerAttr,
+)
+from xdsl.dialects.func import FuncOp
+
+INITIAL_VALUE = "tfl.initial_value"
+"""
+The attribute of an argument that is state: its value at the first call, as the stored
+values of a constant.
+"""
+
+NEXT_STATE = "tfl.next_state"
+"""
+The attribute of an argument that is state: the index of the result that is its value at the
+next call.
+"""
+
+InitialValue = DenseIntOrFPElementsAttr | DenseResourceAttr
+
+
+class StateArgument(NamedTuple):
+    """An argument of a function that is state."""
+
+    argument: int
+    """Its index."""
+
+    result: int
+    """The index of the result with its value at the next call."""
+
+    initial_value: InitialValue
+
+
+def state_arguments(function: FuncOp) -> Iterator[StateArgument]:
+    """
+    The arguments of a function that are state, in their order.
+
+    Raises:
+        ValueError: if an attribute has no meaning, or the result is of another type.
+    """
+    inputs, outputs = function.function_type.inputs, function.function_type.outputs
+    for index, attributes in enumerate(function.arg_attrs or ()):
+        initial_value = attributes.data.get(INITIAL_VALUE)
+        result = attributes.data.get(NEXT_STATE)
+        if initial_value is None and result is None:
+            continue
+        start = f"argument {index} of function '{function.sym_name.data}'"
+        if not isinstance(initial_value, InitialValue) or not isinstance(
+            result, IntegerAttr
+        ):
+            raise ValueError(
+                f"{start} has '{INITIAL_VALUE}' or '{NEXT_STATE}', expected both, a "
+                "constant and an integer"
+            )
+        position = result.value.data
+        if (
+            position not in range(len(outputs))
+            or outputs.data[position] != (inputs.data[index])
+        ):
+            raise ValueError(
+                f"{start} has next state {position}, expected the index of a result of "
+                f"type '{inputs.data[index]}'"
+            )
+        yield StateArgument(index, position, initial_value)
