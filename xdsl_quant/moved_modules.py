@@ -1,9 +1,7 @@
 """Import paths of modules that have moved since they were documented."""
 
 import sys
-from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -22,19 +20,21 @@ Old and new names of modules and packages; the first that fits is taken. The fil
 """
 
 
-class _Mover(MetaPathFinder, Loader):
+class _Mover:
     """Imports a moved module under its old name, as one and the same module."""
 
     def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: ModuleType | None = None,
+        self, fullname: str, path: object, target: object = None
     ) -> ModuleSpec | None:
         for old, new in _FOLDERS.items():
             if f"{fullname}.".startswith(f"{old}."):
                 state = import_module(new + fullname.removeprefix(old)).__spec__
-                return ModuleSpec(fullname, self, loader_state=state, is_package=True)
+                return ModuleSpec(
+                    fullname,
+                    self,  # pyright: ignore[reportArgumentType] to import its base takes long
+                    loader_state=state,
+                    is_package=True,
+                )
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:

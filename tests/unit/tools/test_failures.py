@@ -176,7 +176,8 @@ def test_entry_points_import_nothing_else():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert result.stdout == (
-        "xdsl_quant xdsl_quant.tools xdsl_quant.tools.entry_points\n"
+        "xdsl_quant xdsl_quant.moved_modules xdsl_quant.tools "
+        "xdsl_quant.tools.entry_points\n"
     )
 
 
