@@ -4,7 +4,6 @@ from importlib import import_module
 
 import pytest
 
-from xdsl_quant import dialects
 from xdsl_quant.dialects import stablehlo, tfl
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo_dialect
 from xdsl_quant.frontends.tflite import dialect as tfl_dialect
@@ -38,7 +37,7 @@ def test_old_path_is_the_same_module(old: str, new: str):
 
 
 def test_dialects_are_those_of_the_frontends():
-    assert dialects.tfl is tfl is tfl_dialect
+    assert tfl is tfl_dialect
     assert stablehlo is stablehlo_dialect
 
 
