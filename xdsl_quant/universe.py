@@ -158,6 +158,7 @@ XDSL_QUANT_UNIVERSE = _PluginUniverse(
     all_targets=_united(lambda each: each.all_targets, get_all_targets()),
     hardware_targets=_united(lambda each: each.hardware_targets),
     model_formats=_united(lambda each: each.model_formats),
+    dialect_ops=_united(lambda each: each.dialect_ops),
     rule_sets=_united(lambda each: each.rule_sets),
     interpreters=_united(lambda each: each.interpreters),
 )

@@ -43,9 +43,6 @@ from xdsl.utils.exceptions import InterpretationError, PassFailedException
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.frontends.stablehlo.lowering.convert_stablehlo_to_linalg import (
-    ConvertStableHLOToLinalgPass,
-)
 from xdsl_quant.runtime.array_types import shape_of
 from xdsl_quant.runtime.entry_function import (
     entry_function,
@@ -57,6 +54,7 @@ from xdsl_quant.runtime.entry_function import (
 from xdsl_quant.runtime.host_functions import MinMaxFunction
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.runtime.missing_lowering import missing_lowering
+from xdsl_quant.runtime.plugins import dialect_ops, dialects_in
 from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
 from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
     QuantConvertSimulatedQuantizationPass,
@@ -209,7 +207,9 @@ def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
     functions = functions_run(module, function)
     if missing_lowering(functions) is not None:
         # Each `quant.stats_ref` stays where it is.
-        ConvertStableHLOToLinalgPass().rewrite(Context(), module)
+        for dialect in sorted(dialects_in(module)):
+            if (ops := dialect_ops(dialect)).is_lowered_in_kernels:
+                ops.to_linalg(Context(), module)
     refs = _checked_refs(function, functions)
     prefix = unused_prefix("record_", symbols_of(module))
     for index, ref in enumerate(refs):

@@ -6,7 +6,6 @@ import math
 from io import StringIO
 from typing import cast
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import DenseResourceAttr, IntegerType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
@@ -16,12 +15,13 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.hints import isa
 
-from xdsl_quant.diagnostics import location_prefix, op_name
+from xdsl_quant.diagnostics import location_prefix
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
 from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, has_quantization_trait
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.loading import multiverse_context
 from xdsl_quant.runtime.missing_lowering import missing_lowering
+from xdsl_quant.runtime.plugins import dialect_ops, dialects_in
 from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
 from xdsl_quant.transforms.building.type_replacement import (
@@ -60,7 +60,9 @@ def lower(
     # Folding makes constants, for which it asks the dialects.
     ctx = multiverse_context()
     try:
-        _lower_tfl(ctx, module)
+        for dialect in sorted(dialects_in(module)):
+            if (ops := dialect_ops(dialect)).is_compiled:
+                ops.to_linalg(ctx, module)
         # What is run has as many bits as it says, however it would be stored.
         QuantConvertSimulatedQuantizationPass(exact_bits=True).rewrite(ctx, module)
         QuantRemoveInstrumentationPass().rewrite(ctx, module)
@@ -124,19 +126,6 @@ def _text(module: ModuleOp, *, print_locations: bool) -> str:
         Printer(stream, print_debuginfo=print_locations).print_op(op)
         stream.write("\n")
     return stream.getvalue()
-
-
-def _lower_tfl(ctx: Context, module: ModuleOp) -> None:
-    if any(op_name(op).startswith("tfl.") for op in module.walk()):
-        # It takes as long to import as half of what all others need.
-        from xdsl_quant.frontends.tflite.lowering.convert_tfl_to_linalg import (
-            ConvertTFLToLinalgPass,
-        )
-
-        from .index_checks import check_indices
-
-        check_indices(module)
-        ConvertTFLToLinalgPass().rewrite(ctx, module)
 
 
 def _resource_data(op: Operation, value: DenseResourceAttr) -> bytes:

@@ -23,10 +23,11 @@ from xdsl_quant.dialects.quant import (
     QuantizedType,
     StatisticsRefOp,
 )
+from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.runtime.loading import apply_passes
-from xdsl_quant.transforms.propagation.export.dialect_casts import QUANT_WORDS, words_of
+from xdsl_quant.transforms.propagation.export.dialect_casts import dialect_ops_of
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.quant_export import QuantExportPass
 
@@ -95,7 +96,9 @@ def export_kernels(module: ModuleOp) -> None:
     Make quantized ops of kernels, or integer arithmetic if their ops are of a dialect that
     has no quantized ones.
     """
-    has_ops = all(words_of(kernel) is not QUANT_WORDS for kernel in kernels_of(module))
+    has_ops = all(
+        dialect_ops_of(kernel) is not QUANT_OPS for kernel in kernels_of(module)
+    )
     mode = "fixed" if has_ops else "codegen"
     apply_passes(module, [QuantExportPass(mode=mode)], is_routine=True)
 

@@ -6,6 +6,7 @@ What packages add to this one: a `QuantizationUniverse` as their entry point of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
@@ -19,10 +20,13 @@ from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 from xdsl.utils.target import Target
 
+from xdsl_quant.diagnostics import op_name
+
 if TYPE_CHECKING:
     from xdsl.interpreter import InterpreterFunctions
     from xdsl.utils.frontend import Frontend
 
+    from xdsl_quant.dialects.quant.dialect_ops import DialectOps
     from xdsl_quant.dialects.quant.type_rules import RuleSet
 
 _T = TypeVar("_T")
@@ -147,6 +151,11 @@ class QuantizationUniverse(Universe):
     model_formats: Mapping[str, ModelFormat] = field(default_factory=_nothing)
     """Kinds of model files, by suffix: `.tflite`, for example."""
 
+    dialect_ops: Mapping[str, Callable[[], DialectOps]] = field(
+        default_factory=_nothing
+    )
+    """The ops that passes create, by the name of the dialect."""
+
     rule_sets: Mapping[str, Callable[[], RuleSet]] = field(default_factory=_nothing)
     """Rules of `verify-quant-constraints`, by name."""
 
@@ -198,6 +207,22 @@ def plugins() -> QuantizationUniverse:
         constraints=united("constraint", lambda each: each.constraints),
         kernel_patterns=united("pattern", lambda each: each.kernel_patterns),
         model_formats=united("model format", lambda each: each.model_formats),
+        dialect_ops=united("dialect", lambda each: each.dialect_ops),
         rule_sets=united("rule set", lambda each: each.rule_sets),
         interpreters=united("interpreter", lambda each: each.interpreters),
     )
+
+
+def dialect_ops(dialect: str) -> DialectOps:
+    """Return the ops that passes create in a dialect; those of `quant` by default."""
+    if (found := plugins().dialect_ops.get(dialect)) is not None:
+        return found()
+    # No import of a universe needs it.
+    from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS
+
+    return QUANT_OPS
+
+
+def dialects_in(module: Operation) -> AbstractSet[str]:
+    """Return the names of the dialects of the ops in a module."""
+    return {op_name(op).partition(".")[0] for op in module.walk()}

@@ -56,5 +56,6 @@ SLICE = QuantizationUniverse(
         ("stablehlo-int16x8", "stablehlo-int8", "stablehlo-mixed"),
     ),
     on_load={"stablehlo": _load_missing_stablehlo},
+    dialect_ops={"stablehlo": lazy(f"{_HERE}.dialect_ops", "STABLEHLO_OPS")},
     rule_sets={"stablehlo": lazy(f"{_HERE}.constraints", "STABLEHLO_RULES")},
 )

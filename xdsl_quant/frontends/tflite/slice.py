@@ -37,6 +37,7 @@ SLICE = QuantizationUniverse(
             "tflite-int8",
         )
     },
+    dialect_ops={"tfl": lazy(f"{_HERE}.dialect_ops", "TFL_OPS")},
     rule_sets={"tflite": lazy(f"{_HERE}.constraints", "TFLITE_RULES")},
     interpreters={
         f"xdsl_quant.{_HERE}.dialect": lazy(f"{_HERE}.interpreter", "tfl_functions")

@@ -55,6 +55,7 @@ from xdsl_quant.dialects.quant.storage_types import FloatStorageType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
+from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.quantization_arithmetic import unsupported_reason
 from xdsl_quant.xdsl_patches import patched_pass
@@ -65,8 +66,7 @@ from .ranges.float_constants import float_numbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_TFL_QUANTIZE = "tfl.quantize"
-_CASTS = ("quant.qcast", "stablehlo.uniform_quantize", _TFL_QUANTIZE)
+_CASTS = ("quant.qcast", "stablehlo.uniform_quantize", "tfl.quantize")
 _CONSTANTS = {
     "arith.constant": "value",
     "stablehlo.constant": "value",
@@ -218,10 +218,9 @@ class QuantizeConstant(CheckedPattern[Operation]):
         op_type, type_ = type(constant), quantized
         storage_type = quantized_type.storage_type
         properties: dict[str, Attribute] = {}
-        if cast_op.name == _TFL_QUANTIZE:
-            from xdsl_quant.frontends.tflite.dialect.constants import QConstOp
-
-            op_type, properties["qtype"] = QConstOp, cast_op.properties["qtype"]
+        dialect, _, _ = cast_op.name.partition(".")
+        if (quantized_constant := dialect_ops(dialect).quantized_constant) is not None:
+            op_type, properties["qtype"] = quantized_constant, quantized
         elif not isinstance(storage_type, IntegerType) or not _may_be_quantized(
             op_type, quantized, storage_type
         ):
@@ -256,7 +255,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
 
         rounding, as_mlir_14 = Rounding(nan="stored-zero"), False
         is_qcast = isinstance(cast_op, QuantizeCastOp)
-        if cast_op.name == _TFL_QUANTIZE:
+        if cast_op.name == "tfl.quantize":
             as_mlir_14 = True
         elif is_qcast:
             rounding = self._rounding._replace(nan=nan_result(cast_op, self.nan))

@@ -50,6 +50,7 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.statistics.ranges.fake_quantization import quantized_and_back
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
@@ -240,31 +241,22 @@ def _casts(
     product: Operation, value: SSAValue, quantized: Attribute
 ) -> Sequence[Operation]:
     """
-    The cast of a constant to a quantized type and the one back: those of TensorFlow Lite
-    for one of its products, if it has the type.
+    Return the cast of a constant to a quantized type and the one back: those of the
+    product's dialect if it has constants of the type.
     """
     assert isinstance(value.owner, Operation)
     location = value.owner.location
-    if op_name(product).startswith("tfl."):
-        from xdsl_quant.frontends.tflite.dialect.elementwise import (
-            DequantizeOp,
-            QuantizeOp,
-        )
-
-        quantize = QuantizeOp.create(
-            operands=[value],
-            result_types=[quantized],
-            properties={"qtype": quantized},
-            location=location,
-        )
+    ops = dialect_ops(op_name(product).partition(".")[0])
+    if ops.quantized_constant is not None:
+        quantize = ops.quantize(value, quantized)
+        quantize.location = location
         try:
             quantize.verify()
         except VerifyException:
             quantize.drop_all_references()
         else:
-            dequantize = DequantizeOp.create(
-                operands=quantize.results, result_types=[value.type], location=location
-            )
+            dequantize = ops.dequantize(quantize.results[0])
+            dequantize.location = location
             return quantize, dequantize
     return quantized_and_back(value, quantized, location)
 

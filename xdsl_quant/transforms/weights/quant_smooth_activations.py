@@ -29,12 +29,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.context import Context
-from xdsl.dialects.arith import MulfOp
 from xdsl.dialects.builtin import (
     IntegerAttr,
     ModuleOp,
     ShapedType,
-    StringAttr,
     TensorType,
 )
 from xdsl.ir import Operation, SSAValue
@@ -55,9 +53,8 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
     quantization_trait,
 )
-from xdsl_quant.frontends.stablehlo.dialect.elementwise import MultiplyOp
-from xdsl_quant.frontends.tflite.dialect.elementwise import MulOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.runtime.plugins import dialect_ops
 
 from .layers.channels import (
     along,
@@ -319,8 +316,15 @@ def _divide(
         return
     op, operand, _, dimension = source
     old, type_ = op.operands[operand], op.results[0].type
-    dialect, _, _ = op_name(op).partition(".")
-    ops = constants_of_channels(dialect, _constant_of(old), numbers, type_, dimension)
+    own = dialect_ops(op_name(op).partition(".")[0])
+    ops = constants_of_channels(
+        own,
+        _constant_of(old),
+        numbers,
+        type_,
+        dimension,
+        broadcasts=own.broadcasts,
+    )
     rewriter.insert(ops, InsertPoint.before(op))
     op.operands[operand] = ops[-1].results[0]
     erase_unused(old, rewriter)
@@ -341,25 +345,17 @@ def _insert_multiply(
 ) -> None:
     """Multiply channels by reciprocals, for some of the ops that take them."""
     assert op.axis is not None
-    dialect, _, _ = op_name(layers[0].product).partition(".")
+    own = dialect_ops(op_name(layers[0].product).partition(".")[0])
     value = op.result
     *constants, last = constants_of_channels(
-        dialect, layers[0].weight.value, 1 / factors, value.type, op.axis.value.data
+        own,
+        layers[0].weight.value,
+        1 / factors,
+        value.type,
+        op.axis.value.data,
+        broadcasts=own.broadcasts,
     )
-    multiply: Operation
-    match dialect:
-        case "stablehlo":
-            multiply = MultiplyOp.create(
-                operands=[value, last.results[0]], result_types=[value.type]
-            )
-        case "tfl":
-            multiply = MulOp.create(
-                operands=[value, last.results[0]],
-                properties={"fused_activation_function": StringAttr("NONE")},
-                result_types=[value.type],
-            )
-        case _:
-            multiply = MulfOp(value, last.results[0])
+    multiply = own.multiply(value, last.results[0])
     statistics = _divided(op, multiply.results[0], factors)
     rewriter.insert([*constants, last, multiply, statistics], InsertPoint.after(op))
     products = {layer.product for layer in layers}

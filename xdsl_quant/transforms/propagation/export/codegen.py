@@ -66,6 +66,7 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
 )
 from xdsl_quant.dialects.quant.types import with_element_type
+from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
     dimensions,
@@ -534,20 +535,22 @@ def _rounded(builder: LoweringBuilder, value: SSAValue, spec: Attribute) -> SSAV
 
 
 def _lowered_body(region: RegionOp) -> Block:
-    """A copy of the ops of a kernel, those of StableHLO as ops of linalg."""
+    """Return a copy of the ops of a kernel, those of some dialects as ops of linalg."""
     body = region.body.clone()
-    if any(op.name.startswith("stablehlo.") for op in body.walk()):
-        from xdsl_quant.frontends.stablehlo.lowering.convert_stablehlo_to_linalg import (
-            ConvertStableHLOToLinalgPass,
-        )
-
+    lowered = [
+        ops
+        for name in {op.name.partition(".")[0] for op in body.walk()}
+        if (ops := dialect_ops(name)).is_lowered_in_kernels
+    ]
+    if lowered:
         for op in body.walk():
             # What is made of an op remembers its name, for reasons.
             op.location = NameLoc(StringAttr(op.name), UnknownLoc())
         types = [argument.type for argument in body.block.args], ()
         module = ModuleOp([func.FuncOp("kernel", types, body)])
         try:
-            ConvertStableHLOToLinalgPass().rewrite(Context(), module)
+            for ops in lowered:
+                ops.to_linalg(Context(), module)
         except PassFailedException as e:
             raise StaysInFloat(reason_of(e, "")) from None
     return body.block

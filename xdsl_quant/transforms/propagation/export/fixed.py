@@ -2,7 +2,7 @@
 Kernels as quantized ops, for targets with fixed kernels: a `quant.region` whose ports all
 have uniform types becomes the ops within, which take and give quantized values.
 
-It is done in the words of the dialect that the ops are of: values are quantized by
+It is done with the casts of the dialect that the ops are of: values are quantized by
 `tfl.quantize` or `stablehlo.uniform_quantize`, and constants become those of stored values.
 Where one kernel gives a value with other parameters than the next one takes, a cast from
 the ones to the others is between them. A value that is stored already, with the parameters
@@ -30,13 +30,14 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.dialects.quant import RegionOp, ScaledQuantizedType
+from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS, DialectOps
 from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 
 from ..module_kernels import ParametersType, has_floats, ports_of
 from .constant_ranges import has_nan
-from .dialect_casts import QUANT_WORDS, Words, words_of
+from .dialect_casts import dialect_ops_of
 from .order import check_operands, cuts_off
 from .quantized_kernels import QuantizedKernel
 from .reasons import ResultOutOfRange, StaysInFloat, check_parameters
@@ -50,8 +51,8 @@ class FixedExport:
         self.stored: dict[SSAValue, dict[Attribute, SSAValue]] = {}
         """What values of the module are quantized as, by element types."""
 
-        self.words: dict[SSAValue, Words] = {}
-        """In which words the results of kernels are quantized."""
+        self.dialect_ops: dict[SSAValue, DialectOps] = {}
+        """With the casts of which dialect the results of kernels are quantized."""
 
         self.in_float: dict[RegionOp, StaysInFloat] = {}
         """The kernels that stayed in floating point, and why."""
@@ -91,7 +92,7 @@ class FixedExport:
             new.name_hint = new.name_hint or old.name_hint
             if isinstance(spec, ParametersType) and not has_floats(new):
                 self.stored[old] = {spec: new}
-                self.words[old] = kernel.words
+                self.dialect_ops[old] = kernel.dialect_ops
             else:
                 old.replace_all_uses_with(new)
 
@@ -99,8 +100,8 @@ class FixedExport:
         self, region: RegionOp
     ) -> tuple[QuantizedKernel, Sequence[SSAValue]]:
         check_parameters(region)
-        words = words_of(region)
-        if words is QUANT_WORDS:
+        dialect_ops = dialect_ops_of(region)
+        if dialect_ops is QUANT_OPS:
             raise StaysInFloat(
                 "the dialect of its ops has no quantized ops of these types"
             )
@@ -115,12 +116,12 @@ class FixedExport:
                 raise StaysInFloat("a constant that is no number")
         check_operands(region, self.out_of_range)
         arguments = [
-            self._quantized(value, spec, words)
+            self._quantized(value, spec, dialect_ops)
             if isinstance(spec, ScaledQuantizedType)
             else value
             for value, spec in zip(region.inputs, region.input_specs, strict=True)
         ]
-        kernel = QuantizedKernel(region, words)
+        kernel = QuantizedKernel(region, dialect_ops)
         kernel.values |= zip(region.body.block.args, arguments, strict=True)
         return kernel, kernel.results()
 
@@ -128,7 +129,7 @@ class FixedExport:
         self, region: RegionOp, *, are_stored: bool
     ) -> tuple[QuantizedKernel, Sequence[SSAValue]]:
         """Dequantize, compute, quantize. Constants are those of the float model."""
-        kernel = QuantizedKernel(region, words_of(region))
+        kernel = QuantizedKernel(region, dialect_ops_of(region))
         block = region.body.block
         for argument, value, spec in zip(
             block.args, region.inputs, region.input_specs, strict=True
@@ -138,7 +139,9 @@ class FixedExport:
             elif isinstance(spec, ParametersType) and (
                 not is_constant(value) or _as_stored(value, spec) is not None
             ):
-                value = kernel.expressed(self._quantized(value, spec, kernel.words))
+                value = kernel.expressed(
+                    self._quantized(value, spec, kernel.dialect_ops)
+                )
             elif value in self.stored:
                 value = self._expressed(value)
             kernel.values[argument] = value
@@ -147,7 +150,7 @@ class FixedExport:
     # Values of the module
 
     def _quantized(
-        self, value: SSAValue, spec: ParametersType, words: Words
+        self, value: SSAValue, spec: ParametersType, dialect_ops: DialectOps
     ) -> SSAValue:
         """A value with this element type: all kernels that take it share a cast."""
         known = self.stored.setdefault(value, {})
@@ -155,9 +158,9 @@ class FixedExport:
             self.dequantizations[cast(Operation, value.owner)] = None
             known[spec] = stored
         if spec not in known:
-            is_result = value in self.words
+            is_result = value in self.dialect_ops
             source = next(iter(known.values())) if is_result else value
-            new_ops = words.quantized(source, with_element_type(value.type, spec))
+            new_ops = dialect_ops.quantized(source, with_element_type(value.type, spec))
             known[spec] = _inserted_after(source, new_ops)
         return known[spec]
 
@@ -173,12 +176,14 @@ class FixedExport:
 
     def _expressed(self, value: SSAValue) -> SSAValue:
         """The floats of a value."""
-        if (words := self.words.get(value)) is None:
+        if (dialect_ops := self.dialect_ops.get(value)) is None:
             return value
         known, expressed = self.stored[value], scalar_or_element_type(value.type)
         if expressed not in known:
             source = next(iter(known.values()))
-            known[expressed] = _inserted_after(source, (words.expressed(source),))
+            known[expressed] = _inserted_after(
+                source, (dialect_ops.dequantize(source),)
+            )
         return known[expressed]
 
 

@@ -23,6 +23,7 @@ from xdsl_quant.dialects.quant import (
     StatisticsRefOp,
     uniform_type,
 )
+from xdsl_quant.dialects.quant.dialect_ops import DialectOps
 from xdsl_quant.dialects.quant.traits import (
     Adds,
     AffineOpCoefficient,
@@ -42,7 +43,7 @@ from xdsl_quant.transforms.building.builder import shape_of
 
 from ..module_kernels import ParametersType, has_floats
 from .constant_ranges import ends_of, fits, is_exact
-from .dialect_casts import Words, is_quantized
+from .dialect_casts import is_quantized
 from .order import applied_op, check_not_cut_off, keeps_order, out_of_range, stored_as
 from .reasons import StaysInFloat, check_uses_own_values, reason_of
 
@@ -127,7 +128,7 @@ class QuantizedKernel:
     """The quantized ops of a kernel, which are being made."""
 
     region: RegionOp
-    words: Words
+    dialect_ops: DialectOps
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """What stands for arguments and results of the ops within."""
 
@@ -153,13 +154,13 @@ class QuantizedKernel:
         if scalar_or_element_type(value.type) == element_type:
             return value
         type_ = with_element_type(value.type, element_type)
-        new_ops = self.words.quantized(value, type_)
+        new_ops = self.dialect_ops.quantized(value, type_)
         self._insert(new_ops)
         return new_ops[-1].results[0]
 
     def expressed(self, value: SSAValue) -> SSAValue:
         """The floats of a quantized value."""
-        new_op = self.words.expressed(value)
+        new_op = self.dialect_ops.dequantize(value)
         self._insert((new_op,))
         return new_op.results[0]
 
@@ -236,7 +237,7 @@ class QuantizedKernel:
             common = None if is_same else own
         else:
             common = None
-            if self.words.has_accumulators and _is_sum(op):
+            if self.dialect_ops.has_accumulators and _is_sum(op):
                 common = _sum_type(op, operands[0])
             elif needs_no_axis:
                 raise StaysInFloat(f"'{op.name}' takes no scales of an axis")
@@ -258,7 +259,7 @@ class QuantizedKernel:
         and zero points stay the same.
         """
         trait = quantization_trait(op, MultipliesAndAccumulates)
-        if trait is None or not self.words.has_accumulators:
+        if trait is None or not self.dialect_ops.has_accumulators:
             return operands
         widened = [*operands]
         pair = trait.lhs, trait.rhs
@@ -319,7 +320,7 @@ class QuantizedKernel:
     ) -> Sequence[QuantizedType]:
         """The types that the results of an op may have, of which the first fits."""
         types = [scalar_or_element_type(operand.type) for operand in operands]
-        if self.words.has_accumulators:
+        if self.dialect_ops.has_accumulators:
             if op.results[0] not in self.region.returned and (
                 quantization_trait(op, MultipliesAndAccumulates) is not None
             ):

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects.builtin import (
     AnyFloat,
     BytesAttr,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
+    IntegerType,
     ShapedType,
     TensorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.hints import isa
 
+from xdsl_quant.dialects.quant.dialect_ops import DialectOps
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.frontends.stablehlo.dialect.data_movement import BroadcastInDimOp
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 from xdsl_quant.xdsl_patches.resources import new_resource
 
@@ -35,12 +38,14 @@ def constant_numbers(value: SSAValue) -> NDArray[np.floating] | None:
     owner = value.owner
     if not isinstance(owner, Operation):
         return None
-    if isinstance(owner, BroadcastInDimOp):
-        if (numbers := constant_numbers(owner.operand)) is None:
+    if owner.name == "stablehlo.broadcast_in_dim":
+        if (numbers := constant_numbers(owner.operands[0])) is None:
             return None
         shape = cast("ShapedType", value.type).get_shape()
         sizes = [1] * len(shape)
-        dimensions = owner.broadcast_dimensions.get_values()
+        attribute = owner.get_attr_or_prop("broadcast_dimensions")
+        assert isa(attribute, DenseArrayBase[IntegerType])
+        dimensions = attribute.get_values()
         for dimension, size in zip(dimensions, numbers.shape, strict=True):
             sizes[dimension] = size
         order = np.argsort(dimensions)
@@ -129,21 +134,24 @@ def constant_like(
 
 
 def constants_of_channels(
-    dialect: str,
+    ops: DialectOps,
     like: SSAValue,
     numbers: NDArray[np.float64],
     type_: Attribute,
     channel: int,
+    *,
+    broadcasts: bool,
 ) -> Sequence[Operation]:
     """
     A number for each index of a dimension, repeated along the others, as an operand.
 
     Args:
-        dialect: the dialect of the op that takes it.
+        ops: the ops of the dialect of the op that takes it.
         like: a constant; those that are made are of its dialect.
         numbers: the numbers.
         type_: the type of the tensor that it is combined with.
         channel: the dimension.
+        broadcasts: whether the op broadcasts it as in NumPy.
 
     Returns:
         ops of which the last one has the operand as its result.
@@ -152,14 +160,14 @@ def constants_of_channels(
 
     shape = cast("ShapedType", type_).get_shape()
     element_type = scalar_or_element_type(type_)
-    vector = TensorType(element_type, [len(numbers)])
     sizes = [len(numbers), *[1] * (len(shape) - 1 - channel)]
-    if dialect == "tfl":
-        # These are broadcast as in NumPy, and `tfl` products take one dimension.
+    if broadcasts:
+        # Products take no more than one dimension.
         return [constant_like(like, numbers, TensorType(element_type, sizes))]
-    if dialect == "stablehlo":
-        constant = constant_like(like, numbers, vector)
-        return constant, BroadcastInDimOp(constant, [channel], type_)
+    constant = constant_like(like, numbers, TensorType(element_type, [len(numbers)]))
+    repeated = ops.repeated(constant.results[0], [channel], type_)
+    if repeated is not None:
+        return constant, repeated
     full = np.broadcast_to(numbers.reshape(sizes), shape)
     return [constant_like(like, full, type_)]
 

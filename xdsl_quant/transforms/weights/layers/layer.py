@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from xdsl.dialects.arith import AddfOp
 from xdsl.dialects.builtin import (
     AnyFloat,
     NoneType,
@@ -18,6 +17,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
 from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
     Adds,
@@ -29,7 +29,7 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.frontends.stablehlo.dialect.elementwise import AddOp
+from xdsl_quant.runtime.plugins import dialect_ops
 
 from ..quant_quantize_weights import Weight, weight_of
 from .channels import (
@@ -124,16 +124,22 @@ class Layer:
         Replace the bias, or add one. The layer is to be asked for again afterwards.
         """
         product = self.product.results[0]
-        dialect, _, _ = op_name(self.last).partition(".")
-        point = InsertPoint.before(self.last)
+        ops_of_dialect = dialect_ops(op_name(self.last).partition(".")[0])
+        broadcasts, point = ops_of_dialect.broadcasts, InsertPoint.before(self.last)
         if self.bias is None:
-            dialect = dialect if dialect == "stablehlo" else "arith"
-            point = InsertPoint.after(self.product)
+            # An op that broadcasts also has an activation function; `arith` has neither.
+            ops_of_dialect = QUANT_OPS if broadcasts else ops_of_dialect
+            broadcasts, point = False, InsertPoint.after(self.product)
         elif self.bias.op is self.product:
             # The bias of a product is broadcast as in NumPy.
-            dialect = "tfl"
+            broadcasts = True
         ops = constants_of_channels(
-            dialect, self.weight.value, numbers, product.type, self.channel
+            ops_of_dialect,
+            self.weight.value,
+            numbers,
+            product.type,
+            self.channel,
+            broadcasts=broadcasts,
         )
         value = ops[-1].results[0]
         if self.bias is not None:
@@ -143,11 +149,7 @@ class Layer:
             value.name_hint = old.name_hint
             erase_unused(old, rewriter)
             return
-        add = (
-            AddOp.create(operands=[product, value], result_types=[product.type])
-            if dialect == "stablehlo"
-            else AddfOp(product, value)
-        )
+        add = ops_of_dialect.add(product, value)
         product.replace_uses_with_if(add.results[0], lambda use: True)
         add.operands[0] = product
         rewriter.insert([*ops, add], point)

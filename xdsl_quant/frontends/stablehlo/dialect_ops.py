@@ -1,0 +1,56 @@
+"""The ops of StableHLO that passes create."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant.dialect_ops import DialectOps, expressed_type
+
+from . import dialect as stablehlo
+from .dialect.tensor_kinds import element_kind
+
+
+class _StableHLOOps(DialectOps):
+    has_accumulators = True
+    is_lowered_in_kernels = True
+
+    def accepts(self, element_type: QuantizedType) -> bool:
+        return element_kind(element_type) is not None
+
+    def _requantizes(self, element_type: QuantizedType) -> bool:
+        return self.accepts(element_type)
+
+    def quantize(self, value: SSAValue, type_: Attribute) -> Operation:
+        return stablehlo.UniformQuantizeOp.create(
+            operands=[value], result_types=[type_]
+        )
+
+    def dequantize(self, value: SSAValue) -> Operation:
+        return stablehlo.UniformDequantizeOp.create(
+            operands=[value], result_types=[expressed_type(value)]
+        )
+
+    def add(self, lhs: SSAValue, rhs: SSAValue) -> Operation:
+        return stablehlo.AddOp.create(operands=[lhs, rhs], result_types=[lhs.type])
+
+    def multiply(self, lhs: SSAValue, rhs: SSAValue) -> Operation:
+        return stablehlo.MultiplyOp.create(operands=[lhs, rhs], result_types=[lhs.type])
+
+    def repeated(
+        self, value: SSAValue, dimensions: Sequence[int], type_: Attribute
+    ) -> Operation:
+        return stablehlo.BroadcastInDimOp(value, dimensions, type_)
+
+    def to_linalg(self, ctx: Context, module: ModuleOp) -> None:
+        # Only modules that are run or exported are lowered.
+        from .lowering.convert_stablehlo_to_linalg import ConvertStableHLOToLinalgPass
+
+        ConvertStableHLOToLinalgPass().rewrite(ctx, module)
+
+
+STABLEHLO_OPS = _StableHLOOps()

@@ -1,0 +1,96 @@
+"""The ops of TensorFlow Lite that passes create."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.quant import QuantizedType, ScaledQuantizedType
+from xdsl_quant.dialects.quant.dialect_ops import DialectOps, expressed_type
+
+from . import dialect as tfl
+
+
+class _TFLOps(DialectOps):
+    broadcasts = True
+    is_compiled = True
+    quantized_constant = tfl.QConstOp
+
+    def accepts(self, element_type: QuantizedType) -> bool:
+        return (
+            isinstance(element_type, ScaledQuantizedType)
+            and element_type.has_integer_storage
+        )
+
+    def _requantizes(self, element_type: QuantizedType) -> bool:
+        return self.accepts(element_type)
+
+    def quantize(self, value: SSAValue, type_: Attribute) -> Operation:
+        return tfl.QuantizeOp.create(
+            operands=[value], result_types=[type_], properties={"qtype": type_}
+        )
+
+    def dequantize(self, value: SSAValue) -> Operation:
+        return tfl.DequantizeOp.create(
+            operands=[value], result_types=[expressed_type(value)]
+        )
+
+    def multiply(self, lhs: SSAValue, rhs: SSAValue) -> Operation:
+        return tfl.MulOp.create(
+            operands=[lhs, rhs],
+            properties={"fused_activation_function": StringAttr("NONE")},
+            result_types=[lhs.type],
+        )
+
+    def widen_bias(self, op: Operation, bias: int) -> None:
+        """
+        Replace a constant bias by one of 64 bits, where the op accepts it: convolutions of
+        16-bit activations do. No quantized type has as many bits, so it is integers, whose
+        scale is known from the factors.
+        """
+        # `tfl` is loaded without NumPy.
+        from xdsl_quant.transforms.building.arrays import dense_elements
+
+        old = op.operands[bias]
+        constant = old.owner
+        if not isinstance(constant, tfl.QConstOp):
+            return
+        elements = dense_elements(constant.value)
+        type_ = TensorType(i64, elements.shape)
+        data = BytesAttr(elements.astype("<i8").tobytes())
+        wide = tfl.ConstOp.create(
+            result_types=[type_],
+            properties={"value": DenseIntOrFPElementsAttr(type_, data)},
+        )
+        op.operands[bias] = wide.output
+        try:
+            op.verify()
+        except VerifyException:
+            op.operands[bias] = old
+            return
+        wide.location = constant.location
+        wide.output.name_hint = old.name_hint
+        Rewriter.insert_op(wide, InsertPoint.before(constant))
+        if old.first_use is None:
+            Rewriter.erase_op(constant)
+
+    def to_linalg(self, ctx: Context, module: ModuleOp) -> None:
+        # Only modules that are compiled are lowered.
+        from .lowering.convert_tfl_to_linalg import ConvertTFLToLinalgPass
+        from .lowering.index_checks import check_indices
+
+        check_indices(module)
+        ConvertTFLToLinalgPass().rewrite(ctx, module)
+
+
+TFL_OPS = _TFLOps()
