@@ -8,6 +8,7 @@ from types import ModuleType
 _FOLDERS = {
     "xdsl_quant.dialects.stablehlo": "xdsl_quant.frontends.stablehlo.dialect",
     "xdsl_quant.dialects.tfl": "xdsl_quant.frontends.tflite.dialect",
+    "xdsl_quant.frontends.tflite.reader": "xdsl_quant.frontends.tflite.files.reader",
     "xdsl_quant.interpreters.tfl": "xdsl_quant.frontends.tflite.interpreter",
     "xdsl_quant.interpreters": "xdsl_quant.machines.numpy",
     "xdsl_quant.numerics.tflite": "xdsl_quant.frontends.tflite.formulas",
