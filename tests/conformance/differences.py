@@ -17,8 +17,7 @@ from xdsl.utils.exceptions import ParseError
 from xdsl_quant.dialects.quant import UniformQuantizedSubChannelType
 from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.float_text import float_text
-from xdsl_quant.dialects.quant.quantile_type import QuantileType
-from xdsl_quant.dialects.quant.storage_types import default_storage_max
+from xdsl_quant.dialects.quant.storage_types import QuantileType, default_storage_max
 
 from .answers import Accepted, Answer, Crashed, Rejected
 from .real_mlir import Release

@@ -14,7 +14,7 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
 )
-from xdsl_quant.dialects.quant.number_arrays import int_array
+from xdsl_quant.dialects.quant.constructor_arguments import int_array
 from xdsl_quant.dialects.quant.storage_types import (
     default_storage_max,
     default_storage_min,

@@ -11,7 +11,7 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
 )
-from xdsl_quant.dialects.quant.number_arrays import int_array
+from xdsl_quant.dialects.quant.constructor_arguments import int_array
 from xdsl_quant.dialects.quant.storage_types import default_storage_max
 
 from .this_package import parse_type

@@ -11,6 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[Any]
+"""An array of any dtype; the package has this name for it."""
+
+DType = np.dtype[Any]
+"""A dtype of any scalar."""
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from xdsl_quant.rounding_mode import Rounding
 
-from .arrays import Array, Floats, check_unmasked
+from .arrays import Array, DType, Floats, check_unmasked
 from .float_dtypes import float_dtype, rounded
-from .parameters import QuantizationParameters
+from .parameters import NamedType, QuantizationParameters
 from .quantization import dequantize, quantize
 from .rounding import check_rounding
 
-if TYPE_CHECKING:
-    from xdsl_quant.dialects.quant import BlockScaledQuantizedType
+
+class BlockScaledType(Protocol):
+    """A type with block scales, as far as parameters need it."""
+
+    @property
+    def expressed_type(self) -> NamedType: ...
+    @property
+    def element_quantized_type(self) -> NamedType: ...
+    @property
+    def block_size_info(self) -> tuple[tuple[int, int], ...]: ...
+    def get_numbers(self) -> Mapping[str, Floats]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +62,13 @@ class BlockScaledParameters:
     """The expressed type, e.g. `f32`."""
 
     @classmethod
-    def from_type(cls, quantized_type: BlockScaledQuantizedType) -> Self:
+    def from_type(cls, quantized_type: BlockScaledType) -> Self:
         """
         The parameters of a type.
 
         Raises:
             ValueError: if its numbers are in a resource that is missing or damaged.
         """
-        # Its methods are called, but no class of xDSL is imported here.
         numbers = quantized_type.get_numbers()
         return cls(
             numbers["scales"],
@@ -71,7 +80,7 @@ class BlockScaledParameters:
         )
 
     @property
-    def expressed_dtype(self) -> np.dtype[Any]:
+    def expressed_dtype(self) -> DType:
         """The dtype of expressed values."""
         return float_dtype(self.expressed)
 
@@ -125,7 +134,7 @@ class _Blocks:
 
 def dequantize_blocks(
     stored_values: ArrayLike, parameters: BlockScaledParameters
-) -> NDArray[Any]:
+) -> Array:
     """
     Expressed values of stored ones: `(stored - zero_point) * scale + offset`.
 
@@ -160,7 +169,7 @@ def quantize_blocks(
     expressed_values: ArrayLike,
     parameters: BlockScaledParameters,
     rounding: Rounding = Rounding(),
-) -> NDArray[Any]:
+) -> Array:
     """
     Stored values of expressed ones:
     `clamp(round((expressed - offset) / scale + zero_point), min, max)`, or with the zero
@@ -189,7 +198,7 @@ def quantize_blocks(
 
 def scaled_blocks(
     expressed_values: ArrayLike, parameters: BlockScaledParameters, rounding: Rounding
-) -> NDArray[Any]:
+) -> Array:
     """
     Expressed values in units of stored ones, `(expressed - offset) / scale + zero_point`,
     with the quotient rounded if the zero point is added after rounding; for arguments and

@@ -8,18 +8,14 @@ from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
 from operator import index
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypedDict, Unpack, cast
+from typing import Protocol, Self, SupportsIndex, TypedDict, Unpack, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .arrays import check_bounds, numbers
+from .arrays import Array, DType, Floats, Integers, check_bounds, numbers
 from .float_dtypes import code_dtype, float_dtype, float_info, nearest_floats
 from .small_floats import SMALL_FLOATS, SmallFloat
-
-if TYPE_CHECKING:
-    from xdsl_quant.dialects.quant.types import QuantizedType
-
 
 MAX_STORAGE_BITS = 32
 """Widest storage type."""
@@ -54,7 +50,31 @@ def storage_range(storage: str) -> tuple[int, int]:
     return -(1 << (width - 1)), (1 << (width - 1)) - 1
 
 
-def check_storable(values: NDArray[Any], storage: str, what: str) -> None:
+def storage_bounds(
+    storage: str,
+    full_range: tuple[int, int],
+    storage_min: SupportsIndex | None,
+    storage_max: SupportsIndex | None,
+) -> tuple[int, int]:
+    """
+    The smallest and the largest stored value, by default those of the full range.
+
+    Raises:
+        ValueError: if they are no part of the full range, or equal.
+        TypeError: if one is no integer.
+    """
+    low, high = full_range
+    first = _integer(low if storage_min is None else storage_min, "storage_min")
+    last = _integer(high if storage_max is None else storage_max, "storage_max")
+    if not low <= first < last <= high:
+        raise ValueError(
+            f"storage range {first} to {last} is no part of '{storage}', whose values are "
+            f"{low} to {high}"
+        )
+    return first, last
+
+
+def check_storable(values: Array, storage: str, what: str) -> None:
     """Raise a `ValueError` if an integer does not fit a storage type."""
     low, high = storage_range(storage)
     check_bounds(
@@ -64,6 +84,55 @@ def check_storable(values: NDArray[Any], storage: str, what: str) -> None:
         f"{what} {{}} does not fit storage type '{storage}', whose values are {low} to "
         f"{high}",
     )
+
+
+class NamedType(Protocol):
+    """A type with a name."""
+
+    @property
+    def name(self) -> str:
+        """The name of the type, e.g. `f32`."""
+        ...
+
+
+class StoredType(Protocol):
+    """A quantized type with stored values, as far as parameters need it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def storage_type(self) -> object: ...
+    @property
+    def storage_type_name(self) -> str: ...
+    @property
+    def storage_range(self) -> tuple[int, int]: ...
+    @property
+    def is_signed(self) -> bool: ...
+
+
+class ScaledType(StoredType, Protocol):
+    """A quantized type with scales and zero points, as far as parameters need it."""
+
+    @property
+    def expressed_type(self) -> NamedType: ...
+    @property
+    def axis(self) -> int | None: ...
+    @property
+    def block_size_info(self) -> tuple[tuple[int, int], ...]: ...
+    def get_scales(self) -> Floats: ...
+    def get_zero_points(self) -> Integers: ...
+
+
+class TableType(Protocol):
+    """A storage type whose stored values are indices, as far as parameters need it."""
+
+    @property
+    def quantile_type(self) -> NamedType: ...
+    @property
+    def bitwidth(self) -> int: ...
+    @property
+    def storage_range(self) -> tuple[int, int]: ...
+    def quantile_array(self) -> Iterable[float]: ...
 
 
 class StorageArguments(TypedDict, total=False):
@@ -93,14 +162,14 @@ class QuantizationParameters:
     Parameters are equal if all their fields are. The arrays are read-only.
     """
 
-    scales: NDArray[np.float64]
+    scales: Floats
     """
     One scale for all values (shape `()`), one for each index of the quantized dimension
     (shape `(n,)`), or one for each block (a dimension for each one of the tensor, or for
     each one that has a block size).
     """
 
-    zero_points: NDArray[np.int64]
+    zero_points: Integers
     """The stored values that express 0, in the shape of `scales`."""
 
     storage: str
@@ -112,7 +181,7 @@ class QuantizationParameters:
     storage_max: int
     """Largest stored value."""
 
-    table: NDArray[np.float64] | None
+    table: Floats | None
     """The table into which stored values are indices; `None` if they are not indices."""
 
     table_min: int
@@ -170,47 +239,54 @@ class QuantizationParameters:
                 integers.
             ImportError: if the expressed type needs `ml_dtypes`.
         """
-        low, high = storage_range(storage)
+        # The fields of a frozen dataclass are set here.
+        self._set_storage(storage, storage_min, storage_max, table, table_min)
+        self._set_scales(scales, zero_points)
         if not isinstance(cast(object, expressed), str):
             raise TypeError(
                 f"expressed type is {expressed!r}, but must be a text, e.g. 'f32'"
             )
-        if table is not None:
-            low, high, table = _checked_table(table, table_min, storage)
-        first = _integer(low if storage_min is None else storage_min, "storage_min")
-        last = _integer(high if storage_max is None else storage_max, "storage_max")
         if quantized_dimension is not None:
             quantized_dimension = _integer(quantized_dimension, "quantized_dimension")
-        blocks = None if block_sizes is None else block_size_pairs(block_sizes)
-        if not low <= first < last <= high:
-            raise ValueError(
-                f"storage range {first} to {last} is no part of "
-                f"'{storage}', whose values are {low} to {high}"
-            )
+        vars(self).update(
+            expressed=expressed,
+            quantized_dimension=quantized_dimension,
+            block_sizes=None if block_sizes is None else block_size_pairs(block_sizes),
+        )
+        self._check_shapes()
+        self._check_scales()
+
+    def _set_storage(
+        self,
+        storage: str,
+        storage_min: int | None,
+        storage_max: int | None,
+        table: ArrayLike | None,
+        table_min: int | None,
+    ) -> None:
+        full_range = storage_range(storage)
+        if table is not None:
+            full_range, table = _checked_table(table, table_min, storage, full_range)
+        first, last = storage_bounds(storage, full_range, storage_min, storage_max)
+        vars(self).update(
+            storage=storage,
+            storage_min=first,
+            storage_max=last,
+            table=table,
+            table_min=full_range[0],
+        )
+
+    def _set_scales(self, scales: ArrayLike, zero_points: ArrayLike) -> None:
         scale_array = numbers(scales, "scales", "iuf").astype(np.float64)
         zero_point_array = numbers(zero_points, "zero points", "iu")
-        if table is None:
-            check_storable(zero_point_array, storage, "zero point")
+        if self.table is None:
+            check_storable(zero_point_array, self.storage, "zero point")
         zero_point_array = zero_point_array.astype(np.int64)
         if zero_point_array.ndim == 0:
             zero_point_array = np.full(scale_array.shape, zero_point_array)
         for array in (scale_array, zero_point_array):
             array.setflags(write=False)
-        # The fields of a frozen dataclass are set once, here.
-        vars(self).update(
-            scales=scale_array,
-            zero_points=zero_point_array,
-            storage=storage,
-            storage_min=first,
-            storage_max=last,
-            table=table,
-            table_min=low,
-            expressed=expressed,
-            quantized_dimension=quantized_dimension,
-            block_sizes=blocks,
-        )
-        self._check_shapes()
-        self._check_scales()
+        vars(self).update(scales=scale_array, zero_points=zero_point_array)
 
     # Checks
 
@@ -283,7 +359,7 @@ class QuantizationParameters:
         return int(self.storage.lstrip("siu"))
 
     @cached_property
-    def storage_dtype(self) -> np.dtype[Any]:
+    def storage_dtype(self) -> DType:
         """
         The smallest integer dtype that holds stored values: `int8` or `uint8` up to 8
         bits, then 16 and 32. Narrow values are sign or zero extended in it. For floats it
@@ -305,7 +381,7 @@ class QuantizationParameters:
         return int(self.zero_points.min()), int(self.zero_points.max())
 
     @cached_property
-    def expressed_dtype(self) -> np.dtype[Any]:
+    def expressed_dtype(self) -> DType:
         """The dtype of expressed values; `ml_dtypes` has those that NumPy lacks."""
         return float_dtype(self.expressed)
 
@@ -340,7 +416,7 @@ class QuantizationParameters:
         return self
 
     @classmethod
-    def from_type(cls, quantized_type: QuantizedType) -> Self:
+    def from_type(cls, quantized_type: NamedType) -> Self:
         """
         The parameters of a type; the other way around it is
         [`uniform_type`][xdsl_quant.dialects.quant.uniform_type].
@@ -351,23 +427,25 @@ class QuantizationParameters:
                 what it says is not possible in NumPy, e.g. expressed values of type
                 `f80`.
         """
-        # Its methods are called, but no class of xDSL is imported here.
-        type_ = cast("Any", quantized_type)
-        if not isinstance(getattr(type_, "name", None), str):
+        if not isinstance(getattr(quantized_type, "name", None), str):
             raise TypeError(
-                f"a '!quant.uniform' type is needed, but got a {type(type_).__name__}"
+                "a '!quant.uniform' type is needed, but got a "
+                f"{type(quantized_type).__name__}"
             )
-        if type_.name == "quant.block_scaled":
+        if quantized_type.name == "quant.block_scaled":
             raise ValueError(
                 "type '!quant.block_scaled' has more than scales and zero points, use "
                 "BlockScaledParameters.from_type"
             )
-        if not hasattr(type_, "get_scales"):
-            raise ValueError(f"type '{type_}' has no scale, use '!quant.uniform'")
+        if not hasattr(quantized_type, "get_scales"):
+            raise ValueError(
+                f"type '{quantized_type}' has no scale, use '!quant.uniform'"
+            )
+        type_ = cast(ScaledType, quantized_type)
         return cls(
             type_.get_scales(),
             type_.get_zero_points(),
-            **storage_arguments(quantized_type),
+            **storage_arguments(type_),
             expressed=type_.expressed_type.name,
             quantized_dimension=type_.axis,
             # Sub-channel types have them, also if no dimension is cut into blocks.
@@ -377,7 +455,7 @@ class QuantizationParameters:
         )
 
     @classmethod
-    def from_integer_type(cls, quantized_type: QuantizedType) -> Self:
+    def from_integer_type(cls, quantized_type: NamedType) -> Self:
         """
         The parameters of a type whose stored values are integers that stand for themselves:
         see [`from_type`][xdsl_quant.numerics.QuantizationParameters.from_type].
@@ -386,39 +464,37 @@ class QuantizationParameters:
             TypeError: if it is no type.
             ValueError: also if stored values are floats or indices into a table.
         """
-        type_ = cast("Any", quantized_type)
-        if (reason := getattr(type_, "unsupported_storage", None)) is not None:
+        if (reason := getattr(quantized_type, "unsupported_storage", None)) is not None:
             raise ValueError(reason)
         return cls.from_type(quantized_type)
 
 
-def storage_arguments(quantized_type: QuantizedType) -> StorageArguments:
+def storage_arguments(quantized_type: StoredType) -> StorageArguments:
     """
     How a type stores values, as arguments of
     [`QuantizationParameters`][xdsl_quant.numerics.QuantizationParameters].
     """
-    # Its methods are called, but no class of xDSL is imported here.
-    type_ = cast("Any", quantized_type)
-    storage_min, storage_max = type_.storage_range
+    storage_min, storage_max = quantized_type.storage_range
     bounds = StorageArguments(storage_min=storage_min, storage_max=storage_max)
-    if not hasattr(quantile_type := type_.storage_type, "quantile_array"):
-        return bounds | StorageArguments(storage=type_.storage_type_name)
+    if not hasattr(quantized_type.storage_type, "quantile_array"):
+        return bounds | StorageArguments(storage=quantized_type.storage_type_name)
+    table_type = cast(TableType, quantized_type.storage_type)
     # The values may be of a narrower type than the f64 of the text.
-    values = np.array(quantile_type.quantile_array())
-    name = quantile_type.quantile_type.name
+    values = np.array(table_type.quantile_array())
+    name = table_type.quantile_type.name
     table = nearest_floats(values, name)
     if (wrong := values[~np.isfinite(table)]).size:
         raise ValueError(
             f"value {wrong[0]} of a table is not representable in {name}; use a wider type"
         )
-    table_min, _ = quantile_type.storage_range
-    storage = f"{'i' if type_.is_signed else 'u'}{quantile_type.bitwidth}"
+    table_min, _ = table_type.storage_range
+    storage = f"{'i' if quantized_type.is_signed else 'u'}{table_type.bitwidth}"
     return bounds | StorageArguments(storage=storage, table=table, table_min=table_min)
 
 
 def _checked_table(
-    table: ArrayLike, table_min: int | None, storage: str
-) -> tuple[int, int, NDArray[np.float64]]:
+    table: ArrayLike, table_min: int | None, storage: str, full_range: tuple[int, int]
+) -> tuple[tuple[int, int], Floats]:
     """The first and the last index of a table, and the table."""
     values = numbers(table, "table", "iuf").astype(np.float64)
     if storage in SMALL_FLOATS:
@@ -432,7 +508,7 @@ def _checked_table(
         )
     if (wrong := values[~np.isfinite(values)]).size:
         raise ValueError(f"expected a table of finite numbers, found {wrong[0]}")
-    low, high = storage_range(storage)
+    low, high = full_range
     first = low if table_min is None else _integer(table_min, "table_min")
     last = first + values.size - 1
     if not low <= first < last <= high:
@@ -441,7 +517,7 @@ def _checked_table(
             f"whose values are {low} to {high}"
         )
     values.setflags(write=False)
-    return first, last, values
+    return (first, last), values
 
 
 class DynamicParameters(QuantizationParameters):
@@ -492,7 +568,7 @@ class DynamicParameters(QuantizationParameters):
 
     def for_shape(self, shape: tuple[int, ...]) -> DynamicParameters:
         blocks = dict(self.block_sizes or ())
-        arrays: list[NDArray[Any]] = [self.scales, self.zero_points]
+        arrays: list[Array] = [self.scales, self.zero_points]
         is_compact = self.scales.ndim == len(blocks)
         axes = sorted(blocks) if is_compact else range(self.scales.ndim)
         for position, axis in enumerate(axes):

@@ -7,7 +7,7 @@ See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/).
 
 from xdsl.ir import Dialect
 
-from .block_scaled_type import BlockScaledQuantizedType, StoredNumbersAttr
+from .block_scaled_type import BlockScaledQuantizedType
 from .dynamic_ops import (
     ChooseParametersOp,
     DynamicCastOp,
@@ -23,8 +23,9 @@ from .instrumentation import (
     StatisticsRefOp,
 )
 from .ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
-from .quantile_type import QuantileType
 from .regions import RegionOp, ReturnOp
+from .storage_types import QuantileType
+from .stored_numbers import StoredNumbersAttr
 from .types import (
     AnyQuantizedType,
     CalibratedQuantizedType,

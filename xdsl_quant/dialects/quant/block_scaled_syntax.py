@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 import struct
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar, NoReturn, cast
 
@@ -38,11 +39,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from .block_scaled_type import BlockScaledQuantizedType, StoredNumbersAttr
-from .constructor_arguments import flattened
+from .constructor_arguments import flattened, ints_attr
 from .storage_types import StorageType
+from .stored_numbers import StoredNumbersAttr
 from .type_syntax import TypeSyntax
-from .types import StoredQuantizedType, ints_attr
+from .types import StoredQuantizedType
 
 _OPTIONAL = ("zero_points", "offsets")
 
@@ -57,8 +58,8 @@ class BlockScaledSyntax(TypeSyntax):
 
     STORAGE_TYPES: ClassVar = StorageType
 
-    def body(self) -> BlockScaledQuantizedType:
-        self._expect("<")
+    def parameters(self) -> Sequence[Attribute]:
+        """Parse the parameters of a `!quant.block_scaled` type."""
         _, common = self._storage_and_expressed_type()
         self._expect(":")
         dimensions, block_sizes = self._blocks()
@@ -72,16 +73,13 @@ class BlockScaledSyntax(TypeSyntax):
                 self.parser.raise_error(f"expected {expected}")
             numbers[name] = self._numbers()
             rest.remove(name)
-        self._expect(">")
         for name in _OPTIONAL:
             numbers.setdefault(name, NoneAttr())
-        return BlockScaledQuantizedType.new(
-            (
-                *common,
-                DenseArrayBase.from_list(i32, dimensions),
-                ints_attr(block_sizes),
-                *(numbers[name] for name in ("scales", *_OPTIONAL)),
-            )
+        return (
+            *common,
+            DenseArrayBase.from_list(i32, dimensions),
+            ints_attr(block_sizes),
+            *(numbers[name] for name in ("scales", *_OPTIONAL)),
         )
 
     def _numbers(self) -> StoredNumbersAttr:

@@ -6,47 +6,41 @@ Its syntax is in [`block_scaled_syntax`][xdsl_quant.dialects.quant.block_scaled_
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, TypeAlias, Unpack, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     I32,
     AnyFloat,
-    BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
-    Float8E8M0FNUType,
-    Float80Type,
-    Float128Type,
     FloatData,
-    FloatTF32Type,
     IntAttr,
     IntegerType,
     NoneAttr,
-    Signedness,
     TensorType,
     UnrankedTensorType,
     f32,
     f64,
     i32,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.ir import Attribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from .constructor_arguments import INTEGERS, type_text, vector
-from .float_formats import MANY, float_format, float_properties
-from .number_arrays import Ints, ints_attr
-from .storage_types import MAX_STORAGE_BITS, StorageType
+from .block_scaled_syntax import BlockScaledSyntax
+from .constructor_arguments import INTEGERS, Ints, ints_attr, type_text, vector
+from .float_formats import float_format, float_properties
+from .storage_types import StorageType
+from .stored_numbers import Elements, StoredNumbersAttr
 from .types import (
-    ScaledQuantizedType,
     StorageOptions,
     StoredQuantizedType,
     UniformQuantizedType,
@@ -55,288 +49,7 @@ from .types import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-Elements: TypeAlias = DenseIntOrFPElementsAttr | DenseResourceAttr
-"""The bytes of numbers, or the name of a resource with these bytes."""
-
-
-@irdl_attr_definition
-class StoredNumbersAttr(ParametrizedAttribute):
-    """
-    A tensor of numbers, one for each block: floats, integers, or stored values of a
-    quantized type, which stand for their expressed values.
-
-    It has no syntax of its own: it is a part of
-    [`BlockScaledQuantizedType`][xdsl_quant.dialects.quant.BlockScaledQuantizedType].
-    """
-
-    name = "quant.stored_numbers"
-
-    elements: DenseIntOrFPElementsAttr | DenseResourceAttr
-
-    quantized_type: StoredQuantizedType | NoneAttr
-    """The quantized type of stored values; none if the elements are the numbers."""
-
-    def __init__(
-        self, elements: Elements, quantized_type: StoredQuantizedType | None = None
-    ):
-        super().__init__(elements, quantized_type or NoneAttr())
-
-    @staticmethod
-    def from_array(
-        array: NDArray[Any],
-        element_type: AnyFloat | IntegerType,
-        quantized_type: StoredQuantizedType | None = None,
-    ) -> StoredNumbersAttr:
-        """
-        The numbers of an array.
-
-        Args:
-            array: floats, integers, or their bits; the elements have the size of
-                `element_type` in bytes.
-            element_type: the type of an element.
-            quantized_type: the quantized type of stored values.
-
-        Raises:
-            VerifyException: if the elements have another size in bytes.
-        """
-        from xdsl_quant.numerics.arrays import bytes_of, sign_extended
-
-        size = element_type.compile_time_size
-        if array.itemsize != size:
-            raise VerifyException(
-                f"an element of type '{element_type}' has {size} bytes, but one of the "
-                f"array has {array.itemsize}"
-            )
-        if isinstance(element_type, IntegerType) and (
-            element_type.signedness.data is Signedness.SIGNLESS
-        ):
-            # The parser sign-extends signless integers, too.
-            array = sign_extended(array, element_type.bitwidth)
-        type_ = TensorType(element_type, array.shape)
-        elements = DenseIntOrFPElementsAttr(type_, BytesAttr(bytes_of(array)))
-        return StoredNumbersAttr(elements, quantized_type)
-
-    @property
-    def type(self) -> TensorType[Attribute]:
-        """The type of the elements."""
-        return cast("TensorType[Attribute]", self.elements.type)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.type.get_shape()
-
-    @property
-    def element_type(self) -> AnyFloat | IntegerType:
-        """The type of stored elements."""
-        return cast("AnyFloat | IntegerType", self.type.element_type)
-
-    @property
-    def number_type(self) -> AnyFloat | IntegerType:
-        """The type of the numbers that the elements stand for."""
-        if isinstance(self.quantized_type, NoneAttr):
-            return self.element_type
-        return cast(AnyFloat, self.quantized_type.expressed_type)
-
-    @property
-    def has_nan_exponent(self) -> bool:
-        """Whether one of the elements, unless these are in a resource, is the NaN of MX."""
-        return (
-            isinstance(self.element_type, Float8E8M0FNUType)
-            and isinstance(self.elements, DenseIntOrFPElementsAttr)
-            and 0xFF in self.elements.data.data
-        )
-
-    def data(self) -> bytes:
-        """
-        The bytes of the elements, in row-major order.
-
-        Raises:
-            ValueError: if they are in a resource that is missing or damaged.
-        """
-        elements = self.elements
-        if isinstance(elements, DenseIntOrFPElementsAttr):
-            return elements.data.data
-        from xdsl_quant.xdsl_patches.resources import resource_data
-
-        name, size = elements.resource_handle.data, self.element_type.compile_time_size
-        try:
-            data = resource_data(elements)
-        except ValueError as e:
-            raise ValueError(f"resource '{name}' is damaged: {e}") from None
-        if data is None:
-            raise ValueError(f"resource '{name}' is missing")
-        if len(data) != (needed := math.prod(self.shape) * size):
-            raise ValueError(
-                f"resource '{name}' has {len(data)} bytes, but {self.type} has {needed}"
-            )
-        return data
-
-    # Verification
-
-    def verify(self) -> None:
-        type_ = self.elements.type
-        if not isinstance(type_, TensorType) or DYNAMIC_INDEX in type_.get_shape():
-            raise VerifyException(
-                f"block parameters must be a tensor of static shape, but got '{type_}'"
-            )
-        if not math.prod(type_.get_shape()):
-            raise VerifyException(f"there are no block parameters in '{type_}'")
-        if isinstance(self.quantized_type, NoneAttr):
-            self._verify_numbers()
-        else:
-            self._verify_stored(self.quantized_type)
-
-    def _verify_numbers(self) -> None:
-        element_type = cast(Attribute, self.element_type)
-        if isinstance(element_type, IntegerType):
-            width = element_type.bitwidth
-            if not 1 < width <= MAX_STORAGE_BITS:
-                raise VerifyException(f"illegal size of block parameters: {width}")
-        elif not isinstance(element_type, AnyFloat) or isinstance(
-            element_type, FloatTF32Type | Float80Type | Float128Type
-        ):
-            raise VerifyException(
-                "block parameters must be integers, or floats such as f16, but got "
-                f"'{element_type}'"
-            )
-        elif isinstance(self.elements, DenseIntOrFPElementsAttr):
-            self._verify_finite(self.elements)
-
-    def _verify_finite(self, elements: DenseIntOrFPElementsAttr) -> None:
-        if isinstance(self.element_type, Float8E8M0FNUType):
-            # It has no infinities. NaN is the scale of a block of NaNs, and nothing else.
-            return
-        if len(elements) < MANY:
-            numbers = cast(Iterable[float], elements.iter_values())
-            wrong = next((x for x in numbers if not math.isfinite(x)), None)
-        else:
-            import numpy as np
-
-            numbers = self.numbers(is_signed=True)
-            is_finite = np.isfinite(numbers)
-            wrong = None if is_finite.all() else float(numbers[~is_finite][0])
-        if wrong is not None:
-            raise VerifyException(
-                f"block parameters must be finite, but one is {wrong}"
-            )
-
-    def _verify_stored(self, quantized_type: StoredQuantizedType) -> None:
-        if not isinstance(
-            quantized_type, ScaledQuantizedType | BlockScaledQuantizedType
-        ):
-            raise VerifyException(
-                f"block parameters are stored as '{quantized_type}', which has no scale"
-            )
-        if self.element_type != quantized_type.stored_type:
-            raise VerifyException(
-                f"block parameters have type '{self.element_type}', but those of "
-                f"'{type_text(quantized_type)}' are stored as "
-                f"'{quantized_type.stored_type}'"
-            )
-        quantized_type.verify_container(TensorType(quantized_type, self.shape))
-
-    # Values
-
-    def codes(self, is_signed: bool) -> NDArray[Any]:
-        """
-        The elements as a read-only array of integers, of floats that NumPy has, or of the
-        bits of other floats as unsigned integers.
-
-        Args:
-            is_signed: whether signless integers are signed.
-
-        Raises:
-            ValueError: if they are in a resource that is missing or damaged.
-        """
-        import numpy as np
-
-        from xdsl_quant.numerics.arrays import sign_extended
-
-        type_, data = self.element_type, self.data()
-        size = type_.compile_time_size
-        if isinstance(type_, IntegerType):
-            codes = np.frombuffer(data, f"<i{size}")
-            if type_.signedness.data is not Signedness.SIGNLESS:
-                is_signed = type_.signedness.data is Signedness.SIGNED
-            if is_signed:
-                codes = sign_extended(codes, type_.bitwidth)
-            else:
-                codes = codes.view(f"<u{size}") & ((1 << type_.bitwidth) - 1)
-        elif type_.name in ("f16", "f32", "f64"):
-            codes = np.frombuffer(data, f"<f{size}")
-        else:
-            codes = np.frombuffer(data, f"<u{size}")
-        return codes.reshape(self.shape)
-
-    def numbers(self, is_signed: bool) -> NDArray[np.float64]:
-        """
-        The numbers in f64, which represents all of them exactly.
-
-        Args:
-            is_signed: whether signless integers are signed, unless they are stored values
-                of a quantized type.
-
-        Raises:
-            ValueError: if they are in a resource that is missing or damaged, or has
-                infinities or NaN.
-        """
-        import numpy as np
-
-        if not isinstance(self.quantized_type, NoneAttr):
-            return dequantized(self.codes(self.quantized_type.is_signed), self)
-        codes, name = self.codes(is_signed), self.element_type.name
-        if name == "bf16":
-            codes = (codes.astype(np.uint32) << 16).view(np.float32)
-        elif codes.dtype.kind == "u" and not isinstance(self.element_type, IntegerType):
-            from xdsl_quant.numerics.small_floats import small_float
-
-            codes = small_float(name).decode(codes)
-        numbers = codes.astype(np.float64)
-        self._check_resource(numbers)
-        return numbers
-
-    def _check_resource(self, numbers: NDArray[np.float64]) -> None:
-        """Raise a `ValueError` for a resource with numbers that `verify` refuses."""
-        import numpy as np
-
-        elements = self.elements
-        if isinstance(elements, DenseIntOrFPElementsAttr) or isinstance(
-            self.element_type, Float8E8M0FNUType
-        ):
-            return
-        if (wrong := numbers[~np.isfinite(numbers)]).size:
-            raise ValueError(
-                f"block parameters must be finite, but one of resource "
-                f"'{elements.resource_handle.data}' is {wrong[0]}"
-            )
-
-    def print_numbers(self, printer: Printer) -> None:
-        """Print the elements and, after `as`, the quantized type of stored values."""
-        printer.print_attribute(self.elements)
-        if not isinstance(self.quantized_type, NoneAttr):
-            printer.print_string(" as ")
-            printer.print_attribute(self.quantized_type)
-
-
-def dequantized(codes: NDArray[Any], numbers: StoredNumbersAttr) -> NDArray[np.float64]:
-    """The expressed values of stored ones."""
-    import numpy as np
-
-    from xdsl_quant.numerics import QuantizationParameters, dequantize
-    from xdsl_quant.numerics.block_scaled import (
-        BlockScaledParameters,
-        dequantize_blocks,
-    )
-
-    quantized_type = cast(StoredQuantizedType, numbers.quantized_type)
-    if isinstance(quantized_type, BlockScaledQuantizedType):
-        block_parameters = BlockScaledParameters.from_type(quantized_type)
-        return dequantize_blocks(codes, block_parameters).astype(np.float64)
-    parameters = QuantizationParameters.from_type(quantized_type)
-    return dequantize(codes, parameters).astype(np.float64)
+    from xdsl_quant.numerics.arrays import Floats
 
 
 def _contains(type_: AnyFloat, number_type: Attribute) -> bool:
@@ -486,7 +199,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
             if isinstance(attr, StoredNumbersAttr)
         }
 
-    def get_numbers(self) -> Mapping[str, NDArray[np.float64]]:
+    def get_numbers(self) -> Mapping[str, Floats]:
         """
         Scales and, if there are any, zero points and offsets, by their keywords, as arrays
         of the shape `get_scales_shape()`.
@@ -599,9 +312,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        from .block_scaled_syntax import BlockScaledSyntax
-
-        return (BlockScaledSyntax(parser, cls.name).parse(),)
+        syntax = BlockScaledSyntax(parser, cls.name)
+        return syntax.parse(syntax.parameters, cls.new)
 
     def print_parameters(self, printer: Printer) -> None:
         # The printer collects the resources that it prints.
@@ -634,8 +346,6 @@ class BlockScaledQuantizedType(StoredQuantizedType):
 
 
 def _described(numbers: StoredNumbersAttr, is_signed: bool) -> object:
-    from array import array
-
     try:
         values = numbers.numbers(is_signed)
     except ValueError as e:

@@ -1,23 +1,34 @@
 """
-What the constructors of types are given from Python: numbers and sequences of them, also
-of NumPy.
+Arguments of the constructors of types from Python, and the attributes that hold them:
+numbers and sequences of numbers, also of NumPy.
 
-Each function raises a `TypeError` for what is of another type, in one sentence that says
-what is needed.
+Each function for arguments raises a `TypeError` for a value of another type, with a message
+that names the expected type. Attributes are one block of bytes: a type may have a million
+scales.
 """
 
 from __future__ import annotations
 
 import reprlib
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import chain
 from operator import index
 from typing import Any, NamedTuple, cast
 
-from xdsl.dialects.builtin import AnyFloat, FloatData, IntAttr
+from xdsl.dialects.builtin import (
+    I64,
+    AnyFloat,
+    BytesAttr,
+    DenseArrayBase,
+    Float64Type,
+    FloatData,
+    IntAttr,
+    f64,
+    i64,
+)
 from xdsl.ir import TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
@@ -25,6 +36,9 @@ from .float_formats import FLOAT_FORMATS
 
 _TEXT_LENGTH = 60
 """Most characters of a type in an error message."""
+
+_SHORT_TEXT_LENGTH = 200
+"""Most characters of the short text of a type."""
 
 # Single values
 
@@ -38,6 +52,15 @@ def type_text(value: object) -> str:
     text = str(value)
     # A type may have a million scales.
     return text if len(text) <= _TEXT_LENGTH else f"{text[: _TEXT_LENGTH - 3]}..."
+
+
+def short_text(type_: TypeAttribute) -> str:
+    """The text of a type, or its beginning and end if it is long."""
+    text = str(type_)
+    if len(text) <= _SHORT_TEXT_LENGTH:
+        return text
+    end = _SHORT_TEXT_LENGTH // 5
+    return f"{text[: _SHORT_TEXT_LENGTH - end]} ... {text[-end:]}"
 
 
 def _plain(value: Any) -> Any:
@@ -215,3 +238,43 @@ def vector(values: object, what: str, kind: NumberKind) -> array[Any]:
     if len(shape) != 1:
         raise VerifyException(f"{what} must have one dimension, not shape {shape}")
     return numbers
+
+
+# Attributes
+
+Floats = DenseArrayBase[Float64Type]
+Ints = DenseArrayBase[I64]
+
+
+def floats_attr(values: Iterable[float]) -> Floats:
+    """Doubles as an attribute that is one block of bytes."""
+    doubles = values if isinstance(values, array) else array("d", values)
+    return DenseArrayBase(f64, BytesAttr(doubles.tobytes()))
+
+
+def ints_attr(values: Iterable[int]) -> Ints:
+    """64-bit integers as an attribute that is one block of bytes."""
+    try:
+        ints = values if isinstance(values, array) else array("q", values)
+    except OverflowError as e:
+        raise VerifyException("zero points must fit 64 bits") from e
+    return DenseArrayBase(i64, BytesAttr(ints.tobytes()))
+
+
+def float_array(attr: Floats) -> array[float]:
+    """The numbers of an attribute, without a Python object for each of them."""
+    values = array("d")
+    values.frombytes(attr.data.data)
+    return values
+
+
+def int_array(attr: Ints) -> array[int]:
+    """The numbers of an attribute, without a Python object for each of them."""
+    values = array("q")
+    values.frombytes(attr.data.data)
+    return values
+
+
+def zero_array(count: int) -> array[int]:
+    """As many zeros."""
+    return array("q", bytes(8 * count))

@@ -62,8 +62,7 @@ from xdsl_quant.diagnostics import counted
 from xdsl_quant.dialects.type_kinds import TypeKind, verify_kind
 
 from .ops import FLOAT, STORED, has_signless_integers, have_matching_shape
-from .quantile_type import QuantileType
-from .storage_types import FloatStorageType
+from .storage_types import FloatStorageType, QuantileType
 from .traits import CastsQuantization
 from .types import AnyQuantizedType, scalar_or_element_type
 

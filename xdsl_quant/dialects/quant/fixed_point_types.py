@@ -32,12 +32,20 @@ from xdsl.dialects.builtin import (
     i8,
     i32,
 )
+from xdsl.ir import Attribute
 from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
-from .constructor_arguments import INTEGERS, int_argument, vector
-from .number_arrays import floats_attr
+from .constructor_arguments import (
+    INTEGERS,
+    floats_attr,
+    int_argument,
+    ints_attr,
+    vector,
+)
 from .storage_types import StorageType
+from .type_syntax import ScalesText, TypeSyntax
 from .types import (
     PerAxisType,
     PerTensorType,
@@ -50,8 +58,9 @@ from .types import (
 )
 
 MIN_SHIFT, MAX_SHIFT = 2, 62
+MAX_MULTIPLIER = (1 << 31) - 1
 
-_RANGES = {"multiplier": (1 << 30, (1 << 31) - 1), "shift": (MIN_SHIFT, MAX_SHIFT)}
+_RANGES = {"multiplier": (1 << 30, MAX_MULTIPLIER), "shift": (MIN_SHIFT, MAX_SHIFT)}
 
 Multipliers = DenseArrayBase[I32]
 Shifts = DenseArrayBase[I8]
@@ -76,14 +85,12 @@ def _verify_multipliers_and_shifts(
 
 def _hint(multiplier: int, multipliers: Sequence[int], shifts: Sequence[int]) -> str:
     """How to write the same scale, if it is one."""
-    from xdsl_quant.numerics import normalize_multiplier
-
     shift = shifts[multipliers.index(multiplier)]
-    try:
-        same, same_shift = normalize_multiplier(multiplier, shift)
-    except (TypeError, ValueError):
+    zeros = MAX_MULTIPLIER.bit_length() - multiplier.bit_length()
+    same, rest = divmod(multiplier << max(zeros, 0), 1 << max(-zeros, 0))
+    if multiplier < 1 or rest or not MIN_SHIFT <= shift + zeros <= MAX_SHIFT:
         return ""
-    return f", write '{multiplier}p-{shift}' as '{same}p-{same_shift}'"
+    return f", write '{multiplier}p-{shift}' as '{same}p-{shift + zeros}'"
 
 
 @dataclass(frozen=True, init=False)
@@ -94,6 +101,11 @@ class FixedPointType(ScaledQuantizedType, ABC):
     """
 
     name = "quant.fixed_point"
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        syntax = TypeSyntax(parser, cls.name)
+        return syntax.parse(syntax.fixed_point, _fixed_point_type_from_text)
 
     @property
     @abstractmethod
@@ -295,3 +307,19 @@ class FixedPointQuantizedPerAxisType(FixedPointType, PerAxisType):
                 f"{counts[0]}, {counts[1]}, {counts[2]}"
             )
         super().verify()
+
+
+def _fixed_point_type_from_text(text: ScalesText) -> FixedPointType:
+    multipliers, shifts, zero_points = text.columns
+    if text.dimension is None:
+        numbers = map(IntAttr, (zero_points[0], multipliers[0], shifts[0]))
+        return FixedPointQuantizedType.new((*text.common, *numbers))
+    return FixedPointQuantizedPerAxisType.new(
+        (
+            *text.common,
+            ints_attr(zero_points),
+            IntAttr(text.dimension),
+            multipliers_attr(multipliers),
+            shifts_attr(shifts),
+        )
+    )

@@ -5,8 +5,11 @@ A scale is a Python float (an IEEE double) that has to fit the expressed type of
 quantized type. This module knows what fits: precision, range, and the nearest value.
 """
 
+from __future__ import annotations
+
 import math
 from array import array
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from xdsl.dialects import builtin
@@ -59,7 +62,7 @@ class FloatFormat(NamedTuple):
         ulp = math.ldexp(1.0, exponent - self.precision + 1)
         return round(value / ulp) * ulp
 
-    def nearest_all(self, values: "array[float]") -> "array[float]":
+    def nearest_all(self, values: array[float]) -> array[float]:
         """`nearest` for an array of doubles."""
         if self.holds_doubles:
             return values
@@ -73,6 +76,35 @@ class FloatFormat(NamedTuple):
         ulps = np.ldexp(1.0, exponents - self.precision + 1)
         nearest.frombytes((np.rint(doubles / ulps) * ulps).tobytes())
         return nearest
+
+    def out_of_range(self, scales: Sequence[float]) -> float | None:
+        """Return one of the scales that does not fit the format, or `None`."""
+        if not scales:
+            return None
+        smallest, largest = self.smallest, self.largest
+        if len(scales) >= MANY:
+            import numpy as np
+
+            doubles = np.asarray(scales, dtype=np.float64)
+            if ((doubles >= smallest) & (doubles <= largest)).all():
+                return None
+        # Comparisons do not see a NaN; a sum does.
+        elif smallest <= min(scales) and max(scales) <= largest:
+            if not math.isnan(sum(scales)):
+                return None
+        return next(scale for scale in scales if not smallest <= scale <= largest)
+
+    def range_error(self, scale: float) -> str:
+        """Return the message about a scale that its expressed type cannot hold."""
+        return (
+            f"scale {range_text(scale)} out of expressed type range "
+            f"[{range_text(self.smallest)}, {range_text(self.largest)}]"
+        )
+
+
+def range_text(value: float) -> str:
+    """Return MLIR's text of a bound in an error message."""
+    return f"{value:e}".replace("inf", "INF")
 
 
 _DOUBLE_MAX = math.ldexp(1.0 - 2.0**-53, 1024)

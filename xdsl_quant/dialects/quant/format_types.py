@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, f32
 
-from .block_scaled_type import BlockScaledQuantizedType, StoredNumbersAttr
+from .block_scaled_type import BlockScaledQuantizedType
 from .constructor_arguments import checked_expressed_type
 from .float_formats import FLOAT_FORMATS
-from .quantile_type import QuantileType
-from .storage_types import StorageType
+from .storage_types import QuantileType, StorageType
+from .stored_numbers import StoredNumbersAttr
 
 if TYPE_CHECKING:
-    from xdsl_quant.numerics.formats import BlockScaled, Stored
+    from xdsl_quant.numerics.arrays import Array
 
 _FLOAT_TYPES = {type_.name: type_ for type_ in FLOAT_FORMATS}
 
 
+class StoredNumbers(Protocol):
+    """Codes and their type: [`Stored`][xdsl_quant.numerics.formats.Stored]."""
+
+    @property
+    def codes(self) -> Array: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def table(self) -> tuple[float, ...] | None: ...
+
+
+class BlockScaledNumbers(StoredNumbers, Protocol):
+    """Codes in blocks: [`BlockScaled`][xdsl_quant.numerics.formats.BlockScaled]."""
+
+    @property
+    def block_shape(self) -> tuple[int, ...]: ...
+    @property
+    def scales(self) -> StoredNumbers: ...
+    @property
+    def zero_points(self) -> StoredNumbers | None: ...
+    @property
+    def offsets(self) -> StoredNumbers | None: ...
+
+
 def block_scaled_type(
-    stored: BlockScaled, expressed_type: AnyFloat = f32
+    stored: BlockScaledNumbers, expressed_type: AnyFloat = f32
 ) -> BlockScaledQuantizedType:
     """
     The type of an array in a named format. Values of this type have the array
@@ -38,53 +61,39 @@ def block_scaled_type(
         TypeError: if the expressed type is no float type, or `stored` no `BlockScaled`.
         VerifyException: if a scale or an offset is infinite.
     """
-    from xdsl_quant.numerics.formats.block_scaled import check_block_scaled
-
-    check_block_scaled(stored)
-    expressed_type = checked_expressed_type(expressed_type)
+    if not _is_block_scaled(stored):
+        raise TypeError(
+            f"expected a BlockScaled, found {type(stored).__name__}; use the result of "
+            "'quantize' or 'unpack' of a format"
+        )
     # A single block needs no block sizes.
-    is_whole = all(count == 1 for count in stored.scales.shape)
-
-    def numbers(part: Stored | None) -> StoredNumbersAttr | None:
-        if part is None:
-            return None
-        return _numbers_attr(_reshaped(part, ()) if is_whole else part)
-
-    scales = numbers(stored.scales)
-    assert scales is not None
+    is_whole = stored.scales.codes.size == 1
+    scales, zero_points, offsets = (
+        None if part is None else _numbers_attr(part, is_whole)
+        for part in (stored.scales, stored.zero_points, stored.offsets)
+    )
     return BlockScaledQuantizedType(
         _storage_type(stored),
-        expressed_type,
-        scales,
+        checked_expressed_type(expressed_type),
+        cast(StoredNumbersAttr, scales),
         block_sizes={} if is_whole else dict(enumerate(stored.block_shape)),
-        zero_points=numbers(stored.zero_points),
-        offsets=numbers(stored.offsets),
+        zero_points=zero_points,
+        offsets=offsets,
         is_signed=None if stored.table is None and stored.type[0] != "u" else False,
     )
 
 
-def _reshaped(stored: Stored, shape: tuple[int, ...]) -> Stored:
-    from xdsl_quant.numerics.formats import BlockScaled
-
-    codes = stored.codes.reshape(shape)
-    if not isinstance(stored, BlockScaled):
-        return replace(stored, codes=codes)
-    parts = {
-        name: _reshaped(part, shape)
-        for name in ("scales", "zero_points", "offsets")
-        if (part := cast("Stored | None", getattr(stored, name))) is not None
-    }
-    return replace(stored, codes=codes, block_shape=shape, **parts)
+def _is_block_scaled(stored: object) -> bool:
+    return hasattr(stored, "block_shape")
 
 
-def _numbers_attr(stored: Stored) -> StoredNumbersAttr:
-    from xdsl_quant.numerics.formats import BlockScaled
-
+def _numbers_attr(stored: StoredNumbers, is_whole: bool) -> StoredNumbersAttr:
     quantized_type = None
-    if isinstance(stored, BlockScaled):
-        quantized_type = block_scaled_type(stored)
+    if _is_block_scaled(stored):
+        quantized_type = block_scaled_type(cast(BlockScaledNumbers, stored))
+    codes = stored.codes.reshape(()) if is_whole else stored.codes
     element_type = _element_type(stored.type)
-    return StoredNumbersAttr.from_array(stored.codes, element_type, quantized_type)
+    return StoredNumbersAttr.from_array(codes, element_type, quantized_type)
 
 
 def _element_type(name: str) -> AnyFloat | IntegerType:
@@ -94,7 +103,7 @@ def _element_type(name: str) -> AnyFloat | IntegerType:
     return IntegerType(int(name.lstrip("siu")))
 
 
-def _storage_type(stored: Stored) -> StorageType:
+def _storage_type(stored: StoredNumbers) -> StorageType:
     storage_type = _element_type(stored.type)
     if stored.table is None:
         return cast(StorageType, storage_type)

@@ -65,7 +65,7 @@ from xdsl_quant.dialects.type_kinds import TypeKind, verify_kinds
 
 from .attribute_kinds import AttributeKind, attribute, verify_attributes
 from .ops import has_floats
-from .type_syntax import float_spelling_hint
+from .type_tokens import float_spelling_hint
 from .types import QuantizedType, scalar_or_element_type
 
 Range = tuple[float, float]

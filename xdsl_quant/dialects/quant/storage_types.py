@@ -2,21 +2,248 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import math
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Self, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
+    AnyFloat,
     Float4E2M1FNType,
     Float6E2M3FNType,
     Float6E3M2FNType,
     Float8E4M3FNType,
     Float8E5M2Type,
     Float8E8M0FNUType,
+    Float64Type,
+    IntAttr,
     IntegerType,
+    NoneAttr,
     Signedness,
 )
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
-from .float_formats import float_format
-from .quantile_type import QuantileType
+from .constructor_arguments import (
+    FLOATS,
+    Floats,
+    float_array,
+    floats_attr,
+    int_argument,
+    type_text,
+    vector,
+)
+from .float_formats import FLOAT_FORMATS, float_format
+from .float_text import float_text
+from .type_tokens import UNIFORM, TypeTokens
+
+_DOUBLE = float_format(Float64Type())
+
+
+def _is_number_type(type_: object) -> bool:
+    return isinstance(type_, IntegerType) or type(type_) in FLOAT_FORMATS
+
+
+class _QuantileSyntax(TypeTokens):
+    """The grammar of one quantile type that is being parsed."""
+
+    def parameters(self) -> Sequence[Attribute]:
+        """Parse the parameters of a `!quant.quantile` type."""
+        storage_type = self._number_type(
+            "storage type must be an integer or float type"
+        )
+        self._expect(":")
+        quantile_type = self._number_type(
+            "quantile type must be a float or integer type"
+        )
+        self._expect(",")
+        quantiles = self._quantiles()
+        low, high = NoneAttr(), NoneAttr()
+        if self._optional(","):
+            (low, _), (high, _) = self._range()
+            low, high = IntAttr(low), IntAttr(high)
+        return storage_type, quantile_type, floats_attr(quantiles), low, high
+
+    def _number_type(self, message: str) -> Attribute:
+        if (type_ := self._optional_type()) is None:
+            self._wrong_token("expected non-function type")
+        if not isinstance(type_, IntegerType | AnyFloat):
+            self.parser.raise_error(message, self.name_pos)
+        return cast(Attribute, type_)
+
+    def _quantiles(self) -> array[float]:
+        start = self.parser.pos
+        if (plain := self._plain_list(UNIFORM)) is not None:
+            (quantiles, _), shape = plain
+            if len(shape) == 1 and ":" not in self.content[start : self.parser.pos]:
+                return quantiles
+            self._resume_from(start)
+        quantiles = array("d")
+        self._expect("{")
+        if self._optional("}"):
+            return quantiles
+        while True:
+            quantiles.append(self._float())
+            if not self._optional(","):
+                self._expect("}")
+                return quantiles
+
+
+@irdl_attr_definition
+class QuantileType(ParametrizedAttribute, TypeAttribute):
+    """
+    A storage type of quantized types whose stored numbers are indices into a table of
+    values, e.g. the sixteen values of NF4: `table[stored - smallest stored number]`.
+
+    It is only a storage type. A quantized type with this storage applies its scale and zero
+    point to the values of the table: `expressed = (table[...] - zero_point) * scale`.
+
+    MLIR has the type since version 23.
+
+    Example:
+
+    ```mlir
+    !quant.quantile<i1:f16, {-1.000000e+00,1.000000e+00}>
+    !quant.quantile<ui4:f16, {-1.000000e+00,0.000000e+00,1.000000e+00}, <0:2>>
+    ```
+    """
+
+    name = "quant.quantile"
+
+    storage_type: IntegerType | AnyFloat
+    """The type of stored numbers, of which only width and signedness matter."""
+
+    quantile_type: IntegerType | AnyFloat
+    """The type of the values. As in MLIR, the values are not checked against it."""
+
+    quantiles: Floats
+    """The values, in the order of the stored numbers."""
+
+    storage_type_min: IntAttr | NoneAttr
+    """Smallest stored number, if the type has a storage range."""
+
+    storage_type_max: IntAttr | NoneAttr
+    """Largest stored number, if the type has a storage range."""
+
+    def __init__(
+        self,
+        storage_type: IntegerType | AnyFloat,
+        quantile_type: IntegerType | AnyFloat,
+        quantiles: Iterable[float],
+        *,
+        storage_type_min: int | None = None,
+        storage_type_max: int | None = None,
+    ):
+        """
+        `quantiles` is a sequence or a one-dimensional NumPy array with one value for each
+        stored number; without a storage range, these are all numbers of the storage type.
+
+        Raises:
+            TypeError: if an argument is of the wrong type.
+            VerifyException: if there are not as many values as stored numbers.
+        """
+        for what, type_ in (("storage", storage_type), ("quantile", quantile_type)):
+            if not _is_number_type(type_):
+                raise TypeError(
+                    f"{what} type must be an integer or float type such as i4, not "
+                    f"{type_text(type_)}"
+                )
+        super().__init__(
+            storage_type,
+            quantile_type,
+            floats_attr(vector(quantiles, "quantiles", FLOATS)),
+            *(
+                NoneAttr() if bound is None else int_argument(bound, what)
+                for what, bound in (
+                    ("storage_type_min", storage_type_min),
+                    ("storage_type_max", storage_type_max),
+                )
+            ),
+        )
+
+    # Accessors
+
+    @property
+    def bitwidth(self) -> int:
+        """Number of bits of a stored number."""
+        return self.storage_type.bitwidth
+
+    @property
+    def is_signed(self) -> bool:
+        """
+        Whether stored numbers are signed: `si4` and float types are signed, `i4` and `ui4`
+        are unsigned.
+        """
+        storage_type = self.storage_type
+        return not isinstance(storage_type, IntegerType) or (
+            storage_type.signedness.data is Signedness.SIGNED
+        )
+
+    @property
+    def has_storage_range(self) -> bool:
+        """Whether the type has a smallest and a largest stored number."""
+        return not isinstance(self.storage_type_min, NoneAttr)
+
+    @property
+    def storage_range(self) -> tuple[int, int]:
+        """Smallest and largest stored number, by default those of the storage type."""
+        low, high = self.storage_type_min, self.storage_type_max
+        if isinstance(low, IntAttr) and isinstance(high, IntAttr):
+            return low.data, high.data
+        count = 1 << self.bitwidth
+        return (-(count >> 1), (count >> 1) - 1) if self.is_signed else (0, count - 1)
+
+    def quantile_array(self) -> array[float]:
+        """The values, in the order of the stored numbers."""
+        return float_array(self.quantiles)
+
+    # Verification
+
+    def verify(self) -> None:
+        quantiles = self.quantile_array()
+        if not quantiles:
+            raise VerifyException("quantile values must not be empty")
+        if self.has_storage_range is isinstance(self.storage_type_max, NoneAttr):
+            raise VerifyException(
+                "storage min and max must both be specified or both omitted"
+            )
+        low, high = self.storage_range
+        if self.has_storage_range and low >= high:
+            raise VerifyException("storage min must be less than storage max")
+        if len(quantiles) != (count := high - low + 1):
+            # Python refuses to print a number of thousands of digits.
+            text = str(count) if count.bit_length() <= 65 else f"2**{self.bitwidth}"
+            raise VerifyException(
+                f"quantile LUT size ({len(quantiles)}) must equal the number of "
+                f"representable storage values ({text})"
+            )
+        if not all(map(math.isfinite, quantiles)):
+            raise VerifyException("quantile values must be finite (no NaN or infinity)")
+
+    # Text
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        syntax = _QuantileSyntax(parser, cls.name)
+        return syntax.parse(syntax.parameters, cls.new)
+
+    @classmethod
+    def new(cls, params: Sequence[Attribute]) -> Self:
+        if len(params) == 1 and isinstance(parsed := params[0], QuantileType):
+            return cast(Self, parsed)
+        return super().new(params)
+
+    def print_parameters(self, printer: Printer) -> None:
+        quantiles = ",".join(float_text(q, _DOUBLE) for q in self.quantile_array())
+        bounds = ", <{}:{}>".format(*self.storage_range)
+        printer.print_string(
+            f"<{self.storage_type}:{self.quantile_type}, {{{quantiles}}}"
+            f"{bounds if self.has_storage_range else ''}>"
+        )
+
 
 MLIRStorageType: TypeAlias = (
     IntegerType | Float8E5M2Type | Float8E4M3FNType | Float4E2M1FNType | QuantileType

@@ -1,5 +1,5 @@
 """
-Quantized types as notebooks show them: as HTML, and as a text of limited length.
+Quantized types as HTML, for notebooks.
 
 Colours are those of the page, so that a table is legible on light and dark ones.
 """
@@ -9,22 +9,19 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from html import escape
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
+
+from .constructor_arguments import short_text as short_text
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from .types import QuantizedType
 
 _MAX_LISTED = 8
 """Most scales that are shown one by one."""
 
 _MAX_POINTS = 200
 """Most points of a curve."""
-
-_MAX_TEXT = 200
-"""Most characters of a text."""
 
 _WIDTH, _HEIGHT, _MARGIN = 240, 40, 2
 
@@ -117,7 +114,16 @@ def _value_html(name: str, value: object) -> str:
             return escape(str(value))
 
 
-def type_html(quantized_type: QuantizedType) -> str:
+class DescribedType(Protocol):
+    """A type that names its parameters and their values."""
+
+    @property
+    def name(self) -> str: ...
+
+    def description(self) -> Iterable[tuple[str, object]]: ...
+
+
+def type_html(quantized_type: DescribedType) -> str:
     """
     A table of the parameters of a type.
 
@@ -132,12 +138,3 @@ def type_html(quantized_type: QuantizedType) -> str:
         'style="color:inherit;border-collapse:collapse">'
         f"<tbody>{rows}</tbody></table>"
     )
-
-
-def short_text(quantized_type: QuantizedType) -> str:
-    """The text of a type, or its beginning and end if it is long."""
-    text = str(quantized_type)
-    if len(text) <= _MAX_TEXT:
-        return text
-    end = _MAX_TEXT // 5
-    return f"{text[: _MAX_TEXT - end]} ... {text[-end:]}"

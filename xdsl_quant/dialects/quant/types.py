@@ -36,41 +36,43 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.lexer import Location
 
+from xdsl_quant.diagnostics import warn
 from xdsl_quant.rounding_mode import RepresentedNumbers
 
 from .constructor_arguments import (
     FLOATS,
     INTEGERS,
+    Floats,
+    Ints,
     bool_argument,
     checked_expressed_type,
     elements,
     float_argument,
-    int_argument,
-    type_text,
-    vector,
-)
-from .float_formats import FLOAT_FORMATS, MANY, FloatFormat, float_format
-from .float_text import float_text, float_texts
-from .number_arrays import (
-    Floats,
-    Ints,
     float_array,
     floats_attr,
+    int_argument,
     int_array,
     ints_attr,
+    short_text,
+    type_text,
+    vector,
     zero_array,
 )
-from .quantile_type import QuantileType
+from .float_formats import FLOAT_FORMATS, float_format, range_text
+from .float_text import float_text, float_texts
 from .storage_types import (
     MAX_STORAGE_BITS,
     SIGNED_FLAG,
     FloatStorageType,
     MLIRStorageType,
+    QuantileType,
     StorageType,
     default_storage_range,
     is_signed_by_default,
 )
+from .type_syntax import ScalesText, TypeSyntax
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,6 +81,14 @@ if TYPE_CHECKING:
     from xdsl_quant.numerics import QuantizationParameters
 
 _signless_integer = cache(IntegerType)
+
+
+def numeric():
+    """Return the module `numeric`, for what needs NumPy."""
+    # NumPy takes longer to import than `xdsl-opt` to start.
+    from . import numeric
+
+    return numeric
 
 
 def with_element_type(type_: Attribute, element_type: TypeAttribute) -> TypeAttribute:
@@ -136,14 +146,8 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
         """The parameters as MLIR prints them, e.g. `<i8:f32, 5.000000e-01>`."""
 
     @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        from .type_syntax import TypeSyntax
-
-        # The parser makes the type, as only it can point at the text of a mistake.
-        return (TypeSyntax(parser, cls.name).parse(),)
-
-    @classmethod
     def new(cls, params: Sequence[Attribute]) -> Self:
+        # The parser has created the type, as only it can point at the text of a mistake.
         if len(params) == 1 and isinstance(parsed := params[0], QuantizedType):
             return cast(Self, parsed)
         return super().new(params)
@@ -177,14 +181,13 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
         """
 
     def _repr_html_(self) -> str:
+        # Only notebooks need it.
         from .type_html import type_html
 
         return type_html(self)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         # A notebook stores this text beside the HTML: it must not have a million scales.
-        from .type_html import short_text
-
         return {"text/plain": short_text(self)}
 
     def __hash__(self) -> int:
@@ -319,14 +322,7 @@ class StoredQuantizedType(QuantizedType, ABC):
         """The numbers that stored values stand for."""
         if self.has_integer_storage:
             return RepresentedNumbers.integers(self.storage_range)
-        # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
-        from xdsl_quant.numerics import QuantizationParameters
-        from xdsl_quant.numerics.codecs import represented_numbers
-        from xdsl_quant.numerics.parameters import storage_arguments
-
-        return represented_numbers(
-            QuantizationParameters(1.0, **storage_arguments(self))
-        )
+        return numeric().represented_numbers(self)
 
     @property
     def signless_storage_type(self) -> IntegerType:
@@ -543,6 +539,11 @@ class AnyQuantizedType(StoredQuantizedType):
 
     name = "quant.any"
 
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        syntax = TypeSyntax(parser, cls.name)
+        return syntax.parse(syntax.any, cls.new)
+
     def __init__(
         self,
         storage_type: StorageType,
@@ -577,6 +578,11 @@ class NoQuantizedType(QuantizedType):
     name = "quant.none"
 
     expressed_type: AnyFloat
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        syntax = TypeSyntax(parser, cls.name)
+        return syntax.parse(syntax.none, cls.new)
 
     def __init__(self, expressed_type: AnyFloat):
         super().__init__(checked_expressed_type(expressed_type))
@@ -616,6 +622,11 @@ class CalibratedQuantizedType(QuantizedType):
     max: FloatData
     """Largest expressed value."""
 
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        syntax = TypeSyntax(parser, cls.name)
+        return syntax.parse(syntax.calibrated, cls.new)
+
     def __init__(self, expressed_type: AnyFloat, min: float, max: float):
         super().__init__(
             checked_expressed_type(expressed_type),
@@ -626,8 +637,8 @@ class CalibratedQuantizedType(QuantizedType):
     def verify(self) -> None:
         if not self.min.data < self.max.data:
             raise VerifyException(
-                f"illegal min and max: ({_range_text(self.min.data)}:"
-                f"{_range_text(self.max.data)})"
+                f"illegal min and max: ({range_text(self.min.data)}:"
+                f"{range_text(self.max.data)})"
             )
 
     def text(self) -> str:
@@ -642,36 +653,6 @@ class CalibratedQuantizedType(QuantizedType):
 
 
 # Scales
-
-
-def _range_text(value: float) -> str:
-    return f"{value:e}".replace("inf", "INF")
-
-
-def scale_range_error(scale: float, scale_format: FloatFormat) -> str:
-    """The message about a scale that its expressed type cannot hold."""
-    return (
-        f"scale {_range_text(scale)} out of expressed type range "
-        f"[{_range_text(scale_format.smallest)}, {_range_text(scale_format.largest)}]"
-    )
-
-
-def out_of_range(scales: Sequence[float], scale_format: FloatFormat) -> float | None:
-    """One of the scales that does not fit the format, or `None` if all of them do."""
-    if not scales:
-        return None
-    smallest, largest = scale_format.smallest, scale_format.largest
-    if len(scales) >= MANY:
-        import numpy as np
-
-        doubles = np.asarray(scales, dtype=np.float64)
-        if ((doubles >= smallest) & (doubles <= largest)).all():
-            return None
-    # Comparisons do not see a NaN; a sum does.
-    elif smallest <= min(scales) and max(scales) <= largest:
-        if not math.isnan(sum(scales)):
-            return None
-    return next(scale for scale in scales if not smallest <= scale <= largest)
 
 
 def verify_dimension(dimension: int) -> None:
@@ -793,8 +774,8 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
     def verify(self) -> None:
         super().verify()
         scale_format = float_format(self.expressed_type)
-        if (scale := out_of_range(self.scale_array(), scale_format)) is not None:
-            raise VerifyException(scale_range_error(scale, scale_format))
+        if (scale := scale_format.out_of_range(self.scale_array())) is not None:
+            raise VerifyException(scale_format.range_error(scale))
 
     def verify_container(self, container: Attribute) -> None:
         if isinstance(container, UnrankedTensorType):
@@ -963,6 +944,11 @@ class UniformType(ScaledQuantizedType, ABC):
     """What the three kinds of `!quant.uniform` share: a scale is a float."""
 
     name = "quant.uniform"
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        syntax = TypeSyntax(parser, cls.name)
+        return syntax.parse(syntax.uniform, _uniform_type_from_text)
 
     def scale_texts(self) -> list[str]:
         return float_texts(self.scale_array(), _DOUBLE)
@@ -1164,7 +1150,7 @@ class UniformQuantizedSubChannelType(UniformType):
         """
         expressed_type, storage_type, flags, *_ = common
         scale_format = float_format(cast(AnyFloat, expressed_type))
-        if out_of_range(scales, scale_format) is None:
+        if scale_format.out_of_range(scales) is None:
             scales = scale_format.nearest_all(scales)
         is_unsigned = isinstance(storage_type, IntegerType) and (
             not cast(IntAttr, flags).data & SIGNED_FLAG
@@ -1296,6 +1282,37 @@ class UniformQuantizedSubChannelType(UniformType):
         ]
         yield "blocks", ", ".join((counts, *sizes))
         yield from super()._scale_description()
+
+
+def _uniform_type_from_text(text: ScalesText) -> UniformType:
+    scales, zero_points = text.columns
+    if text.blocks is not None:
+        parameters = UniformQuantizedSubChannelType.canonical_parameters(
+            text.common, scales, zero_points, text.shape, *text.blocks
+        )
+        type_ = UniformQuantizedSubChannelType.new(parameters)
+        _warn_of_bits(text.location, zero_points, type_.zero_point_array())
+        return type_
+    if text.dimension is not None:
+        dimension = IntAttr(text.dimension)
+        parameters = ints_attr(zero_points), dimension, floats_attr(scales)
+        return UniformQuantizedPerAxisType.new((*text.common, *parameters))
+    parameters = IntAttr(zero_points[0]), FloatData(scales[0])
+    return UniformQuantizedType.new((*text.common, *parameters))
+
+
+def _warn_of_bits(
+    location: Location | None, written: array[int], zero_points: array[int]
+) -> None:
+    """Warn of negative zero points that are read as unsigned ones with the same bits."""
+    if written == zero_points:
+        return
+    old, new = next(pair for pair in zip(written, zero_points) if pair[0] != pair[1])
+    warn(
+        f"negative zero point of unsigned storage: found {old}, read as {new}, which MLIR "
+        f"prints as {old} in sub-channel types; write {new}",
+        f"{location}: ",
+    )
 
 
 def _storage_type(parameters: QuantizationParameters) -> StorageType:

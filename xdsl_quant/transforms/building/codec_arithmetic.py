@@ -26,7 +26,7 @@ from xdsl_quant.dialects.quant import (
     ScaledQuantizedType,
     StoredQuantizedType,
 )
-from xdsl_quant.dialects.quant.quantile_type import QuantileType
+from xdsl_quant.dialects.quant.storage_types import QuantileType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.codecs import float_bounds, nearest_steps
 from xdsl_quant.numerics.float_dtypes import float_dtype, rounded

@@ -41,7 +41,6 @@ from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.storage_types import MLIRStorageType
 from xdsl_quant.dialects.quant.types import (
     UniformType,
-    out_of_range,
     with_element_type,
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
@@ -121,7 +120,7 @@ def uniform_counterpart(
         # The data of a resource is missing.
         return None
     scale_array = array("d", numbers["scales"].tobytes())
-    if out_of_range(scale_array, float_format(expressed)) is not None:
+    if float_format(expressed).out_of_range(scale_array) is not None:
         return None
     integers = array("q", bytes(8 * len(scale_array)))
     if "zero_points" in numbers:

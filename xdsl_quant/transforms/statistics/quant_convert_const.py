@@ -50,8 +50,7 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
 )
 from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE, nan_result
-from xdsl_quant.dialects.quant.quantile_type import QuantileType
-from xdsl_quant.dialects.quant.storage_types import FloatStorageType
+from xdsl_quant.dialects.quant.storage_types import FloatStorageType, QuantileType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder

@@ -12,7 +12,6 @@ from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
 from xdsl_quant.dialects.quant.float_formats import MANY, FloatFormat, float_format
 from xdsl_quant.dialects.quant.float_text import float_text, float_texts
 from xdsl_quant.dialects.quant.float_text_bulk import plain_texts
-from xdsl_quant.dialects.quant.types import out_of_range
 
 FORMATS = [float_format(float_type) for float_type in (f16, bf16, f32, f64)]
 
@@ -96,9 +95,9 @@ def test_rounding_of_many_numbers(number_format: FloatFormat):
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0, 1e39])
 def test_range_of_many_numbers(bad: float):
     good = array("d", [1.0]) * MANY
-    assert out_of_range(good, float_format(f32)) is None
+    assert float_format(f32).out_of_range(good) is None
     good[MANY // 2] = bad
-    found = out_of_range(good, float_format(f32))
+    found = float_format(f32).out_of_range(good)
     assert found is not None
     assert math.isnan(found) if math.isnan(bad) else found == bad
 

@@ -36,7 +36,7 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
 )
-from xdsl_quant.dialects.quant.number_arrays import floats_attr
+from xdsl_quant.dialects.quant.constructor_arguments import floats_attr
 from xdsl_quant.dialects.quant.storage_types import StorageType
 from xdsl_quant.dialects.quant.type_html import short_text, type_html
 from xdsl_quant.numerics import QuantizationParameters

@@ -141,7 +141,7 @@ def test_both_ways_give_the_same_error(text: str, kind: str):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "xdsl_quant.dialects.quant.type_syntax._read_plain_list", _refuse_all
+            "xdsl_quant.dialects.quant.type_tokens._read_plain_list", _refuse_all
         )
         slow = outcome()
     assert outcome() == slow

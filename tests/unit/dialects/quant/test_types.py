@@ -52,7 +52,7 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
 )
-from xdsl_quant.dialects.quant.number_arrays import floats_attr, ints_attr
+from xdsl_quant.dialects.quant.constructor_arguments import floats_attr, ints_attr
 from xdsl_quant.dialects.quant.storage_types import (
     default_storage_max,
     default_storage_min,

@@ -1,0 +1,91 @@
+"""
+NumPy arrays of the numbers in types.
+
+Types import this module in functions: NumPy takes longer to import than `xdsl-opt` to
+start.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
+
+from xdsl_quant.numerics import QuantizationParameters, dequantize
+from xdsl_quant.numerics.arrays import Array, Floats, bytes_of, sign_extended
+from xdsl_quant.numerics.block_scaled import (
+    BlockScaledParameters,
+    BlockScaledType,
+    dequantize_blocks,
+)
+from xdsl_quant.numerics.codecs import represented_numbers as numbers_of_parameters
+from xdsl_quant.numerics.parameters import ScaledType, StoredType, storage_arguments
+from xdsl_quant.numerics.small_floats import small_float
+from xdsl_quant.rounding_mode import RepresentedNumbers
+
+
+def represented_numbers(quantized_type: StoredType) -> RepresentedNumbers:
+    """Return the numbers that stored values of a type stand for."""
+    storage = storage_arguments(quantized_type)
+    return numbers_of_parameters(QuantizationParameters(1.0, **storage))
+
+
+def element_bytes(array: Array, element_type: AnyFloat | IntegerType) -> bytes:
+    """Return the elements of an array as MLIR stores them."""
+    if isinstance(element_type, IntegerType) and (
+        element_type.signedness.data is Signedness.SIGNLESS
+    ):
+        # The parser sign-extends signless integers, too.
+        array = sign_extended(array, element_type.bitwidth)
+    return bytes_of(array)
+
+
+def stored_codes(
+    data: bytes, element_type: AnyFloat | IntegerType, is_signed: bool
+) -> Array:
+    """
+    Return elements as integers, as floats that NumPy has, or as the bits of other floats.
+
+    Args:
+        data: the bytes of the elements.
+        element_type: the type of an element.
+        is_signed: whether signless integers are signed.
+    """
+    size = element_type.compile_time_size
+    if not isinstance(element_type, IntegerType):
+        kind = "f" if element_type.name in ("f16", "f32", "f64") else "u"
+        return np.frombuffer(data, f"<{kind}{size}")
+    if element_type.signedness.data is not Signedness.SIGNLESS:
+        is_signed = element_type.signedness.data is Signedness.SIGNED
+    codes = np.frombuffer(data, f"<i{size}")
+    if is_signed:
+        return sign_extended(codes, element_type.bitwidth)
+    return codes.view(f"<u{size}") & ((1 << element_type.bitwidth) - 1)
+
+
+def decoded(codes: Array, element_type: AnyFloat | IntegerType) -> Floats:
+    """Return the numbers of codes from `stored_codes`."""
+    name = element_type.name
+    if name == "bf16":
+        codes = (codes.astype(np.uint32) << 16).view(np.float32)
+    elif codes.dtype.kind == "u" and not isinstance(element_type, IntegerType):
+        codes = small_float(name).decode(codes)
+    return codes.astype(np.float64)
+
+
+def dequantized(codes: Array, quantized_type: StoredType) -> Floats:
+    """Return the expressed values of stored ones, for a type with scales."""
+    if hasattr(quantized_type, "get_numbers"):
+        block_scaled_type = cast(BlockScaledType, quantized_type)
+        block_parameters = BlockScaledParameters.from_type(block_scaled_type)
+        return dequantize_blocks(codes, block_parameters).astype(np.float64)
+    scaled_type = cast(ScaledType, quantized_type)
+    parameters = QuantizationParameters.from_type(scaled_type)
+    return dequantize(codes, parameters).astype(np.float64)
+
+
+def first_not_finite(numbers: Floats) -> float | None:
+    """Return the first number that is infinite or NaN, or `None`."""
+    is_finite = np.isfinite(numbers)
+    return None if is_finite.all() else float(numbers[~is_finite][0])

@@ -1,0 +1,350 @@
+"""
+Tokens, numbers, lists of numbers and inner types in the text of a quantized type; messages
+and columns are MLIR's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import sys
+from array import array
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import repeat
+from typing import Any, NoReturn, TypeAlias, TypeVar
+
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
+from xdsl.ir import Attribute
+from xdsl.parser import AttrParser
+from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+from .constructor_arguments import flattened, zero_array
+from .float_formats import FLOAT_FORMATS
+
+Columns: TypeAlias = "tuple[Sequence[array[Any]], Sequence[int]]"
+"""
+The numbers of a list in row-major order, and its shape: scales and zero points, or
+multipliers, shifts and zero points.
+"""
+
+ParsedT = TypeVar("ParsedT")
+TypeT = TypeVar("TypeT", bound=Attribute)
+
+_POINTLESS = re.compile(r"(-?[0-9]+)([eE][-+]?[0-9]+)?(?![\w.$])", re.ASCII)
+
+
+def float_spelling_hint(content: str, position: int) -> str:
+    """
+    The end of an error message about a number without a decimal point, which says how to
+    spell it: Python writes `1e-17`, which is no float of MLIR.
+    """
+    if (literal := _POINTLESS.match(content, position)) is None:
+        return ""
+    return f"; write {literal[1]}.0{literal[2] or ''}"
+
+
+_INTEGER_TYPE = re.compile(r"(s|u|)i([0-9]+)")
+_SIGNEDNESS = {
+    "": Signedness.SIGNLESS,
+    "s": Signedness.SIGNED,
+    "u": Signedness.UNSIGNED,
+}
+_UNSIGNED_STORAGE = re.compile(r"u([0-9]*)")
+_FLOAT_TYPES = {cls.name: cls for cls in FLOAT_FORMATS}
+_OTHER_TYPES = {"complex", "index", "memref", "none", "tensor", "tuple", "vector"}
+
+
+class TypeTokens:
+    """The tokens of one type that is being parsed."""
+
+    def __init__(self, parser: AttrParser, name: str):
+        """`name` is that of the type: `quant.any`, `quant.uniform` and so on."""
+        self.parser = parser
+        self.content: str = parser.lexer.input.content
+        mnemonic = name.removeprefix("quant.")
+        self.name_pos = max(self.content.rfind(mnemonic, 0, parser.pos), 0)
+
+    def parse(
+        self, read: Callable[[], ParsedT], make: Callable[[ParsedT], TypeT]
+    ) -> tuple[TypeT]:
+        """
+        Parse the parameters of the type.
+
+        Args:
+            read: parses the text between the brackets.
+            make: creates the type.
+
+        Returns:
+            The type alone: only here a mistake in its parameters has a location.
+
+        Raises:
+            ParseError: with MLIR's message at the place where MLIR would put it.
+        """
+        start = self.parser.pos
+        try:
+            self._expect("<")
+            parsed = read()
+            self._expect(">")
+            return (make(parsed),)
+        except ParseError:
+            # MLIR looks for the end of the type before it looks into it.
+            self.check_brackets(start)
+            raise
+        except VerifyException as e:
+            self.check_brackets(start)
+            self.parser.raise_error(str(e), self.name_pos)
+
+    # Tokens
+
+    @property
+    def _token(self):
+        return self.parser._current_token  # pyright: ignore[reportPrivateUsage] no public way
+
+    def _next(self) -> None:
+        self.parser._consume_token()  # pyright: ignore[reportPrivateUsage] no public way
+
+    def _resume_from(self, position: int) -> None:
+        self.parser._resume_from(position)  # pyright: ignore[reportPrivateUsage] no public way
+
+    def _optional(self, text: str) -> bool:
+        return self.parser.parse_optional_characters(text) is not None
+
+    def _expect(self, text: str) -> None:
+        if not self._optional(text):
+            self._wrong_token(f"expected '{text}'")
+
+    def _wrong_token(self, message: str) -> NoReturn:
+        """
+        Report at the end of the previous token, or before the last character of the text,
+        as MLIR does.
+        """
+        is_at_end = self._token.kind is MLIRTokenKind.EOF
+        before = self.content[: self.parser.pos - is_at_end]
+        while (stripped := before.rstrip(" \t"))[-1:] in ("\n", "\r"):
+            line_start = max(stripped.rfind("\n", 0, -1), stripped.rfind("\r", 0, -1))
+            comment = stripped.find("//", line_start + 1)
+            before = stripped[: comment if comment >= 0 else -1]
+        self.parser.raise_error(message, len(stripped))
+
+    def _integer(self, bits: int = 64) -> int:
+        position = self.parser.pos
+        negative = self._optional("-")
+        token = self._token
+        # xDSL's lexer takes the digits of every script for a number.
+        if token.kind is not MLIRTokenKind.INTEGER_LIT or not token.text.isascii():
+            if negative:
+                self._wrong_token("expected integer value")
+            self.parser.raise_error("expected integer value")
+        value = integer_value(token.text)
+        if negative:
+            value = -value
+        if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+            self.parser.raise_error("integer value too large", position)
+        self._next()
+        return value
+
+    def _float(self) -> float:
+        sign = -1.0 if self._optional("-") else 1.0
+        token = self._token
+        is_number = token.kind in (MLIRTokenKind.FLOAT_LIT, MLIRTokenKind.INTEGER_LIT)
+        if not is_number or not token.text.isascii():
+            self.parser.raise_error("expected floating point literal")
+        if token.kind is MLIRTokenKind.FLOAT_LIT:
+            self._next()
+            return sign * float(token.text)
+        if not token.text.startswith("0x"):
+            self.parser.raise_error(
+                "unexpected decimal integer literal for a floating point value"
+                + float_spelling_hint(self.content, token.span.start)
+            )
+        if sign < 0:
+            self.parser.raise_error(
+                "hexadecimal float literal should not have a leading minus"
+            )
+        bits = int(token.text, 16)
+        if bits >= 1 << 64:
+            self.parser.raise_error("hexadecimal float constant out of range for type")
+        self._next()
+        return struct.unpack("<d", struct.pack("<Q", bits))[0]
+
+    # Types inside the type
+
+    def _optional_type(self) -> Attribute | str | None:
+        """
+        The integer, float or quantized type that comes next, the text of another type
+        (which is not consumed), or `None` if it is no type.
+        """
+        token = self._token
+        text = token.text
+        if token.kind is MLIRTokenKind.BARE_IDENT:
+            if match := _INTEGER_TYPE.fullmatch(text):
+                integer_type = self._integer_type(match[1], match[2])
+                self._next()
+                return integer_type
+            if (float_type := _FLOAT_TYPES.get(text)) is not None:
+                self._next()
+                return float_type()
+            return text if text in _OTHER_TYPES else None
+        if token.kind is MLIRTokenKind.EXCLAMATION_IDENT:
+            if text == "!quant" or text.startswith("!quant."):
+                return self.parser.parse_type()
+            if "." in text:
+                return text
+            if (aliased := self.parser.attribute_aliases.get(text)) is None:
+                self._next()
+                self.parser.raise_error(f"undefined symbol alias id '{text[1:]}'")
+            self._next()
+            return aliased
+        return text if text == "(" else None
+
+    def _integer_type(self, sign: str, digits: str) -> IntegerType:
+        width = integer_value(digits)
+        if width >= 1 << 32:
+            self.parser.raise_error("invalid integer width")
+        if width >= 1 << 24:
+            self.parser.raise_error("integer bitwidth is limited to 16777215 bits")
+        return IntegerType(width, _SIGNEDNESS[sign])
+
+    def _range(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Two integers, each with its position."""
+        self._expect("<")
+        position = self.parser.pos
+        low = self._integer(), position
+        self._expect(":")
+        position = self.parser.pos
+        high = self._integer(), position
+        self._expect(">")
+        return low, high
+
+    def _float_type(self) -> AnyFloat:
+        position = self.parser.pos
+        if (float_type := self._optional_type()) is None:
+            self._wrong_token("expected non-function type")
+        if not isinstance(float_type, AnyFloat):
+            self.parser.raise_error("invalid kind of type specified", position)
+        return float_type
+
+    # Lists and brackets
+
+    def _plain_list(self, typecodes: str) -> Columns | None:
+        """
+        The same without a look at each token, for lists of plain decimal numbers.
+        `None`, with nothing consumed, if there is anything else or anything wrong.
+        """
+        start = self.parser.pos
+        end = self.content.rfind("}", start, self.content.find(">", start)) + 1
+        if (
+            not end
+            or (plain := _read_plain_list(self.content[start:end], typecodes)) is None
+        ):
+            return None
+        self._resume_from(end)
+        return plain
+
+    def check_brackets(self, start: int) -> None:
+        """Raise MLIR's error if the brackets of the type do not match."""
+        if self.content[self.name_pos - 1 : self.name_pos] != ".":
+            start = self.content.rfind("<", 0, self.name_pos)
+        elif not _NAME_AND_BRACKET.match(self.content, self.name_pos):
+            # MLIR does so only where the bracket follows the name immediately.
+            return
+        open_brackets: list[str] = []
+        position = start
+        for bracket in _BRACKETS.finditer(self.content, start):
+            if (text := bracket[0]) in _CLOSING:
+                if open_brackets[-1] != _CLOSING[text]:
+                    break
+                open_brackets.pop()
+                if not open_brackets:
+                    return
+            elif text in _CLOSING.values():
+                open_brackets.append(text)
+            elif text.startswith('"'):
+                # MLIR reads a string as a token, and reports at its last token.
+                position = bracket.start()
+        self.parser.raise_error(
+            f"unbalanced '{open_brackets[-1]}' character in pretty dialect name",
+            position,
+        )
+
+
+_NAME_AND_BRACKET = re.compile(r"[a-z_]+<")
+_BRACKETS = re.compile(r"->|\"(?:[^\"\\\n]|\\.)*\"|[<>\[\](){}]")
+_CLOSING = {">": "<", "]": "[", ")": "(", "}": "{"}
+
+
+def integer_value(text: str) -> int:
+    """The value of a literal; one with too many digits stands for a huge number."""
+    if text.startswith("0x"):
+        return int(text, 16)
+    return int(text) if len(text) < 4000 else int(text.lstrip("0")[:4000] or "0")
+
+
+UNIFORM, FIXED_POINT = "dq", "qqq"
+"""The types of the numbers of an element, the last of which is the zero point."""
+
+MAX_DEPTH = {UNIFORM: 256, FIXED_POINT: 1}
+_PLAIN_NUMBERS = b"0123456789.eE+-{} \t\r\n"
+_NO_ZERO_POINT = re.compile(rb"(?<=[},])(?=[^:,{}]+[,{])")
+"""The place for it in a reversed text: regular expressions look far ahead, but not back."""
+
+_AS_JSON = bytes.maketrans(b"{}:", b"[],")
+_HEXADECIMAL = re.compile(rb"(?<=[{,\s])0x([0-9A-Fa-f]{1,16})(?=[},:\s])")
+"""The digits of a scale that is written as the bits of a double."""
+
+
+def _read_plain_list(text: str, typecodes: str) -> Columns | None:
+    """
+    The numbers of a list, in arrays of these types, in which all lists of a level are
+    equally long and zero points are decimal; `None` if it is not surely so.
+
+    Numbers of JSON are numbers of MLIR, too; hexadecimal ones take the place of its NaN.
+    There is no Python code per element: a type may have a million of them.
+    """
+    try:
+        data, from_bits = text.encode("ascii"), array("d")
+        if b"0x" in data:
+            from_bits = _doubles(_HEXADECIMAL.findall(data))
+            data = _HEXADECIMAL.sub(b"NaN", data)
+        has_zero_points = b":" in data
+        if has_zero_points and data.count(b":") <= data.count(b","):
+            data = _NO_ZERO_POINT.sub(b"0:", data[::-1])[::-1]
+        element = b"p" * (len(typecodes) - 2) + b":" * has_zero_points
+        elements = b",".join([element] * (data.count(b",") + 1))
+        if data.translate(None, _PLAIN_NUMBERS).replace(b"NaN", b"") != elements:
+            return None
+        if data.count(b"N") != 2 * len(from_bits):
+            return None
+        nested = json.loads(
+            data.replace(b"p-", b",").translate(_AS_JSON),
+            # It is called with the text `NaN`, which `next` takes for a default.
+            parse_constant=partial(next, iter(from_bits)),
+        )
+        numbers, (*shape, length) = flattened(nested, "list", "numbers")
+        step = len(typecodes) - 1 + has_zero_points
+        columns = [
+            array(code, numbers[i::step]) for i, code in zip(range(step), typecodes)
+        ]
+    except (TypeError, ValueError, OverflowError, RecursionError, VerifyException):
+        return None
+    if not has_zero_points:
+        columns.append(zero_array(len(columns[0])))
+    shape.append(length // step)
+    # A scale has a point, and nothing else has one.
+    points = len(columns[0]) * typecodes.count("d") - len(from_bits)
+    if not numbers or data.count(b".") != points or len(shape) > MAX_DEPTH[typecodes]:
+        return None
+    return columns, shape
+
+
+def _doubles(digits: Sequence[bytes]) -> array[float]:
+    """The numbers with these bits, which are 16 hexadecimal digits or fewer."""
+    numbers = array(
+        "d", bytes.fromhex(b"".join(map(bytes.zfill, digits, repeat(16))).decode())
+    )
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers
