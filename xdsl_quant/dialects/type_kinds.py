@@ -1,5 +1,5 @@
 """
-What the types of operands and results must be, in the words of MLIR's verifiers.
+Kinds of types and attributes that ops accept, in the words of MLIR's verifiers.
 
 xDSL's constraints could say the same, but the messages about them are xDSL's.
 """
@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, cast
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeForm, TypeVar
 from xdsl.ir import Attribute, Operation
-from xdsl.irdl import AttrConstraint, IntConstraint, RangeOf, VerificationContext
+from xdsl.irdl import (
+    AnyAttr,
+    AttrConstraint,
+    IntConstraint,
+    IRDLOperation,
+    RangeOf,
+    VerificationContext,
+    opt_attr_def,
+)
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import shortened_message
 
@@ -88,3 +98,44 @@ def verify_kind(op: Operation, value: str, type_: Attribute, kind: TypeKind) -> 
     """`verify_kinds` for one type, which is that of `value`, e.g. `operand #0`."""
     if not kind.has(type_):
         raise VerifyException(f"'{op.name}' op {value} {kind.mistake(type_)}")
+
+
+# Attributes, whose messages are those of MLIR 14
+
+A = TypeVar("A", bound=Attribute | None)
+
+
+@dataclass(frozen=True)
+class AttributeKind(AnyAttr, Generic[A]):
+    """
+    A kind of attribute, by MLIR's words for it. It constrains nothing: `verify_attributes`
+    says what is wrong with an attribute.
+    """
+
+    type: TypeForm[A]
+    description: str
+
+
+def attribute(kind: AttributeKind[A], name: str | None = None) -> A:
+    """The definition of an attribute of an op."""
+    return cast(A, opt_attr_def(kind, attr_name=name))
+
+
+def verify_attributes(op: IRDLOperation) -> None:
+    """
+    Verify that the attributes of an op are there and of their kinds.
+
+    Raises:
+        VerifyException: with MLIR's message about the first one that is not.
+    """
+    for name, definition in op.get_irdl_definition().attributes.items():
+        kind = cast(AttributeKind[Attribute | None], definition.constr)
+        attr = op.attributes.get(name)
+        if isa(attr, kind.type):
+            continue
+        if attr is None:
+            raise VerifyException(f"'{op.name}' op requires attribute '{name}'")
+        raise VerifyException(
+            f"'{op.name}' op attribute '{name}' failed to satisfy constraint: "
+            f"{kind.description} attribute"
+        )

@@ -61,9 +61,14 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.dialects.type_kinds import TypeKind, verify_kinds
+from xdsl_quant.dialects.type_kinds import (
+    AttributeKind,
+    TypeKind,
+    attribute,
+    verify_attributes,
+    verify_kinds,
+)
 
-from .attribute_kinds import AttributeKind, attribute, verify_attributes
 from .ops import has_floats
 from .type_tokens import float_spelling_hint
 from .types import QuantizedType, scalar_or_element_type

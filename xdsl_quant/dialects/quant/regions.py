@@ -47,7 +47,8 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from .attribute_kinds import AttributeKind, attribute, verify_attributes
+from xdsl_quant.dialects.type_kinds import AttributeKind, attribute, verify_attributes
+
 from .types import QuantizedType, scalar_or_element_type
 
 _ATTRIBUTES = "logical_kernel", "input_specs", "output_specs"
