@@ -25,10 +25,10 @@ from xdsl_quant.frontends.tflite.lowering.convert_tfl_to_linalg import (
 )
 from xdsl_quant.machines.numpy import StatefulModel, run_function
 from xdsl_quant.numerics.parameters import storage_range
+from xdsl_quant.runtime.arrays import numpy_dtype
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.runtime.stateful_function import StatefulFunction
-from xdsl_quant.transforms.building.arrays import numpy_dtype
 
 from . import elementwise, float_networks, moving, networks, products
 from .drawing import Declaration, Draw

@@ -25,10 +25,10 @@ from xdsl_quant.frontends.tflite.lowering.convert_tfl_to_tosa import (
 from xdsl_quant.frontends.tflite.lowering.tfl_variables_to_arguments import (
     TFLVariablesToArgumentsPass,
 )
+from xdsl_quant.runtime.arrays import numpy_dtype
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.runtime.stateful_function import StatefulFunction
-from xdsl_quant.transforms.building.arrays import numpy_dtype
 
 from .networks import Network
 

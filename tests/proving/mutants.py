@@ -45,8 +45,8 @@ from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.proving import CastProver, Theorem
 from xdsl_quant.proving.exhaustion import Bits, FloatOrder, Integers
 from xdsl_quant.proving.terms import float_sizes
+from xdsl_quant.runtime.arrays import numpy_dtype
 from xdsl_quant.runtime.loading import apply_passes, parse_module
-from xdsl_quant.transforms.building.arrays import numpy_dtype
 
 ROOT = Path(__file__).parents[2]
 UNCHANGED = Path(__file__).with_name("unchanged.txt")

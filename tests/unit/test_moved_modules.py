@@ -19,6 +19,7 @@ from xdsl_quant.frontends.tflite import dialect as tfl_dialect
         ("interpreters.functions", "machines.numpy.functions"),
         ("interpreters.tfl", "frontends.tflite.interpreter"),
         ("numerics.tflite.elementwise", "frontends.tflite.formulas.elementwise"),
+        ("runtime.arrays", "runtime.arrays"),
         (
             "transforms.stablehlo.integers.products",
             "frontends.stablehlo.lowering.integers.products",

@@ -31,10 +31,14 @@ sys.meta_path.insert(0, Deleted())
 
 @pytest.mark.parametrize("deleted", DELETABLE)
 def test_core_without_a_slice(deleted: str):
-    core = [file.name for file in House.of_package().files.values() if not file.is_slice]
+    core = [
+        file.name for file in House.of_package().files.values() if not file.is_slice
+    ]
     script = WITHOUT.replace("SLICE", deleted) + LOWER_QUANT_OPS
     script += f"for name in {core}: import_module(name)\n"
-    script += f"print(*(n for n in sys.modules if n.startswith('xdsl_quant.{deleted}')))"
+    script += (
+        f"print(*(n for n in sys.modules if n.startswith('xdsl_quant.{deleted}')))"
+    )
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         cwd=ROOT,

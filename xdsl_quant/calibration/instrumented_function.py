@@ -44,6 +44,7 @@ from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.runtime.array_types import shape_of
+from xdsl_quant.runtime.arrays import numpy_dtype, shortened
 from xdsl_quant.runtime.entry_function import (
     entry_function,
     functions_run,
@@ -55,7 +56,6 @@ from xdsl_quant.runtime.host_functions import MinMaxFunction
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.runtime.missing_lowering import missing_lowering
 from xdsl_quant.runtime.plugins import dialect_ops, dialects_in
-from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
 from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
     QuantConvertSimulatedQuantizationPass,
 )

@@ -12,9 +12,9 @@ from xdsl.ir import Attribute
 
 from xdsl_quant.numerics.arrays import check_unmasked
 from xdsl_quant.runtime.array_types import check_argument, shape_text
+from xdsl_quant.runtime.arrays import shortened
 from xdsl_quant.runtime.entry_function import check_argument_count
 from xdsl_quant.runtime.host_functions import HostFunctions
-from xdsl_quant.transforms.building.arrays import shortened
 
 from . import runtime_library
 from .bound_call import BoundCall

@@ -15,9 +15,9 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
+from xdsl_quant.runtime.arrays import shortened
 from xdsl_quant.runtime.entry_function import entry_function, symbols_reached
 from xdsl_quant.runtime.host_functions import check_host_functions
-from xdsl_quant.transforms.building.arrays import shortened
 
 from .boundary import Boundary
 from .compilation_error import CompilationError

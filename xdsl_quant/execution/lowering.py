@@ -19,10 +19,10 @@ from xdsl_quant.diagnostics import location_prefix
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
 from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, has_quantization_trait
 from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.runtime.arrays import numpy_dtype, shortened
 from xdsl_quant.runtime.loading import multiverse_context
 from xdsl_quant.runtime.missing_lowering import missing_lowering
 from xdsl_quant.runtime.plugins import dialect_ops, dialects_in
-from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
 from xdsl_quant.transforms.building.type_replacement import (
     TypeReplacement,

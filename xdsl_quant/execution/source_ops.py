@@ -25,7 +25,7 @@ from xdsl.traits import IsTerminator
 from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.rounding_mode import Rounding
-from xdsl_quant.transforms.building.arrays import shortened
+from xdsl_quant.runtime.arrays import shortened
 
 from .entry_point import EntryPoint
 from .lowering import lower

@@ -35,7 +35,7 @@ from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
 )
 from xdsl_quant.frontends.tflite.lowering.windows import window_of
-from xdsl_quant.transforms.building.arrays import constant_elements, stored_elements
+from xdsl_quant.runtime.arrays import constant_elements, stored_elements
 from xdsl_quant.transforms.building.bounded_integers import signed_bounds
 from xdsl_quant.transforms.propagation.resolution.describing import value_names
 

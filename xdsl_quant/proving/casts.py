@@ -23,9 +23,9 @@ from xdsl.ir import SSAValue
 
 from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.runtime.arrays import numpy_dtype
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
-from xdsl_quant.transforms.building.arrays import numpy_dtype
 
 from .exhaustion import Bits, FloatOrder, Integers, Steps, first_difference
 from .formula import Cast, Formula

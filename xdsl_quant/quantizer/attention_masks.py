@@ -42,7 +42,7 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.float_dtypes import float_info
-from xdsl_quant.transforms.building.arrays import constant_elements, numpy_dtype
+from xdsl_quant.runtime.arrays import constant_elements, numpy_dtype
 from xdsl_quant.transforms.propagation.kernel_matching import pattern_names
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics

@@ -53,8 +53,8 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.execution.llvm_library import libraries
+from xdsl_quant.runtime.arrays import dense_elements
 from xdsl_quant.runtime.entry_function import entry_function, symbols_in
-from xdsl_quant.transforms.building.arrays import dense_elements
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 
 from .errors import (

@@ -33,13 +33,13 @@ from xdsl_quant.diagnostics import op_name, shortened_text, table
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.runtime.array_types import shape_of
-from xdsl_quant.runtime.entry_function import entry_function, functions_run
-from xdsl_quant.transforms.building.arrays import (
+from xdsl_quant.runtime.arrays import (
     constant_attr,
     constant_elements,
     shortened,
     stored_elements,
 )
+from xdsl_quant.runtime.entry_function import entry_function, functions_run
 from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
     candidates,
     is_tensor_with_values,

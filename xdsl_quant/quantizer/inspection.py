@@ -37,7 +37,7 @@ from xdsl_quant.dialects.quant.types import (
 )
 from xdsl_quant.numerics.codecs import float_bounds
 from xdsl_quant.numerics.small_floats import small_float
-from xdsl_quant.transforms.building.arrays import (
+from xdsl_quant.runtime.arrays import (
     constant_elements,
     integer_width,
     stored_elements,

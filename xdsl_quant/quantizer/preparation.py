@@ -24,8 +24,8 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
+from xdsl_quant.runtime.arrays import constant_elements
 from xdsl_quant.runtime.entry_function import functions_by_name, symbols_in
-from xdsl_quant.transforms.building.arrays import constant_elements
 
 _MAX_INLINED_OPS = 64
 """Most ops of a function that is inlined."""

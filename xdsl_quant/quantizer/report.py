@@ -19,8 +19,8 @@ from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.observers import observe_histogram
+from xdsl_quant.runtime.arrays import constant_elements
 from xdsl_quant.runtime.atomic_files import write_text_atomically
-from xdsl_quant.transforms.building.arrays import constant_elements
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of, ports_of
 from xdsl_quant.transforms.propagation.quant_export import needs_parameters
 

@@ -28,8 +28,8 @@ from xdsl_quant.runtime.array_archives import (
     check_members,
 )
 from xdsl_quant.runtime.array_types import shape_of
+from xdsl_quant.runtime.arrays import numpy_dtype
 from xdsl_quant.runtime.file_names import has_suffix
-from xdsl_quant.transforms.building.arrays import numpy_dtype
 
 Array: TypeAlias = "NDArray[Any]"
 

@@ -20,8 +20,8 @@ from xdsl_quant.calibration.instrumented_function import Batch, as_tuple
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.runtime.arrays import constant_elements
 from xdsl_quant.runtime.entry_function import entry_function
-from xdsl_quant.transforms.building.arrays import constant_elements
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of, ports_of
 from xdsl_quant.transforms.propagation.port_ranges import set_specs
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions

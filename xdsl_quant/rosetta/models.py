@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.frontends.tflite import TFLiteFileError
 from xdsl_quant.frontends.tflite.lowering.kernels import unsupported_type
+from xdsl_quant.runtime.arrays import numpy_dtype
 from xdsl_quant.runtime.loading import IRError, apply_passes
-from xdsl_quant.transforms.building.arrays import numpy_dtype
 
 from .casts import RUNTIMES, chosen_names
 from .comparison import Comparison

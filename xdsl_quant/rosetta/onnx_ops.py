@@ -19,7 +19,7 @@ from xdsl_quant.dialects.quant.types import (
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.formulas.quantized import activation_bounds
 from xdsl_quant.numerics import QuantizationParameters
-from xdsl_quant.transforms.building.arrays import constant_elements, stored_elements
+from xdsl_quant.runtime.arrays import constant_elements, stored_elements
 
 from .runtimes import Unavailable
 

@@ -33,7 +33,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.frontends.tflite import write_tflite
 from xdsl_quant.numerics import QuantizationParameters
-from xdsl_quant.transforms.building.arrays import constant_attr
+from xdsl_quant.runtime.arrays import constant_attr
 
 from .counting import Labels, as_numbers
 from .inputs import expressed_values, stored_values

@@ -38,7 +38,7 @@ from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_eleme
 from xdsl_quant.numerics.arrays import check_unmasked, sign_extended
 from xdsl_quant.numerics.float_dtypes import rounded
 from xdsl_quant.numerics.small_floats import SMALL_FLOATS, SmallFloat
-from xdsl_quant.transforms.building.arrays import (
+from xdsl_quant.runtime.arrays import (
     integer_width,
     numpy_dtype,
     shortened,
@@ -50,7 +50,7 @@ from xdsl_quant.transforms.building.arrays import (
 def check_argument(value: ArrayLike, type_: Attribute, name: str) -> NDArray[Any]:
     """
     The array to pass for an argument of a type, with the dtype that
-    [`numpy_dtype`][xdsl_quant.transforms.building.arrays.numpy_dtype] says.
+    [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype] says.
 
     It is `value` itself or a view of it wherever possible. An array for a signless
     integer type may be signed or unsigned, as it is taken for its bits. Plain Python

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
+from xdsl_quant.runtime.arrays import dense_elements, numpy_dtype
 
 from .array_types import check_argument
 from .entry_function import check_argument_count, entry_function

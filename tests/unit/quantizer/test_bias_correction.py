@@ -16,7 +16,7 @@ from xdsl_quant.quantizer import QuantizedModel, Recipe, quantize
 from xdsl_quant.quantizer.bias_correction import correct_biases, halves
 from xdsl_quant.quantizer.errors import float_module, quantized_module
 from xdsl_quant.quantizer.recording import RecordedModule
-from xdsl_quant.transforms.building.arrays import dense_elements
+from xdsl_quant.runtime.arrays import dense_elements
 
 from .models import PLAIN, Floats, dense_layers, samples
 from .networks import NETWORKS

@@ -11,8 +11,8 @@ from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.quantizer import QuantizedModel, Recipe, quantize
 from xdsl_quant.quantizer.shared_scales import LostOperand, lost_operands
+from xdsl_quant.runtime.arrays import constant_elements
 from xdsl_quant.runtime.loading import apply_passes, parse_module
-from xdsl_quant.transforms.building.arrays import constant_elements
 from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
 from xdsl_quant.transforms.propagation.target_files import read_target
 from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (

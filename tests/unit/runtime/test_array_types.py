@@ -14,7 +14,7 @@ from xdsl.parser import Parser
 from xdsl_quant.dialects.quant import Quant
 from xdsl_quant.numerics.float_dtypes import code_dtype, float_dtype
 from xdsl_quant.runtime.array_types import check_argument, shape_text
-from xdsl_quant.transforms.building.arrays import shortened
+from xdsl_quant.runtime.arrays import shortened
 
 
 def type_of(text: str) -> Attribute:

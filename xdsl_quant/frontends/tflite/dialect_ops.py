@@ -59,7 +59,7 @@ class _TFLOps(DialectOps):
         scale is known from the factors.
         """
         # `tfl` is loaded without NumPy.
-        from xdsl_quant.transforms.building.arrays import dense_elements
+        from xdsl_quant.runtime.arrays import dense_elements
 
         old = op.operands[bias]
         constant = old.owner

@@ -38,7 +38,7 @@ from xdsl_quant.machines.numpy.implementations import (
 )
 from xdsl_quant.machines.numpy.values import failure
 from xdsl_quant.runtime.array_types import allows_shape, shape_text
-from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
+from xdsl_quant.runtime.arrays import numpy_dtype, shortened
 
 # Results
 

@@ -17,7 +17,7 @@ Values of the interpreter are what
 * Tensors are arrays, and scalars are NumPy scalars. A tensor of rank 0 may be either, and
   an induction variable of `scf.for` is a Python number.
 * The dtype is the one that
-  [`numpy_dtype`][xdsl_quant.transforms.building.arrays.numpy_dtype] says: that of the type
+  [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype] says: that of the type
   for floats, the smallest integer that is large enough for the others, with copies of the
   sign in the bits that the type does not have. `i1` is `bool`.
 * A value of a quantized type holds its stored values, unsigned for an unsigned storage

@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.numerics.float_dtypes import rounded
-from xdsl_quant.transforms.building.arrays import integer_dtype, numpy_dtype
+from xdsl_quant.runtime.arrays import integer_dtype, numpy_dtype
 from xdsl_quant.xdsl_patches.arith import RemFOp
 
 from .implementations import interpreter_functions

@@ -18,7 +18,7 @@ from xdsl.interpreter import (
 )
 from xdsl.ir import Block, Operation, SSAValue
 
-from xdsl_quant.transforms.building.arrays import UnsupportedTypeError
+from xdsl_quant.runtime.arrays import UnsupportedTypeError
 
 from .values import failure
 

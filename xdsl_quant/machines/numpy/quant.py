@@ -31,6 +31,7 @@ from xdsl_quant.dialects.quant import (
     StatisticsRefOp,
     StorageCastOp,
 )
+from xdsl_quant.dialects.quant.fake_quantization import quantized_result_type
 from xdsl_quant.dialects.quant.nan_result import nan_result
 from xdsl_quant.dialects.quant.ops import has_floats
 from xdsl_quant.dialects.quant.requantization import requantized_dcast
@@ -50,10 +51,7 @@ from xdsl_quant.numerics.block_scaled import (
 )
 from xdsl_quant.numerics.parameters import storage_arguments
 from xdsl_quant.rounding_mode import Rounding
-from xdsl_quant.transforms.building.arrays import numpy_dtype
-from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
-    quantized_result_type,
-)
+from xdsl_quant.runtime.arrays import numpy_dtype
 
 from .implementations import interpreter_functions
 from .values import failure, numbers, signed, unsigned, wrapped

@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 from xdsl_quant.runtime.array_types import allows_shape, shape_of, shape_text
-from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
+from xdsl_quant.runtime.arrays import numpy_dtype, shortened
 
 from .implementations import interpreter_functions, run_block
 from .values import failure, numbers

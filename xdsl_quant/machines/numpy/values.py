@@ -2,7 +2,7 @@
 Conversions between values of MLIR types and the NumPy numbers of arithmetic on them.
 
 A value has the dtype that
-[`numpy_dtype`][xdsl_quant.transforms.building.arrays.numpy_dtype] says, and its bits that
+[`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype] says, and its bits that
 the type does not have are copies of the sign. All functions here take and return NumPy
 arrays or NumPy scalars alike.
 """
@@ -22,8 +22,8 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.diagnostics import located_message, op_name
-from xdsl_quant.transforms.building import arrays
-from xdsl_quant.transforms.building.arrays import integer_width, numpy_dtype
+from xdsl_quant.runtime import arrays
+from xdsl_quant.runtime.arrays import integer_width, numpy_dtype
 
 Load = Callable[[Any, Attribute], NDArray[Any]]
 """`signed` or `unsigned`."""

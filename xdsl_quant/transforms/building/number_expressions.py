@@ -42,9 +42,9 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, i32, i64
 from xdsl.ir import Operation, SSAValue
 
+from xdsl_quant.runtime.arrays import UnsupportedTypeError
 from xdsl_quant.xdsl_patches.arith import RemFOp
 
-from .arrays import UnsupportedTypeError
 from .bounded_integers import (
     ArrayLike,
     Bounded,

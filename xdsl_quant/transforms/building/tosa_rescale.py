@@ -32,8 +32,8 @@ from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.numerics.arrays import check_bounds
 from xdsl_quant.numerics.fixed_point import MAX_SHIFT, MIN_SHIFT
 from xdsl_quant.rounding_mode import ScaleRounding
+from xdsl_quant.runtime.arrays import dense_elements
 
-from .arrays import dense_elements
 from .builder import LoweringBuilder, element_type_of, integer_attr, shape_of
 from .fixed_point_requantization import Requantization
 

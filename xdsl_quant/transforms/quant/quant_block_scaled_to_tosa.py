@@ -53,7 +53,7 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.numerics.arrays import bytes_of
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
-from xdsl_quant.transforms.building.arrays import (
+from xdsl_quant.runtime.arrays import (
     ElementsAttr,
     constant_attr,
     dense_elements,

@@ -41,7 +41,7 @@ from xdsl_quant.dialects.quant.types import (
     with_element_type,
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
-from xdsl_quant.transforms.building.arrays import constant_elements, stored_elements
+from xdsl_quant.runtime.arrays import constant_elements, stored_elements
 from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
 from xdsl_quant.xdsl_patches import patched_pass
 

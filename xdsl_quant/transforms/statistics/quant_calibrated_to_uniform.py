@@ -33,6 +33,7 @@ from xdsl_quant.dialects.quant import (
     QuantizeCastOp,
     QuantizedType,
 )
+from xdsl_quant.dialects.quant.fake_quantization import Storage, quantized_counterpart
 from xdsl_quant.dialects.quant.float_formats import FLOAT_FORMATS
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
@@ -45,7 +46,6 @@ from xdsl_quant.transforms.building.type_replacement import (
     set_type,
 )
 
-from .ranges.fake_quantization import Storage, quantized_counterpart
 from .ranges.value_ranges import AXIS, AXIS_STATS, calibrated_ranges
 
 if TYPE_CHECKING:

@@ -15,58 +15,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import BoolAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, TypeAttribute
 from xdsl.pattern_rewriter import PatternRewriter
 
-from xdsl_quant.diagnostics import fail
-from xdsl_quant.dialects.quant import ConstFakeQuantOp, ConstFakeQuantPerAxisOp
+from xdsl_quant.dialects.quant.fake_quantization import (
+    FakeQuantOp,
+    quantized_result_type,
+)
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 
-from .ranges.fake_quantization import Storage, quantized_and_back, quantized_counterpart
-
-FakeQuantOp = ConstFakeQuantOp | ConstFakeQuantPerAxisOp
-
-
-def _is_set(flag: BoolAttr | None) -> bool:
-    return flag is not None and bool(flag.value.data)
-
-
-def quantized_result_type(
-    op: FakeQuantOp, *, exact_bits: bool = False
-) -> TypeAttribute:
-    """
-    The quantized type that stands for fake quantization.
-
-    Raises:
-        PassFailedException: if there is none.
-    """
-    num_bits = op.num_bits.value.data
-    if not 0 < num_bits <= 32:
-        fail(op, f"unsupported FakeQuant number of bits: {num_bits}")
-    storage = Storage(
-        num_bits if exact_bits else next(w for w in (8, 16, 32) if num_bits <= w),
-        is_signed=_is_set(op.is_signed),
-        is_narrow=_is_set(op.narrow_range),
-    )
-    axis = None
-    if isinstance(op, ConstFakeQuantOp):
-        lows, highs = op.min.value.data, op.max.value.data
-    else:
-        lows, highs = ([b.value.data for b in bounds] for bounds in (op.min, op.max))
-        axis = op.axis.value.data
-        if (low_count := len(lows)) != (high_count := len(highs)):
-            fail(
-                op,
-                f"mismatched per-axis min and max size: {low_count} vs. {high_count}",
-            )
-    try:
-        return quantized_counterpart(
-            op.result.type, lows, highs, storage, axis, rule="mlir"
-        )
-    except ValueError as e:
-        fail(op, f"'{op.name}' op cannot be converted: {e}")
+from .ranges.fake_quantization import quantized_and_back
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType
 from xdsl.utils.exceptions import InterpretationError
 
-from xdsl_quant.transforms.building.arrays import numpy_dtype
+from xdsl_quant.runtime.arrays import numpy_dtype
 
 from .running import (
     FLOAT_DTYPES,

@@ -29,8 +29,8 @@ from xdsl_quant.dialects.quant.format_types import block_scaled_type
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics.formats import FORMATS
 from xdsl_quant.numerics.small_floats import small_float
+from xdsl_quant.runtime.arrays import dense_elements
 from xdsl_quant.runtime.loading import parse_module
-from xdsl_quant.transforms.building.arrays import dense_elements
 from xdsl_quant.transforms.quant.quant_block_scaled_to_tosa import (
     BlockScaledOperands,
     QuantBlockScaledToTosaPass,

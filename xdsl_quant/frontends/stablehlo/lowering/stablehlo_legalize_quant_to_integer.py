@@ -74,8 +74,8 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element
 from xdsl_quant.frontends.stablehlo.dialect import ConstantOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import ScaleRounding
+from xdsl_quant.runtime.arrays import shortened
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
-from xdsl_quant.transforms.building.arrays import shortened
 from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
 from xdsl_quant.transforms.building.quantization_arithmetic import unsupported_reason
 from xdsl_quant.transforms.building.type_replacement import set_type

@@ -52,7 +52,7 @@ from xdsl_quant.frontends.tflite.dialect.signatures import (
     SIGNATURE_NAMES,
     strings,
 )
-from xdsl_quant.transforms.building.arrays import shortened
+from xdsl_quant.runtime.arrays import shortened
 from xdsl_quant.xdsl_patches.resources import resource_data
 
 from .importer import ELEMENT_TYPES, SUBGRAPH_FIELDS

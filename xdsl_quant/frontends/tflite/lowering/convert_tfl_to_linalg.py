@@ -55,12 +55,12 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
-from xdsl_quant.runtime.garbage_collection import without_garbage_collection
-from xdsl_quant.transforms.building.arrays import (
+from xdsl_quant.runtime.arrays import (
     UnsupportedTypeError,
     dense_elements,
     numpy_dtype,
 )
+from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.number_expressions import TooWideError
 from xdsl_quant.transforms.building.signless_types import (

@@ -44,7 +44,7 @@ from xdsl_quant.diagnostics import located_message, op_name
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
-from xdsl_quant.transforms.building.arrays import dense_elements
+from xdsl_quant.runtime.arrays import dense_elements
 
 from .fallbacks import Fallback, list_fallbacks, without_conversion
 from .kernels import IMPLEMENTATIONS, Computation, parameters_of

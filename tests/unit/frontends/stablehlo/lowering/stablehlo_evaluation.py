@@ -17,8 +17,8 @@ from xdsl_quant.machines.numpy.implementations import (
     Implementation,
     interpreter_functions,
 )
+from xdsl_quant.runtime.arrays import numpy_dtype
 from xdsl_quant.runtime.loading import apply_passes, parse_module
-from xdsl_quant.transforms.building.arrays import numpy_dtype
 
 Array = NDArray[Any]
 

@@ -14,8 +14,8 @@ from xdsl_quant.frontends.stablehlo.lowering.convert_quantized_stablehlo_to_lina
     ConvertQuantizedStableHLOToLinalgPass,
 )
 from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.runtime.arrays import numpy_dtype
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
-from xdsl_quant.transforms.building.arrays import numpy_dtype
 from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
 
 Array = NDArray[Any]

@@ -29,13 +29,13 @@ from xdsl_quant.frontends.tflite.files.reader import default_options, read_model
 from xdsl_quant.frontends.tflite.files.schema import options_name
 from xdsl_quant.frontends.tflite.files.writer import write_model
 from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.runtime.arrays import shortened
 from xdsl_quant.runtime.loading import (
     IRError,
     apply_passes,
     multiverse_context,
     parse_module,
 )
-from xdsl_quant.transforms.building.arrays import shortened
 
 from .litert import LiteRT
 

@@ -35,8 +35,8 @@ from xdsl_quant.frontends.tflite.lowering.convert_tfl_to_stablehlo import (
 from xdsl_quant.frontends.tflite.lowering.stablehlo import moving
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import dequantize
+from xdsl_quant.runtime.arrays import dense_elements
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
-from xdsl_quant.transforms.building.arrays import dense_elements
 
 Array = NDArray[Any]
 

@@ -21,7 +21,7 @@ from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
 from xdsl_quant.frontends.tflite.formulas.tables import looked_up
 from xdsl_quant.numerics import QuantizationParameters as Parameters
 from xdsl_quant.rounding_mode import Rounding
-from xdsl_quant.transforms.building.arrays import integer_width, numpy_dtype
+from xdsl_quant.runtime.arrays import integer_width, numpy_dtype
 
 from . import requirements
 from .computing import (

@@ -22,7 +22,7 @@ from xdsl_quant.frontends.tflite.formulas.quantized import (
     scale_of,
 )
 from xdsl_quant.numerics import QuantizationParameters
-from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
+from xdsl_quant.runtime.arrays import dense_elements, numpy_dtype
 from xdsl_quant.transforms.building.tensor_expressions import (
     TensorExpression,
     with_expression,

@@ -21,13 +21,13 @@ from xdsl.parser import Parser
 
 from xdsl_quant.dialects.quant import Quant
 from xdsl_quant.dialects.quant.types import StoredQuantizedType
-from xdsl_quant.runtime.loading import parse_module
-from xdsl_quant.transforms.building.arrays import (
+from xdsl_quant.runtime.arrays import (
     constant_elements,
     dense_elements,
     numpy_dtype,
     stored_elements,
 )
+from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.xdsl_patches.resources import new_resource
 
 
