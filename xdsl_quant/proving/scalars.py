@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects.arith import (
     CmpfOp,
@@ -137,7 +137,7 @@ def bits_of(attribute: object) -> int:
 
 
 def _constant(terms: Terms, op: Operation, _: Sequence[Term]) -> _Translated:
-    value = cast(Any, op).value
+    value = op.get_attr_or_prop("value")
     return terms.of_bits(_type(op), bits_of(value)), None
 
 
@@ -301,8 +301,9 @@ _OVERFLOWS = {
 
 def _overflowing(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
     kind, name = _OVERFLOWS[op_name(op)]
-    attribute = cast(Any, op).overflow_flags
-    flags = [] if attribute is None else [flag.value for flag in attribute.data]
+    attribute = op.get_attr_or_prop("overflowFlags")
+    is_set = isinstance(attribute, IntegerOverflowAttr)
+    flags = [flag.value for flag in attribute.data] if is_set else []
     conditions = [
         terms.negation(
             terms.op(f"BV_{'S' if flag == 'nsw' else 'U'}{name}_OVERFLOW", *operands)

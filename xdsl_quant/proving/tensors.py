@@ -16,31 +16,35 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     IntegerType,
+    ModuleOp,
     ShapedType,
     UnrankedTensorType,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.interpreter import Interpreter
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.diagnostics import sentence_of
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.machines.numpy import register_implementations
 from xdsl_quant.numerics.fixed_point import MAX_SHIFT, MIN_SHIFT
-from xdsl_quant.runtime.arrays import dense_elements
+from xdsl_quant.runtime.arrays import ElementsAttr, dense_elements
 from xdsl_quant.transforms.building.bounded_integers import signed_bounds
 
 from .scalars import Number, bits_of
 from .terms import Term, Terms, UnsupportedError, bit_count, bits_of_value, float_sizes
 
-Elements: TypeAlias = NDArray[Any]
+Elements = NDArray[Any]
 """The numbers of a tensor, in its shape."""
 
-_TensorRule = Callable[
-    [Terms, Operation, Sequence[Any], dict[SSAValue, Any]], Sequence[Any]
-]
+Numbers: TypeAlias = Number | Elements
+"""A scalar, or the elements of a tensor."""
+
+Values = dict[SSAValue, Numbers]
+
+_TensorRule = Callable[[Terms, Operation, Sequence[Numbers]], Sequence[Numbers]]
 
 
 def static_shape(type_: Attribute) -> tuple[int, ...]:
@@ -66,48 +70,47 @@ def elements(shape: Sequence[int], numbers: Iterable[Number]) -> Elements:
     return found
 
 
-def _repeated(type_: Attribute, number: Number) -> Elements:
+def as_elements(numbers: Numbers) -> Elements:
+    """The elements of a tensor, or a scalar as the only one."""
+    return np.asarray(numbers, object)
+
+
+def _repeated(type_: Attribute, number: Numbers) -> Elements:
     return np.full(static_shape(type_), number, object)
 
 
-def _constant(
-    terms: Terms, op: Operation, _: Sequence[Any], __: dict[SSAValue, Any]
-) -> Sequence[Any]:
-    value = op.values if isinstance(op, tosa.ConstOp) else cast(Any, op).value
+def _constant(terms: Terms, op: Operation, _: Sequence[Numbers]) -> Sequence[Numbers]:
+    value = op.get_attr_or_prop("values" if isinstance(op, tosa.ConstOp) else "value")
     type_ = op.results[0].type
     element = scalar_or_element_type(type_)
     if isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
-        array = dense_elements(cast(Any, value))
+        array = dense_elements(cast(ElementsAttr, value))
         bits = (int.from_bytes(n.tobytes(), "little") for n in array.ravel())
         numbers = (Number(terms.of_bits(element, b), terms.true()) for b in bits)
         return [elements(static_shape(type_), numbers)]
     return [Number(terms.of_bits(element, bits_of(value)), terms.true())]
 
 
-def _empty(
-    terms: Terms, op: Operation, _: Sequence[Any], __: dict[SSAValue, Any]
-) -> Sequence[Any]:
+def _empty(terms: Terms, op: Operation, _: Sequence[Numbers]) -> Sequence[Numbers]:
     type_ = op.results[0].type
     nothing = terms.of_bits(scalar_or_element_type(type_), 0)
     return [_repeated(type_, Number(nothing, terms.negation(terms.true())))]
 
 
-def _splat(
-    _: Terms, op: Operation, operands: Sequence[Any], __: dict[SSAValue, Any]
-) -> Sequence[Any]:
+def _splat(_: Terms, op: Operation, operands: Sequence[Numbers]) -> Sequence[Numbers]:
     return [_repeated(op.results[0].type, operands[0])]
 
 
 def _from_elements(
-    _: Terms, op: Operation, operands: Sequence[Any], __: dict[SSAValue, Any]
-) -> Sequence[Any]:
-    return [elements(static_shape(op.results[0].type), operands)]
+    _: Terms, op: Operation, operands: Sequence[Numbers]
+) -> Sequence[Numbers]:
+    return [
+        elements(static_shape(op.results[0].type), cast(Sequence[Number], operands))
+    ]
 
 
-def _dim(
-    terms: Terms, op: Operation, operands: Sequence[Any], _: dict[SSAValue, Any]
-) -> Sequence[Any]:
-    shape, place = operands[0].shape, _known(operands[1])
+def _dim(terms: Terms, op: Operation, operands: Sequence[Numbers]) -> Sequence[Numbers]:
+    shape, place = as_elements(operands[0]).shape, _known(operands[1])
     if place >= len(shape):
         raise UnsupportedError(
             f"'tensor.dim' op has an index that is out of bounds, {place}; expected a "
@@ -117,23 +120,21 @@ def _dim(
     return [Number(terms.of_bits(op.results[0].type, size), terms.true())]
 
 
-def _known(number: Number, noun: str = "an index") -> int:
+def _known(number: Numbers, noun: str = "an index") -> int:
     """
     An index or another number that is a constant.
 
     Raises:
         UnsupportedError: if it is none.
     """
+    number = cast(Number, number)
     if not number.term.is_value() or not number.is_defined.is_value():
         raise UnsupportedError(f"{noun} depends on an argument, expected a constant")
     return bits_of_value(number.term)
 
 
-def _extract(
-    _: Terms, __: Operation, operands: Sequence[Any], ___: dict[SSAValue, Any]
-) -> Sequence[Any]:
-    source, *indices = operands
-    place = tuple(map(_known, indices))
+def _extract(_: Terms, __: Operation, operands: Sequence[Numbers]) -> Sequence[Numbers]:
+    source, place = as_elements(operands[0]), tuple(map(_known, operands[1:]))
     if any(i >= size for i, size in zip(place, source.shape, strict=True)):
         raise UnsupportedError(
             f"'tensor.extract' op has an index that is out of bounds of {source.shape}"
@@ -141,13 +142,11 @@ def _extract(
     return [source[place]]
 
 
-def _moved(
-    _: Terms, op: Operation, operands: Sequence[Any], __: dict[SSAValue, Any]
-) -> Sequence[Any]:
+def _moved(_: Terms, op: Operation, operands: Sequence[Numbers]) -> Sequence[Numbers]:
     """What the interpreter makes of arrays, whatever is in them."""
     for value in (*op.operands, *op.results):
         static_shape(value.type)
-    interpreter = Interpreter(cast(Any, op.get_toplevel_object()))
+    interpreter = Interpreter(cast(ModuleOp, op.get_toplevel_object()))
     register_implementations(interpreter)
     numbers = [_known(o) if isinstance(o, Number) else o for o in operands]
     try:
@@ -160,10 +159,10 @@ def _moved(
 def structured(
     terms: Terms,
     op: LinalgStructuredOperation,
-    operands: Sequence[Any],
-    known: dict[SSAValue, Any],
-    translate: Callable[..., Sequence[Any]],
-) -> Sequence[Any]:
+    operands: Sequence[Numbers],
+    known: Values,
+    translate: Callable[[Terms, Block, Sequence[Numbers], Values], Sequence[Numbers]],
+) -> Sequence[Numbers]:
     """
     A `linalg` op on tensors: what its body computes in each iteration, in order.
 
@@ -176,23 +175,13 @@ def structured(
     """
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     body, inputs = op.body.block, len(op.inputs)
-    arrays = [np.asarray(operand, object) for operand in operands]
+    arrays = [*map(as_elements, operands)]
     arrays[inputs:] = [array.copy() for array in arrays[inputs:]]
-    sizes: dict[int, int] = {}
-    for map_, array in zip(maps, arrays, strict=True):
-        for expr, size in zip(map_.results, array.shape, strict=True):
-            if isinstance(expr, AffineDimExpr):
-                sizes[expr.position] = size
-    indices = [inner for inner in body.ops if isinstance(inner, linalg.ops.IndexOp)]
-    for iteration in np.ndindex(*(sizes[i] for i in range(maps[0].num_dims))):
+    for iteration in np.ndindex(_iteration_space(maps, arrays)):
         places = [tuple(map_.eval(iteration, [])) for map_ in maps]
-        numbers: list[Any] = [
-            array[place] for array, place in zip(arrays, places, strict=True)
-        ]
-        inner = dict(known)
-        for index in indices:
-            bits = terms.of_bits(index.result.type, iteration[index.dim.value.data])
-            inner[index.result] = Number(bits, terms.true())
+        pairs = zip(arrays, places, strict=True)
+        numbers: list[Number] = [array[place] for array, place in pairs]
+        inner = {**known, **_iteration_indices(terms, body, iteration)}
         yielded = translate(terms, body, numbers, inner)
         outputs = zip(arrays[inputs:], places[inputs:], yielded, strict=True)
         for array, place, number in outputs:
@@ -200,82 +189,114 @@ def structured(
     return arrays[inputs:]
 
 
+def _iteration_space(
+    maps: Sequence[AffineMap], arrays: Sequence[Elements]
+) -> tuple[int, ...]:
+    sizes = {
+        expr.position: size
+        for map_, array in zip(maps, arrays, strict=True)
+        for expr, size in zip(map_.results, array.shape, strict=True)
+        if isinstance(expr, AffineDimExpr)
+    }
+    return tuple(sizes[i] for i in range(maps[0].num_dims))
+
+
+def _iteration_indices(terms: Terms, body: Block, iteration: Sequence[int]) -> Values:
+    """The results of `linalg.index` ops."""
+    return {
+        op.result: Number(
+            terms.of_bits(op.result.type, iteration[op.dim.value.data]), terms.true()
+        )
+        for op in body.ops
+        if isinstance(op, linalg.ops.IndexOp)
+    }
+
+
 # TOSA, from its specification
 
 
 def _rescale(
-    terms: Terms, op: Operation, operands: Sequence[Any], _: dict[SSAValue, Any]
-) -> Sequence[Any]:
+    terms: Terms, op: Operation, operands: Sequence[Numbers]
+) -> Sequence[Numbers]:
     """
     `apply_scale_32` of zero-point-corrected values, which must be less than
     `2**(shift - 1)`; or `apply_scale_16`, whose results must have 32 bits. Then saturated.
     """
     assert isinstance(op, tosa.RescaleOp)
-    values, *constants = operands
-    is_wide = bool(op.scale32.value.data)
-    is_double = _is_double(op)
-    is_unsigned = [
+    values, *constants = map(as_elements, operands)
+    is_wide, is_double = bool(op.scale32.value.data), _is_double(op)
+    from_unsigned, to_unsigned = (
         bool(flag.value.data) for flag in (op.input_unsigned, op.output_unsigned)
-    ]
-    target = cast(IntegerType, scalar_or_element_type(op.output.type))
+    )
+    source_width, target_width = (
+        bit_count(scalar_or_element_type(value.type)) for value in (op.input, op.output)
+    )
     nouns = ("a multiplier", "a shift", "a zero point", "a zero point")
     multipliers, shifts, (input_zp,), (output_zp,) = (
-        [_signed(n, operand.type, noun) for n in np.asarray(array, object).ravel()]
+        [_signed(number, operand.type, noun) for number in array.ravel()]
         for array, operand, noun in zip(constants, op.operands[1:], nouns, strict=True)
     )
     _check_scales(multipliers, shifts)
-    if is_unsigned[0]:
-        input_zp %= 1 << bit_count(scalar_or_element_type(op.input.type))
-    if is_unsigned[1]:
-        output_zp %= 1 << target.width.data
-    low, high = (
-        (0, (1 << target.width.data) - 1)
-        if is_unsigned[1]
-        else signed_bounds(target.width.data)
-    )
-
-    def constant(value: int) -> Term:
-        return terms.of_bits(_WIDE, value)
-
-    def lies_in(value: Term, low: int, high: int) -> Term:
-        return terms.all(
-            terms.op("BV_SGE", value, constant(low)),
-            terms.op("BV_SLE", value, constant(high)),
-        )
-
+    if from_unsigned:
+        input_zp %= 1 << source_width
+    if to_unsigned:
+        output_zp %= 1 << target_width
+    extend = "BV_ZERO_EXTEND" if from_unsigned else "BV_SIGN_EXTEND"
     found = np.empty(values.shape, object)
     for index in np.ndindex(values.shape):
         channel = index[-1] if len(multipliers) > 1 else 0
         multiplier, shift = multipliers[channel], shifts[channel]
-        number: Number = values[index]
-        extend = "BV_ZERO_EXTEND" if is_unsigned[0] else "BV_SIGN_EXTEND"
-        more = _WIDE.width.data - bit_count(scalar_or_element_type(op.input.type))
-        value = terms.op(extend, number.term, indices=[more])
-        value = terms.op("BV_SUB", value, constant(input_zp))
+        number = cast(Number, values[index])
+        value = terms.op(extend, number.term, indices=[_WIDE.width.data - source_width])
+        value = terms.op("BV_SUB", value, _wide(terms, input_zp))
+        scaled = _scaled(terms, value, multiplier, shift, is_double)
         limit = 1 << shift - 1
-        in_range = lies_in(value, -limit, limit - 1)
-        half = constant(limit)
-        if is_double and shift > 31:
-            half = terms.choice(
-                terms.op("BV_SGE", value, constant(0)),
-                constant(limit + (1 << 30)),
-                constant(limit - (1 << 30)),
-            )
-        value = terms.op("BV_MUL", value, constant(multiplier))
-        value = terms.op("BV_ADD", value, half)
-        value = terms.op("BV_ASHR", value, constant(shift))
-        if not is_wide:
-            in_range = lies_in(value, *signed_bounds(32))
-        value = terms.op("BV_ADD", value, constant(output_zp))
+        in_range = (
+            _lies_in(terms, value, -limit, limit - 1)
+            if is_wide
+            else _lies_in(terms, scaled, *signed_bounds(32))
+        )
+        value = terms.op("BV_ADD", scaled, _wide(terms, output_zp))
         found[index] = Number(
-            terms.op(
-                "BV_EXTRACT",
-                _clamped(terms, value, constant(low), constant(high)),
-                indices=[target.width.data - 1, 0],
-            ),
+            _saturated(terms, value, target_width, to_unsigned),
             terms.all(number.is_defined, in_range),
         )
     return [found]
+
+
+def _wide(terms: Terms, value: int) -> Term:
+    return terms.of_bits(_WIDE, value)
+
+
+def _lies_in(terms: Terms, value: Term, low: int, high: int) -> Term:
+    return terms.all(
+        terms.op("BV_SGE", value, _wide(terms, low)),
+        terms.op("BV_SLE", value, _wide(terms, high)),
+    )
+
+
+def _scaled(
+    terms: Terms, value: Term, multiplier: int, shift: int, is_double: bool
+) -> Term:
+    """A value times a multiplier, divided by a power of two and rounded."""
+    limit = 1 << shift - 1
+    half = _wide(terms, limit)
+    if is_double and shift > 31:
+        half = terms.choice(
+            terms.op("BV_SGE", value, _wide(terms, 0)),
+            _wide(terms, limit + (1 << 30)),
+            _wide(terms, limit - (1 << 30)),
+        )
+    product = terms.op("BV_MUL", value, _wide(terms, multiplier))
+    total = terms.op("BV_ADD", product, half)
+    return terms.op("BV_ASHR", total, _wide(terms, shift))
+
+
+def _saturated(terms: Terms, value: Term, width: int, is_unsigned: bool) -> Term:
+    bounds = (0, (1 << width) - 1) if is_unsigned else signed_bounds(width)
+    low, high = (_wide(terms, bound) for bound in bounds)
+    clamped = _clamped(terms, value, low, high)
+    return terms.op("BV_EXTRACT", clamped, indices=[width - 1, 0])
 
 
 def _is_double(op: tosa.RescaleOp) -> bool:
@@ -323,8 +344,8 @@ def _clamped(terms: Terms, value: Term, low: Term, high: Term) -> Term:
 
 
 def _clamp(
-    terms: Terms, op: Operation, operands: Sequence[Any], _: dict[SSAValue, Any]
-) -> Sequence[Any]:
+    terms: Terms, op: Operation, operands: Sequence[Numbers]
+) -> Sequence[Numbers]:
     assert isinstance(op, tosa.ClampOp)
     type_: Attribute = scalar_or_element_type(op.input.type)
     if float_sizes(type_) is not None:
@@ -332,7 +353,7 @@ def _clamp(
     low, high = (
         terms.of_bits(type_, bits_of(bound)) for bound in (op.min_val, op.max_val)
     )
-    (values,) = operands
+    (values,) = map(as_elements, operands)
     numbers = (
         Number(_clamped(terms, n.term, low, high), n.is_defined) for n in values.ravel()
     )

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from threading import current_thread, main_thread
-from typing import Any, Literal, TypeAlias, cast
+from typing import Literal, Protocol, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -32,14 +32,58 @@ from xdsl.ir import Attribute
 from xdsl_quant.diagnostics import shortened_message
 from xdsl_quant.runtime.extras import missing_package
 
+# The part of Bitwuzla that is used here: its bindings have no annotations.
+
+
+class Term(Protocol):
+    """A term of Bitwuzla."""
+
+    def is_value(self) -> bool: ...
+
+    def value(self, base: int) -> Sequence[str]: ...
+
+
+class _TermManager(Protocol):
+    def mk_term(
+        self, kind: object, terms: Sequence[Term], indices: Sequence[int]
+    ) -> Term: ...
+    def mk_rm_value(self, mode: object) -> Term: ...
+    def mk_true(self) -> Term: ...
+    def mk_bv_sort(self, width: int) -> object: ...
+    def mk_const(self, sort: object, name: str) -> Term: ...
+    def mk_bv_value(self, sort: object, value: int) -> Term: ...
+    def substitute_term(self, term: Term, values: dict[Term, Term]) -> Term: ...
+
+
+class _Options(Protocol):
+    def set(self, option: object, value: int) -> None: ...
+
+
+class _Solver(Protocol):
+    def simplify_term(self, term: Term) -> Term: ...
+    def assert_formula(self, condition: Term) -> None: ...
+    def check_sat(self) -> object: ...
+    def get_value(self, term: Term) -> Term: ...
+    def configure_terminator(self, is_over: Callable[[], bool]) -> None: ...
+
+
+class _Bitwuzla(Protocol):
+    Kind: Mapping[str, object]
+    Option: Mapping[str, object]
+    Result: Mapping[str, object]
+    RoundingMode: Mapping[str, object]
+
+    def TermManager(self) -> _TermManager: ...
+    def Options(self) -> _Options: ...
+    def Bitwuzla(
+        self, manager: _TermManager, options: _Options | None = None
+    ) -> _Solver: ...
+
+
 try:
-    # There are no annotations that a type checker finds.
-    bitwuzla: Any = import_module("bitwuzla")
+    bitwuzla = cast(_Bitwuzla, import_module("bitwuzla"))
 except ImportError:
     raise missing_package("proving", "Bitwuzla", "prove") from None
-
-Term: TypeAlias = Any
-"""A term of Bitwuzla; its bindings have no annotations."""
 
 _ANY_TIME = 1e6
 """More seconds than anything takes."""
@@ -108,7 +152,7 @@ class Terms:
     A term of type bf16 is an f32 of which the last 16 bits are 0.
     """
 
-    _manager: Any = field(default_factory=bitwuzla.TermManager)
+    _manager: _TermManager = field(default_factory=bitwuzla.TermManager)
 
     _assumed: list[Term] = field(default_factory=list[Term])
     """What holds of symbols that stand for the bits of floats."""
@@ -123,13 +167,11 @@ class Terms:
 
     def op(self, kind: str, *operands: Term, indices: Sequence[int] = ()) -> Term:
         """An operation of SMT-LIB, by Bitwuzla's name for it."""
-        return self._manager.mk_term(
-            getattr(bitwuzla.Kind, kind), [*operands], [*indices]
-        )
+        return self._manager.mk_term(bitwuzla.Kind[kind], [*operands], [*indices])
 
     def rounding(self, name: RoundingName) -> Term:
         """A rounding mode."""
-        return self._manager.mk_rm_value(getattr(bitwuzla.RoundingMode, name))
+        return self._manager.mk_rm_value(bitwuzla.RoundingMode[name])
 
     def symbol(self, type_: Attribute, name: str) -> Term:
         """A value of a type that may be any."""
@@ -280,10 +322,10 @@ class Terms:
             seconds: how long to search.
         """
         options = bitwuzla.Options()
-        options.set(bitwuzla.Option.PRODUCE_MODELS, True)
+        options.set(bitwuzla.Option["PRODUCE_MODELS"], True)
         # No milliseconds are no limit.
         limit = max(1, round(1000 * seconds))
-        options.set(bitwuzla.Option.TIME_LIMIT_PER, limit)
+        options.set(bitwuzla.Option["TIME_LIMIT_PER"], limit)
         solver = bitwuzla.Bitwuzla(self._manager, options)
         for condition in (*self._assumed, self.negation(claim)):
             solver.assert_formula(condition)
@@ -291,16 +333,16 @@ class Terms:
         with _interruptible(solver):
             found = solver.check_sat()
         taken = time.perf_counter() - start
-        if found == bitwuzla.Result.UNSAT:
+        if found == bitwuzla.Result["UNSAT"]:
             return Answer("holds", taken)
-        if found != bitwuzla.Result.SAT:
+        if found != bitwuzla.Result["SAT"]:
             return Answer("unknown", taken)
         values = [bits_of_value(solver.get_value(symbol)) for symbol in symbols]
         return Answer("fails", taken, values)
 
 
 @contextmanager
-def _interruptible(solver: Any) -> Generator[None]:
+def _interruptible(solver: _Solver) -> Generator[None]:
     """Stop the solver at Ctrl-C, of which Python knows while it calls a function."""
     if current_thread() is not main_thread():
         yield

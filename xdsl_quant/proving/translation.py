@@ -6,10 +6,9 @@ whose sizes are known, is an array of terms: one for each element.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
@@ -18,11 +17,15 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl_quant.diagnostics import location_prefix, op_name
 
 from .scalars import Number, check, result
-from .tensors import TENSOR_RULES, structured
+from .tensors import (
+    TENSOR_RULES,
+    Elements,
+    Numbers,
+    Values,
+    as_elements,
+    structured,
+)
 from .terms import Terms, UnsupportedError
-
-Numbers: TypeAlias = "Number | NDArray[Any]"
-"""A scalar, or the elements of a tensor."""
 
 
 def translated(
@@ -30,7 +33,7 @@ def translated(
     function: FuncOp,
     arguments: Sequence[Numbers],
     known: Mapping[SSAValue, Number] | None = None,
-) -> Sequence[Any]:
+) -> Sequence[Numbers]:
     """
     What a function returns.
 
@@ -56,7 +59,7 @@ def translated_block(
     terms: Terms,
     block: Block,
     arguments: Sequence[Numbers],
-    numbers: dict[SSAValue, Any],
+    numbers: Values,
 ) -> Sequence[Numbers]:
     """
     The operands of the last op of a block.
@@ -83,17 +86,15 @@ def translated_block(
     return [numbers[operand] for operand in last.operands]
 
 
-def _results(
-    terms: Terms, op: Operation, numbers: dict[SSAValue, Any]
-) -> Sequence[Numbers]:
+def _results(terms: Terms, op: Operation, numbers: Values) -> Sequence[Numbers]:
     operands = [numbers[operand] for operand in op.operands]
     if (rule := TENSOR_RULES.get(op_name(op))) is not None:
-        return rule(terms, op, operands, numbers)
+        return rule(terms, op, operands)
     if isinstance(op, LinalgStructuredOperation):
         return structured(terms, op, operands, numbers, translated_block)
     if any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)):
         return [_elementwise(terms, op, operands)]
-    return [result(terms, op, operands)]
+    return [result(terms, op, cast(Sequence[Number], operands))]
 
 
 def located(op: Operation, error: UnsupportedError) -> UnsupportedError:
@@ -104,14 +105,12 @@ def located(op: Operation, error: UnsupportedError) -> UnsupportedError:
     return error if is_located else UnsupportedError(f"{prefix}error: {message}")
 
 
-def _elementwise(
-    terms: Terms, op: Operation, operands: Sequence[Numbers]
-) -> NDArray[Any]:
+def _elementwise(terms: Terms, op: Operation, operands: Sequence[Numbers]) -> Elements:
     """An op of each element of tensors, of which there may be none."""
     check(op)
-    arrays = np.broadcast_arrays(*(np.asarray(operand, object) for operand in operands))
+    arrays = np.broadcast_arrays(*map(as_elements, operands))
     found = np.empty(arrays[0].shape, object)
     for index in np.ndindex(found.shape):
-        numbers: list[Any] = [array[index] for array in arrays]
+        numbers = [cast(Number, array[index]) for array in arrays]
         found[index] = result(terms, op, numbers)
     return found
