@@ -14,10 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, ModuleOp, ShapedType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -35,6 +33,7 @@ from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
 )
 from xdsl_quant.frontends.tflite.lowering.windows import window_of
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import constant_elements, stored_elements
 from xdsl_quant.transforms.building.bounded_integers import signed_bounds
 from xdsl_quant.transforms.propagation.resolution.describing import value_names
@@ -145,42 +144,48 @@ def _accumulator(op: Operation, lhs: SSAValue, rhs: SSAValue, name: str) -> Accu
     is_padded = op_name(op) not in _WITHOUT_WINDOW and not values[0] <= 0 <= values[1]
     ends = (*values, 0) if is_padded else values
     trait = quantization_trait(op, AffineOpCoefficient)
-    weights = _weights(rhs)
     contracted = () if trait is None else trait.contracted_of(op)
-    if weights is None or not contracted:
+    weights = _weights(rhs) if contracted else None
+    if weights is None:
         smallest, largest = _of_any_weights(rhs, contracted, ends)
     else:
-        if max(map(abs, ends)) * _largest_sum(weights) >= 1 << 63:
-            # Python's integers have any size.
-            weights = weights.astype(object)
-        products = [weights * value for value in ends]
-        smallest, largest = (
-            reduce(function, products).sum(axis=tuple(contracted))
-            for function in (np.minimum, np.maximum)
-        )
+        smallest, largest = _of_weights(weights, contracted, ends)
     biases = _bias(op, smallest.shape)
     # With its bias, a sum may need more than 64 bits.
     smallest = np.asarray(smallest.astype(object) + biases[0], object)
     largest = np.asarray(largest.astype(object) + biases[1], object)
     sizes = np.maximum(-smallest, largest)
-    is_known = weights is not None and bool(contracted)
-    has_known_bias = np.array_equal(*biases)
     return Accumulator(
         f"'{op_name(op)}' op {name}",
         _width(op, type_),
         int(smallest.min()),
         int(largest.max()),
-        int(sizes.argmax()) if is_known else None,
+        None if weights is None else int(sizes.argmax()),
         (low, high),
-        is_known
-        and has_known_bias
+        weights is not None
+        and np.array_equal(*biases)
         and zero_points[0] == zero_points[1]
         and not is_padded
         and _has_whole_window(op, lhs, rhs),
     )
 
 
-def _weights(value: SSAValue) -> NDArray[Any] | None:
+def _of_weights(
+    weights: Array, contracted: Sequence[int], values: Sequence[int]
+) -> tuple[Array, Array]:
+    """The bounds of sums for constant weights."""
+    if max(map(abs, values)) * _largest_sum(weights) >= 1 << 63:
+        # Python's integers have any size.
+        weights = weights.astype(object)
+    products = [weights * value for value in values]
+    smallest, largest = (
+        np.asarray(reduce(function, products).sum(axis=tuple(contracted)))
+        for function in (np.minimum, np.maximum)
+    )
+    return smallest, largest
+
+
+def _weights(value: SSAValue) -> Array | None:
     """Zero-point-corrected weights; `None` if they are no constants."""
     type_ = _type(value)
     assert type_ is not None
@@ -204,7 +209,7 @@ def _weights(value: SSAValue) -> NDArray[Any] | None:
 
 def _of_any_weights(
     value: SSAValue, contracted: Sequence[int], values: Sequence[int]
-) -> tuple[NDArray[Any], NDArray[Any]]:
+) -> tuple[Array, Array]:
     """The bounds of sums for weights that are no constants."""
     type_ = _type(value)
     assert type_ is not None
@@ -223,7 +228,7 @@ def _of_any_weights(
     return np.array(min(ends) * count, object), np.array(max(ends) * count, object)
 
 
-def _bias(op: Operation, shape: tuple[int, ...]) -> tuple[Any, Any]:
+def _bias(op: Operation, shape: tuple[int, ...]) -> tuple[Array | int, Array | int]:
     """The least and the largest of what is added, in the shape of channels."""
     trait = quantization_trait(op, AccumulatorUniformScale)
     if trait is None or trait.bias >= len(op.operands):
@@ -251,7 +256,7 @@ def _range(type_: Attribute) -> tuple[int, int]:
     return signed_bounds(64 if is_float else int_width(element))
 
 
-def _largest_sum(weights: NDArray[Any]) -> int:
+def _largest_sum(weights: Array) -> int:
     """At least the sum of the absolute values of weights."""
     return weights.size * int(np.abs(weights).max(initial=0))
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from xdsl.ir import SSAValue
 
 from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.numerics.arrays import Array, DType
 from xdsl_quant.runtime.arrays import numpy_dtype
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
@@ -31,6 +32,7 @@ from .exhaustion import Bits, FloatOrder, Integers, Steps, first_difference
 from .formula import Cast, Formula
 from .pipelines import lower_quant_ops
 from .scalars import Number, bits_of
+from .tensors import scalar
 from .terms import Term, Terms, UnsupportedError, bit_count, float_sizes
 from .theorems import Show, ShowCompiled, Theorem, Value, decided, number, results
 from .translation import translated
@@ -182,8 +184,7 @@ class CastProver:
             scale = self.formula.in_compute_type(self._scale.term)
             known[self._scale_in(function)] = Number(scale, terms.true())
         arguments = [Number(argument, terms.true())]
-        (result,) = translated(terms, function, arguments, known)
-        return result
+        return scalar(*translated(terms, function, arguments, known))
 
     @staticmethod
     def _scale_in(function: FuncOp) -> SSAValue:
@@ -282,8 +283,8 @@ class CastProver:
     ) -> Theorem:
         first, *others = values
 
-        def show(found: Mapping[str, Any]) -> str:
-            text = self.text(ops, scale=found.get("scale"))
+        def show(found: Mapping[str, float | str]) -> str:
+            text = self.text(ops, scale=cast("float | None", found.get("scale")))
             return Show(text, f"-p {shlex.quote(self.passes)}").command(
                 found[first.name]
             )
@@ -400,7 +401,7 @@ class CastProver:
         return Theorem(claim, "refuted", method, seconds, details, command)
 
     @property
-    def _options(self) -> Mapping[str, Any]:
+    def _options(self) -> Mapping[str, object]:
         """The options of compiled code."""
         mode, order, nan = self.cast.rounding
         return {
@@ -411,13 +412,21 @@ class CastProver:
         }
 
     @cached_property
-    def _dtype(self) -> np.dtype[Any]:
+    def _dtype(self) -> DType:
         return numpy_dtype(self.cast.expressed)
 
-    def _compiled(self, ops: str) -> Callable[[NDArray[Any]], NDArray[np.integer]]:
+    def _compiled(self, ops: str) -> Callable[[Array], NDArray[np.integer]]:
+        # What the solver proves needs no MLIR.
         from xdsl_quant.execution import compile
 
-        return compile(self.text(ops, "tensor<?x{}>"), **self._options)
+        mode, order, nan = self.cast.rounding
+        return compile(
+            self.text(ops, "tensor<?x{}>"),
+            rounding_mode=mode,
+            zero_point_order=order,
+            nan=nan,
+            fuse=self.fuse,
+        )
 
     def _compiled_quantization(self) -> Callable[[Bits], NDArray[np.integer]]:
         function = self._compiled("q")

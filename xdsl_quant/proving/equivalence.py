@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType, ModuleOp, NoneAttr, Signedness
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
@@ -20,6 +20,7 @@ from xdsl_quant.dialects.quant.types import (
     StoredQuantizedType,
     scalar_or_element_type,
 )
+from xdsl_quant.numerics.arrays import Floats, Integers
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes
@@ -27,9 +28,9 @@ from xdsl_quant.transforms.quant.normalize_quant_types import uniform_counterpar
 
 from .pipelines import lowering
 from .scalars import Number
-from .tensors import elements, static_shape
+from .tensors import Numbers, as_elements, elements, static_shape
 from .terms import Term, Terms, UnsupportedError, bit_count, float_sizes
-from .theorems import Theorem, number
+from .theorems import Theorem, number, proved_or_unknown
 from .translation import translated
 
 LOWERING = lowering(Rounding())
@@ -84,75 +85,69 @@ def equivalent(
     """
     terms = Terms()
     types = [entry_function(module, entry).function_type for module in (before, after)]
-    _check_same("arguments", *(type_.inputs.data for type_ in types))
-    _check_same("results", *(type_.outputs.data for type_ in types))
-    arguments = [
-        [*_arguments(terms, type_, f"%{i}")]
-        for i, type_ in enumerate(types[0].inputs.data)
-    ]
-    given: list[Any] = [
-        elements(static_shape(type_), (element.number for element in some))
-        if static_shape(type_)
-        else some[0].number
-        for type_, some in zip(types[0].inputs.data, arguments, strict=True)
-    ]
+    inputs, outputs = types[0].inputs.data, types[0].outputs.data
+    _check_same("arguments", inputs, types[1].inputs.data)
+    _check_same("results", outputs, types[1].outputs.data)
+    arguments = [[*_arguments(terms, type_, f"%{i}")] for i, type_ in enumerate(inputs)]
+    given = [*map(_given, inputs, arguments)]
     expected, found = (
-        [
-            element
-            for i, (type_, value) in enumerate(
-                zip(
-                    types[0].outputs.data,
-                    _returned(terms, module, lowered_by, entry, given),
-                    strict=True,
-                )
-            )
-            for element in _elements(type_, value, f"result {i}")
-        ]
+        [*_results(outputs, _returned(terms, module, lowered_by, entry, given))]
         for module in (before, after)
     )
-    known = [element for some in arguments for element in some]
-    in_range = terms.all(*(e.number.is_defined for e in known))
-    same = terms.all(
-        *(
-            _is_same(terms, first.number, second.number)
-            for first, second in zip(expected, found, strict=True)
-        )
-    )
+    known = [*chain(*arguments)]
     shown = [*(e.term for e in known), *_shown(terms, expected), *_shown(terms, found)]
-    answer = terms.counterexample(terms.op("IMPLIES", in_range, same), shown, seconds)
-    if answer.verdict == "holds":
-        return Theorem(claim, "proved", "solver", answer.seconds)
-    if answer.verdict == "unknown":
-        details = f"the solver has found nothing in {seconds:g} s"
-        return Theorem(claim, "unknown", "solver", answer.seconds, details)
+    condition = _are_same(terms, known, expected, found)
+    answer = terms.counterexample(condition, shown, seconds)
+    if (theorem := proved_or_unknown(claim, answer, seconds)) is not None:
+        return theorem
     bits = iter(answer.values)
-    values = [[(e, number(e.type, next(bits))) for e in some] for some in arguments]
-    inputs = ", ".join(f"{e.name} = {value}" for some in values for e, value in some)
-    inputs = inputs or "without arguments"
-    texts = [
+    values = [[number(e.type, next(bits)) for e in some] for some in arguments]
+    pairs = zip(known, chain(*values), strict=True)
+    numbers = ", ".join(f"{element.name} = {value}" for element, value in pairs)
+    details = f"{numbers or 'without arguments'}: {_difference(expected, found, bits)}"
+    is_shown = all(map(_has_numbers, inputs))
+    options = [*map(_option, inputs, values)] if is_shown else None
+    return Theorem(claim, "refuted", "solver", answer.seconds, details, inputs=options)
+
+
+def _given(type_: Attribute, some: Sequence[_Element]) -> Numbers:
+    """The elements of an argument as its value."""
+    if shape := static_shape(type_):
+        return elements(shape, (element.number for element in some))
+    return some[0].number
+
+
+def _are_same(
+    terms: Terms,
+    known: Sequence[_Element],
+    expected: Sequence[_Element],
+    found: Sequence[_Element],
+) -> Term:
+    """Whether arguments in their storage ranges have the same results."""
+    in_range = terms.all(*(element.number.is_defined for element in known))
+    pairs = zip(expected, found, strict=True)
+    same = (_is_same(terms, first.number, second.number) for first, second in pairs)
+    return terms.op("IMPLIES", in_range, terms.all(*same))
+
+
+def _difference(
+    expected: Sequence[_Element], found: Sequence[_Element], bits: Iterator[int]
+) -> str:
+    """The first result that differs, from the values of `_shown` terms."""
+    before, after = (
         [
-            number(element.type, value) if next(bits) else "undefined"
-            for element in some
-            for value in [next(bits)]
+            number(element.type, value) if is_defined else "undefined"
+            for element, value, is_defined in zip(some, bits, bits, strict=False)
         ]
         for some in (expected, found)
-    ]
+    )
     place = next(
         i
-        for i, (first, second) in enumerate(zip(*texts, strict=True))
+        for i, (first, second) in enumerate(zip(before, after, strict=True))
         if first != "undefined" and repr(first) != repr(second)
     )
-    details = (
-        f"{inputs}: {expected[place].name} = {texts[0][place]} before, and "
-        f"{texts[1][place]} after"
-    )
-    options = None
-    if all(map(_has_numbers, types[0].inputs.data)):
-        options = [
-            _option(type_, [value for _, value in some])
-            for type_, some in zip(types[0].inputs.data, values, strict=True)
-        ]
-    return Theorem(claim, "refuted", "solver", answer.seconds, details, inputs=options)
+    name = expected[place].name
+    return f"{name} = {before[place]} before, and {after[place]} after"
 
 
 def _has_numbers(type_: Attribute) -> bool:
@@ -165,7 +160,7 @@ def _option(type_: Attribute, values: Sequence[float | str]) -> str:
     """The option of `xdsl-quant-run` for an argument."""
     if not static_shape(type_):
         return f"--input={values[0]}"
-    array: Any = np.array(values, object).reshape(static_shape(type_))
+    array = np.array(values, object).reshape(static_shape(type_))
     return f"--input={json.dumps(array.tolist(), separators=(',', ':'))}"
 
 
@@ -257,7 +252,7 @@ def _uniform(type_: Attribute) -> Attribute:
 
 def _parameters(
     type_: ScaledQuantizedType, shape: Sequence[int]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+) -> tuple[Floats, Integers]:
     """The scale, a number of the expressed type, and the zero point of each element."""
     blocks, expressed = type_.get_blocks(), type_.expressed_type
     counts = [blocks[d][0] if d in blocks else 1 for d in range(len(shape))]
@@ -310,11 +305,14 @@ def _arguments(terms: Terms, type_: Attribute, name: str) -> Iterator[_Element]:
         yield _Element(place, stored, Number(term, condition))
 
 
-def _elements(type_: Attribute, value: Any, name: str) -> Iterator[_Element]:
-    shape, stored = static_shape(type_), _stored(scalar_or_element_type(type_))
-    array: Any = np.asarray(value, object)
-    for index in np.ndindex(shape):
-        yield _Element(f"{name}{[*index]}" if index else name, stored, array[index])
+def _results(
+    types: Sequence[Attribute], values: Sequence[Numbers]
+) -> Iterator[_Element]:
+    for i, (type_, value) in enumerate(zip(types, values, strict=True)):
+        stored, array = _stored(scalar_or_element_type(type_)), as_elements(value)
+        for index in np.ndindex(static_shape(type_)):
+            name = f"result {i}{[*index]}" if index else f"result {i}"
+            yield _Element(name, stored, cast(Number, array[index]))
 
 
 def _returned(
@@ -322,8 +320,8 @@ def _returned(
     module: ModuleOp,
     lowered_by: str | Sequence[ModulePass],
     entry: str | None,
-    arguments: Sequence[Any],
-) -> Sequence[Any]:
+    arguments: Sequence[Numbers],
+) -> Sequence[Numbers]:
     lowered = module.clone()
     apply_passes(lowered, lowered_by, is_routine=True)
     return translated(terms, entry_function(lowered, entry), arguments)

@@ -25,7 +25,6 @@ from typing import cast
 from xdsl.dialects.arith import ConstantOp, MuliOp
 from xdsl.dialects.builtin import IntegerType, Signedness, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
 
 from xdsl_quant.dialects.quant import FixedPointQuantizedType
 from xdsl_quant.rounding_mode import Rounding, ScaleRounding
@@ -34,15 +33,16 @@ from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 from .pipelines import lower_quant_ops
 from .scalars import Number, bits_of
-from .terms import Term, Terms, UnsupportedError, bit_count
+from .tensors import Values, scalar
+from .terms import Term, Terms, UnsupportedError, WideIntegers
 from .theorems import Show, Theorem, Value, decided, results
 from .translation import translated, translated_block
 
 _ERROR_BITS = 31
 """The ratio of scales is wrong by one part in 2 to this power."""
 
-_WIDE = IntegerType(130)
-"""Has all results of computations on 64-bit integers and shifts."""
+_WIDTH = 130
+"""Bits for all results of computations on 64-bit integers and shifts."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,8 @@ class RequantizationProver:
         if (theorem := self._in_steps(claim)) is not None:
             return theorem
         terms, q = self._terms, self._q
-        (r,) = translated(terms, self._function, [Number(q.term, terms.true())])
+        arguments = [Number(q.term, terms.true())]
+        r = scalar(*translated(terms, self._function, arguments))
         condition = terms.all(r.is_defined, self._is_near(q.term, r.term))
         values = [q, *results(terms, _storage(self.target), r)]
         show = Show(self.text, f"-p {shlex.quote(self.passes)}")
@@ -137,81 +138,75 @@ class RequantizationProver:
 
     def _in_steps(self, claim: str) -> Theorem | None:
         """The claim, if all steps are proved."""
-        terms, q, block = self._terms, self._q.term, self._function.body.block
+        terms, block = self._terms, self._function.body.block
         multiplies = [op for op in block.ops if isinstance(op, MuliOp)]
         if len(multiplies) != 1:
             return None
         (multiply,) = multiplies
-        constant = multiply.rhs.owner
-        if not isinstance(constant, ConstantOp):
+        if not isinstance(constant := multiply.rhs.owner, ConstantOp):
             return None
         multiplier = bits_of(constant.value)
         ratio = _scale(self.source) / _scale(self.target)
         shift = _nearest_shift(multiplier, ratio)
         if abs(Fraction(multiplier, 1 << shift) - ratio) > ratio / (1 << _ERROR_BITS):
             return None
-        true = terms.true()
         product = terms.symbol(i64, "p")
-        numbers: dict[SSAValue, Number] = {multiply.result: Number(product, true)}
-        (r,) = translated_block(terms, block, [Number(q, true)], numbers)
-        assert isinstance(r, Number)
-        value = numbers[multiply.lhs]
-
-        def wide(number: Term, type_: IntegerType) -> Term:
-            is_unsigned = type_.signedness.data == Signedness.UNSIGNED
-            kind = "BV_ZERO_EXTEND" if is_unsigned else "BV_SIGN_EXTEND"
-            return terms.op(kind, number, indices=[_WIDE.width.data - bit_count(type_)])
-
-        def known(number: int) -> Term:
-            return terms.of_bits(_WIDE, number)
-
-        def within(number: Term, low: int, high: int) -> Term:
-            return terms.all(
-                terms.op("BV_SGE", number, known(low)),
-                terms.op("BV_SLE", number, known(high)),
-            )
-
-        storage, zero_point = _storage(self.source), self.source.zero_point.data
-        corrected = terms.op("BV_SUB", wide(q, storage), known(zero_point))
-        is_corrected = terms.all(
-            value.is_defined, terms.equal(wide(value.term, i64), corrected)
+        numbers: Values = {multiply.result: Number(product, terms.true())}
+        q = Number(self._q.term, terms.true())
+        r = scalar(*translated_block(terms, block, [q], numbers))
+        value = scalar(numbers[multiply.lhs])
+        wide = WideIntegers(terms, _WIDTH)
+        corrected = _zero_point_corrected(wide, q.term, self.source)
+        is_corrected = terms.equal(
+            wide.extended(value.term, 64, is_unsigned=False), corrected
         )
-        # All stored values of the type, whatever its storage range is.
-        width = storage.width.data
-        low = -(1 << width - 1) if self.source.is_signed else 0
-        ends = [(low + n - zero_point) * multiplier for n in (0, (1 << width) - 1)]
-        if max(map(abs, ends)) >= 1 << 63:
+        exact = wide.extended(product, 64, is_unsigned=False)
+        premise = self._is_product(wide, exact, corrected, multiplier)
+        if premise is None:
             return None
-        exact = wide(product, i64)
-        same_sign = terms.choice(
-            terms.op("BV_SGE", corrected, known(0)),
-            terms.op("BV_SGE", exact, known(0)),
-            terms.op("BV_SLE", exact, known(0)),
-        )
-        premise = terms.all(within(exact, *ends), same_sign)
-        target = _storage(self.target)
-        offset = terms.op(
-            "BV_SUB", wide(r.term, target), known(self.target.zero_point.data)
-        )
-        error = terms.op("BV_SUB", terms.op("BV_SHL", offset, known(shift)), exact)
-        limit = int(self.bound * (1 << shift))
-        at_low, at_high = (
-            terms.equal(r.term, terms.of_bits(target, bound))
-            for bound in self.target.storage_range
-        )
-        near = terms.all(
-            r.is_defined,
-            terms.op("OR", at_high, terms.op("BV_SGE", error, known(-limit))),
-            terms.op("OR", at_low, terms.op("BV_SLE", error, known(limit))),
-        )
-        is_rounded = terms.op("IMPLIES", premise, near)
+        near = self._is_rounded(wide, exact, r, shift)
         steps = [
             decided(terms, claim, condition, [self._q], self.seconds)
-            for condition in (is_corrected, is_rounded)
+            for condition in (
+                terms.all(value.is_defined, is_corrected),
+                terms.op("IMPLIES", premise, near),
+            )
         ]
         if any(step.verdict != "proved" for step in steps):
             return None
         return replace(steps[0], seconds=sum(step.seconds for step in steps))
+
+    def _is_product(
+        self, wide: WideIntegers, product: Term, corrected: Term, multiplier: int
+    ) -> Term | None:
+        """Whether a product has a possible value; `None` if it may exceed 64 bits."""
+        # All stored values of the type, whatever its storage range is.
+        width, zero_point = (
+            _storage(self.source).width.data,
+            self.source.zero_point.data,
+        )
+        low = -(1 << width - 1) if self.source.is_signed else 0
+        ends = [(low + n - zero_point) * multiplier for n in (0, (1 << width) - 1)]
+        if max(map(abs, ends)) >= 1 << 63:
+            return None
+        terms, zero = self._terms, wide.constant(0)
+        same_sign = terms.choice(
+            terms.op("BV_SGE", corrected, zero),
+            terms.op("BV_SGE", product, zero),
+            terms.op("BV_SLE", product, zero),
+        )
+        return terms.all(wide.lies_in(product, *ends), same_sign)
+
+    def _is_rounded(
+        self, wide: WideIntegers, product: Term, r: Number, shift: int
+    ) -> Term:
+        """Whether a result is a product, divided by a power of two and rounded."""
+        terms = self._terms
+        offset = _zero_point_corrected(wide, r.term, self.target)
+        scaled = terms.op("BV_SHL", offset, wide.constant(shift))
+        error = terms.op("BV_SUB", scaled, product)
+        limit = wide.constant(int(self.bound * (1 << shift)))
+        return terms.all(r.is_defined, self._is_small(error, limit, r.term))
 
     def _is_near(self, q: Term, r: Term) -> Term:
         """
@@ -224,24 +219,27 @@ class RequantizationProver:
         numerator = self.source.multiplier.data << shifts[1] - min(shifts)
         unit = self.target.multiplier.data << shifts[0] - min(shifts)
         width = 34 + max(numerator, unit).bit_length() + _ERROR_BITS + 2
-
-        def constant(value: int) -> Term:
-            return terms.of_bits(IntegerType(width), value)
-
-        def offset(value: Term, type_: FixedPointQuantizedType) -> Term:
-            kind = "BV_SIGN_EXTEND" if type_.is_signed else "BV_ZERO_EXTEND"
-            more = width - _storage(type_).width.data
-            wide = terms.op(kind, value, indices=[more])
-            return terms.op("BV_SUB", wide, constant(type_.zero_point.data))
-
-        exact = terms.op("BV_MUL", offset(q, self.source), constant(numerator))
-        found = terms.op("BV_MUL", offset(r, self.target), constant(unit))
+        wide = WideIntegers(terms, width)
+        exact, found = (
+            terms.op(
+                "BV_MUL", _zero_point_corrected(wide, *pair), wide.constant(factor)
+            )
+            for pair, factor in (
+                ((q, self.source), numerator),
+                ((r, self.target), unit),
+            )
+        )
         error = terms.op("BV_SUB", found, exact)
-        error = terms.op("BV_SHL", error, constant(_ERROR_BITS))
-        is_negative = terms.op("BV_SLT", exact, constant(0))
+        error = terms.op("BV_SHL", error, wide.constant(_ERROR_BITS))
+        is_negative = terms.op("BV_SLT", exact, wide.constant(0))
         size = terms.choice(is_negative, terms.op("BV_NEG", exact), exact)
         most = int(self.bound * (unit << _ERROR_BITS))
-        limit = terms.op("BV_ADD", size, constant(most))
+        limit = terms.op("BV_ADD", size, wide.constant(most))
+        return self._is_small(error, limit, r)
+
+    def _is_small(self, error: Term, limit: Term, r: Term) -> Term:
+        """Whether an error is within limits, or a result at the end of the range."""
+        terms = self._terms
         low, high = (
             terms.equal(r, terms.of_bits(_storage(self.target), bound))
             for bound in self.target.storage_range
@@ -250,6 +248,14 @@ class RequantizationProver:
             terms.op("OR", high, terms.op("BV_SGE", error, terms.op("BV_NEG", limit))),
             terms.op("OR", low, terms.op("BV_SLE", error, limit)),
         )
+
+
+def _zero_point_corrected(
+    wide: WideIntegers, value: Term, type_: FixedPointQuantizedType
+) -> Term:
+    width = type_.storage_type_integral_width
+    extended = wide.extended(value, width, is_unsigned=not type_.is_signed)
+    return wide.terms.op("BV_SUB", extended, wide.constant(type_.zero_point.data))
 
 
 def _storage(type_: FixedPointQuantizedType) -> IntegerType:

@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
-    IntegerType,
     ModuleOp,
     ShapedType,
     UnrankedTensorType,
@@ -34,7 +33,15 @@ from xdsl_quant.runtime.arrays import ElementsAttr, dense_elements
 from xdsl_quant.transforms.building.bounded_integers import signed_bounds
 
 from .scalars import Number, bits_of
-from .terms import Term, Terms, UnsupportedError, bit_count, bits_of_value, float_sizes
+from .terms import (
+    Term,
+    Terms,
+    UnsupportedError,
+    WideIntegers,
+    bit_count,
+    bits_of_value,
+    float_sizes,
+)
 
 Elements = NDArray[Any]
 """The numbers of a tensor, in its shape."""
@@ -73,6 +80,12 @@ def elements(shape: Sequence[int], numbers: Iterable[Number]) -> Elements:
 def as_elements(numbers: Numbers) -> Elements:
     """The elements of a tensor, or a scalar as the only one."""
     return np.asarray(numbers, object)
+
+
+def scalar(numbers: Numbers) -> Number:
+    """The number of a scalar."""
+    assert isinstance(numbers, Number)
+    return numbers
 
 
 def _repeated(type_: Attribute, number: Numbers) -> Elements:
@@ -127,10 +140,10 @@ def _known(number: Numbers, noun: str = "an index") -> int:
     Raises:
         UnsupportedError: if it is none.
     """
-    number = cast(Number, number)
-    if not number.term.is_value() or not number.is_defined.is_value():
+    known = scalar(number)
+    if not known.term.is_value() or not known.is_defined.is_value():
         raise UnsupportedError(f"{noun} depends on an argument, expected a constant")
-    return bits_of_value(number.term)
+    return bits_of_value(known.term)
 
 
 def _extract(_: Terms, __: Operation, operands: Sequence[Numbers]) -> Sequence[Numbers]:
@@ -223,80 +236,75 @@ def _rescale(
     `2**(shift - 1)`; or `apply_scale_16`, whose results must have 32 bits. Then saturated.
     """
     assert isinstance(op, tosa.RescaleOp)
-    values, *constants = map(as_elements, operands)
-    is_wide, is_double = bool(op.scale32.value.data), _is_double(op)
+    values, has_32_bits = as_elements(operands[0]), bool(op.scale32.value.data)
+    is_double = _is_double(op)
     from_unsigned, to_unsigned = (
         bool(flag.value.data) for flag in (op.input_unsigned, op.output_unsigned)
     )
     source_width, target_width = (
         bit_count(scalar_or_element_type(value.type)) for value in (op.input, op.output)
     )
-    nouns = ("a multiplier", "a shift", "a zero point", "a zero point")
-    multipliers, shifts, (input_zp,), (output_zp,) = (
-        [_signed(number, operand.type, noun) for number in array.ravel()]
-        for array, operand, noun in zip(constants, op.operands[1:], nouns, strict=True)
-    )
-    _check_scales(multipliers, shifts)
+    multipliers, shifts, (input_zp,), (output_zp,) = _rescale_constants(op, operands)
     if from_unsigned:
         input_zp %= 1 << source_width
     if to_unsigned:
         output_zp %= 1 << target_width
-    extend = "BV_ZERO_EXTEND" if from_unsigned else "BV_SIGN_EXTEND"
+    wide = WideIntegers(terms, _WIDTH)
     found = np.empty(values.shape, object)
     for index in np.ndindex(values.shape):
         channel = index[-1] if len(multipliers) > 1 else 0
         multiplier, shift = multipliers[channel], shifts[channel]
         number = cast(Number, values[index])
-        value = terms.op(extend, number.term, indices=[_WIDE.width.data - source_width])
-        value = terms.op("BV_SUB", value, _wide(terms, input_zp))
-        scaled = _scaled(terms, value, multiplier, shift, is_double)
+        value = wide.extended(number.term, source_width, is_unsigned=from_unsigned)
+        value = terms.op("BV_SUB", value, wide.constant(input_zp))
+        scaled = _scaled(wide, value, multiplier, shift, is_double)
         limit = 1 << shift - 1
-        in_range = (
-            _lies_in(terms, value, -limit, limit - 1)
-            if is_wide
-            else _lies_in(terms, scaled, *signed_bounds(32))
-        )
-        value = terms.op("BV_ADD", scaled, _wide(terms, output_zp))
+        in_range = wide.lies_in(value, -limit, limit - 1)
+        if not has_32_bits:
+            in_range = wide.lies_in(scaled, *signed_bounds(32))
+        value = terms.op("BV_ADD", scaled, wide.constant(output_zp))
         found[index] = Number(
-            _saturated(terms, value, target_width, to_unsigned),
+            _saturated(wide, value, target_width, to_unsigned),
             terms.all(number.is_defined, in_range),
         )
     return [found]
 
 
-def _wide(terms: Terms, value: int) -> Term:
-    return terms.of_bits(_WIDE, value)
-
-
-def _lies_in(terms: Terms, value: Term, low: int, high: int) -> Term:
-    return terms.all(
-        terms.op("BV_SGE", value, _wide(terms, low)),
-        terms.op("BV_SLE", value, _wide(terms, high)),
-    )
+def _rescale_constants(
+    op: tosa.RescaleOp, operands: Sequence[Numbers]
+) -> Sequence[Sequence[int]]:
+    """Multipliers, shifts and both zero points."""
+    nouns = ("a multiplier", "a shift", "a zero point", "a zero point")
+    triples = zip(operands[1:], op.operands[1:], nouns, strict=True)
+    constants = [
+        [_signed(number, operand.type, noun) for number in as_elements(value).ravel()]
+        for value, operand, noun in triples
+    ]
+    _check_scales(*constants[:2])
+    return constants
 
 
 def _scaled(
-    terms: Terms, value: Term, multiplier: int, shift: int, is_double: bool
+    wide: WideIntegers, value: Term, multiplier: int, shift: int, is_double: bool
 ) -> Term:
     """A value times a multiplier, divided by a power of two and rounded."""
-    limit = 1 << shift - 1
-    half = _wide(terms, limit)
+    terms, limit = wide.terms, 1 << shift - 1
+    half = wide.constant(limit)
     if is_double and shift > 31:
         half = terms.choice(
-            terms.op("BV_SGE", value, _wide(terms, 0)),
-            _wide(terms, limit + (1 << 30)),
-            _wide(terms, limit - (1 << 30)),
+            terms.op("BV_SGE", value, wide.constant(0)),
+            wide.constant(limit + (1 << 30)),
+            wide.constant(limit - (1 << 30)),
         )
-    product = terms.op("BV_MUL", value, _wide(terms, multiplier))
+    product = terms.op("BV_MUL", value, wide.constant(multiplier))
     total = terms.op("BV_ADD", product, half)
-    return terms.op("BV_ASHR", total, _wide(terms, shift))
+    return terms.op("BV_ASHR", total, wide.constant(shift))
 
 
-def _saturated(terms: Terms, value: Term, width: int, is_unsigned: bool) -> Term:
+def _saturated(wide: WideIntegers, value: Term, width: int, is_unsigned: bool) -> Term:
     bounds = (0, (1 << width) - 1) if is_unsigned else signed_bounds(width)
-    low, high = (_wide(terms, bound) for bound in bounds)
-    clamped = _clamped(terms, value, low, high)
-    return terms.op("BV_EXTRACT", clamped, indices=[width - 1, 0])
+    clamped = _clamped(wide.terms, value, *map(wide.constant, bounds))
+    return wide.terms.op("BV_EXTRACT", clamped, indices=[width - 1, 0])
 
 
 def _is_double(op: tosa.RescaleOp) -> bool:
@@ -327,8 +335,8 @@ def _check_scales(multipliers: Sequence[int], shifts: Sequence[int]) -> None:
             )
 
 
-_WIDE = IntegerType(128)
-"""Has all results of computations on 64-bit integers."""
+_WIDTH = 128
+"""Bits for all results of computations on 64-bit integers."""
 
 
 def _signed(number: Number, type_: Attribute, noun: str) -> int:

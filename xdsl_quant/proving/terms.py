@@ -341,6 +341,31 @@ class Terms:
         return Answer("fails", taken, values)
 
 
+@dataclass(frozen=True)
+class WideIntegers:
+    """Signed integers with bits enough that no operation on them overflows."""
+
+    terms: Terms
+
+    width: int
+
+    def constant(self, value: int) -> Term:
+        """An integer that is known."""
+        return self.terms.of_bits(IntegerType(self.width), value)
+
+    def extended(self, value: Term, width: int, *, is_unsigned: bool) -> Term:
+        """An integer of fewer bits."""
+        kind = "BV_ZERO_EXTEND" if is_unsigned else "BV_SIGN_EXTEND"
+        return self.terms.op(kind, value, indices=[self.width - width])
+
+    def lies_in(self, value: Term, low: int, high: int) -> Term:
+        """Whether an integer is from one number to another."""
+        return self.terms.all(
+            self.terms.op("BV_SGE", value, self.constant(low)),
+            self.terms.op("BV_SLE", value, self.constant(high)),
+        )
+
+
 @contextmanager
 def _interruptible(solver: _Solver) -> Generator[None]:
     """Stop the solver at Ctrl-C, of which Python knows while it calls a function."""

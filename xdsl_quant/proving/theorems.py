@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import AnyFloat, BFloat16Type, f32, i1
 from xdsl.ir import Attribute
 
 from .scalars import Number
-from .terms import UNSIGNED, Term, Terms, bit_count
+from .terms import UNSIGNED, Answer, Term, Terms, bit_count
 
 Verdict = Literal["proved", "refuted", "unknown"]
 
@@ -106,6 +106,16 @@ def results(
     return values if expected is None else [*values, Value("expected", type_, expected)]
 
 
+def proved_or_unknown(claim: str, answer: Answer, seconds: float) -> Theorem | None:
+    """The theorem for an answer of the solver; `None` if it is a counterexample."""
+    if answer.verdict == "holds":
+        return Theorem(claim, "proved", "solver", answer.seconds)
+    if answer.verdict == "unknown":
+        details = f"the solver has found nothing in {seconds:g} s"
+        return Theorem(claim, "unknown", "solver", answer.seconds, details)
+    return None
+
+
 def decided(
     terms: Terms,
     claim: str,
@@ -126,11 +136,8 @@ def decided(
         show: gives the command that shows a counterexample, which maps names to values.
     """
     answer = terms.counterexample(condition, [v.term for v in values], seconds)
-    if answer.verdict == "holds":
-        return Theorem(claim, "proved", "solver", answer.seconds)
-    if answer.verdict == "unknown":
-        details = f"the solver has found nothing in {seconds:g} s"
-        return Theorem(claim, "unknown", "solver", answer.seconds, details)
+    if (theorem := proved_or_unknown(claim, answer, seconds)) is not None:
+        return theorem
     found = {
         value.name: number(value.type, bits)
         for value, bits in zip(values, answer.values, strict=True)
