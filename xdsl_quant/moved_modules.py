@@ -12,7 +12,7 @@ _FOLDERS = {
     "xdsl_quant.interpreters.tfl": "xdsl_quant.frontends.tflite.interpreter",
     "xdsl_quant.interpreters": "xdsl_quant.machines.numpy",
     "xdsl_quant.numerics.tflite": "xdsl_quant.frontends.tflite.formulas",
-    "xdsl_quant.runtime.arrays": "xdsl_quant.runtime.arrays",
+    "xdsl_quant.transforms.building.arrays": "xdsl_quant.runtime.arrays",
     "xdsl_quant.transforms.stablehlo": "xdsl_quant.frontends.stablehlo.lowering",
     "xdsl_quant.transforms.tfl": "xdsl_quant.frontends.tflite.lowering",
 }
