@@ -1,3 +1,3 @@
 """The dialect `stablehlo`, which is in `frontends.stablehlo.dialect`."""
 
-from xdsl_quant.frontends.stablehlo.dialect import *  # noqa: F403 this is another path
+from xdsl_quant.frontends.stablehlo.dialect import *

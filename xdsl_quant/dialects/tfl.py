@@ -1,3 +1,3 @@
 """TensorFlow Lite's dialect `tfl`, which is in `frontends.tflite.dialect`."""
 
-from xdsl_quant.frontends.tflite.dialect import *  # noqa: F403 this is another path of it
+from xdsl_quant.frontends.tflite.dialect import *

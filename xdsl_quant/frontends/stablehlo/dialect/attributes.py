@@ -38,6 +38,25 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.str_enum import StrEnum
 
+__all__ = [
+    "ComparisonDirection",
+    "ComparisonDirectionAttr",
+    "ComparisonType",
+    "ComparisonTypeAttr",
+    "ConvDimensionNumbersAttr",
+    "DotAlgorithmAttr",
+    "DotDimensionNumbersAttr",
+    "GatherDimensionNumbersAttr",
+    "OutputOperandAliasAttr",
+    "Precision",
+    "PrecisionAttr",
+    "ResultAccuracyAttr",
+    "ResultAccuracyMode",
+    "ResultAccuracyModeAttr",
+    "TokenType",
+    "TypeExtensionsAttr",
+]
+
 # The text of dimensions
 
 

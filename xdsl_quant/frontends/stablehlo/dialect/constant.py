@@ -25,6 +25,12 @@ from . import tensor_kinds as kinds
 from .base import InferredTypeOp, Operand, StableHLOOp, verify_dimensions
 from .syntax import FUNCTIONAL_TYPE, parse_attributes
 
+__all__ = [
+    "ConstantOp",
+    "GetDimensionSizeOp",
+    "IotaOp",
+]
+
 ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
 """The values of a tensor."""
 

@@ -36,6 +36,10 @@ from .attributes import OutputOperandAliasAttr
 from .base import StableHLOOp
 from .syntax import FUNCTIONAL_TYPE
 
+__all__ = [
+    "CustomCallOp",
+]
+
 _TYPED_FFI = 4
 """The last `api_version`, which alone is configured by a dictionary."""
 

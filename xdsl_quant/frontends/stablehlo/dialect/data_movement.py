@@ -55,6 +55,16 @@ from .base import (
 )
 from .syntax import FUNCTIONAL_TYPE
 
+__all__ = [
+    "BroadcastInDimOp",
+    "ConcatenateOp",
+    "GatherOp",
+    "PadOp",
+    "ReshapeOp",
+    "SliceOp",
+    "TransposeOp",
+]
+
 Numbers = DenseArrayBase.constr(i64)
 
 

@@ -52,6 +52,32 @@ from .base import (
 from .quantized_constraints import has_quantized, verify_quantized_add
 from .syntax import FUNCTIONAL_TYPE, SAME_TYPE
 
+__all__ = [
+    "AbsOp",
+    "AddOp",
+    "AndOp",
+    "ClampOp",
+    "CompareOp",
+    "ConvertOp",
+    "DivideOp",
+    "ExponentialOp",
+    "LogisticOp",
+    "MaximumOp",
+    "MinimumOp",
+    "MultiplyOp",
+    "NegateOp",
+    "NotOp",
+    "OrOp",
+    "RoundNearestEvenOp",
+    "RsqrtOp",
+    "SelectOp",
+    "SqrtOp",
+    "SubtractOp",
+    "TanhOp",
+    "UniformDequantizeOp",
+    "UniformQuantizeOp",
+]
+
 
 class ElementwiseOp(StableHLOOp, ABC):
     """An op that computes each element from those at the same place."""

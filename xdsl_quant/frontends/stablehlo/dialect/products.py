@@ -57,6 +57,11 @@ from .base import (
 from .syntax import FUNCTIONAL_TYPE
 from .window import window_positions
 
+__all__ = [
+    "ConvolutionOp",
+    "DotGeneralOp",
+]
+
 
 @dataclass(frozen=True)
 class ProductCoefficient(AffineOpCoefficient):

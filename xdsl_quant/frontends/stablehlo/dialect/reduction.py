@@ -49,6 +49,12 @@ from .elementwise import BinaryOp
 from .syntax import parse_attributes
 from .window import window_positions
 
+__all__ = [
+    "ReduceOp",
+    "ReduceWindowOp",
+    "ReturnOp",
+]
+
 
 @irdl_op_definition
 class ReturnOp(StableHLOOp):

@@ -33,6 +33,23 @@ from .base import (
     static_shape_of,
 )
 
+__all__ = [
+    "EluOp",
+    "GeluOp",
+    "HardSwishOp",
+    "L2NormalizationOp",
+    "LeakyReluOp",
+    "LogSoftmaxOp",
+    "LogisticOp",
+    "PReluOp",
+    "Relu0To1Op",
+    "Relu1Op",
+    "Relu6Op",
+    "ReluOp",
+    "SoftmaxOp",
+    "TanhOp",
+]
+
 _F32_QUI8_QI8 = kinds.tensor_of("f32 QUI8 QI8")
 
 

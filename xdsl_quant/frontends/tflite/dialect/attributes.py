@@ -18,6 +18,16 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.str_enum import StrEnum
 
+__all__ = [
+    "ConstBytesAttr",
+    "MirrorPad",
+    "MirrorPadAttr",
+    "Quint8Type",
+    "ResourceType",
+    "StringType",
+    "TFType",
+]
+
 
 @irdl_attr_definition
 class StringType(ParametrizedAttribute, TypeAttribute):

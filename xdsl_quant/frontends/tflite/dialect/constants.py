@@ -20,6 +20,16 @@ from . import property_kinds as props
 from . import tensor_kinds as kinds
 from .base import ALL_ALIKE, SAME_SCALE, Requires, TFLOp, rank_is, result_like
 
+__all__ = [
+    "ConstOp",
+    "CustomOp",
+    "FillOp",
+    "NoValueOp",
+    "QConstOp",
+    "RangeOp",
+    "ShapeOp",
+]
+
 
 class _HasValue(ConstantLike):
     """The result is the constant `value`."""

@@ -19,6 +19,12 @@ from . import property_kinds as props
 from . import tensor_kinds as kinds
 from .base import TFLOp, may_have_shape, shape_of
 
+__all__ = [
+    "IfOp",
+    "WhileOp",
+    "YieldOp",
+]
+
 
 @irdl_op_definition
 class YieldOp(TFLOp):

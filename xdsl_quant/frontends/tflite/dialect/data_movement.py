@@ -62,6 +62,33 @@ from .base import (
     static_shape_of,
 )
 
+__all__ = [
+    "BatchToSpaceNdOp",
+    "BroadcastToOp",
+    "ConcatenationOp",
+    "DepthToSpaceOp",
+    "DynamicUpdateSliceOp",
+    "ExpandDimsOp",
+    "GatherNdOp",
+    "GatherOp",
+    "MirrorPadOp",
+    "PackOp",
+    "PadOp",
+    "PadV2Op",
+    "ReshapeOp",
+    "ReverseV2Op",
+    "SliceOp",
+    "SpaceToBatchNdOp",
+    "SpaceToDepthOp",
+    "SplitOp",
+    "SplitVOp",
+    "SqueezeOp",
+    "StridedSliceOp",
+    "TileOp",
+    "TransposeOp",
+    "UnpackOp",
+]
+
 
 class MovingOp(TFLOp, ABC):
     """An op that moves elements of its first operand."""

@@ -32,6 +32,45 @@ from .base import (
     result_like,
 )
 
+__all__ = [
+    "AbsOp",
+    "AddOp",
+    "CastOp",
+    "CeilOp",
+    "CosOp",
+    "DequantizeOp",
+    "DivOp",
+    "EqualOp",
+    "ExpOp",
+    "FloorDivOp",
+    "FloorModOp",
+    "FloorOp",
+    "GreaterEqualOp",
+    "GreaterOp",
+    "LessEqualOp",
+    "LessOp",
+    "LogOp",
+    "LogicalAndOp",
+    "LogicalNotOp",
+    "LogicalOrOp",
+    "MaximumOp",
+    "MinimumOp",
+    "MulOp",
+    "NegOp",
+    "NotEqualOp",
+    "PowOp",
+    "QuantizeOp",
+    "RoundOp",
+    "RsqrtOp",
+    "SelectOp",
+    "SelectV2Op",
+    "SinOp",
+    "SqrtOp",
+    "SquareOp",
+    "SquaredDifferenceOp",
+    "SubOp",
+]
+
 
 class SameTypeFormOp(TFLOp, ABC):
     """

@@ -45,6 +45,16 @@ from .base import (
     static_shape_of,
 )
 
+__all__ = [
+    "BatchMatMulOp",
+    "Conv2DOp",
+    "DepthwiseConv2DOp",
+    "EmbeddingLookupOp",
+    "FullyConnectedOp",
+    "SVDFOp",
+    "TransposeConvOp",
+]
+
 _F32_QI8_QUI8_QI16 = kinds.tensor_of("f32 QI8 QUI8 QI16")
 _F32_QI4_QI8_QUI8 = kinds.tensor_of("f32 QI4 QI8 QUI8")
 

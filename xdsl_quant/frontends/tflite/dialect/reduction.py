@@ -21,6 +21,17 @@ from .base import (
     result_like,
 )
 
+__all__ = [
+    "ArgMaxOp",
+    "ArgMinOp",
+    "MeanOp",
+    "ReduceMaxOp",
+    "ReduceMinOp",
+    "ReduceProdOp",
+    "SumOp",
+    "TopKV2Op",
+]
+
 
 class ReductionOp(TFLOp, ABC):
     """An op that combines the elements along dimensions."""

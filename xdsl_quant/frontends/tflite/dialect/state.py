@@ -13,6 +13,13 @@ from . import property_kinds as props
 from . import tensor_kinds as kinds
 from .base import TFLOp
 
+__all__ = [
+    "AssignVariableOp",
+    "CallOnceOp",
+    "ReadVariableOp",
+    "VarHandleOp",
+]
+
 
 @irdl_op_definition
 class VarHandleOp(TFLOp):

@@ -20,6 +20,13 @@ from . import property_kinds as props
 from . import tensor_kinds as kinds
 from .base import SAME_INPUT, SAME_SCALE, Requires, TFLOp, rank_is, size_is
 
+__all__ = [
+    "AveragePool2DOp",
+    "MaxPool2DOp",
+    "ResizeBilinearOp",
+    "ResizeNearestNeighborOp",
+]
+
 
 class PoolOp(TFLOp, ABC):
     """An op that makes one element of each window."""
