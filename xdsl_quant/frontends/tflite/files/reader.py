@@ -12,7 +12,7 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,9 +57,10 @@ def read_model(content: bytes, name: str) -> Model:
         TFLiteFileError: if the file is damaged or too new.
         ImportError: if the package `tflite` is not installed.
     """
-    tables = schema()
+    # Without the package, this says so.
+    schema()
     try:
-        return _Reader(content).model(tables.Model)
+        return _Reader().model(content)
     except TFLiteFileError as e:
         raise TFLiteFileError(f"{name}: error: {e}") from None
     except _DAMAGE:
@@ -80,25 +81,13 @@ def _check_index(index: int, count: int, what: str, where: str) -> int:
     return index
 
 
-def _builtin_code(table: Any) -> int:
-    """
-    The field `builtin_code` of an operator code. The accessor of the package returns
-    `deprecated_builtin_code` instead if it is below 127.
-    """
-    # Tables of the package have no other access to a field.
-    fields: Any = table._tab
-    offset = fields.Offset(_BUILTIN_CODE_FIELD)
-    if not offset:
-        return 0
-    (number,) = struct.unpack_from("<i", fields.Bytes, fields.Pos + offset)
-    return number
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
-class _Reader:
-    """Reads tables, and counts what is read."""
+class _Budget:
+    """The number of elements that may still be read: no file has more than bytes."""
 
     def __init__(self, content: bytes):
-        self.content = content
         self.left = len(content)
 
     def spend(self, count: int) -> None:
@@ -109,91 +98,145 @@ class _Reader:
                 "the file is damaged: its tables have more elements than bytes"
             )
 
-    # Fields
 
-    def tables(self, table: Any, field: str) -> Sequence[Any]:
-        """The tables of a vector."""
-        count = getattr(table, f"{field}Length")()
-        self.spend(count)
-        get: Callable[[int], Any] = getattr(table, field)
-        return [get(index) for index in range(count)]
+class _Table:
+    """
+    A table of the package `tflite`, which has no types. A field is an accessor: `Shape` is
+    the first of `Shape`, `ShapeLength`, `ShapeAsNumpy` and `ShapeIsNone`.
+    """
 
-    def array(self, table: Any, field: str) -> NDArray[Any] | None:
-        """The numbers of a vector; `None` if it is not there."""
-        if getattr(table, f"{field}IsNone")():
+    def __init__(self, table: object, budget: _Budget):
+        self.wrapped = table
+        self._budget = budget
+
+    @classmethod
+    def root(cls, kind: str, content: bytes) -> _Table:
+        """Return the root of a file, or of a buffer with one table."""
+        return cls(getattr(schema(), kind).GetRootAs(content, 0), _Budget(content))
+
+    def number(self, field: str) -> int:
+        """Return an integer or a truth value."""
+        return getattr(self.wrapped, field)()
+
+    def text(self, field: str) -> str:
+        """Return a string, empty if it is not there."""
+        value: bytes = getattr(self.wrapped, field)() or b""
+        self._budget.spend(len(value))
+        return value.decode(errors="replace")
+
+    def table(self, field: str) -> _Table | None:
+        found = getattr(self.wrapped, field)()
+        return None if found is None else _Table(found, self._budget)
+
+    def length(self, field: str) -> int:
+        """Return the number of elements of a vector."""
+        return getattr(self.wrapped, f"{field}Length")()
+
+    def tables(self, field: str) -> Sequence[_Table]:
+        """Return the tables of a vector."""
+        count = self.length(field)
+        self._budget.spend(count)
+        get: Callable[[int], object] = getattr(self.wrapped, field)
+        return [_Table(get(index), self._budget) for index in range(count)]
+
+    def array(self, field: str, dtype: type[_Scalar]) -> NDArray[_Scalar] | None:
+        """Return the numbers of a vector of a dtype; `None` if it is not there."""
+        if getattr(self.wrapped, f"{field}IsNone")():
             return None
-        self.spend(getattr(table, f"{field}Length")())
-        return getattr(table, f"{field}AsNumpy")()
+        self._budget.spend(self.length(field))
+        return getattr(self.wrapped, f"{field}AsNumpy")()
 
-    def integers(self, table: Any, field: str) -> Sequence[int]:
-        """The integers of a vector, none if it is not there."""
-        array = self.array(table, field)
+    def integers(self, field: str) -> Sequence[int]:
+        """Return the integers of a vector, none if it is not there."""
+        array = self.array(field, np.int32)
         return [] if array is None else array.tolist()
 
-    def text(self, value: bytes | None) -> str:
-        """A string, empty if it is not there."""
-        self.spend(len(value or b""))
-        return (value or b"").decode(errors="replace")
+    def builtin_code(self) -> int:
+        """
+        Return the field `builtin_code` of an operator code. The accessor of the package
+        returns `deprecated_builtin_code` instead if it is below 127.
+        """
+        # Tables of the package have no other access to a field.
+        fields = getattr(self.wrapped, "_tab")
+        offset = fields.Offset(_BUILTIN_CODE_FIELD)
+        if not offset:
+            return 0
+        (number,) = struct.unpack_from("<i", fields.Bytes, fields.Pos + offset)
+        return number
 
-    # Tables
+    def union(self, field: str, kind: str) -> _Table | None:
+        """Return the table of a union, which is of a known kind."""
+        if (union := getattr(self.wrapped, field)()) is None:
+            return None
+        options = getattr(schema(), kind)()
+        options.Init(union.Bytes, union.Pos)
+        return _Table(options, self._budget)
 
-    def model(self, model_table: Any) -> Model:
-        content = self.content
+    def options(self, kind: str) -> Mapping[str, OptionValue]:
+        """Return the fields of a table of options."""
+        values: dict[str, OptionValue] = {}
+        for field, accessor in option_fields(kind).items():
+            if hasattr(self.wrapped, f"{accessor}Length"):
+                values[field] = self.integers(accessor)
+                continue
+            value = getattr(self.wrapped, accessor)()
+            if value is None or isinstance(value, bytes):
+                value = self.text(accessor)
+            values[field] = value
+        return values
+
+
+class _Reader:
+    """Reads the tables of a file."""
+
+    def model(self, content: bytes) -> Model:
         if len(content) < 8 or content[4:8] != b"TFL3":
             raise TFLiteFileError(
                 "this is no TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'"
             )
-        table = model_table.GetRootAs(content, 0)
-        if (version := table.Version()) != 3:
+        table = _Table.root("Model", content)
+        if (version := table.number("Version")) != 3:
             raise TFLiteFileError(f"the schema has version {version}, but 3 is read")
-        self.buffers = [
-            self._data(b, i) for i, b in enumerate(self.tables(table, "Buffers"))
-        ]
+        self.buffers = [self._data(b, i) for i, b in enumerate(table.tables("Buffers"))]
         self.codes = [
-            self._code(code, i)
-            for i, code in enumerate(self.tables(table, "OperatorCodes"))
+            self._code(code, i) for i, code in enumerate(table.tables("OperatorCodes"))
         ]
-        subgraph_tables = self.tables(table, "Subgraphs")
+        subgraph_tables = table.tables("Subgraphs")
         self.subgraph_count = len(subgraph_tables)
         if not subgraph_tables:
             raise TFLiteFileError("the model has no subgraph")
         subgraphs = [self._subgraph(s, i) for i, s in enumerate(subgraph_tables)]
         return Model(
             subgraphs,
-            [
-                self._signature(s, subgraphs)
-                for s in self.tables(table, "SignatureDefs")
-            ],
-            self.text(table.Description()),
-            dict(map(self._metadata, self.tables(table, "Metadata"))),
+            [self._signature(s, subgraphs) for s in table.tables("SignatureDefs")],
+            table.text("Description"),
+            dict(map(self._metadata, table.tables("Metadata"))),
         )
 
-    def _data(self, table: Any, index: int) -> NDArray[np.uint8] | None:
-        if table.Offset() > 1 or table.Size() > 1:
+    def _data(self, table: _Table, index: int) -> NDArray[np.uint8] | None:
+        if table.number("Offset") > 1 or table.number("Size") > 1:
             raise TFLiteFileError(
                 f"buffer {index} is behind the tables, as in files of more than 2 GB, "
                 "which are not read"
             )
-        return self.array(table, "Data")
+        return table.array("Data", np.uint8)
 
-    def _code(self, table: Any, index: int) -> tuple[str, str]:
-        number = max(_builtin_code(table), table.DeprecatedBuiltinCode())
+    def _code(self, table: _Table, index: int) -> tuple[str, str]:
+        number = max(table.builtin_code(), table.number("DeprecatedBuiltinCode"))
         code = _enumerator("BuiltinOperator", number, f"operator code {index}")
-        return code, self.text(table.CustomCode())
+        return code, table.text("CustomCode")
 
-    def _metadata(self, table: Any) -> tuple[str, bytes]:
-        name = self.text(table.Name())
-        data = self._buffer(table.Buffer(), f"metadata '{name}'")
+    def _metadata(self, table: _Table) -> tuple[str, bytes]:
+        name = table.text("Name")
+        data = self._buffer(table.number("Buffer"), f"metadata '{name}'")
         return name, b"" if data is None else data.tobytes()
 
     def _buffer(self, index: int, where: str) -> NDArray[np.uint8] | None:
         return self.buffers[_check_index(index, len(self.buffers), "buffer", where)]
 
-    def _subgraph(self, table: Any, index: int) -> Subgraph:
-        name = self.text(table.Name())
-        tensors = [
-            self._tensor(t, i) for i, t in enumerate(self.tables(table, "Tensors"))
-        ]
+    def _subgraph(self, table: _Table, index: int) -> Subgraph:
+        name = table.text("Name")
+        tensors = [self._tensor(t, i) for i, t in enumerate(table.tables("Tensors"))]
         where = f"subgraph {index}"
         count = len(tensors)
         return Subgraph(
@@ -203,39 +246,39 @@ class _Reader:
             self._tensor_indices(table, "Outputs", count, where),
             [
                 self._operator(operator, i, count)
-                for i, operator in enumerate(self.tables(table, "Operators"))
+                for i, operator in enumerate(table.tables("Operators"))
             ],
         )
 
     def _tensor_indices(
         self,
-        table: Any,
+        table: _Table,
         field: str,
         count: int,
         where: str,
         may_be_absent: bool = False,
     ) -> Sequence[int]:
-        indices = self.integers(table, field)
+        indices = table.integers(field)
         for index in indices:
             if not (may_be_absent and index == ABSENT):
                 _check_index(index, count, "tensor", where)
         return indices
 
-    def _tensor(self, table: Any, index: int) -> Tensor:
-        name = self.text(table.Name())
+    def _tensor(self, table: _Table, index: int) -> Tensor:
+        name = table.text("Name")
         where = f"tensor {index} ('{name}')"
-        type_ = _enumerator("TensorType", table.Type(), where)
-        if table.Sparsity() is not None:
+        type_ = _enumerator("TensorType", table.number("Type"), where)
+        if table.table("Sparsity") is not None:
             raise TFLiteFileError(f"{where} is sparse, which is not supported")
-        shape = self.integers(table, "Shape")
-        signature = self.integers(table, "ShapeSignature") or None
+        shape = table.integers("Shape")
+        signature = table.integers("ShapeSignature") or None
         if min(shape, default=0) < 0 or min(signature or (), default=0) < -1:
             raise TFLiteFileError(f"{where} has a negative size: {[*shape]}")
         if signature is not None and len(signature) != len(shape):
             raise TFLiteFileError(
                 f"{where} has {len(shape)} sizes, but {len(signature)} in its signature"
             )
-        data = self._buffer(table.Buffer(), where)
+        data = self._buffer(table.number("Buffer"), where)
         if data is not None and not data.size:
             data = None
         self._check_size(type_, shape, data, where)
@@ -245,9 +288,9 @@ class _Reader:
             shape,
             signature,
             data,
-            self._quantization(table.Quantization(), len(shape), where),
-            table.IsVariable(),
-            table.HasRank(),
+            self._quantization(table.table("Quantization"), len(shape), where),
+            bool(table.number("IsVariable")),
+            bool(table.number("HasRank")),
         )
 
     def _check_size(
@@ -267,23 +310,29 @@ class _Reader:
             )
 
     def _quantization(
-        self, table: Any | None, rank: int, where: str
+        self, table: _Table | None, rank: int, where: str
     ) -> Quantization | None:
         if table is None:
             return None
-        if number := table.DetailsType():
+        if number := table.number("DetailsType"):
             kind = _QUANTIZATION_DETAILS.get(number, f"kind {number}")
             raise TFLiteFileError(
                 f"{where} has quantization details of {kind}, which are not supported; "
                 "expected scales for the tensor or for one dimension"
             )
-        scales, zero_points = self.array(table, "Scale"), self.array(table, "ZeroPoint")
-        minimum, maximum = self.array(table, "Min"), self.array(table, "Max")
+        scales, zero_points = (
+            table.array("Scale", np.float32),
+            table.array("ZeroPoint", np.int64),
+        )
+        minimum, maximum = (
+            table.array("Min", np.float32),
+            table.array("Max", np.float32),
+        )
         scales = np.empty(0, np.float32) if scales is None else scales
         zero_points = np.empty(0, np.int64) if zero_points is None else zero_points
         if not (scales.size or zero_points.size or minimum is not None):
             return None
-        axis = table.QuantizedDimension()
+        axis = table.number("QuantizedDimension")
         if zero_points.size:
             if zero_points.size not in (1, scales.size) or not scales.size:
                 raise TFLiteFileError(
@@ -295,18 +344,18 @@ class _Reader:
                 _check_index(axis, rank, "quantized dimension", where)
         return Quantization(scales, zero_points, axis, minimum, maximum)
 
-    def _operator(self, table: Any, index: int, tensor_count: int) -> Operator:
+    def _operator(self, table: _Table, index: int, tensor_count: int) -> Operator:
         where = f"operator {index}"
         code_index = _check_index(
-            table.OpcodeIndex(), len(self.codes), "operator code", where
+            table.number("OpcodeIndex"), len(self.codes), "operator code", where
         )
         code, custom_code = self.codes[code_index]
         where = f"{where} ({custom_code or code})"
-        if table.IntermediatesLength():
+        if table.length("Intermediates"):
             raise TFLiteFileError(
                 f"{where} has intermediate tensors, which are not supported"
             )
-        custom_options = self.array(table, "CustomOptions")
+        custom_options = table.array("CustomOptions", np.uint8)
         return Operator(
             code,
             self._tensor_indices(table, "Inputs", tensor_count, where, True),
@@ -316,52 +365,43 @@ class _Reader:
             b"" if custom_options is None else custom_options.tobytes(),
         )
 
-    def _options(self, table: Any, code: str, where: str) -> Mapping[str, OptionValue]:
-        if number := table.BuiltinOptions2Type():
+    def _options(
+        self, table: _Table, code: str, where: str
+    ) -> Mapping[str, OptionValue]:
+        if number := table.number("BuiltinOptions2Type"):
             found = _enumerator("BuiltinOptions2", number, where)
             raise TFLiteFileError(f"{where} has {found}, which are not supported")
         name = options_name(code)
-        number = table.BuiltinOptionsType()
-        if not number or (union := table.BuiltinOptions()) is None:
+        number = table.number("BuiltinOptionsType")
+        if not number:
             return default_options(name) if name else {}
         found = _enumerator("BuiltinOptions", number, where)
         if name is None or found != name:
             expected = f"takes {name}" if name else "takes no options"
             raise TFLiteFileError(f"{where} has {found}, but {expected}")
-        options = getattr(schema(), name)()
-        options.Init(union.Bytes, union.Pos)
-        values = self.options(options, name)
+        if (options := table.union("BuiltinOptions", name)) is None:
+            return default_options(name)
+        values = options.options(name)
         for field, value in values.items():
             if field.endswith("subgraph_index"):
                 assert isinstance(value, int)
                 _check_index(value, self.subgraph_count, "subgraph", where)
         return values
 
-    def options(self, options: Any, name: str) -> Mapping[str, OptionValue]:
-        """The fields of a table of options."""
-        values: dict[str, OptionValue] = {}
-        for field, accessor in option_fields(name).items():
-            if hasattr(options, f"{accessor}Length"):
-                values[field] = self.integers(options, accessor)
-                continue
-            value = getattr(options, accessor)()
-            if value is None or isinstance(value, bytes):
-                value = self.text(value)
-            values[field] = value
-        return values
-
-    def _signature(self, table: Any, subgraphs: Sequence[Subgraph]) -> Signature:
-        key = self.text(table.SignatureKey())
+    def _signature(self, table: _Table, subgraphs: Sequence[Subgraph]) -> Signature:
+        key = table.text("SignatureKey")
         where = f"signature '{key}'"
-        index = _check_index(table.SubgraphIndex(), len(subgraphs), "subgraph", where)
+        index = _check_index(
+            table.number("SubgraphIndex"), len(subgraphs), "subgraph", where
+        )
         count = len(subgraphs[index].tensors)
 
         def names(field: str) -> Mapping[str, int]:
             return {
-                self.text(entry.Name()): _check_index(
-                    entry.TensorIndex(), count, "tensor", where
+                entry.text("Name"): _check_index(
+                    entry.number("TensorIndex"), count, "tensor", where
                 )
-                for entry in self.tables(table, field)
+                for entry in table.tables(field)
             }
 
         return Signature(key, index, names("Inputs"), names("Outputs"))
@@ -369,13 +409,11 @@ class _Reader:
 
 @cache
 def default_options(name: str) -> Mapping[str, OptionValue]:
-    """What the fields of a table of options are where a file does not have them."""
+    """Return what the fields of a table of options are where a file lacks them."""
     import flatbuffers  # pyright: ignore[reportMissingTypeStubs] it has no type annotations
 
     builder: Any = flatbuffers.Builder(0)
     tables = schema()
     getattr(tables, f"{name}Start")(builder)
     builder.Finish(getattr(tables, f"{name}End")(builder))
-    content = bytes(builder.Output())
-    options = getattr(tables, name).GetRootAs(content, 0)
-    return _Reader(content).options(options, name)
+    return _Table.root(name, bytes(builder.Output())).options(name)
