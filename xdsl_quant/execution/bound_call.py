@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from numpy.typing import NDArray
+from xdsl_quant.numerics.arrays import Array
 
 from . import runtime_library
 
@@ -29,8 +29,8 @@ class BoundCall:
         name: str,
         kernel: Callable[[int], None],
         owner: object,
-        inputs: Sequence[NDArray[Any]],
-        outputs: Sequence[NDArray[Any]],
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
     ):
         """
         Args:
@@ -76,7 +76,7 @@ class BoundCall:
         raise ValueError(f"'{self._name}': {failure}")
 
 
-def _descriptor(array: NDArray[Any]) -> Sequence[int]:
+def _descriptor(array: Array) -> Sequence[int]:
     """An array as compiled code knows it; it must be contiguous."""
     address = array.ctypes.data
     # What was allocated, where the aligned part of it starts, and an offset to that.

@@ -12,10 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
@@ -29,6 +27,7 @@ from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.array_types import allows_shape, shape_of
 from xdsl_quant.runtime.arrays import integer_width, numpy_dtype, shortened
 from xdsl_quant.transforms.building.signless_types import has_signedness, signless
@@ -63,7 +62,7 @@ class Boundary:
     type_: Attribute
     """The type in the signature, possibly quantized."""
 
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
 
     @staticmethod
     def of(type_: Attribute, name: str) -> Boundary:
@@ -108,7 +107,7 @@ class Boundary:
         width = integer_width(self.type_)
         return self.dtype.kind not in "iu" or width == 8 * self.dtype.itemsize
 
-    def is_same(self, array: NDArray[Any]) -> bool:
+    def is_same(self, array: Array) -> bool:
         """Whether an array needs neither conversion nor a check of its numbers."""
         return (
             self.takes_all_numbers

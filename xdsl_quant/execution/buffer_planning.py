@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
+from . import mlir_bindings as mlir
 from .building import has_identity_layout, index, is_dynamic
 from .memory_plan import ALIGNMENT, Lifetime, plan_memory
-from .mlir_bindings import arith, functions_in, identity_of, ir, memref, ops_in, scf
+from .mlir_bindings import Values, arith, ir, memref, scf
 from .outlining import VIEWS
 
 _USES = (
@@ -22,7 +22,7 @@ _USES = (
 """Ops that use a buffer and keep no hold of it."""
 
 
-def plan_buffers(module: Any, name: str) -> int:
+def plan_buffers(module: ir.Module, name: str) -> int:
     """
     Let buffers of a function be parts of one that is allocated once a call: those of static
     sizes that only calls, copies, loads and stores of its outermost block use. Buffers
@@ -31,10 +31,10 @@ def plan_buffers(module: Any, name: str) -> int:
     Returns:
         the bytes that the function allocates for buffers of static sizes in this block.
     """
-    (function,) = functions_in(module, [name])
-    ops = [op.operation for op in function.regions[0].blocks[0].operations]
-    positions = {identity_of(op): position for position, op in enumerate(ops)}
-    planned: dict[Any, Lifetime] = {}
+    (function,) = mlir.functions_in(module, [name])
+    ops = mlir.operations_of(mlir.body_of(function))
+    positions = {mlir.identity_of(op): position for position, op in enumerate(ops)}
+    planned: dict[ir.Value, Lifetime] = {}
     apart = 0
     for position, op in enumerate(ops):
         if op.name != "memref.alloc" or not (size := _size(op.results[0].type)):
@@ -49,17 +49,15 @@ def plan_buffers(module: Any, name: str) -> int:
         return apart
     with function.location:
         with ir.InsertionPoint(ops[0]):
-            i8, i64 = (ir.IntegerType.get_signless(width) for width in (8, 64))
-            alignment = ir.IntegerAttr.get(i64, ALIGNMENT)
-            type_ = ir.MemRefType.get([size], i8)
-            block = memref.alloc(type_, [], [], alignment=alignment)
+            type_ = ir.MemRefType.get([size], ir.IntegerType.get_signless(8))
+            block = memref.alloc(type_, [], [], alignment=ALIGNMENT)
         with ir.InsertionPoint(ops[-1]):
             memref.dealloc(block)
     for buffer, offset in zip(planned, offsets, strict=True):
         op = buffer.owner.operation
-        for use in buffer.uses:
-            if use.owner.name == "memref.dealloc":
-                use.owner.operation.erase()
+        for user in mlir.users_of(buffer):
+            if user.name == "memref.dealloc":
+                user.erase()
         with ir.InsertionPoint(op), op.location:
             view = memref.view(buffer.type, block, index(offset), [])
         buffer.replace_all_uses_with(view)
@@ -67,20 +65,20 @@ def plan_buffers(module: Any, name: str) -> int:
     return apart + size
 
 
-def free_where_assertions_fail(module: Any) -> None:
+def free_where_assertions_fail(module: ir.Module) -> None:
     """
     Let functions free their buffers where an assertion does not hold, as they return there.
     Buffers are left that are not freed in the block in which they are allocated.
     """
-    for function in ops_in(module, "func.func"):
+    for function in mlir.ops_in(module, "func.func"):
         _free_in_region(function.regions[0], [])
 
 
-def _free_in_region(region: Any, outside: Sequence[Any]) -> None:
+def _free_in_region(region: ir.Region, outside: Values) -> None:
     """The same in a region; `outside` are the buffers that are allocated around it."""
     for block in region:
         buffers = [*outside]
-        for op in [op.operation for op in block.operations]:
+        for op in mlir.operations_of(block):
             if op.name == "memref.alloc" and _is_freed_in(block, op.results[0]):
                 buffers += op.results
             elif op.name == "memref.dealloc" and op.operands[0] in buffers:
@@ -91,39 +89,39 @@ def _free_in_region(region: Any, outside: Sequence[Any]) -> None:
                 _free_in_region(inner, buffers)
 
 
-def _is_freed_in(block: Any, buffer: Any) -> bool:
-    frees = [use.owner for use in buffer.uses if use.owner.name == "memref.dealloc"]
-    return len(frees) == 1 and frees[0].operation.block == block
+def _is_freed_in(block: ir.Block, buffer: ir.Value) -> bool:
+    frees = [user for user in mlir.users_of(buffer) if user.name == "memref.dealloc"]
+    return len(frees) == 1 and frees[0].block == block
 
 
-def _free_before_failing(assertion: Any, buffers: Sequence[Any]) -> None:
+def _free_before_failing(assertion: ir.Operation, buffers: Values) -> None:
     (condition,) = assertion.operands
     with assertion.location:
         with ir.InsertionPoint(assertion):
             true = arith.constant(condition.type, ir.IntegerAttr.get(condition.type, 1))
             branch = scf.IfOp(arith.xori(condition, true))
-        with ir.InsertionPoint(branch.then_block):
+        with ir.InsertionPoint(mlir.body_of(branch)):
             for buffer in buffers:
                 memref.dealloc(buffer)
             scf.yield_([])
 
 
-def _size(type_: Any) -> int:
+def _size(type_: ir.Type) -> int:
     """The bytes of a memref; 0 if they are not known."""
+    assert isinstance(type_, ir.MemRefType)
     if not has_identity_layout(type_) or any(map(is_dynamic, type_.shape)):
         return 0
     return prod(type_.shape) * _element_size(type_.element_type)
 
 
-def _element_size(type_: Any) -> int:
+def _element_size(type_: ir.Type) -> int:
     """The bytes of a number, which are whole ones by now; 0 for what is no number."""
     if isinstance(type_, ir.IndexType):
         return 8
-    is_number = isinstance(type_, ir.IntegerType | ir.FloatType)
-    return type_.width // 8 if is_number else 0
+    return type_.width // 8 if isinstance(type_, ir.IntegerType | ir.FloatType) else 0
 
 
-def _steps(buffer: Any, positions: dict[int, int]) -> Sequence[int] | None:
+def _steps(buffer: ir.Value, positions: dict[int, int]) -> Sequence[int] | None:
     """
     The positions of the ops that use a buffer or views of it; `None` if they are not known,
     or if the buffer is not freed in the block in which it is allocated.
@@ -136,9 +134,8 @@ def _steps(buffer: Any, positions: dict[int, int]) -> Sequence[int] | None:
     freed = 0
     todo = [buffer]
     while todo:
-        for use in todo.pop().uses:
-            op = use.owner.operation
-            if (position := positions.get(identity_of(op))) is None:
+        for op in mlir.users_of(todo.pop()):
+            if (position := positions.get(mlir.identity_of(op))) is None:
                 return None
             if op.name in VIEWS:
                 todo += op.results
@@ -151,5 +148,5 @@ def _steps(buffer: Any, positions: dict[int, int]) -> Sequence[int] | None:
     return steps if freed == 1 else None
 
 
-def _is_memref(value: Any) -> bool:
+def _is_memref(value: ir.Value) -> bool:
     return isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType)

@@ -1,14 +1,14 @@
-"""What changes of MLIR's IR share: small builders of ops, on MLIR's bindings."""
+"""What changes of MLIR's IR share: small builders of ops, and readers of `linalg`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from .mlir_bindings import arith, ir, linalg, tensor
+from . import mlir_bindings as mlir
+from .mlir_bindings import Op, Sizes, Values, arith, ir, linalg, tensor
 
 
-def index(value: int) -> Any:
+def index(value: int) -> ir.Value:
     """A constant of type `index`."""
     return arith.constant(ir.IndexType.get(), value)
 
@@ -18,32 +18,38 @@ def is_dynamic(size: int) -> bool:
     return size == ir.ShapedType.get_dynamic_size()
 
 
-def has_identity_layout(type_: Any) -> bool:
+def has_identity_layout(type_: ir.Type) -> bool:
     """Whether the elements of a memref are one after the other, from its beginning."""
+    if not isinstance(type_, ir.MemRefType):
+        return False
     return type_.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
 
 
-def sizes_of(value: Any) -> list[Any]:
+def size_values(value: ir.Value) -> list[ir.Value]:
     """The sizes of a tensor as values of type `index`."""
-    sizes = mixed_sizes_of(value)
+    return as_values(mixed_sizes(value))
+
+
+def as_values(sizes: Sizes) -> list[ir.Value]:
+    """Sizes as values of type `index`."""
     return [index(size) if isinstance(size, int) else size for size in sizes]
 
 
-def mixed_sizes_of(value: Any) -> list[Any]:
+def mixed_sizes(value: ir.Value) -> list[int | ir.Value]:
     """The sizes of a tensor, those that its type knows as integers."""
     return [
         tensor.dim(value, index(i)) if is_dynamic(size) else size
-        for i, size in enumerate(value.type.shape)
+        for i, size in enumerate(mlir.shaped_type(value).shape)
     ]
 
 
-def filled(sizes: Sequence[Any], element_type: Any, number: float) -> Any:
+def filled(sizes: Sizes, element_type: ir.Type, number: float) -> ir.Value:
     """A tensor of equal elements."""
     constant = arith.constant(element_type, number)
     return linalg.fill(constant, outs=[tensor.empty(sizes, element_type)])
 
 
-def reshaped(value: Any, sizes: Sequence[Any]) -> Any:
+def reshaped_tensor(value: ir.Value, sizes: Sizes) -> ir.Value:
     """
     The elements of a tensor in the same order with other sizes, integers or values.
 
@@ -51,24 +57,24 @@ def reshaped(value: Any, sizes: Sequence[Any]) -> Any:
     """
     dynamic = ir.ShapedType.get_dynamic_size()
     shape = [size if isinstance(size, int) else dynamic for size in sizes]
-    if shape == value.type.shape:
+    type_ = mlir.shaped_type(value)
+    if shape == type_.shape:
         return value
-    values = [index(size) if isinstance(size, int) else size for size in sizes]
     shape_type = ir.RankedTensorType.get([len(sizes)], ir.IndexType.get())
     return tensor.reshape(
-        ir.RankedTensorType.get(shape, value.type.element_type),
+        ir.RankedTensorType.get(shape, type_.element_type),
         value,
-        tensor.from_elements(shape_type, values),
+        tensor.from_elements(shape_type, as_values(sizes)),
     )
 
 
 def generic(
-    inputs: Sequence[Any],
-    outputs: Sequence[Any],
-    maps: Sequence[Any],
+    inputs: Values,
+    outputs: Values,
+    maps: Sequence[ir.AffineMap],
     kinds: Sequence[str],
-    body: Callable[[Sequence[Any]], Sequence[Any]],
-) -> Sequence[Any]:
+    body: Callable[[Values], Values],
+) -> Values:
     """
     The results of a `linalg.generic` on tensors.
 
@@ -87,18 +93,18 @@ def generic(
         else value.type
         for value in op.operands
     ]
-    block = op.regions[0].blocks.append(*types, arg_locs=[op.location] * len(types))
+    block = mlir.append_block(op, types)
     with ir.InsertionPoint(block):
-        linalg.YieldOp(body([*block.arguments]))
+        linalg.yield_(body([*block.arguments]))
     return op.results
 
 
-def elementwise(
-    inputs: Sequence[Any],
-    element_type: Any,
-    body: Callable[[Sequence[Any]], Any],
-    maps: Sequence[Any] | None = None,
-) -> Any:
+def elementwise_generic(
+    inputs: Values,
+    element_type: ir.Type,
+    body: Callable[[Values], ir.Value],
+    maps: Sequence[ir.AffineMap] | None = None,
+) -> ir.Value:
     """
     A tensor of the sizes of the first input, made of the elements of the inputs.
 
@@ -108,13 +114,31 @@ def elementwise(
         body: makes an element, given those of the inputs.
         maps: the affine maps of the inputs, if they are not all identities.
     """
-    rank = inputs[0].type.rank
+    rank = mlir.shaped_type(inputs[0]).rank
     identity = ir.AffineMap.get_identity(rank)
     (result,) = generic(
         inputs,
-        [tensor.empty(mixed_sizes_of(inputs[0]), element_type)],
+        [tensor.empty(mixed_sizes(inputs[0]), element_type)],
         [*(maps or [identity] * len(inputs)), identity],
         ["parallel"] * rank,
         lambda arguments: [body(arguments[:-1])],
     )
     return result
+
+
+def input_count(op: Op) -> int:
+    """The number of operands that a `linalg` op only reads."""
+    return mlir.attribute_of(op, "operandSegmentSizes", ir.DenseI32ArrayAttr)[0]
+
+
+def indexing_maps(op: Op) -> list[ir.AffineMap]:
+    """The maps of the operands of a `linalg.generic`."""
+    maps = mlir.attribute_of(op, "indexing_maps", ir.ArrayAttr)
+    return [
+        attribute.value for attribute in maps if isinstance(attribute, ir.AffineMapAttr)
+    ]
+
+
+def loop_kinds(op: Op) -> list[str]:
+    """The texts of the kinds of loops of a `linalg.generic`."""
+    return [str(kind) for kind in mlir.attribute_of(op, "iterator_types", ir.ArrayAttr)]

@@ -6,12 +6,12 @@ import ctypes
 import time
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .mlir_bindings import arith, func, functions_in, ir, ops_in
+from . import mlir_bindings as mlir
+from .mlir_bindings import arith, func, ir
 from .source_ops import numbers_in
 
 _STEPS = ("func.call", "linalg.", "memref.copy", "memref.store", "scf.")
@@ -34,18 +34,18 @@ class ClockReads:
         self.callbacks = {}
         self._times = np.zeros((0, 2), np.int64)
 
-    def insert(self, module: Any, name: str) -> None:
+    def insert(self, module: ir.Module, name: str) -> None:
         """
         Insert the reads into a function of a module, in which there are loops on memrefs.
         """
-        (function,) = functions_in(module, [name])
-        ops = [op.operation for op in function.regions[0].blocks[0].operations]
+        (function,) = mlir.functions_in(module, [name])
+        ops = mlir.operations_of(mlir.body_of(function))
         steps = [op for op in ops if op.name.startswith(_STEPS)]
         self.steps = [[*_numbers(module, step)] for step in steps]
         if not steps:
             return
         self._times = np.zeros((len(steps) + 1, 2), np.int64)
-        taken = {op.attributes["sym_name"].value for op in module.body.operations}
+        taken = {*map(mlir.symbol_of, module.body.operations)}
         symbol = next(s for i in count() if (s := f"{_PREFIX}_{i}") not in taken)
         # int clock_gettime(clockid_t clock, struct timespec *time)
         clock = ctypes.CDLL(None).clock_gettime
@@ -53,8 +53,7 @@ class ClockReads:
         with function.location:
             i32, i64 = (ir.IntegerType.get_signless(width) for width in (32, 64))
             with ir.InsertionPoint(function):
-                type_ = ir.FunctionType.get([i32, i64], [i32])
-                func.FuncOp(symbol, type_, visibility="private")
+                mlir.declare(symbol, [i32, i64], i32)
             places = [ops[ops.index(step) + 1] for step in steps]
             # The last step has all that is freed at the end, too.
             for row, op in zip(self._times, [ops[0], *places[:-1], ops[-1]]):
@@ -69,23 +68,23 @@ class ClockReads:
         return seconds + nanoseconds * 1e-9
 
 
-def _numbers(module: Any, step: Any) -> Collection[int]:
+def _numbers(module: ir.Module, step: ir.Operation) -> Collection[int]:
     """The numbers of the ops that a step is made of, each once."""
     numbers: dict[int, None] = {}
-    for op in [step, *ops_in(step), *_called(module, step)]:
+    for op in [step, *mlir.ops_in(step), *_called(module, step)]:
         numbers.update(dict.fromkeys(numbers_in(str(op.location))))
     return numbers
 
 
-def _called(module: Any, step: Any) -> Sequence[Any]:
+def _called(module: ir.Module, step: ir.Operation) -> Sequence[ir.Operation]:
     """The ops of the functions that a step calls."""
     names: set[str] = set()
-    todo, found = [step], list[Any]()
+    todo, found = [step], list[ir.Operation]()
     while todo:
-        calls = ops_in(todo.pop(), "func.call")
-        new = {call.attributes["callee"].value for call in calls} - names
+        calls = mlir.ops_in(todo.pop(), "func.call")
+        new = {mlir.symbol_of(call, "callee") for call in calls} - names
         names |= new
-        functions = functions_in(module, new)
+        functions = mlir.functions_in(module, new)
         todo += functions
-        found += [op for function in functions for op in ops_in(function)]
+        found += [op for function in functions for op in mlir.ops_in(function)]
     return found

@@ -7,10 +7,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from xdsl.ir import Attribute
 
-from xdsl_quant.numerics.arrays import check_unmasked
+from xdsl_quant.numerics.arrays import Array, check_unmasked
 from xdsl_quant.runtime.array_types import check_argument, shape_text
 from xdsl_quant.runtime.arrays import shortened
 from xdsl_quant.runtime.entry_function import check_argument_count
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from .machine_code import MachineCode
     from .source_ops import NumberedSource
 
-_Arrays = Sequence[NDArray[Any]]
+_Arrays = Sequence[Array]
 _Shapes = Sequence[tuple[int, ...]]
-_Output = NDArray[Any] | tuple[NDArray[Any], ...] | None
+_Output = Array | tuple[Array, ...] | None
 _Kernel = Callable[[int], None]
 
 STREAMED_BYTES = 48 << 20
@@ -202,9 +202,7 @@ class CompiledFunction:
         rows = rows_of(source.ops, source.products, clock.steps, seconds.tolist())
         return Profile(self.name, rows, count)
 
-    def _check_can_be_bound(
-        self, value: ArrayLike, array: NDArray[Any], index: int
-    ) -> None:
+    def _check_can_be_bound(self, value: ArrayLike, array: Array, index: int) -> None:
         if isinstance(value, np.generic | int | float | list | tuple):
             return
         if not isinstance(value, np.ndarray):
@@ -218,7 +216,7 @@ class CompiledFunction:
                 f"argument {index} cannot be bound, as each call must check that its "
                 f"numbers fit '{type_}'"
             )
-        if array.ctypes.data != cast(NDArray[Any], value).ctypes.data:
+        if array.ctypes.data != cast(Array, value).ctypes.data:
             raise ValueError(
                 f"argument {index} cannot be bound, as each call must copy an array that "
                 "is not contiguous, aligned and in native byte order"
@@ -227,7 +225,7 @@ class CompiledFunction:
     def _bound(self, inputs: _Arrays, outputs: _Arrays) -> BoundCall:
         return BoundCall(self.name, self._kernel_for(outputs), self, inputs, outputs)
 
-    def _inputs(self, arguments: Sequence[ArrayLike]) -> list[NDArray[Any]]:
+    def _inputs(self, arguments: Sequence[ArrayLike]) -> list[Array]:
         check_argument_count(self.name, len(self._arguments), len(arguments))
         return [
             _input(value, boundary, index)
@@ -274,7 +272,7 @@ class CompiledFunction:
 
     def _given_outputs(
         self,
-        out: NDArray[Any] | tuple[NDArray[Any], ...],
+        out: Array | tuple[Array, ...],
         shapes: _Shapes,
         inputs: _Arrays,
     ) -> _Arrays:
@@ -367,7 +365,7 @@ def _host_callback(
     return runtime_library.callback(called, len(arguments))
 
 
-def _input(value: ArrayLike, boundary: Boundary, index: int) -> NDArray[Any]:
+def _input(value: ArrayLike, boundary: Boundary, index: int) -> Array:
     # Most arrays are just what is wanted.
     array = (
         value
@@ -379,7 +377,7 @@ def _input(value: ArrayLike, boundary: Boundary, index: int) -> NDArray[Any]:
 
 
 def _check_output(
-    output: NDArray[Any], dtype: np.dtype[Any], shape: tuple[int, ...], name: str
+    output: Array, dtype: np.dtype[np.generic], shape: tuple[int, ...], name: str
 ) -> None:
     if not isinstance(cast(object, output), np.ndarray):
         raise TypeError(f"{name} is a {type(output).__name__} but no array")

@@ -43,7 +43,7 @@ _DIGEST_SIZE = 32
 class Entry(NamedTuple):
     """What is kept under a key."""
 
-    header: Mapping[str, Any]
+    header: Mapping[str, Any]  # As JSON has it
     """What JSON can say."""
 
     content: bytes

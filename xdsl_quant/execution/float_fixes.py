@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from . import mlir_bindings as mlir
 from .compilation_error import CompilationError
-from .mlir_bindings import arith, func, ir, math, ops_in
+from .mlir_bindings import arith, func, ir, math
 
 _LIBM = ("log1p", "expm1")
 
 
-def call_libm(module: Any) -> None:
+def call_libm(module: ir.Module) -> None:
     """
     Call libm for functions that MLIR expands to formulas without accuracy near 0.
 
@@ -18,14 +17,14 @@ def call_libm(module: Any) -> None:
     """
     f32 = ir.F32Type.get()
     names: set[str] = set()
-    for op in ops_in(module, *(f"math.{name}" for name in _LIBM)):
+    for op in mlir.ops_in(module, *(f"math.{name}" for name in _LIBM)):
         (operand,), (result,) = op.operands, op.results
         type_ = result.type if isinstance(result.type, ir.F64Type) else f32
         name = op.name.removeprefix("math.") + ("f" if type_ == f32 else "")
         if name not in names:
             names.add(name)
             with ir.InsertionPoint(module.body), op.location:
-                func.FuncOp(name, ([type_], [type_]), visibility="private")
+                mlir.declare(name, [type_], type_)
         with ir.InsertionPoint(op), op.location:
             if type_ == result.type:
                 value = func.call([type_], name, [operand])
@@ -36,25 +35,25 @@ def call_libm(module: Any) -> None:
         op.erase()
 
 
-def convert_integers_to_bf16(module: Any) -> None:
+def convert_integers_to_bf16(module: ir.Module) -> None:
     """
     Let conversions of integers to bf16 round once: MLIR converts to f32 first.
 
     Raises:
         CompilationError: if an integer has more than 64 bits.
     """
-    for op in ops_in(module, "arith.sitofp", "arith.uitofp"):
+    for op in mlir.ops_in(module, "arith.sitofp", "arith.uitofp"):
         (integer,), (result,) = op.operands, op.results
         if not isinstance(result.type, ir.BF16Type):
             continue
-        if integer.type.width > 64:
+        if (width := mlir.bits(integer.type)) > 64:
             raise CompilationError(
-                f"'{op.name}' op converts {integer.type.width} bits to bf16, but compiled "
+                f"'{op.name}' op converts {width} bits to bf16, but compiled "
                 "code can do that with at most 64"
             )
         is_signed = op.name == "arith.sitofp"
         with ir.InsertionPoint(op), op.location:
-            if integer.type.width > 32:
+            if width > 32:
                 integer = _to_odd_i64(integer, is_signed)
             convert = arith.sitofp if is_signed else arith.uitofp
             double = convert(ir.F64Type.get(), integer)
@@ -62,7 +61,7 @@ def convert_integers_to_bf16(module: Any) -> None:
         op.erase()
 
 
-def _to_odd_i64(integer: Any, is_signed: bool) -> Any:
+def _to_odd_i64(integer: ir.Value, is_signed: bool) -> ir.Value:
     """
     The integer rounded to odd, so that f64 represents it and rounding it again is exact.
 
@@ -82,7 +81,7 @@ def _to_odd_i64(integer: Any, is_signed: bool) -> Any:
     return arith.select(is_small, integer, odd)
 
 
-def convert_floats_exactly(module: Any) -> None:
+def convert_floats_exactly(module: ir.Module) -> None:
     """
     Let every conversion between floats round once, and keep subnormal numbers.
 
@@ -92,7 +91,7 @@ def convert_floats_exactly(module: Any) -> None:
       LLVM calls instead.
     * The instructions for bf16 flush subnormal numbers to zero.
     """
-    for op in ops_in(module, "arith.extf", "arith.truncf"):
+    for op in mlir.ops_in(module, "arith.extf", "arith.truncf"):
         source, target = op.operands[0].type, op.results[0].type
         with ir.InsertionPoint(op), op.location:
             op.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<none>")
@@ -109,7 +108,7 @@ def convert_floats_exactly(module: Any) -> None:
                 op.erase()
 
 
-def _to_odd_f32(double: Any) -> Any:
+def _to_odd_f32(double: ir.Value) -> ir.Value:
     """
     The f64 rounded to odd: an inexact result gets a one as its last bit. Rounding it again,
     to 16 bits, gives the correctly rounded result.
@@ -129,14 +128,14 @@ def _to_odd_f32(double: Any) -> Any:
 _BF16_NAN = 0x7FC0
 
 
-def _bf16_to_f32(half: Any) -> Any:
+def _bf16_to_f32(half: ir.Value) -> ir.Value:
     """A bf16 is the upper half of an f32."""
     i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
     bits = arith.extui(i32, arith.bitcast(i16, half))
     return arith.bitcast(ir.F32Type.get(), arith.shli(bits, arith.constant(i32, 16)))
 
 
-def _f32_to_bf16(single: Any) -> Any:
+def _f32_to_bf16(single: ir.Value) -> ir.Value:
     """The upper half, one more if the lower half is too large; of two equals the even."""
     i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
     bits = arith.bitcast(i32, single)

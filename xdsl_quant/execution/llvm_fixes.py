@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
+from . import mlir_bindings as mlir
 from .compilation_error import CompilationError
 from .cpu import Cpu
-from .mlir_bindings import functions_in, ir, llvm, made_by, ops_in
+from .mlir_bindings import ir, llvm
 from .runtime_library import FAIL
 
 
-def check_is_llvm(module: Any) -> None:
+def check_is_llvm(module: ir.Module) -> None:
     """
     Raises:
         CompilationError: if an op is left that is not of the LLVM dialect. LLVM would
@@ -20,7 +20,7 @@ def check_is_llvm(module: Any) -> None:
     cast_name = "builtin.unrealized_conversion_cast"
     left = [
         op.name
-        for op in ops_in(module)
+        for op in mlir.ops_in(module)
         if not op.name.startswith("llvm.") and op.name != "builtin.module"
     ]
     if left:
@@ -28,21 +28,21 @@ def check_is_llvm(module: Any) -> None:
         raise CompilationError(f"MLIR has no lowering to LLVM for a '{name}' op")
 
 
-def move_bf16_as_integers(module: Any) -> None:
+def move_bf16_as_integers(module: ir.Module) -> None:
     """
     Load and store bf16 as i16: when LLVM vectorizes loads and stores of bf16, some sizes
     terminate the process, as it cannot concatenate vectors of bf16.
     """
     with module.context:
         bf16, i16 = ir.BF16Type.get(), ir.IntegerType.get_signless(16)
-    for load in ops_in(module, "llvm.load"):
+    for load in mlir.ops_in(module, "llvm.load"):
         (value,) = load.results
         if value.type == bf16:
-            value.set_type(i16)
+            mlir.set_type(value, i16)
             with ir.InsertionPoint.after(load), load.location:
                 number = llvm.bitcast(bf16, value)
-            value.replace_all_uses_except(number, number.owner.operation)
-    for store in ops_in(module, "llvm.store"):
+            mlir.replace_uses_but(value, number, number.owner.operation)
+    for store in mlir.ops_in(module, "llvm.store"):
         if store.operands[0].type == bf16:
             with ir.InsertionPoint(store), store.location:
                 store.operands[0] = llvm.bitcast(i16, store.operands[0])
@@ -54,7 +54,7 @@ _NUMBER_EXTREMES = {
 }
 
 
-def reduce_with_ordered_zeros(module: Any) -> None:
+def reduce_with_ordered_zeros(module: ir.Module) -> None:
     """
     Replace `maxnum` and `minnum` of two variables by `maximumnum` and `minimumnum`. These
     have the same results, but order -0.0 before 0.0, where the others may return either.
@@ -63,13 +63,13 @@ def reduce_with_ordered_zeros(module: Any) -> None:
     see `docs/upstream/llvm-maxnum-reductions.md`. With `nnan`, it does not. Clamps by
     constants, which are faster with `maxnum`, are no reductions.
     """
-    for op in ops_in(module, *_NUMBER_EXTREMES):
+    for op in mlir.ops_in(module, *_NUMBER_EXTREMES):
         flags = (
             op.attributes["fastmathFlags"] if "fastmathFlags" in op.attributes else ""
         )
         if "nnan" in str(flags) or "fast>" in str(flags):
             continue
-        if any(made_by(value, "llvm.mlir.constant") for value in op.operands):
+        if any(mlir.made_by(value, "llvm.mlir.constant") for value in op.operands):
             continue
         (result,), name = op.results, _NUMBER_EXTREMES[op.name]
         with ir.InsertionPoint(op), op.location:
@@ -78,7 +78,7 @@ def reduce_with_ordered_zeros(module: Any) -> None:
         op.erase()
 
 
-def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
+def return_where_assertions_fail(module: ir.Module, names: Collection[str]) -> None:
     """
     Let a failed assertion report its message and return from the function. MLIR's own
     lowering prints the message and terminates the process.
@@ -87,12 +87,13 @@ def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
         CompilationError: if there is an assertion in a function that is none of `names`:
             leaving that one is not enough.
     """
-    for call in ops_in(module, "llvm.call"):
+    for call in mlir.ops_in(module, "llvm.call"):
         callee = _callee(call)
         if callee == "puts":
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(FAIL, module.context)
         elif callee == "abort":
-            name = call.parent.attributes["sym_name"].value
+            assert call.parent is not None
+            name = mlir.symbol_of(call.parent)
             if name not in names:
                 raise CompilationError(
                     f"function '{name}' calls itself and has sizes to check at run time, "
@@ -103,35 +104,32 @@ def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
                 llvm.return_()
             unreachable.erase()
             call.erase()
-    for function in ops_in(module, "llvm.func"):
-        if function.attributes["sym_name"].value == "puts":
+    for function in mlir.ops_in(module, "llvm.func"):
+        if mlir.symbol_of(function) == "puts":
             function.attributes["sym_name"] = ir.StringAttr.get(FAIL, module.context)
 
 
-def _callee(call: Any) -> str:
+def _callee(call: ir.Operation) -> str:
     """The function that a call names, if it names one."""
-    return call.attributes["callee"].value if "callee" in call.attributes else ""
+    return mlir.symbol_of(call, "callee") if "callee" in call.attributes else ""
 
 
-def mark_buffers_as_distinct(module: Any, names: Collection[str]) -> None:
+def mark_buffers_as_distinct(module: ir.Module, names: Collection[str]) -> None:
     """
     Mark the pointer arguments of functions as `llvm.noalias`.
 
     MLIR drops that attribute of a memref when the memref becomes several arguments.
     """
-    for function in functions_in(module, names):
+    for function in mlir.functions_in(module, names):
         with module.context:
-            distinct = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
-            number = ir.DictAttr.get({})
-            function.attributes["arg_attrs"] = ir.ArrayAttr.get(
-                [
-                    distinct if str(argument.type) == "!llvm.ptr" else number
-                    for argument in function.regions[0].blocks[0].arguments
-                ]
+            listed = ", ".join(
+                "{llvm.noalias}" if str(argument.type) == "!llvm.ptr" else "{}"
+                for argument in mlir.body_of(function).arguments
             )
+            function.attributes["arg_attrs"] = ir.Attribute.parse(f"[{listed}]")
 
 
-def generate_for_cpu(module: Any, cpu: Cpu) -> None:
+def generate_for_cpu(module: ir.Module, cpu: Cpu) -> None:
     """Let LLVM use no instructions but those of a CPU."""
     if cpu.llvm_name is None:
         return
@@ -139,6 +137,6 @@ def generate_for_cpu(module: Any, cpu: Cpu) -> None:
         name = ir.StringAttr.get(cpu.llvm_name)
         listed = ", ".join(f'"{feature}"' for feature in cpu.llvm_features.split(","))
         features = ir.Attribute.parse(f"#llvm.target_features<[{listed}]>")
-    for function in ops_in(module, "llvm.func"):
+    for function in mlir.ops_in(module, "llvm.func"):
         function.attributes["target_cpu"] = name
         function.attributes["target_features"] = features

@@ -10,7 +10,6 @@ from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_size_t, c_void
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 _TARGETS = {"x86_64": "X86", "aarch64": "AArch64"}
 """LLVM's names of targets, by those of machines."""
@@ -89,8 +88,8 @@ class _Llvm:
         self._dispose_message = orc("LLVMDisposeErrorMessage", None, handle)
 
     def _function(
-        self, name: str, result: Any = None, *arguments: Any
-    ) -> Callable[..., Any]:
+        self, name: str, result: type | None = None, *arguments: type
+    ) -> Callable[..., int | None]:
         function = getattr(self._library, name)
         function.restype, function.argtypes = result, arguments
         return function
@@ -103,6 +102,7 @@ class _Llvm:
         if error is None:
             return
         message = self._message(error)
+        assert message is not None
         text = ctypes.string_at(message).decode(errors="replace")
         self._dispose_message(message)
         raise LinkError(text)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics.small_floats import small_float
 
+from . import mlir_bindings as mlir
 from .building import has_identity_layout
 from .compilation_error import CompilationError
-from .mlir_bindings import arith, cf, functions_in, ir, linalg, made_by, memref, ops_in
+from .mlir_bindings import arith, cf, ir, linalg, memref
 
 _OF_SHAPES = (
     "arith.",
@@ -26,7 +26,7 @@ _OF_SHAPES = (
 )
 
 
-def depends_on_shapes_alone(module: Any, names: Collection[str]) -> bool:
+def depends_on_shapes_alone(module: ir.Module, names: Collection[str]) -> bool:
     """
     Whether functions compute sizes without reading any element.
 
@@ -34,12 +34,12 @@ def depends_on_shapes_alone(module: Any, names: Collection[str]) -> bool:
     """
     return all(
         op.name.startswith(_OF_SHAPES) and op.name != "func.call"
-        for function in functions_in(module, names)
-        for op in ops_in(function)
+        for function in mlir.functions_in(module, names)
+        for op in mlir.ops_in(function)
     )
 
 
-def copy_in_loops(module: Any) -> None:
+def copy_in_loops(module: ir.Module) -> None:
     """
     Erase copies of a memref to itself, and let copies be loops where memory has gaps: MLIR
     calls a function for these.
@@ -47,7 +47,7 @@ def copy_in_loops(module: Any) -> None:
     Copies to themselves are left where results are computed in place, but a memref has
     become more static than the one that it was written to.
     """
-    for copy in ops_in(module, "memref.copy"):
+    for copy in mlir.ops_in(module, "memref.copy"):
         source, target = copy.operands
         if _uncast(source) == _uncast(target):
             copy.erase()
@@ -57,19 +57,19 @@ def copy_in_loops(module: Any) -> None:
             copy.erase()
 
 
-def _is_contiguous(buffer: Any) -> bool:
+def _is_contiguous(buffer: ir.Value) -> bool:
     # Without a rank, there are no loops.
     is_ranked = isinstance(buffer.type, ir.MemRefType)
     return not is_ranked or has_identity_layout(buffer.type)
 
 
-def _uncast(buffer: Any) -> Any:
-    while cast := made_by(buffer, "memref.cast"):
+def _uncast(buffer: ir.Value) -> ir.Value:
+    while cast := mlir.made_by(buffer, "memref.cast"):
         buffer = cast.operands[0]
     return buffer
 
 
-def store_whole_bytes(module: Any) -> None:
+def store_whole_bytes(module: ir.Module) -> None:
     """
     Store integers with 8, 16, 32 or 64 bits, whatever their width in registers is, and
     floats of fewer than 8 bits as integers of 8.
@@ -77,20 +77,20 @@ def store_whole_bytes(module: Any) -> None:
     With other widths, such as i4 and i1, MLIR reads some constants wrong, and some loads
     and stores terminate the process. Of others LLVM makes no vectors.
     """
-    for op in ops_in(module):
+    for op in mlir.ops_in(module):
         for region in op.regions:
             for block in region:
                 for argument in block.arguments:
-                    argument.set_type(_in_bytes(argument.type))
+                    mlir.set_type(argument, _in_bytes(argument.type))
         for result in op.results:
-            result.set_type(_in_bytes(result.type))
+            mlir.set_type(result, _in_bytes(result.type))
         if op.name == "func.func":
             _update_signature(op)
         elif op.name == "memref.global":
             _update_constant(op)
-    for load in ops_in(module, "memref.load"):
+    for load in mlir.ops_in(module, "memref.load"):
         (value,), (buffer, *indices) = load.results, load.operands
-        if buffer.type.element_type != value.type:
+        if mlir.shaped_type(buffer).element_type != value.type:
             with ir.InsertionPoint(load), load.location:
                 number = arith.trunci(
                     _bits_of(value.type), memref.load(buffer, indices)
@@ -99,8 +99,9 @@ def store_whole_bytes(module: Any) -> None:
                     number = arith.bitcast(value.type, number)
                 value.replace_all_uses_with(number)
             load.erase()
-    for store in ops_in(module, "memref.store"):
-        value, whole_type = store.operands[0], store.operands[1].type.element_type
+    for store in mlir.ops_in(module, "memref.store"):
+        value, buffer, *_ = store.operands
+        whole_type = mlir.shaped_type(buffer).element_type
         if whole_type != value.type:
             with ir.InsertionPoint(store), store.location:
                 bits = _bits_of(value.type)
@@ -109,12 +110,12 @@ def store_whole_bytes(module: Any) -> None:
     module.operation.verify()
 
 
-def _bits_of(type_: Any) -> Any:
+def _bits_of(type_: ir.Type) -> ir.Type:
     """The integer type with the bits of a number."""
-    return ir.IntegerType.get_signless(type_.width)
+    return ir.IntegerType.get_signless(mlir.bits(type_))
 
 
-def _in_bytes(type_: Any) -> Any:
+def _in_bytes(type_: ir.Type) -> ir.Type:
     """
     A memref type with integers of whole bytes, also for floats that have fewer bits; any
     other type as it is.
@@ -126,20 +127,18 @@ def _in_bytes(type_: Any) -> Any:
     if not isinstance(type_, ir.MemRefType | ir.UnrankedMemRefType):
         return type_
     element_type = type_.element_type
-    is_float = isinstance(element_type, ir.FloatType)
-    if not isinstance(element_type, ir.IntegerType) and not (
-        is_float and element_type.width < 8
-    ):
+    is_small = isinstance(element_type, ir.FloatType) and element_type.width < 8
+    if not is_small and not isinstance(element_type, ir.IntegerType):
         return type_
-    if element_type.width > 64:
-        if element_type.width % 128:
+    bits = mlir.bits(element_type)
+    if bits > 64:
+        if bits % 128:
             raise CompilationError(
-                f"unsupported integers of {element_type.width} bits in memory; widen them "
-                "to 128 bits"
+                f"unsupported integers of {bits} bits in memory; widen them to 128 bits"
             )
         return type_
-    width = next(width for width in (8, 16, 32, 64) if element_type.width <= width)
-    if width == element_type.width:
+    width = next(width for width in (8, 16, 32, 64) if bits <= width)
+    if width == bits:
         return type_
     whole = ir.IntegerType.get_signless(width)
     if isinstance(type_, ir.UnrankedMemRefType):
@@ -147,42 +146,48 @@ def _in_bytes(type_: Any) -> Any:
     return ir.MemRefType.get(type_.shape, whole, type_.layout, type_.memory_space)
 
 
-def _update_signature(function: Any) -> None:
-    type_ = function.attributes["function_type"].value
-    types = ([_in_bytes(t) for t in ts] for ts in (type_.inputs, type_.results))
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
+def _update_signature(function: ir.Operation) -> None:
+    inputs, results = mlir.signature_of(function)
+    type_ = ir.FunctionType.get([*map(_in_bytes, inputs)], [*map(_in_bytes, results)])
+    function.attributes["function_type"] = ir.TypeAttr.get(type_)
 
 
-def _update_constant(constant: Any) -> None:
-    type_ = constant.attributes["type"].value
+def _update_constant(constant: ir.Operation) -> None:
+    type_ = mlir.type_of(constant)
     whole = _in_bytes(type_)
     if whole == type_:
         return
+    assert isinstance(type_, ir.MemRefType)
+    assert isinstance(whole, ir.MemRefType)
     constant.attributes["type"] = ir.TypeAttr.get(whole)
     elements = constant.attributes["initial_value"]
     if isinstance(elements, ir.DenseElementsAttr):
-        integers = _integers(elements, type_.element_type)
-        dtype = f"int{whole.element_type.width}"
-        constant.attributes["initial_value"] = ir.DenseElementsAttr.get(
+        integers = _integers(elements, type_)
+        dtype = f"int{mlir.bits(whole.element_type)}"
+        constant.attributes["initial_value"] = mlir.dense_attr(
             np.broadcast_to(integers, type_.shape).astype(dtype, order="C"),
-            type=ir.RankedTensorType.get(type_.shape, whole.element_type),
+            ir.RankedTensorType.get(type_.shape, whole.element_type),
         )
 
 
-def _integers(elements: Any, element_type: Any) -> NDArray[np.int64]:
+def _integers(
+    elements: ir.DenseElementsAttr, type_: ir.MemRefType
+) -> NDArray[np.int64]:
     """
     The elements of a tensor attribute, of widths that the bindings do not give access to;
     of floats their codes.
 
     Bits above the width are undefined. Of equal elements there may be only one.
     """
-    if element_type.width == 1:
+    element_type = type_.element_type
+    width = mlir.bits(element_type)
+    if width == 1:
         return np.array(elements).astype(np.int64)
     text, _, _ = str(elements).rpartition(":")
     if (found := re.search('"0x(.*)"', text)) is not None:
         # Each number in as many bytes as it needs, the lowest first.
         data = np.frombuffer(bytes.fromhex(found[1]), np.uint8)
-        data = data.reshape(-1, (element_type.width + 7) // 8)
+        data = data.reshape(-1, (width + 7) // 8)
         integers = np.pad(data, [(0, 0), (0, 8 - data.shape[-1])]).view("<i8")
     else:
         numbers = np.array(re.findall(r"-?\d[-+.e\d]*", text))
@@ -192,7 +197,7 @@ def _integers(elements: Any, element_type: Any) -> NDArray[np.int64]:
             else numbers
         )
     is_splat = integers.size == 1
-    return integers.astype(np.int64).reshape(() if is_splat else elements.type.shape)
+    return integers.astype(np.int64).reshape(() if is_splat else type_.shape)
 
 
 _BYTES = 256
@@ -200,7 +205,7 @@ _TABULATED = ir.F16Type, ir.F32Type, ir.F64Type
 """Types whose constants NumPy reads."""
 
 
-def look_up_whole_bytes(module: Any) -> None:
+def look_up_whole_bytes(module: ir.Module) -> None:
     """
     Look up the lowest bits of a byte as the whole byte, in a table that repeats the numbers
     of the given one.
@@ -208,60 +213,57 @@ def look_up_whole_bytes(module: Any) -> None:
     Without AVX-512, elements of a table are loaded one by one. LLVM masks their indices in
     a vector, and takes longer to get them out of it than to load them.
     """
-    constants = {
-        constant.attributes["sym_name"].value: constant
-        for constant in ops_in(module, "memref.global")
-    }
-    repeated: dict[str, Any] = {}
-    for load in ops_in(module, "memref.load"):
-        table = made_by(load.operands[0], "memref.get_global")
+    constants = {mlir.symbol_of(op): op for op in mlir.ops_in(module, "memref.global")}
+    repeated: dict[str, ir.Operation] = {}
+    for load in mlir.ops_in(module, "memref.load"):
+        table = mlir.made_by(load.operands[0], "memref.get_global")
         if table is None or (byte := byte_looked_up(load)) is None:
             continue
-        name = table.attributes["name"].value
+        name = mlir.symbol_of(table, "name")
         if name not in repeated:
             repeated[name] = _repeated_table(constants[name])
         with ir.InsertionPoint(load), load.location:
             constant = repeated[name]
-            bytes_type = constant.attributes["type"].value
-            whole = memref.get_global(bytes_type, constant.attributes["sym_name"].value)
+            whole = memref.get_global(mlir.type_of(constant), mlir.symbol_of(constant))
             load.operands[0] = whole
             load.operands[1] = arith.index_castui(ir.IndexType.get(), byte)
 
 
-def byte_looked_up(load: Any) -> Any:
+def byte_looked_up(load: ir.Operation) -> ir.Value | None:
     """The byte of which as many bits are the index as a small table has; or `None`."""
-    type_ = load.operands[0].type
+    type_ = mlir.shaped_type(load.operands[0])
     size = type_.shape[0] if type_.rank == 1 else 0
     if not isinstance(type_.element_type, _TABULATED) or not 1 < size < _BYTES:
         return None
-    index = made_by(load.operands[1], "arith.index_cast")
-    masked = index and made_by(index.operands[0], "arith.andi")
-    mask = masked and made_by(masked.operands[1], "arith.constant")
-    if not mask or mask.attributes["value"].value + 1 != size or size & (size - 1):
+    index = mlir.made_by(load.operands[1], "arith.index_cast")
+    masked = index and mlir.made_by(index.operands[0], "arith.andi")
+    if not masked or size & (size - 1):
+        return None
+    if mlir.integer_of(masked.operands[1]) != size - 1:
         return None
     value = masked.operands[0]
-    while value.type.width != 8:
-        resized = made_by(value, "arith.trunci", "arith.extsi", "arith.extui")
-        if resized is None or 1 << resized.operands[0].type.width < size:
+    while mlir.bits(value.type) != 8:
+        resized = mlir.made_by(value, "arith.trunci", "arith.extsi", "arith.extui")
+        if resized is None or 1 << mlir.bits(resized.operands[0].type) < size:
             return None
         value = resized.operands[0]
     return value
 
 
-def _repeated_table(constant: Any) -> Any:
+def _repeated_table(constant: ir.Operation) -> ir.Operation:
     """A constant with an element for each byte."""
-    type_ = constant.attributes["type"].value
-    numbers = np.resize(np.array(constant.attributes["initial_value"]), _BYTES)
+    type_ = mlir.type_of(constant)
+    assert isinstance(type_, ir.MemRefType)
+    numbers = np.resize(mlir.initial_value(constant), _BYTES)
     whole = ir.RankedTensorType.get([_BYTES], type_.element_type)
     with ir.InsertionPoint(constant), constant.location:
         copy = constant.clone()
-    copy.attributes["sym_name"] = ir.StringAttr.get(
-        f"{constant.attributes['sym_name'].value}_of_bytes"
-    )
+    name = f"{mlir.symbol_of(constant)}_of_bytes"
+    copy.attributes["sym_name"] = ir.StringAttr.get(name)
     copy.attributes["type"] = ir.TypeAttr.get(
         ir.MemRefType.get([_BYTES], type_.element_type)
     )
-    copy.attributes["initial_value"] = ir.DenseElementsAttr.get(numbers, type=whole)
+    copy.attributes["initial_value"] = mlir.dense_attr(numbers, whole)
     return copy
 
 
@@ -278,7 +280,7 @@ _SHORT = 16
 """LLVM makes masked vectors only for loops that it knows to be shorter."""
 
 
-def keep_vectors_whole(module: Any) -> None:
+def keep_vectors_whole(module: ir.Module) -> None:
     """
     Let LLVM make no vectors of short loops that narrow numbers. Where a single element is
     left for the last vector, LLVM 22 stores it on CPUs with AVX-512 as wide as it was
@@ -288,28 +290,28 @@ def keep_vectors_whole(module: Any) -> None:
         annotation = ir.Attribute.parse(
             "#llvm.loop_annotation<vectorize = <disable = true>>"
         )
-    for loop in ops_in(module, "scf.for"):
+    for loop in mlir.ops_in(module, "scf.for"):
         count = len(iterations(loop))
         # Vectors have an even number of elements: only an odd count leaves one over.
-        if count % 2 and 1 < count < _SHORT and ops_in(loop, *_NARROWING):
+        if count % 2 and 1 < count < _SHORT and mlir.ops_in(loop, *_NARROWING):
             loop.attributes["loop_annotation"] = annotation
 
 
-def iterations(loop: Any) -> range:
+def iterations(loop: ir.Operation) -> range:
     """The numbers of an `scf.for`, none if they are not known."""
-    bounds = [made_by(value, "arith.constant") for value in [*loop.operands][:3]]
-    numbers = [bound.attributes["value"].value for bound in bounds if bound is not None]
-    return range(*numbers) if len(numbers) == len(bounds) else range(0)
+    bounds = [mlir.integer_of(value) for value in [*loop.operands][:3]]
+    known = [bound for bound in bounds if bound is not None]
+    return range(*known) if len(known) == len(bounds) else range(0)
 
 
-def check_divisions(module: Any) -> None:
+def check_divisions(module: ir.Module) -> None:
     """
     Guard divisions against traps: assert that no divisor is zero, and divide by -1 as the
     negation of a division by 1, which wraps around.
     """
     signed = ("divsi", "remsi", "floordivsi", "ceildivsi")
     unsigned = ("divui", "remui", "ceildivui")
-    for op in ops_in(module, *(f"arith.{name}" for name in (*signed, *unsigned))):
+    for op in mlir.ops_in(module, *(f"arith.{name}" for name in (*signed, *unsigned))):
         left, right = op.operands
         if _is_harmless_divisor(right):
             continue
@@ -326,6 +328,5 @@ def check_divisions(module: Any) -> None:
             op.operands[1] = arith.select(is_opposite, one, right)
 
 
-def _is_harmless_divisor(value: Any) -> bool:
-    constant = made_by(value, "arith.constant")
-    return constant is not None and constant.attributes["value"].value not in (0, -1)
+def _is_harmless_divisor(value: ir.Value) -> bool:
+    return mlir.integer_of(value) not in (None, 0, -1)

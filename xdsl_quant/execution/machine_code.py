@@ -11,10 +11,10 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from xdsl_quant.runtime.host_functions import HostFunctions
 
+from . import mlir_bindings as mlir
 from . import runtime_library
 from .buffer_planning import free_where_assertions_fail, plan_buffers
 from .clock_reads import ClockReads
@@ -36,13 +36,7 @@ from .loop_fixes import (
     keep_vectors_whole,
     store_whole_bytes,
 )
-from .mlir_bindings import (
-    execution_engine,
-    first_diagnostic,
-    ir,
-    new_context,
-    run_passes,
-)
+from .mlir_bindings import ir
 from .outlining import outline_loops
 from .scheduling import Schedule, StepError
 from .size_checks import check_sizes
@@ -123,9 +117,6 @@ _LOOPS_TO_LLVM = (
     "reconcile-unrealized-casts",
 )
 
-_OPT_LEVEL = 2
-"""LLVM's. 1 to 3 make equally fast code."""
-
 _lock = Lock()
 """Held while something is compiled."""
 
@@ -185,7 +176,7 @@ class MachineCode:
         Warns:
             RuntimeWarning: if a step of scheduling fails and is left out.
         """
-        context = new_context()
+        context = mlir.new_context()
         try:
             with _lock, context, ir.Location.unknown(context):
                 steps = Schedule(
@@ -205,8 +196,8 @@ class MachineCode:
                 self.is_complete = not steps.left_out
                 self._start(module, names)
                 calls.link(self.function)
-        except ir.MLIRError as e:
-            raise CompilationError(f"MLIR: {first_diagnostic(e)}") from None
+        except mlir.MLIRError as e:
+            raise CompilationError(f"MLIR: {mlir.first_diagnostic(e)}") from None
 
     def _lowered(
         self,
@@ -214,7 +205,7 @@ class MachineCode:
         names: Sequence[str],
         schedule: Schedule | None,
         clock: ClockReads | None,
-    ) -> Any:
+    ) -> ir.Module:
         """
         Return a module of the LLVM dialect. If a step of scheduling fails, start again
         without it, as it leaves a module of no use, and warn.
@@ -235,7 +226,7 @@ class MachineCode:
 
     def _lower(
         self,
-        module: Any,
+        module: ir.Module,
         names: Sequence[str],
         schedule: Schedule | None,
         clock: ClockReads | None,
@@ -244,12 +235,12 @@ class MachineCode:
         check_has_no_llvm(module)
         # Inlining may leave out what is only needed to find sizes wrong.
         check_sizes(module)
-        run_passes(module, _TO_ONE_FUNCTION)
+        mlir.run_passes(module, _TO_ONE_FUNCTION)
         define_undefined_tensors(module)
         if schedule:
             schedule.schedule_tensors(module)
         read_initial_values_as_inputs(module)
-        run_passes(module, _TO_LINALG)
+        mlir.run_passes(module, _TO_LINALG)
         if schedule:
             schedule.schedule_fused(module)
         reshape_where_sizes_are_dynamic(module)
@@ -258,15 +249,15 @@ class MachineCode:
         separate_destinations(module)
         # Or what one branch computes is written to a result of the size of another.
         if not has_dynamic_branches(module) and may_write_results_at_once(module):
-            run_passes(module, ("eliminate-empty-tensors",))
-        run_passes(module, _TENSORS_TO_BUFFERS)
+            mlir.run_passes(module, ("eliminate-empty-tensors",))
+        mlir.run_passes(module, _TENSORS_TO_BUFFERS)
         if schedule:
             schedule.schedule_buffers(module)
         copy_in_loops(module)
-        run_passes(module, _BUFFERS_TO_LOOPS)
+        mlir.run_passes(module, _BUFFERS_TO_LOOPS)
         self.has_sizes_of_shapes = depends_on_shapes_alone(module, names[1:])
         convert_integers_to_bf16(module)
-        run_passes(module, _TO_SUPPORTED_FLOATS)
+        mlir.run_passes(module, _TO_SUPPORTED_FLOATS)
         if schedule:
             schedule.schedule_loops(module)
         check_divisions(module)
@@ -283,18 +274,17 @@ class MachineCode:
         outlined = outline_loops(module, names[0])
         self.temporary_bytes = plan_buffers(module, names[0])
         free_where_assertions_fail(module)
-        run_passes(module, _LOOPS_TO_LLVM)
+        mlir.run_passes(module, _LOOPS_TO_LLVM)
         check_is_llvm(module)
         move_bf16_as_integers(module)
         reduce_with_ordered_zeros(module)
         return_where_assertions_fail(module, names)
         mark_buffers_as_distinct(module, (*names, *outlined))
 
-    def _start(self, module: Any, names: Sequence[str]) -> None:
+    def _start(self, module: ir.Module, names: Sequence[str]) -> None:
         """Let LLVM compile a module."""
-        engine_class = execution_engine.ExecutionEngine
         try:
-            engine = engine_class(module, _OPT_LEVEL, enable_object_dump=True)
+            engine = mlir.new_engine(module)
             runtime_library.register(engine, self._callbacks)
             # The first look for a function compiles the module.
             for name in names:

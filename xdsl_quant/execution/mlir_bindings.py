@@ -1,49 +1,221 @@
 """
-MLIR's Python bindings and those of its dialects. Few of them have annotations that a type
-checker finds.
+MLIR's Python bindings with types; no other module of the package imports them.
 
-Importing this fails without the extra `mlir`: modules that need it are imported when the
-first function is compiled.
+MLIR has type stubs for its IR, `ir` here, but none for its dialects, whose functions only
+have typed results here. Importing this fails without the extra `mlir`: modules that need it
+are imported when the first function is compiled.
 """
 
-import ctypes
-from collections.abc import Collection, Sequence
-from importlib import import_module
-from typing import Any
+# Stubs are missing for a part of MLIR, and have lists of unknown elements.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Collection, Iterable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.extras import missing_package
 
+try:
+    from mlir import ir
+    from mlir.dialects import arith as _arith
+    from mlir.dialects import llvm as _llvm
+    from mlir.execution_engine import ExecutionEngine
+    from mlir.passmanager import PassManager
+except ImportError:
+    raise missing_package("compiled execution", "MLIR", "mlir") from None
 
-def _imported(name: str) -> Any:
-    try:
-        return import_module(f"mlir.{name}")
-    except ImportError:
-        raise missing_package("compiled execution", "MLIR", "mlir") from None
+if TYPE_CHECKING:
+
+    class MLIRError(Exception):
+        """Raised by MLIR for an invalid text or module, or a pass that fails."""
+
+        error_diagnostics: Sequence[ir.DiagnosticInfo]
+
+    class Value(ir.Value):
+        """
+        The type of a field with a value. A base class of `ir.Value` is missing in the
+        stubs, so that type checkers take each field of that type for a descriptor.
+        """
+
+        def __get__(self, instance: object, owner: object) -> Value: ...
+else:
+    MLIRError = ir.MLIRError
+    Value = ir.Value
+
+Op: TypeAlias = ir.Operation | ir.OpView
+Values: TypeAlias = Sequence[ir.Value]
+Sizes: TypeAlias = Sequence[int | ir.Value]
+"""Sizes of a tensor, integers where its type has them."""
+
+
+# Dialects
+
+
+class Dialect(Protocol):
+    """
+    The functions of a dialect, by name. Each inserts an op, and returns its result if there
+    is one.
+    """
+
+    def __getattr__(self, name: str, /) -> Callable[..., ir.Value]: ...
+
+
+class _Arith(Dialect, Protocol):
+    CmpFPredicate: type[_arith.CmpFPredicate]
+    CmpIPredicate: type[_arith.CmpIPredicate]
+    FastMathFlags: type[_arith.FastMathFlags]
+
+
+class _Func(Dialect, Protocol):
+    FuncOp: Callable[..., ir.OpView]
+    return_: Callable[[Values], ir.OpView]
+
+
+class _Linalg(Dialect, Protocol):
+    GenericOp: Callable[..., ir.OpView]
+    get_indexing_maps: Callable[[Op], Iterable[ir.AffineMapAttr]]
+
+
+class _Llvm(Dialect, Protocol):
+    AtomicOrdering: type[_llvm.AtomicOrdering]
+
+
+class _Scf(Dialect, Protocol):
+    ForOp: Callable[..., ir.OpView]
+    IfOp: Callable[..., ir.OpView]
 
 
 _dialects: list[str] = []
 """The names of the dialects below, of which rewrites make ops."""
 
 
-def _dialect(name: str) -> Any:
+def _dialect(name: str) -> Dialect:
     _dialects.append(name)
-    return _imported(f"dialects.{name}")
+    return cast(Dialect, import_module(f"mlir.dialects.{name}"))
 
 
-ir = _imported("ir")
-execution_engine = _imported("execution_engine")
-passmanager = _imported("passmanager")
-arith = _dialect("arith")
+arith = cast(_Arith, _dialect("arith"))
 bufferization = _dialect("bufferization")
 cf = _dialect("cf")
-func = _dialect("func")
-linalg = _dialect("linalg")
-llvm = _dialect("llvm")
+func = cast(_Func, _dialect("func"))
+linalg = cast(_Linalg, _dialect("linalg"))
+llvm = cast(_Llvm, _dialect("llvm"))
 math = _dialect("math")
 memref = _dialect("memref")
-scf = _dialect("scf")
+scf = cast(_Scf, _dialect("scf"))
 tensor = _dialect("tensor")
 vector = _dialect("vector")
+
+
+def declare(name: str, arguments: Sequence[ir.Type], *results: ir.Type) -> ir.OpView:
+    """Insert a private function without a body."""
+    type_ = ir.FunctionType.get(arguments, results)
+    return func.FuncOp(name, type_, visibility="private")
+
+
+# Modules and passes
+
+
+def new_context() -> ir.Context:
+    """
+    A context, in one thread, for modules that are compiled.
+
+    MLIR loads other dialects when a text has ops of them or a pass makes some. With all of
+    its dialects loaded, a small function takes a tenth longer to compile: loading takes
+    time, and `canonicalize` collects the patterns of all ops that are loaded.
+    """
+    make = cast(Callable[..., ir.Context], ir.Context)
+    context = make(load_on_create_dialects=_dialects)
+    context.enable_multithreading(False)
+    return context
+
+
+def run_passes(module: ir.Module, passes: Sequence[str]) -> None:
+    """Run passes on a module, each as the text of a pipeline."""
+    pipeline = f"builtin.module({','.join(passes)})"
+    PassManager.parse(pipeline).run(module.operation)
+
+
+_OPT_LEVEL = 2
+"""LLVM's. 1 to 3 make equally fast code."""
+
+
+def new_engine(module: ir.Module) -> ExecutionEngine:
+    """Return an engine that compiles a module when its first function is looked up."""
+    return ExecutionEngine(module, _OPT_LEVEL)
+
+
+def first_diagnostic(error: MLIRError) -> str:
+    """Return the first line of the first message of an error."""
+    messages = [diagnostic.message for diagnostic in error.error_diagnostics]
+    return (messages or [str(error)])[0].partition("\n")[0]
+
+
+# Ops
+
+
+def ops_in(op: Op | ir.Module, *names: str) -> list[ir.Operation]:
+    """All ops, or those with one of these names; a list, so that they may be erased."""
+    found: list[ir.Operation] = []
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        if not names or inner.name in names:
+            found.append(inner)
+        return ir.WalkResult.ADVANCE
+
+    op.operation.walk(visit, ir.WalkOrder.POST_ORDER)
+    return found
+
+
+def operations_of(block: ir.Block) -> list[ir.Operation]:
+    """Return the ops of a block, without those inside of them."""
+    return [op.operation for op in block.operations]
+
+
+def functions_in(module: ir.Module, names: Collection[str]) -> list[ir.Operation]:
+    """The functions with these names, of the dialect func or llvm."""
+    functions = ops_in(module, "func.func", "llvm.func")
+    return [function for function in functions if symbol_of(function) in names]
+
+
+def body_of(op: Op) -> ir.Block:
+    """Return the first block of an op."""
+    return op.regions[0].blocks[0]
+
+
+def append_block(op: Op, types: Sequence[ir.Type]) -> ir.Block:
+    """Append a block with arguments of some types to the region of an op."""
+    return op.regions[0].blocks.append(*types, arg_locs=[op.location] * len(types))
+
+
+def yielded_by(block: ir.Block) -> Values:
+    """Return the operands of the last op of a block."""
+    return block.operations[len(block.operations) - 1].operands
+
+
+def users_of(value: ir.Value) -> list[ir.Operation]:
+    """Return the ops that use a value, once for each use."""
+    return [use.owner.operation for use in value.uses]
+
+
+def made_by(value: ir.Value, *names: str) -> ir.Operation | None:
+    """The op that makes a value, if it has one of these names."""
+    if not isinstance(value, ir.OpResult):
+        return None
+    # The class of an op may have an attribute `name`, which is something else.
+    op = value.owner.operation
+    return op if op.name in names else None
+
+
+def argument_block(value: ir.Value) -> ir.Block | None:
+    """Return the block that a value is an argument of; `None` for results of ops."""
+    return cast(ir.Block, value.owner) if isinstance(value, ir.BlockArgument) else None
 
 
 _capsule_name = ctypes.pythonapi.PyCapsule_GetName
@@ -54,65 +226,114 @@ _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _capsule_pointer.restype = ctypes.c_void_p
 
 
-def new_context() -> Any:
-    """
-    A context, in one thread, for modules that are compiled.
-
-    MLIR loads other dialects when a text has ops of them or a pass makes some. With all of
-    its dialects loaded, a small function takes a tenth longer to compile: loading takes
-    time, and `canonicalize` collects the patterns of all ops that are loaded.
-    """
-    context = ir.Context(load_on_create_dialects=_dialects)
-    context.enable_multithreading(False)
-    return context
-
-
-def ops_in(module: Any, *names: str) -> list[Any]:
-    """All ops, or those with one of these names; a list, so that they may be erased."""
-    found: list[Any] = []
-
-    def visit(op: Any) -> Any:
-        if not names or op.name in names:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
-
-
-def identity_of(op: Any) -> int:
+def identity_of(op: Op) -> int:
     """
     Return the address of an op: its identity in dicts and sets until it is erased.
 
     MLIR hashes an op by its content, such as its operands, so that a dict or a set loses
     the op once the content changes. Values and blocks are hashed by address.
     """
-    capsule = op._CAPIPtr
+    capsule = op._CAPIPtr  # pyright: ignore[reportPrivateUsage] the only access
     return _capsule_pointer(capsule, _capsule_name(capsule))
 
 
-def made_by(value: Any, *names: str) -> Any:
-    """The op that makes a value, if it has one of these names."""
-    if not isinstance(value, ir.OpResult):
-        return None
-    # The class of an op may have an attribute `name`, which is something else.
-    op = value.owner.operation
-    return op if op.name in names else None
+def create_op(name: str, type_: ir.Type, operands: Values) -> ir.Value:
+    """Insert an op with one result, which is returned."""
+    return ir.Operation.create(name, [type_], operands).result
 
 
-def functions_in(module: Any, names: Collection[str]) -> list[Any]:
-    """The functions with these names, of the dialect func or llvm."""
-    functions = ops_in(module, "func.func", "llvm.func")
-    return [f for f in functions if f.attributes["sym_name"].value in names]
+def set_type(value: ir.Value, type_: ir.Type) -> None:
+    """Change the type of a value."""
+    value.set_type(type_)
 
 
-def run_passes(module: Any, passes: Sequence[str]) -> None:
-    """Run passes on a module, each as the text of a pipeline."""
-    pipeline = f"builtin.module({','.join(passes)})"
-    passmanager.PassManager.parse(pipeline).run(module.operation)
+def replace_uses_but(value: ir.Value, new: ir.Value, user: ir.Operation) -> None:
+    """Replace a value by another one everywhere but in one op."""
+    value.replace_all_uses_except(new, user)
 
 
-def first_diagnostic(error: Any) -> str:
-    """Return the first line of the first message of an `MLIRError`."""
-    messages = [diagnostic.message for diagnostic in error.error_diagnostics]
-    return (messages or [str(error)])[0].partition("\n")[0]
+# Attributes and types
+
+_AttributeT = TypeVar("_AttributeT", bound=ir.Attribute)
+
+
+def attribute_of(op: Op, name: str, kind: type[_AttributeT]) -> _AttributeT:
+    """Return an attribute of an op, which must be of a kind."""
+    found = op.attributes[name]
+    assert isinstance(found, kind)
+    return found
+
+
+def symbol_of(op: Op, name: str = "sym_name") -> str:
+    """Return the symbol in an attribute of an op, by default the one that it defines."""
+    symbol = op.attributes[name]
+    assert isinstance(symbol, ir.StringAttr | ir.FlatSymbolRefAttr)
+    return symbol.value
+
+
+def type_of(op: Op, name: str = "type") -> ir.Type:
+    """Return the type in an attribute of an op."""
+    return attribute_of(op, name, ir.TypeAttr).value
+
+
+def signature_of(function: Op) -> tuple[Sequence[ir.Type], Sequence[ir.Type]]:
+    """Return the types of the arguments and of the results of a function."""
+    type_ = type_of(function, "function_type")
+    assert isinstance(type_, ir.FunctionType)
+    return cast("list[ir.Type]", type_.inputs), cast("list[ir.Type]", type_.results)
+
+
+def number_of(value: ir.Value) -> int | float | None:
+    """Return the number of an `arith.constant`; `None` for other values."""
+    constant = made_by(value, "arith.constant")
+    number = constant and constant.attributes["value"]
+    return number.value if isinstance(number, ir.IntegerAttr | ir.FloatAttr) else None
+
+
+def integer_of(value: ir.Value) -> int | None:
+    """Return the integer of an `arith.constant`; `None` for other values."""
+    number = number_of(value)
+    return number if isinstance(number, int) else None
+
+
+def array_attr(attributes: Iterable[ir.Attribute]) -> ir.ArrayAttr:
+    """Return an array of attributes."""
+    return ir.ArrayAttr.get([*attributes])
+
+
+def dense_attr(numbers: Array, type_: ir.Type) -> ir.DenseElementsAttr:
+    """Return the elements of a constant tensor or vector."""
+    return ir.DenseElementsAttr.get(numbers.data, type=type_)
+
+
+def initial_value(constant: Op) -> Array:
+    """Return the elements of a `memref.global`, of types that NumPy has."""
+    return np.array(constant.attributes["initial_value"])
+
+
+def shaped_type(value: ir.Value | ir.Attribute) -> ir.ShapedType:
+    """Return the type of a tensor, memref or vector, or of its elements if constant."""
+    type_ = value.type
+    assert isinstance(type_, ir.ShapedType)
+    return type_
+
+
+def bits(type_: ir.Type) -> int:
+    """Return the number of bits of an integer or float type."""
+    assert isinstance(type_, ir.IntegerType | ir.FloatType)
+    return type_.width
+
+
+def dimensions_of(map_: ir.AffineMap) -> list[int]:
+    """Return the loops that are results of a map, without other expressions."""
+    return [e.position for e in map_.results if isinstance(e, ir.AffineDimExpr)]
+
+
+def vector_type(size: int, element_type: ir.Type) -> ir.VectorType:
+    """Return the type of vectors of rank 1."""
+    return ir.VectorType.get([size], element_type)
+
+
+def affine_map(loops: int, results: Iterable[ir.AffineExpr]) -> ir.AffineMap:
+    """Return a map of a number of loops."""
+    return ir.AffineMap.get(loops, 0, [*results])

@@ -8,9 +8,9 @@ one function. It also knows that their arguments are distinct buffers, wherever 
 from __future__ import annotations
 
 from itertools import count
-from typing import Any
 
-from .mlir_bindings import func, functions_in, ir, made_by, ops_in
+from . import mlir_bindings as mlir
+from .mlir_bindings import Values, func, ir
 
 _CONSTANTS = "arith.constant", "memref.get_global"
 VIEWS = (
@@ -24,7 +24,7 @@ VIEWS = (
 """Ops whose result is in the memory of their first operand."""
 
 
-def outline_loops(module: Any, name: str) -> list[str]:
+def outline_loops(module: ir.Module, name: str) -> list[str]:
     """
     Move each outermost loop nest of a function into a function of its own, if there are
     several. They run in the same order, and what they read and write is the same.
@@ -32,16 +32,16 @@ def outline_loops(module: Any, name: str) -> list[str]:
     Returns:
         the names of the functions. Their arguments are parts of distinct buffers.
     """
-    (caller,) = functions_in(module, [name])
+    (caller,) = mlir.functions_in(module, [name])
     nests = [
-        op.operation
+        op
         for block in caller.regions[0].blocks
-        for op in block.operations
+        for op in mlir.operations_of(block)
         if op.name == "scf.for" and _can_be_outlined(op)
     ]
     if len(nests) < 2:
         return []
-    taken = {op.attributes["sym_name"].value for op in module.body.operations}
+    taken = {*map(mlir.symbol_of, module.body.operations)}
     names = (new for i in count() if (new := f"{name}_{i}") not in taken)
     outlined = dict(zip(names, nests, strict=False))
     for new, nest in outlined.items():
@@ -49,42 +49,42 @@ def outline_loops(module: Any, name: str) -> list[str]:
     return [*outlined]
 
 
-def _can_be_outlined(nest: Any) -> bool:
+def _can_be_outlined(nest: ir.Operation) -> bool:
     """Whether a loop nest has no result and no assertion, and its buffers are distinct."""
-    if nest.results or ops_in(nest, "cf.assert"):
+    if nest.results or mlir.ops_in(nest, "cf.assert"):
         return False
     memrefs = [v for v in _captured(nest) if isinstance(v.type, ir.MemRefType)]
     buffers = [buffer_of(memref) for memref in memrefs]
     return len({*buffers}) == len(buffers) and all(map(_is_whole, buffers))
 
 
-def _outline(nest: Any, name: str, caller: Any) -> None:
+def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
     """Make a function of a loop nest of `caller`, called in its place."""
     captured = _captured(nest)
-    constants = [value for value in captured if made_by(value, *_CONSTANTS)]
+    constants = [value for value in captured if mlir.made_by(value, *_CONSTANTS)]
     arguments = [value for value in captured if value not in constants]
+    types = [value.type for value in arguments]
     with nest.location:
         with ir.InsertionPoint(caller):
-            type_ = ir.FunctionType.get([value.type for value in arguments], [])
-            function = func.FuncOp(name, type_, visibility="private")
+            function = mlir.declare(name, types)
         # LLVM may not inline it.
         function.attributes["passthrough"] = caller.attributes["passthrough"]
         with ir.InsertionPoint(nest):
             func.call([], name, arguments)
-        block = function.add_entry_block()
+        block = mlir.append_block(function, types)
         with ir.InsertionPoint(block):
             copies = [value.owner.clone().result for value in constants]
             nest.move_before(func.return_([]))
     inside = zip([*arguments, *constants], [*block.arguments, *copies], strict=True)
     values = dict(inside)
-    for op in ops_in(nest):
+    for op in mlir.ops_in(nest):
         for i, operand in enumerate(op.operands):
             op.operands[i] = values.get(operand, operand)
 
 
-def _captured(nest: Any) -> list[Any]:
+def _captured(nest: ir.Operation) -> Values:
     """The values from outside that ops of a loop nest use."""
-    ops = ops_in(nest)
+    ops = mlir.ops_in(nest)
     defined = {
         value
         for op in ops
@@ -95,14 +95,16 @@ def _captured(nest: Any) -> list[Any]:
     return [value for value in used if value not in defined]
 
 
-def buffer_of(memref: Any) -> Any:
+def buffer_of(memref: ir.Value) -> ir.Value:
     """What a memref is a view of."""
-    while view := made_by(memref, *VIEWS):
+    while view := mlir.made_by(memref, *VIEWS):
         memref = view.operands[0]
     return memref
 
 
-def _is_whole(memref: Any) -> bool:
+def _is_whole(memref: ir.Value) -> bool:
     """Whether a memref is certainly no part of another one."""
     is_argument = isinstance(memref, ir.BlockArgument)
-    return is_argument or bool(made_by(memref, "memref.alloc", "memref.get_global"))
+    return is_argument or bool(
+        mlir.made_by(memref, "memref.alloc", "memref.get_global")
+    )

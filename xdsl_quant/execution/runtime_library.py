@@ -14,18 +14,19 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from types import FunctionType
-from typing import Any
+from typing import Protocol, cast
 from weakref import WeakSet
 
 import numpy as np
-from numpy.typing import NDArray
+
+from xdsl_quant.numerics.arrays import Array
 
 
 def _words(address: int, count: int) -> list[int]:
     return (ctypes.c_int64 * count).from_address(address)[:]
 
 
-def _array(descriptor: int, rank: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _array(descriptor: int, rank: int, dtype: np.dtype[np.generic]) -> Array:
     # { allocated, aligned, offset, sizes, strides }
     _, aligned, offset, *rest = _words(descriptor, 3 + 2 * rank)
     sizes, strides = rest[:rank], rest[rank:]
@@ -33,11 +34,12 @@ def _array(descriptor: int, rank: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     size = dtype.itemsize
     # This takes a third of the time of an `__array_interface__`.
     bytes_type = ctypes.c_char * (0 if 0 in sizes else size * (last + 1))
-    memory: Any = bytes_type.from_address(aligned + offset * size)
+    # NumPy's stubs do not have the memory of ctypes.
+    memory = cast("memoryview", bytes_type.from_address(aligned + offset * size))
     return np.ndarray(sizes, dtype, memory, 0, [stride * size for stride in strides])
 
 
-def array_at(descriptor: int, rank: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def array_at(descriptor: int, rank: int, dtype: np.dtype[np.generic]) -> Array:
     """
     The array that the descriptor of a memref describes, read-only. Its memory is there
     until the callback returns.
@@ -47,7 +49,7 @@ def array_at(descriptor: int, rank: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     return array
 
 
-def _unranked(item_size: int, memref: int) -> NDArray[Any]:
+def _unranked(item_size: int, memref: int) -> Array:
     # { rank, pointer to a descriptor }
     rank, descriptor = _words(memref, 2)
     return _array(descriptor, rank, np.dtype(f"V{item_size}"))
@@ -196,8 +198,10 @@ _CALLBACKS = {
 }
 
 
-def _address(callback: Any) -> int:
-    address = ctypes.cast(callback, ctypes.c_void_p).value
+def _address(callback: object) -> int:
+    # The types of pointers to functions are private.
+    pointer = cast("ctypes.c_void_p", callback)
+    address = ctypes.cast(pointer, ctypes.c_void_p).value
     assert address is not None
     return address
 
@@ -212,7 +216,11 @@ def addresses(more: Mapping[str, object]) -> dict[str, int]:
     return {name: _address(value) for name, value in {**_CALLBACKS, **more}.items()}
 
 
-def register(engine: Any, more: Mapping[str, object]) -> None:
+class _Engine(Protocol):
+    def raw_register_runtime(self, name: str, callback: ctypes.c_void_p, /) -> None: ...
+
+
+def register(engine: _Engine, more: Mapping[str, object]) -> None:
     """Let the code of an `ExecutionEngine` call the functions of `addresses`."""
     for name, address in addresses(more).items():
         engine.raw_register_runtime(name, ctypes.c_void_p(address))

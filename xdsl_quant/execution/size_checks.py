@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from typing import Any
 
-from .building import index, is_dynamic, sizes_of
-from .mlir_bindings import arith, cf, ir, ops_in, tensor
+from . import mlir_bindings as mlir
+from .building import index, is_dynamic, size_values
+from .mlir_bindings import Values, arith, cf, ir, tensor
 
 
-def check_sizes(module: Any) -> None:
+def check_sizes(module: ir.Module) -> None:
     """Assert what tensor ops assume of dynamic sizes and indices."""
-    for op in ops_in(module, *_CHECKS):
+    for op in mlir.ops_in(module, *_CHECKS):
         with ir.InsertionPoint(op), op.location:
             for condition, problem in _CHECKS[op.name](op):
                 cf.AssertOp(
@@ -24,7 +24,7 @@ def check_sizes(module: Any) -> None:
                 )
 
 
-_Checks = list[tuple[Any, str]]
+_Checks = list[tuple[ir.Value, str]]
 """Conditions, each with the message for when it does not hold."""
 
 _OTHER_COUNT = "has a result with another number of elements"
@@ -33,30 +33,31 @@ _OTHER_COUNT = "has a result with another number of elements"
 # Values
 
 
-def _mixed(static: Any, dynamic: Iterable[Any]) -> Sequence[Any]:
+def _mixed(op: ir.Operation, name: str, dynamic: Iterable[ir.Value]) -> Values:
     """Static values of an attribute, with the next dynamic ones filled in."""
     rest = iter(dynamic)
+    static = mlir.attribute_of(op, name, ir.DenseI64ArrayAttr)
     return [next(rest) if is_dynamic(value) else index(value) for value in static]
 
 
-def _compare(predicate: str, left: Any, right: Any) -> Any:
-    return arith.cmpi(getattr(arith.CmpIPredicate, predicate), left, right)
+def _compare(predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
+    return arith.cmpi(arith.CmpIPredicate[predicate], left, right)
 
 
-def _equal(pairs: Iterable[tuple[Any, Any]], problem: str) -> _Checks:
+def _equal(pairs: Iterable[tuple[ir.Value, ir.Value]], problem: str) -> _Checks:
     return [(_compare("eq", *pair), problem) for pair in pairs]
 
 
-def _all(conditions: Sequence[Any]) -> Any:
+def _all(conditions: Values) -> ir.Value:
     return reduce(arith.andi, conditions)
 
 
-def _are_counts(values: Sequence[Any]) -> Any:
+def _are_counts(values: Values) -> ir.Value:
     """Whether no value is negative; there is at least one."""
     return _all([_compare("sge", value, index(0)) for value in values])
 
 
-def _have_product(sizes: Sequence[Any], count: Any) -> Any:
+def _have_product(sizes: Values, count: ir.Value) -> ir.Value:
     """Whether the product of sizes is a count, even if it does not fit an index."""
     zero, one = index(0), index(1)
     rest, is_exact = count, _compare("eq", zero, zero)
@@ -74,18 +75,20 @@ def _have_product(sizes: Sequence[Any], count: Any) -> Any:
 # Ops
 
 
-def _slice(op: Any, of: int) -> _Checks:
+def _slice(op: ir.Operation, of: int) -> _Checks:
     """Whether a slice of the operand `of` is inside of it."""
     dynamic = iter([*op.operands][of + 1 :])
     names = ("static_offsets", "static_sizes", "static_strides")
-    parts = [_mixed(op.attributes[name], dynamic) for name in names]
+    parts = [_mixed(op, name, dynamic) for name in names]
     return [
         (_is_inside(*part), f"has a slice that is not inside of dimension {i}")
-        for i, part in enumerate(zip(sizes_of(op.operands[of]), *parts, strict=True))
+        for i, part in enumerate(zip(size_values(op.operands[of]), *parts, strict=True))
     ]
 
 
-def _is_inside(extent: Any, offset: Any, size: Any, stride: Any) -> Any:
+def _is_inside(
+    extent: ir.Value, offset: ir.Value, size: ir.Value, stride: ir.Value
+) -> ir.Value:
     zero, one = index(0), index(1)
     # No sum or product, which might overflow.
     last = arith.subi(arith.subi(extent, one), offset)
@@ -98,14 +101,17 @@ def _is_inside(extent: Any, offset: Any, size: Any, stride: Any) -> Any:
     return _all([_are_counts([offset]), _compare("sgt", stride, zero), is_valid])
 
 
-def _insert_slice(op: Any) -> _Checks:
+def _insert_slice(op: ir.Operation) -> _Checks:
     source, _, *dynamic = op.operands
-    _, _, offset_count, size_count, _ = op.attributes["operandSegmentSizes"]
+    segments = mlir.attribute_of(op, "operandSegmentSizes", ir.DenseI32ArrayAttr)
+    _, _, offset_count, size_count, _ = segments
     sizes = dynamic[offset_count : offset_count + size_count]
     # Of a slice, only sizes that are known to be 1 may be missing in the source.
     actual = [
         size
-        for size, static in zip(sizes_of(source), source.type.shape, strict=True)
+        for size, static in zip(
+            size_values(source), mlir.shaped_type(source).shape, strict=True
+        )
         if is_dynamic(static)
     ]
     pairs = zip(actual, sizes, strict=True)
@@ -114,53 +120,61 @@ def _insert_slice(op: Any) -> _Checks:
     )
 
 
-def _pad(op: Any) -> _Checks:
+def _pad(op: ir.Operation) -> _Checks:
     dynamic = iter([*op.operands][1:])
     names = ("static_low", "static_high")
-    amounts = [a for name in names for a in _mixed(op.attributes[name], dynamic)]
+    amounts = [a for name in names for a in _mixed(op, name, dynamic)]
     return [(_are_counts(amounts), "has a negative amount")] if amounts else []
 
 
-def _reshape(op: Any) -> _Checks:
+def _reshape(op: ir.Operation) -> _Checks:
     source, shape = op.operands
+    shape_type = mlir.shaped_type(shape)
     # Of tensors without a rank there is no list of sizes.
-    if not source.type.has_rank or not shape.type.has_static_shape:
+    if not mlir.shaped_type(source).has_rank or not shape_type.has_static_shape:
         return []
     index_type = ir.IndexType.get()
-    sizes = [tensor.extract(shape, [index(i)]) for i in range(shape.type.shape[0])]
-    if shape.type.element_type != index_type:
+    sizes = [tensor.extract(shape, [index(i)]) for i in range(shape_type.shape[0])]
+    if shape_type.element_type != index_type:
         sizes = [arith.index_cast(index_type, size) for size in sizes]
     checks = _equal(_known(op, sizes), _OTHER_COUNT)
     if sizes:
         checks.append((_are_counts(sizes), "has a negative size"))
-    count = reduce(arith.muli, sizes_of(source), index(1))
+    count = reduce(arith.muli, size_values(source), index(1))
     return [*checks, (_have_product(sizes, count), _OTHER_COUNT)]
 
 
-def _known(op: Any, sizes: Sequence[Any]) -> Sequence[tuple[Any, Any]]:
+def _known(op: ir.Operation, sizes: Values) -> Sequence[tuple[ir.Value, ir.Value]]:
     """Pairs of expected and static sizes of the result."""
     return [
         (size, index(static))
-        for size, static in zip(sizes, op.results[0].type.shape, strict=True)
+        for size, static in zip(
+            sizes, mlir.shaped_type(op.results[0]).shape, strict=True
+        )
         if not is_dynamic(static)
     ]
 
 
-def _expand_shape(op: Any) -> _Checks:
+def _expand_shape(op: ir.Operation) -> _Checks:
     source, *dynamic = op.operands
-    sizes = _mixed(op.attributes["static_output_shape"], dynamic)
+    sizes = _mixed(op, "static_output_shape", dynamic)
     checks = [(_are_counts(sizes), "has a negative size")] if sizes else []
     groups = [
-        [sizes[dimension.value] for dimension in group]
-        for group in op.attributes["reassociation"]
+        [
+            sizes[dimension.value]
+            for dimension in group
+            if isinstance(dimension, ir.IntegerAttr)
+        ]
+        for group in mlir.attribute_of(op, "reassociation", ir.ArrayAttr)
+        if isinstance(group, ir.ArrayAttr)
     ]
-    pairs = zip(groups, sizes_of(source), strict=True)
+    pairs = zip(groups, size_values(source), strict=True)
     return checks + [(_have_product(*pair), _OTHER_COUNT) for pair in pairs]
 
 
-def _concat(op: Any) -> _Checks:
-    axis = op.attributes["dim"].value
-    first, *others = shapes = [sizes_of(operand) for operand in op.operands]
+def _concat(op: ir.Operation) -> _Checks:
+    axis = mlir.attribute_of(op, "dim", ir.IntegerAttr).value
+    first, *others = shapes = [size_values(operand) for operand in op.operands]
     problem = f"has operands that differ in more than dimension {axis}"
     pairs = [
         pair
@@ -174,7 +188,7 @@ def _concat(op: Any) -> _Checks:
     return _equal(pairs, problem) + size_checks
 
 
-_CHECKS: dict[str, Callable[[Any], _Checks]] = {
+_CHECKS: dict[str, Callable[[ir.Operation], _Checks]] = {
     "tensor.concat": _concat,
     "tensor.expand_shape": _expand_shape,
     "tensor.extract_slice": lambda op: _slice(op, of=0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
@@ -17,10 +17,6 @@ from xdsl_quant.dialects.quant import Quant
 from . import disk_cache
 from .boundary import Boundary
 from .entry_point import EntryPoint
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 _PACKAGES = {"xdsl", "xdsl_quant"}
 """Packages whose versions are known when a key is made."""
@@ -39,7 +35,7 @@ def read_lowered(key: str) -> Lowered | None:
     """The function that is kept under a key, without its module."""
     if (entry := disk_cache.read(key)) is None:
         return None
-    header: Mapping[str, Any] = entry.header
+    header = entry.header
     arguments, results = (
         [Boundary.of(type_, name) for type_ in _types(header[name])]
         for name in ("arguments", "results")

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from threading import Condition
-from typing import Any
 
 from .runtime_library import attempt, callback
 
@@ -32,35 +31,18 @@ class ThreadCalls:
         self.functions = {}
         self._linked: dict[str, Callable[[int], None]] = {}
         for name, (argument_count, names) in (functions or {}).items():
-            self._add(name, argument_count, names)
+            self.add(name, argument_count, names)
 
-    def add(
-        self, module: Any, name: str, types: Sequence[Any], functions: Sequence[Any]
-    ) -> None:
+    def add(self, name: str, argument_count: int, names: Sequence[str]) -> None:
         """
-        Declare a function that calls others of its module, and returns when all of these
-        have returned.
+        Add a function that calls others, and returns when all of these have returned.
 
         Args:
-            module: the module.
             name: that of the new function.
-            types: those of its arguments, memrefs.
-            functions: the others; they have the same arguments and no results.
+            argument_count: the number of its arguments, memrefs.
+            names: those of the others, which have the same arguments and no results.
         """
-        # Code from the cache needs no MLIR.
-        from .mlir_bindings import func, ir
 
-        with ir.InsertionPoint(module.body):
-            type_ = ir.FunctionType.get(types, [])
-            new = func.FuncOp(name, type_, visibility="private")
-        for function in (new, *functions):
-            function.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
-        for function in functions:
-            del function.attributes["sym_visibility"]
-        names = [function.attributes["sym_name"].value for function in functions]
-        self._add(name, len(types), names)
-
-    def _add(self, name: str, argument_count: int, names: Sequence[str]) -> None:
         def called(*descriptors: int) -> None:
             attempt(lambda: self._call(names, descriptors))
 

@@ -17,7 +17,13 @@ from xdsl_quant.execution.buffer_planning import (
     free_where_assertions_fail,
     plan_buffers,
 )
-from xdsl_quant.execution.mlir_bindings import identity_of, ir, ops_in
+from xdsl_quant.execution.mlir_bindings import (
+    attribute_of,
+    identity_of,
+    integer_of,
+    ir,
+    ops_in,
+)
 
 USE = "func.call @use(%{0}) : (memref<32xf32>) -> ()"
 ALLOC = "%{0} = memref.alloc() : memref<32xf32>"
@@ -45,13 +51,13 @@ def lines(text: str, *names: str) -> list[str]:
     return [text.format(name) for name in names]
 
 
-def offsets(module: Any) -> list[int]:
+def offsets(module: ir.Module) -> list[int | None]:
     """Where buffers are in the block."""
     views = ops_in(module, "memref.view")
-    return [view.operands[1].owner.attributes["value"].value for view in views]
+    return [integer_of(view.operands[1]) for view in views]
 
 
-def counts(module: Any) -> list[int]:
+def counts(module: ir.Module) -> list[int]:
     names = "memref.alloc", "memref.dealloc"
     return [len(ops_in(module, name)) for name in names]
 
@@ -64,7 +70,7 @@ def test_memory_is_shared():
     assert counts(module) == [1, 1]
     (block,) = ops_in(module, "memref.alloc")
     assert str(block.results[0].type) == "memref<256xi8>"
-    assert block.attributes["alignment"].value == 64
+    assert attribute_of(block, "alignment", ir.IntegerAttr).value == 64
 
 
 def test_views_are_uses():

@@ -52,7 +52,7 @@ def test_ops_have_no_hash():
 
 # A lint that also reads code that no test runs
 
-OPS = "ops_in", "functions_in"
+OPS = "ops_in", "operations_of", "functions_in", "users_of"
 """Functions that return ops; `made_by` returns one."""
 
 PARTS = "owner", "operation", "opview", "parent"
@@ -63,6 +63,11 @@ PARAMETERS = "op", "generic", "insert", "function"
 
 SETS = "set", "frozenset", "dict.fromkeys", "hash"
 METHODS = "add", "discard", "get", "pop", "remove", "setdefault", "update"
+
+
+def _called(node: ast.Call) -> str:
+    """The function of a call, which may be in a module that is called `mlir`."""
+    return ast.unparse(node.func).removeprefix("mlir.")
 
 
 class OpsInSets(ast.NodeVisitor):
@@ -129,7 +134,7 @@ class OpsInSets(ast.NodeVisitor):
         match node:
             case ast.Name(id=name):
                 return name in self._ops
-            case ast.Call(func=ast.Name(id="made_by")):
+            case ast.Call() if _called(node) == "made_by":
                 return True
             case ast.Call(func=ast.Attribute(attr="clone")):
                 return True
@@ -144,8 +149,8 @@ class OpsInSets(ast.NodeVisitor):
         match node:
             case ast.Name(id=name):
                 return name in self._lists
-            case ast.Call(func=ast.Name(id=name)):
-                return name in OPS
+            case ast.Call() if _called(node) in OPS:
+                return True
             case ast.Attribute(attr=attribute):
                 return attribute == "operations"
             case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element):
@@ -234,6 +239,9 @@ def test_rooms_are_linted():
         "known = dict.fromkeys(ops_in(module))",
         "seen = set(); found = [v for v in values if v.owner in seen]",
         "for op in ops_in(module): hash(op)",
+        "for op in mlir.operations_of(block): hash(op)",
+        "readers = {*mlir.users_of(value)}",
+        "made = {mlir.made_by(value, 'linalg.generic')}",
     ],
 )
 def test_what_the_lint_finds(line: str):

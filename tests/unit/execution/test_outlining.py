@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("mlir")
 
 from xdsl_quant.execution import compile
-from xdsl_quant.execution.mlir_bindings import functions_in, ir, ops_in
+from xdsl_quant.execution.mlir_bindings import functions_in, ir, ops_in, symbol_of
 from xdsl_quant.execution.outlining import outline_loops
 
 PLAIN = """
@@ -41,8 +41,8 @@ func.func @kernel(%from: memref<4xf32>, %to: memref<4xf32>, %is: i1)
         return names, module
 
 
-def calls(module: Any) -> list[str]:
-    return [op.attributes["callee"].value for op in ops_in(module, "func.call")]
+def calls(module: ir.Module) -> list[str]:
+    return [symbol_of(op, "callee") for op in ops_in(module, "func.call")]
 
 
 def test_a_single_loop_stays():

@@ -6,14 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mlir_bindings import ir
+from .. import mlir_bindings as mlir
+from ..mlir_bindings import Value, ir
 from .contractions import Contraction, Factor
-from .memrefs import constant_of, steps_of
+from .memrefs import constant_of, dimensions_by_loop, steps_of
 from .packing import Packing, Transposition
 from .vector_code import LANES, Loop, merged
 from .vnni_code import ChannelProduct, Product, RuntimeMatrix
@@ -25,10 +26,10 @@ _LEAST_ROWS = 2
 """With so many rows it takes less time to pack a matrix than it saves."""
 
 
-class Operand(NamedTuple):
+class BytesOperand(NamedTuple):
     """A memref, of which a product has elements."""
 
-    value: Any
+    value: Value
 
     steps: Mapping[int, int]
     """For each dimension of the sums the distance of neighbours in bytes."""
@@ -61,7 +62,7 @@ class ByteContraction:
     @property
     def sizes(self) -> Sequence[int]:
         """Those of the dimensions of the sums."""
-        return [*self.contraction.op.operands[2].type.shape]
+        return self.contraction.shape
 
     @cached_property
     def batches(self) -> Sequence[int]:
@@ -80,21 +81,21 @@ class ByteContraction:
         return [d for d in range(len(self.sizes)) if d != self.column]
 
     @property
-    def bytes(self) -> Operand:
+    def bytes(self) -> BytesOperand:
         """The left factor."""
-        return Operand(self.lhs.value, self._by_dimension(self.lhs_steps))
+        return BytesOperand(self.lhs.value, self._by_dimension(self.lhs_steps))
 
     @cached_property
-    def matrix(self) -> Operand:
+    def matrix(self) -> BytesOperand:
         """The right factor."""
-        steps = steps_of(self.rhs.indices, self.rhs.value.type) or {}
-        return Operand(self.rhs.value, self._by_dimension(steps))
+        steps = steps_of(self.rhs.indices, self.rhs.value) or {}
+        return BytesOperand(self.rhs.value, self._by_dimension(steps))
 
     def _by_dimension(self, steps: Mapping[int, int]) -> Mapping[int, int]:
         return {d: steps.get(i, 0) for d, i in enumerate(self.contraction.result)}
 
     def loops(
-        self, dimensions: Sequence[int], operands: Sequence[Operand]
+        self, dimensions: Sequence[int], operands: Sequence[BytesOperand]
     ) -> list[Loop]:
         """The loops over these dimensions of the sums."""
         loops = [
@@ -103,7 +104,7 @@ class ByteContraction:
         ]
         return merged(loops, len(operands))
 
-    def with_loops(self, operands: Sequence[Operand]) -> Product | ChannelProduct:
+    def with_loops(self, operands: Sequence[BytesOperand]) -> Product | ChannelProduct:
         """The product with loops over rows of these memrefs."""
         batches = self.loops(self.batches, operands) if self.batches else []
         rows = self.loops(self.rows, operands)
@@ -136,13 +137,13 @@ def _with_constant(
     """The product with a constant, if it is one that is done here."""
     result = contraction.op.operands[2]
     lhs, repeats = _undivided(lhs)
-    lhs_steps = steps_of(lhs.indices, lhs.value.type)
-    identity = ir.AffineMap.get_identity(result.type.rank)
-    result_steps = steps_of(identity.results, result.type)
-    dimensions = _dimensions(rhs.indices, weights.shape)
+    lhs_steps = steps_of(lhs.indices, lhs.value)
+    identity = ir.AffineMap.get_identity(len(contraction.result))
+    result_steps = steps_of(identity.results, result)
+    dimensions = dimensions_by_loop(rhs.indices, weights.shape)
     if lhs_steps is None or result_steps is None or dimensions is None:
         return None
-    sizes = dict(zip(contraction.result, result.type.shape, strict=True))
+    sizes = dict(zip(contraction.result, contraction.shape, strict=True))
     reductions = [i for i in range(contraction.count) if i not in sizes]
     columns = [i for i in sizes if i in dimensions and sizes[i] > 1]
     if len(columns) != 1 or not {*reductions} <= dimensions.keys():
@@ -225,14 +226,14 @@ def _of_two(
 ) -> ByteContraction | None:
     """The product with a matrix that is packed at run time, if it is one done here."""
     result = contraction.op.operands[2]
-    identity = ir.AffineMap.get_identity(result.type.rank)
-    by_dimension = steps_of(identity.results, result.type)
+    identity = ir.AffineMap.get_identity(len(contraction.result))
+    by_dimension = steps_of(identity.results, result)
     lhs_steps, rhs_steps = (
-        steps_of(factor.indices, factor.value.type) for factor in (lhs, rhs)
+        steps_of(factor.indices, factor.value) for factor in (lhs, rhs)
     )
     if by_dimension is None or lhs_steps is None or rhs_steps is None:
         return None
-    if _dimensions(rhs.indices, rhs.value.type.shape) is None:
+    if dimensions_by_loop(rhs.indices, mlir.shaped_type(rhs.value).shape) is None:
         return None
     sizes = contraction.sizes
     columns = [
@@ -287,7 +288,7 @@ def _row_major(
     summed = [i for i in sizes if i not in contraction.result and sizes[i] > 1]
     if not summed or 1 in (steps.get(i) for i in summed):
         return None, steps
-    if _dimensions(factor.indices, factor.value.type.shape) is None:
+    if dimensions_by_loop(factor.indices, mlir.shaped_type(factor.value).shape) is None:
         return None, steps
     loops = sorted((i for i in steps if sizes[i] > 1), key=lambda i: -steps[i])
     rows = [i for i in loops if steps[i] == 1]
@@ -315,16 +316,6 @@ def _undivided(lhs: Factor) -> tuple[Factor, int]:
     """
     *indices, last = lhs.indices or [None]
     if isinstance(last, ir.AffineFloorDivExpr):
+        assert isinstance(last.rhs, ir.AffineConstantExpr)
         return lhs._replace(indices=[*indices, last.lhs]), last.rhs.value
     return lhs, 1
-
-
-def _dimensions(indices: Sequence[Any], shape: Sequence[int]) -> dict[int, int] | None:
-    """For each loop the dimension that it is the index of; `None` if others are larger."""
-    positions = {
-        index.position: dimension
-        for dimension, index in enumerate(indices)
-        if isinstance(index, ir.AffineDimExpr)
-    }
-    others = {*range(len(shape))} - {*positions.values()}
-    return positions if all(shape[dimension] == 1 for dimension in others) else None

@@ -19,16 +19,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count, pairwise
-from typing import Any
 
 import numpy as np
 
+from .. import mlir_bindings as mlir
+from ..building import indexing_maps, input_count, loop_kinds
 from ..cpu import Cpu
 from ..memory_plan import ALIGNMENT
-from ..mlir_bindings import func, functions_in, ir, made_by, memref, ops_in
+from ..mlir_bindings import Values, func, ir, memref
 from ..thread_calls import ThreadCalls
 from .amx_code import tile_product_text
-from .byte_contractions import ByteContraction, Operand, byte_contraction_of
+from .byte_contractions import ByteContraction, BytesOperand, byte_contraction_of
 from .contractions import Factor, contraction_of
 from .epilogues import Epilogue, epilogue_of
 from .memrefs import steps_of
@@ -54,13 +55,13 @@ _LARGE = 1 << 25
 """So many products take longer than it takes to let another thread compute some of them."""
 
 
-def keep_byte_products(module: Any) -> None:
+def keep_byte_products(module: ir.Module) -> None:
     """
     Keep products on tensors as they are, so that `call_byte_products` finds them: mark them
     and have what they multiply in memory. What is made of their sums element by element is
     kept out of other loops, also of those of another product.
     """
-    generic = ops_in(module, "linalg.generic")
+    generic = mlir.ops_in(module, "linalg.generic")
     for op in generic:
         found = byte_contraction_of(contraction_of(op))
         if found is None:
@@ -70,12 +71,12 @@ def keep_byte_products(module: Any) -> None:
             if factor.is_computed:
                 _keep_in_memory(op, [*op.operands].index(factor.value))
     position = {result: i for i, op in enumerate(generic) for result in op.results}
-    combined: set[Any] = set()
+    combined: set[ir.Value] = set()
     """Results of elementwise ops on the sums of products."""
     for op in generic:
         if is_kept(op):
             continue
-        inputs = [*op.operands][: op.attributes["operandSegmentSizes"][0]]
+        inputs = [*op.operands][: input_count(op)]
         found = [(i, value) for i, value in enumerate(inputs) if value in combined]
         for i, value in found:
             # What is elementwise is computed with the sums of the last product.
@@ -89,33 +90,31 @@ def keep_byte_products(module: Any) -> None:
             combined.update(op.results)
 
 
-def _is_sum_of_product(value: Any) -> bool:
-    owner = made_by(value, "linalg.generic")
+def _is_sum_of_product(value: ir.Value) -> bool:
+    owner = mlir.made_by(value, "linalg.generic")
     return owner is not None and is_kept(owner)
 
 
-def _is_elementwise(op: Any) -> bool:
-    return all("parallel" in str(kind) for kind in op.attributes["iterator_types"])
+def _is_elementwise(op: ir.Operation) -> bool:
+    return all("parallel" in kind for kind in loop_kinds(op))
 
 
-def is_kept(op: Any) -> bool:
+def is_kept(op: ir.Operation) -> bool:
     """Whether `keep_byte_products` has marked an op."""
     return _MARK in op.attributes
 
 
-def _keep_in_memory(op: Any, operand: int) -> None:
+def _keep_in_memory(op: ir.Operation, operand: int) -> None:
     """Have an operand in memory before the loops of an op."""
-    maps = [*op.attributes["indexing_maps"]]
-    indices = maps[operand].value.results
+    maps = indexing_maps(op)
     with ir.InsertionPoint(op), op.location:
-        kept = Factor(op.operands[operand], indices, None).in_memory()
+        kept = Factor(op.operands[operand], maps[operand].results, None).in_memory()
     op.operands[operand] = kept.value
-    loops = maps[operand].value.n_dims
-    maps[operand] = ir.AffineMapAttr.get(ir.AffineMap.get(loops, 0, [*kept.indices]))
-    op.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
+    maps[operand] = mlir.affine_map(maps[operand].n_dims, kept.indices)
+    op.attributes["indexing_maps"] = mlir.array_attr(map(ir.AffineMapAttr.get, maps))
 
 
-def call_byte_products(module: Any, cpu: Cpu, threads: int) -> ThreadCalls:
+def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadCalls:
     """
     Replace the products on memrefs, and what only makes something of each of their sums, by
     calls of functions that compute them.
@@ -129,15 +128,15 @@ def call_byte_products(module: Any, cpu: Cpu, threads: int) -> ThreadCalls:
         the calls by several threads.
     """
     calls, bits = ThreadCalls(), cpu.vnni_bits
-    taken = {op.attributes["sym_name"].value for op in module.body.operations}
+    taken = {*map(mlir.symbol_of, module.body.operations)}
     names = (name for i in count() if (name := f"byte_product_{i}") not in taken)
-    for op in [*filter(is_kept, ops_in(module, "linalg.generic"))]:
+    for op in [*filter(is_kept, mlir.ops_in(module, "linalg.generic"))]:
         found = byte_contraction_of(contraction_of(op))
         if found is None:
             continue
         epilogue = epilogue_of(op, found.column)
         last = epilogue.op if epilogue else op
-        ops = [op, *(ops_in(epilogue.op) if epilogue else ())]
+        ops = [op, *(mlir.ops_in(epilogue.op) if epilogue else ())]
         with (
             ir.Location.fused([each.location for each in ops]),
             ir.InsertionPoint(last),
@@ -162,9 +161,8 @@ def call_byte_products(module: Any, cpu: Cpu, threads: int) -> ThreadCalls:
             for name, part in functions.items():
                 _add_text(module, _text(name, *part, epilogue, cpu))
             if len(functions) > 1:
-                types = [value.type for value in values]
-                parts = functions_in(module, functions)
-                calls.add(module, name := next(names), types, parts)
+                _declare(module, name := next(names), values, [*functions])
+                calls.add(name, len(values), [*functions])
             func.call([], name, values)
             for buffer in (*buffers, *([bytes_] if found.transposition else ())):
                 memref.dealloc(buffer.value)
@@ -174,34 +172,47 @@ def call_byte_products(module: Any, cpu: Cpu, threads: int) -> ThreadCalls:
     return calls
 
 
-def _results(op: Any, epilogue: Epilogue | None) -> Sequence[Operand]:
+def _declare(
+    module: ir.Module, name: str, arguments: Values, functions: Sequence[str]
+) -> None:
+    """Declare a function that threads compute by others, which threads can find then."""
+    with ir.InsertionPoint(module.body):
+        new = mlir.declare(name, [value.type for value in arguments])
+    parts = mlir.functions_in(module, functions)
+    for function in (new, *parts):
+        function.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
+    for function in parts:
+        del function.attributes["sym_visibility"]
+
+
+def _results(op: ir.Operation, epilogue: Epilogue | None) -> Sequence[BytesOperand]:
     """The memref of the result, and what else is read for each element."""
     if epilogue is not None:
         memrefs, steps = epilogue.memrefs, epilogue.steps
     else:
         memrefs = [op.operands[2]]
-        identity = ir.AffineMap.get_identity(memrefs[0].type.rank)
-        steps = [steps_of(identity.results, memrefs[0].type) or {}]
+        identity = ir.AffineMap.get_identity(mlir.shaped_type(memrefs[0]).rank)
+        steps = [steps_of(identity.results, memrefs[0]) or {}]
     return [
-        Operand(value, {d: step * _element_size(value) for d, step in by.items()})
+        BytesOperand(value, {d: step * _element_size(value) for d, step in by.items()})
         for value, by in zip(memrefs, steps, strict=True)
     ]
 
 
-def _element_size(value: Any) -> int:
-    return value.type.element_type.width // 8
+def _element_size(value: ir.Value) -> int:
+    return mlir.bits(mlir.shaped_type(value).element_type) // 8
 
 
 # What is prepared at run time
 
 
-def _buffers(found: ByteContraction) -> Sequence[Operand]:
+def _buffers(found: ByteContraction) -> Sequence[BytesOperand]:
     """
     Memory for what a product needs beside its factors: sums of rows, if weights have a zero
     point, and what is packed with the sums of its columns.
     """
     product = found.product
-    buffers: list[Operand] = []
+    buffers: list[BytesOperand] = []
     if product.weights_zero_point:
         buffers.append(_buffer(found, [*range(len(found.sizes))], 4))
     if found.packing is not None:
@@ -211,27 +222,27 @@ def _buffers(found: ByteContraction) -> Sequence[Operand]:
     return buffers
 
 
-def _buffer(found: ByteContraction, dimensions: Sequence[int], size: int) -> Operand:
+def _buffer(
+    found: ByteContraction, dimensions: Sequence[int], size: int
+) -> BytesOperand:
     """Memory of so many bytes for each index of dimensions of the sums with rows."""
     steps: dict[int, int] = {}
     for d in reversed(dimensions):
         if d != found.column:
             steps[d] = size
             size *= found.sizes[d]
-    return Operand(_allocated(size), steps)
+    return BytesOperand(_allocated(size), steps)
 
 
-def _allocated(size: int) -> Any:
+def _allocated(size: int) -> ir.Value:
     """A memref of so many bytes."""
-    i8, i64 = (ir.IntegerType.get_signless(width) for width in (8, 64))
-    alignment = ir.IntegerAttr.get(i64, ALIGNMENT)
-    type_ = ir.MemRefType.get([size], i8)
-    return memref.alloc(type_, [], [], alignment=alignment)
+    type_ = ir.MemRefType.get([size], ir.IntegerType.get_signless(8))
+    return memref.alloc(type_, [], [], alignment=ALIGNMENT)
 
 
 def _transpose(
-    module: Any, name: str, transposition: Transposition, source: Operand
-) -> Operand:
+    module: ir.Module, name: str, transposition: Transposition, source: BytesOperand
+) -> BytesOperand:
     """Call a function that transposes the left factor."""
     target = source._replace(value=_allocated(transposition.size))
     values = [source.value, target.value]
@@ -242,11 +253,11 @@ def _transpose(
 
 
 def _pack(
-    module: Any,
+    module: ir.Module,
     name: str,
     found: ByteContraction,
     product: Product,
-    buffers: Sequence[Operand],
+    buffers: Sequence[BytesOperand],
     bits: int,
 ) -> Product:
     """Call a function that packs the right factor, of the product that is returned."""
@@ -263,11 +274,11 @@ def _pack(
 
 
 def _sum_rows(
-    module: Any,
+    module: ir.Module,
     name: str,
     found: ByteContraction,
     product: Weighted,
-    operands: Sequence[Operand],
+    operands: Sequence[BytesOperand],
     bits: int,
 ) -> None:
     """Call a function that sums up the bytes of each row; operands are these and sums."""
@@ -297,7 +308,7 @@ def _text(
     return product_text(name, memrefs, product, epilogue, cpu.vnni_bits)
 
 
-def _add_text(module: Any, text: str) -> None:
+def _add_text(module: ir.Module, text: str) -> None:
     for op in ir.Module.parse(text).body.operations:
         module.body.append(op.detach_from_parent())
 
@@ -352,8 +363,10 @@ def _with_pixels(
     return product, epilogue and epilogue.repeated(count)
 
 
-def _memref(value: Any) -> Memref:
+def _memref(value: ir.Value) -> Memref:
     """What a function needs to know of a memref."""
-    _, offset = value.type.get_strides_and_offset()
-    element = value.type.element_type
-    return Memref(str(value.type), str(element), offset * element.width // 8)
+    type_ = value.type
+    assert isinstance(type_, ir.MemRefType)
+    _, offset = type_.get_strides_and_offset()
+    element = type_.element_type
+    return Memref(str(type_), str(element), offset * mlir.bits(element) // 8)

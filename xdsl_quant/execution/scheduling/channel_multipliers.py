@@ -10,12 +10,13 @@ need another shuffle.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from .. import mlir_bindings as mlir
 from ..building import filled, generic
-from ..mlir_bindings import arith, ir, ops_in
+from ..mlir_bindings import Values, arith, ir
 from .byte_contractions import byte_contraction_of
 from .constant_sums import equal_elements
 from .contractions import Contraction, Factor, applied, contraction_of
@@ -23,28 +24,31 @@ from .memrefs import constant_of, steps_of
 from .vector_code import LANES
 
 
-def merge_channels(module: Any) -> None:
+def merge_channels(module: ir.Module) -> None:
     """Rewrite depthwise convolutions of bytes on tensors, with constant weights."""
-    for op in ops_in(module, "linalg.generic"):
+    for op in mlir.ops_in(module, "linalg.generic"):
         contraction = contraction_of(op)
         merged = contraction and _merge(contraction)
         if merged is not None:
-            (use,) = op.results[0].uses
-            use.owner.results[0].replace_all_uses_with(merged)
-            use.owner.operation.erase()
+            (reshape,) = mlir.users_of(op.results[0])
+            reshape.results[0].replace_all_uses_with(merged)
+            reshape.erase()
             op.erase()
 
 
-def _merge(contraction: Contraction) -> Any:
+def _merge(contraction: Contraction) -> ir.Value | None:
     """The result of a new op, which has merged channels; `None` for other contractions."""
     op = contraction.op
-    uses = [use.owner for use in op.results[0].uses] if len(op.results) == 1 else []
-    if len(uses) != 1 or uses[0].name != "tensor.reshape":
+    users = mlir.users_of(op.results[0]) if len(op.results) == 1 else []
+    if len(users) != 1 or users[0].name != "tensor.reshape":
         return None
-    *shape, channels, multiplier = [1, 1, *op.results[0].type.shape]
+    *shape, channels, multiplier = [1, 1, *contraction.shape]
     shape = shape[2:]
     merged = [*shape, channels * multiplier]
-    if len(contraction.result) < 2 or [*uses[0].results[0].type.shape] != merged:
+    if (
+        len(contraction.result) < 2
+        or mlir.shaped_type(users[0].results[0]).shape != merged
+    ):
         return None
     start = equal_elements(op.operands[2])
     if start is None or multiplier <= 0 or LANES % multiplier:
@@ -65,14 +69,14 @@ def _merged(
     rhs: Factor,
     shape: Sequence[int],
     start: int,
-) -> Any:
+) -> ir.Value | None:
     """The same for one order of the factors, with the shape of the new result."""
     op, sizes = contraction.op, contraction.sizes
     *outer, channel, more = contraction.result
     reductions = [i for i in range(contraction.count) if i not in contraction.result]
     weights = constant_of(rhs.value)
     lhs_steps, rhs_steps = (
-        steps_of(factor.indices, factor.value.type) for factor in (lhs, rhs)
+        steps_of(factor.indices, factor.value) for factor in (lhs, rhs)
     )
     if weights is None or lhs_steps is None or rhs_steps is None:
         return None
@@ -83,25 +87,25 @@ def _merged(
     if lhs_steps.get(channel) != 1:
         return None
     kept = [i for i in reductions if sizes[i] > 1]
-    offsets: Any = np.zeros((), np.int64)
+    offsets: NDArray[np.int64] = np.zeros((), np.int64)
     for i in (*kept, channel, more):
         offsets = np.add.outer(offsets, rhs_steps.get(i, 0) * np.arange(sizes[i]))
     array = weights.ravel()[offsets].astype(np.int8)
     array = np.ascontiguousarray(array.reshape(*array.shape[:-2], -1))
     type_ = ir.RankedTensorType.get(array.shape, rhs.element_type)
-    sum_type = op.results[0].type.element_type
+    sum_type = mlir.shaped_type(op.results[0]).element_type
 
     # From the new loops to the old ones
     dim, zero = ir.AffineExpr.get_dim, ir.AffineExpr.get_constant(0)
     count = len(outer) + 1 + len(kept)
-    loops = [zero] * contraction.count
+    loops: list[ir.AffineExpr] = [zero] * contraction.count
     for new, old in enumerate([*outer, channel, *kept]):
         loops[old] = dim(new)
     if sizes[more] > 1:
         loops[channel] = ir.AffineExpr.get_floor_div(dim(len(outer)), sizes[more])
-    from_new = ir.AffineMap.get(count, 0, loops)
+    from_new = mlir.affine_map(count, loops)
     maps = [
-        ir.AffineMap.get(count, 0, [*indices])
+        mlir.affine_map(count, indices)
         for indices in (
             [index.compose(from_new) for index in lhs.indices],
             [*map(dim, range(len(outer) + 1, count)), dim(len(outer))],
@@ -109,22 +113,22 @@ def _merged(
         )
     ]
 
-    def body(arguments: Sequence[Any]) -> Sequence[Any]:
+    def body(arguments: Values) -> Values:
         left, right, so_far = arguments
         factors = lhs.convert(left, sum_type), rhs.convert(right, sum_type)
         term = applied(contraction.product, sum_type, *factors)
         return [applied(contraction.total, sum_type, so_far, term)]
 
     with ir.InsertionPoint(op), op.location:
-        constant = arith.ConstantOp(type_, ir.DenseElementsAttr.get(array, type=type_))
+        constant = arith.constant(type_, mlir.dense_attr(array, type_))
         (result,) = generic(
-            [lhs.value, constant.result],
+            [lhs.value, constant],
             [filled(shape, sum_type, start)],
             maps,
             ["parallel"] * (len(outer) + 1) + ["reduction"] * len(kept),
             body,
         )
-    if byte_contraction_of(contraction_of(result.owner)) is None:
+    if byte_contraction_of(contraction_of(result.owner.operation)) is None:
         result.owner.erase()
         return None
     return result

@@ -10,14 +10,15 @@ vectors makes floats of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mlir_bindings import arith, ir, made_by, memref, ops_in
+from xdsl_quant.numerics.arrays import Array
 
-_Array = NDArray[Any]
+from .. import mlir_bindings as mlir
+from ..mlir_bindings import Op, arith, ir, memref
 
 
 class _Encoding(NamedTuple):
@@ -25,37 +26,37 @@ class _Encoding(NamedTuple):
 
     name: str
 
-    encode: Callable[[_Array], _Array]
+    encode: Callable[[Array], Array]
     """The bytes of floats; what has none becomes any byte."""
 
-    decode: Callable[[_Array], _Array]
+    decode: Callable[[Array], Array]
     """The floats of bytes, which tells what has none."""
 
-    build: Callable[[Any], Any]
+    build: Callable[[ir.Value], ir.Value]
     """The ops that decode a byte to f32."""
 
 
-def _integers(numbers: _Array) -> _Array:
+def _integers(numbers: Array) -> Array:
     return numbers.astype(np.int8)
 
 
-def _floats_of_integers(stored: _Array) -> _Array:
+def _floats_of_integers(stored: Array) -> Array:
     return stored.astype(np.float32)
 
 
-def _as_integer(byte: Any) -> Any:
+def _as_integer(byte: ir.Value) -> ir.Value:
     return arith.sitofp(ir.F32Type.get(), byte)
 
 
-def _halves(numbers: _Array) -> _Array:
+def _halves(numbers: Array) -> Array:
     return (numbers.astype(np.float16).view(np.int16) >> 8).astype(np.int8)
 
 
-def _floats_of_halves(stored: _Array) -> _Array:
+def _floats_of_halves(stored: Array) -> Array:
     return (stored.astype(np.int16) << 8).view(np.float16).astype(np.float32)
 
 
-def _as_part_of_f16(byte: Any) -> Any:
+def _as_part_of_f16(byte: ir.Value) -> ir.Value:
     i16 = ir.IntegerType.get_signless(16)
     bits = arith.shli(arith.extui(i16, byte), arith.constant(i16, 8))
     return arith.extf(ir.F32Type.get(), arith.bitcast(ir.F16Type.get(), bits))
@@ -67,15 +68,18 @@ _ENCODINGS = (
 )
 
 
-def decode_constants(module: Any) -> None:
+def decode_constants(module: ir.Module) -> None:
     """Store constants that are decoded to f32 in one of `_ENCODINGS`."""
     symbols = ir.SymbolTable(module.operation)
-    known: dict[tuple[str, bytes], tuple[_Encoding, Any] | None] = {}
-    for load in ops_in(module, "memref.load"):
-        table = made_by(load.operands[0], "memref.get_global")
-        if table is None or str(load.operands[0].type.element_type) != "i8":
+    known: dict[tuple[str, bytes], tuple[_Encoding, ir.Operation] | None] = {}
+    for load in mlir.ops_in(module, "memref.load"):
+        table = mlir.made_by(load.operands[0], "memref.get_global")
+        if (
+            table is None
+            or str(mlir.shaped_type(load.operands[0]).element_type) != "i8"
+        ):
             continue
-        name = table.attributes["name"].value
+        name = mlir.symbol_of(table, "name")
         for decoded, numbers in reversed(decoded_from(load.result, symbols)):
             key = name, numbers.tobytes()
             if key not in known:
@@ -87,7 +91,7 @@ def decode_constants(module: Any) -> None:
 
 # What a loop computes from a byte
 
-_OPS: Mapping[str, Callable[..., _Array]] = {
+_OPS: Mapping[str, Callable[..., Array]] = {
     "arith.andi": np.bitwise_and,
     "arith.extf": np.positive,
     "arith.extsi": np.positive,
@@ -104,13 +108,17 @@ _OPS: Mapping[str, Callable[..., _Array]] = {
 _UNSIGNED = "arith.extui", "arith.uitofp"
 
 
-def decoded_from(value: Any, symbols: Any) -> list[tuple[Any, _Array]]:
+_Numbers = tuple[ir.Value, Array]
+"""A value, and what it is for each byte, from 0 to 127 and -128 to -1."""
+
+
+def decoded_from(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
     """
     All f32 that are computed from a byte alone, or read from a constant of a module, one
-    after the other; and what they are for each byte, from 0 to 127 and -128 to -1.
+    after the other.
     """
-    numbers: _Array = np.arange(256).astype(np.uint8).view(np.int8)
-    found: list[tuple[Any, _Array]] = []
+    numbers: Array = np.arange(256).astype(np.uint8).view(np.int8)
+    found: list[_Numbers] = []
     while (step := _step(value, numbers, symbols)) is not None:
         value, numbers = step
         if str(value.type) == "f32":
@@ -118,12 +126,12 @@ def decoded_from(value: Any, symbols: Any) -> list[tuple[Any, _Array]]:
     return found
 
 
-def _step(value: Any, numbers: _Array, symbols: Any) -> tuple[Any, _Array] | None:
+def _step(value: ir.Value, numbers: Array, symbols: ir.SymbolTable) -> _Numbers | None:
     """The only result that is computed from a value, and what it is, if it is known."""
     uses = [*value.uses]
     if len(uses) != 1:
         return None
-    op = uses[0].owner
+    op = uses[0].owner.operation
     if op.name == "arith.bitcast":
         return _bitcast(op.results[0], value, numbers)
     if op.name == "memref.load":
@@ -131,15 +139,15 @@ def _step(value: Any, numbers: _Array, symbols: Any) -> tuple[Any, _Array] | Non
     if (function := _OPS.get(op.name)) is None:
         return None
     if op.name in _UNSIGNED:
-        numbers = numbers.astype(np.int64) & ((1 << value.type.width) - 1)
-    operands: list[_Array] = []
+        numbers = numbers.astype(np.int64) & ((1 << mlir.bits(value.type)) - 1)
+    operands: list[Array] = []
     for operand in op.operands:
-        constant = made_by(operand, "arith.constant")
+        constant = mlir.number_of(operand)
         if operand != value and constant is None:
             return None
         dtype = _dtype(operand.type)
         if constant is not None and dtype is not None:
-            operands.append(np.array(constant.attributes["value"].value, dtype))
+            operands.append(np.array(constant, dtype))
         else:
             operands.append(numbers)
     result = op.results[0]
@@ -149,28 +157,28 @@ def _step(value: Any, numbers: _Array, symbols: Any) -> tuple[Any, _Array] | Non
         return result, _narrowed(function(*operands).astype(dtype), result.type)
 
 
-def _looked_up(load: Any, numbers: _Array, symbols: Any) -> tuple[Any, _Array] | None:
+def _looked_up(
+    load: ir.Operation, numbers: Array, symbols: ir.SymbolTable
+) -> _Numbers | None:
     """What is read from a constant list, if it has floats that NumPy knows."""
     table, *indices = load.operands
-    constant = made_by(table, "memref.get_global")
+    constant = mlir.made_by(table, "memref.get_global")
     is_known = isinstance(load.result.type, ir.F16Type | ir.F32Type)
     if constant is None or len(indices) != 1 or not is_known:
         return None
-    floats = np.array(
-        symbols[constant.attributes["name"].value].attributes["initial_value"]
-    )
+    floats = mlir.initial_value(symbols[mlir.symbol_of(constant, "name")])
     # Bytes that do not occur may be no index.
     return load.result, floats.take(numbers, mode="clip")
 
 
-def _bitcast(result: Any, value: Any, numbers: _Array) -> tuple[Any, _Array] | None:
+def _bitcast(result: ir.Value, value: ir.Value, numbers: Array) -> _Numbers | None:
     dtype = _dtype(result.type)
     if dtype is None or dtype.itemsize != numbers.dtype.itemsize:
         return None
     return result, numbers.view(dtype)
 
 
-def _narrowed(numbers: _Array, type_: Any) -> _Array:
+def _narrowed(numbers: Array, type_: ir.Type) -> Array:
     """Numbers with the bits of an integer type, sign-extended; floats as they are."""
     if not isinstance(type_, ir.IntegerType):
         return numbers
@@ -178,7 +186,7 @@ def _narrowed(numbers: _Array, type_: Any) -> _Array:
     return numbers << unused >> unused
 
 
-def _dtype(type_: Any) -> np.dtype[Any] | None:
+def _dtype(type_: ir.Type) -> np.dtype[np.generic] | None:
     """The dtype of a type; `None` if there is none."""
     if isinstance(type_, ir.IndexType):
         return np.dtype(np.int64)
@@ -196,11 +204,11 @@ def _dtype(type_: Any) -> np.dtype[Any] | None:
 # Constants
 
 
-def _encoded(symbols: Any, name: str, numbers: _Array) -> tuple[_Encoding, Any] | None:
+def _encoded(
+    symbols: ir.SymbolTable, name: str, numbers: Array
+) -> tuple[_Encoding, ir.Operation] | None:
     """A constant with other bytes, and how they are read; `None` for no such encoding."""
-    codes = np.array(symbols[name].attributes["initial_value"]).view(np.uint8)
-    is_present = np.zeros(256, np.bool_)
-    is_present[codes] = True
+    codes, is_present = codes_of(symbols[name])
     for encoding in _ENCODINGS:
         with np.errstate(all="ignore"):
             stored = encoding.encode(numbers)
@@ -212,25 +220,36 @@ def _encoded(symbols: Any, name: str, numbers: _Array) -> tuple[_Encoding, Any] 
     return None
 
 
-def with_bytes(symbols: Any, name: str, suffix: str, data: _Array) -> Any:
+def codes_of(constant: Op) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """The bytes of a constant, and which of all bytes it has."""
+    codes = mlir.initial_value(constant).view(np.uint8)
+    is_present = np.zeros(256, np.bool_)
+    is_present[codes] = True
+    return codes, is_present
+
+
+def with_bytes(
+    symbols: ir.SymbolTable, name: str, suffix: str, data: Array
+) -> ir.Operation:
     """A copy of a constant with other bytes, of another shape if the data has one."""
     constant, i8 = symbols[name], ir.IntegerType.get_signless(8)
     with ir.InsertionPoint(constant), constant.location:
         copy = constant.clone()
     copy.attributes["sym_name"] = ir.StringAttr.get(f"{name}_{suffix}")
     copy.attributes["type"] = ir.TypeAttr.get(ir.MemRefType.get(data.shape, i8))
-    copy.attributes["initial_value"] = ir.DenseElementsAttr.get(
-        np.ascontiguousarray(data), type=ir.RankedTensorType.get(data.shape, i8)
+    copy.attributes["initial_value"] = mlir.dense_attr(
+        np.ascontiguousarray(data), ir.RankedTensorType.get(data.shape, i8)
     )
     # It gets another name if a constant is decoded in several ways.
     symbols.insert(copy)
     return copy
 
 
-def _replace(load: Any, decoded: Any, encoding: _Encoding, constant: Any) -> None:
+def _replace(
+    load: ir.Operation, decoded: ir.Value, encoding: _Encoding, constant: ir.Operation
+) -> None:
     """Read the numbers of a constant in the place of what was computed from codes."""
     with ir.InsertionPoint(load), load.location:
-        name = constant.attributes["sym_name"].value
-        stored = memref.get_global(constant.attributes["type"].value, name)
+        stored = memref.get_global(mlir.type_of(constant), mlir.symbol_of(constant))
         byte = memref.load(stored, [*load.operands][1:])
         decoded.replace_all_uses_with(encoding.build(byte))

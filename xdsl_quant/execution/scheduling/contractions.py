@@ -5,25 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ..building import elementwise, mixed_sizes_of, reshaped
-from ..mlir_bindings import arith, ir, linalg, made_by
+from .. import mlir_bindings as mlir
+from ..building import elementwise_generic, mixed_sizes, reshaped_tensor
+from ..mlir_bindings import Value, arith, ir, linalg
 
-Load = Callable[[Any, Any], Any]
+Load = Callable[[ir.Value, ir.Type], ir.Value]
 """Makes a number of a type of an element."""
 
 
 class Factor(NamedTuple):
     """What a contraction multiplies."""
 
-    value: Any
+    value: Value
     """A tensor."""
 
-    indices: Sequence[Any]
+    indices: Sequence[ir.AffineExpr]
     """Affine expressions of the loops: the element that is needed."""
 
-    conversion: Any
+    conversion: ir.Operation | None
     """The op that extends elements to the type of the product, if one does."""
 
     zero_point: int = 0
@@ -37,12 +38,12 @@ class Factor(NamedTuple):
         """Whether elements are unsigned integers."""
         return self.conversion is not None and self.conversion.name == "arith.extui"
 
-    def extend(self, element: Any, type_: Any) -> Any:
+    def extend(self, element: ir.Value, type_: ir.Type) -> ir.Value:
         """An element as a number of a type that may be wider."""
         conversion = self.conversion
         return applied(conversion, type_, element) if conversion else element
 
-    def convert(self, element: Any, type_: Any) -> Any:
+    def convert(self, element: ir.Value, type_: ir.Type) -> ir.Value:
         """The number that is multiplied."""
         if self.load is not None:
             return self.load(element, type_)
@@ -52,14 +53,14 @@ class Factor(NamedTuple):
         return arith.subi(value, arith.constant(type_, self.zero_point))
 
     @property
-    def element_type(self) -> Any:
+    def element_type(self) -> ir.Type:
         """The type of the elements."""
-        return self.value.type.element_type
+        return mlir.shaped_type(self.value).element_type
 
     @property
     def loops(self) -> set[int]:
         """The loops that the element depends on."""
-        return loops_of(*self.indices)
+        return loops_in(*self.indices)
 
     @property
     def is_computed(self) -> bool:
@@ -70,7 +71,7 @@ class Factor(NamedTuple):
         fused = ("arith.", "linalg.generic", "math.")
         return name.startswith(fused) and name != "arith.constant"
 
-    def stored_as(self, type_: Any, store: Load, load: Load) -> Factor:
+    def stored_as(self, type_: ir.Type, store: Load, load: Load) -> Factor:
         """
         The factor with other elements, which are in memory before the loops.
 
@@ -79,24 +80,26 @@ class Factor(NamedTuple):
             store: makes the elements.
             load: makes the number that is multiplied of an element.
         """
-        value = elementwise([self.value], type_, lambda args: store(args[0], type_))
+        value = elementwise_generic(
+            [self.value], type_, lambda args: store(args[0], type_)
+        )
         return self._replace(value=value, load=load)
 
     def in_memory(self) -> Factor:
         """The factor after an op that keeps MLIR from computing it in the loops."""
         zero = ir.AffineExpr.get_constant(0)
-        value = reshaped(self.value, [1, *mixed_sizes_of(self.value)])
+        value = reshaped_tensor(self.value, [1, *mixed_sizes(self.value)])
         return self._replace(value=value, indices=[zero, *self.indices])
 
 
-def loops_of(*indices: Any) -> set[int]:
+def loops_in(*indices: ir.AffineExpr) -> set[int]:
     """The loops that affine expressions depend on."""
     loops: set[int] = set()
     for index in indices:
         if isinstance(index, ir.AffineDimExpr):
             loops.add(index.position)
         elif isinstance(index, ir.AffineBinaryExpr):
-            loops |= loops_of(index.lhs, index.rhs)
+            loops |= loops_in(index.lhs, index.rhs)
     return loops
 
 
@@ -104,7 +107,7 @@ def loops_of(*indices: Any) -> set[int]:
 class Contraction:
     """Sums of products as one op, on tensors or on memrefs."""
 
-    op: Any
+    op: ir.Operation
 
     count: int
     """The number of loops."""
@@ -115,28 +118,31 @@ class Contraction:
     result: Sequence[int]
     """For each dimension of the result its loop."""
 
-    product: Any
+    product: ir.Operation
     """The op that multiplies."""
 
-    total: Any
+    total: ir.Operation
     """The op that adds."""
+
+    @property
+    def shape(self) -> Sequence[int]:
+        """The sizes of the result."""
+        return mlir.shaped_type(self.op.operands[2]).shape
 
     def size(self, loop: int) -> int:
         """The number of iterations of a loop over the result; negative if not known."""
-        return self.op.operands[2].type.shape[self.result.index(loop)]
+        return self.shape[self.result.index(loop)]
 
     @property
     def sizes(self) -> dict[int, int]:
         """The numbers of iterations of loops, where operands say them."""
         sizes: dict[int, int] = {}
         for factor in (self.lhs, self.rhs):
-            for index, size in zip(
-                factor.indices, factor.value.type.shape, strict=True
-            ):
+            shape = mlir.shaped_type(factor.value).shape
+            for index, size in zip(factor.indices, shape, strict=True):
                 if isinstance(index, ir.AffineDimExpr):
                     sizes[index.position] = size
-        shape = self.op.operands[2].type.shape
-        return sizes | dict(zip(self.result, shape, strict=True))
+        return sizes | dict(zip(self.result, self.shape, strict=True))
 
     def reuse(self, factor: Factor) -> int:
         """The number of products of each element of a factor, large if not known."""
@@ -146,7 +152,7 @@ class Contraction:
         )
 
 
-def contraction_of(op: Any) -> Contraction | None:
+def contraction_of(op: ir.Operation) -> Contraction | None:
     """
     A structured op as a contraction, whether it is a `linalg.generic` or a named op: it
     multiplies two factors, which may be converted, and adds the products up.
@@ -157,19 +163,23 @@ def contraction_of(op: Any) -> Contraction | None:
         map(_is_plain, op.operands)
     ):
         return None
-    if [*op.attributes["operandSegmentSizes"]] != [2, 1]:
+    if [*mlir.attribute_of(op, "operandSegmentSizes", ir.DenseI32ArrayAttr)] != [2, 1]:
         return None
     *maps, result = (m.value for m in linalg.get_indexing_maps(op))
-    block = op.regions[0].blocks[0]
+    block = mlir.body_of(op)
     *arguments, so_far = block.arguments
-    (yielded,) = block.operations[len(block.operations) - 1].operands
-    total = made_by(yielded, "arith.addf", "arith.addi")
-    terms = [value for value in total.operands if value != so_far] if total else []
-    product = made_by(terms[0], "arith.mulf", "arith.muli") if len(terms) == 1 else None
+    (yielded,) = mlir.yielded_by(block)
+    total = mlir.made_by(yielded, "arith.addf", "arith.addi")
+    if total is None:
+        return None
+    terms = [value for value in total.operands if value != so_far]
+    product = (
+        mlir.made_by(terms[0], "arith.mulf", "arith.muli") if len(terms) == 1 else None
+    )
     if product is None or not result.is_projected_permutation:
         return None
     conversions = dict(map(_conversion, product.operands))
-    loops = [index.position for index in result.results]
+    loops = mlir.dimensions_of(result)
     if {*conversions} != {*arguments} or len(loops) == result.n_dims:
         return None
     lhs, rhs = (
@@ -179,28 +189,29 @@ def contraction_of(op: Any) -> Contraction | None:
     return Contraction(op, result.n_dims, lhs, rhs, loops, product, total)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: ir.Value) -> bool:
     type_ = value.type
     is_tensor = isinstance(type_, ir.RankedTensorType) and type_.encoding is None
     return is_tensor or isinstance(type_, ir.MemRefType)
 
 
-def _conversion(value: Any) -> tuple[Any, tuple[Any, int]]:
+def _conversion(value: ir.Value) -> tuple[ir.Value, tuple[ir.Operation | None, int]]:
     """What is converted to a value: with what op, and what is subtracted then."""
     zero_point = 0
-    if difference := made_by(value, "arith.subi"):
-        subtracted = made_by(difference.operands[1], "arith.constant")
-        if subtracted and isinstance(value.type, ir.IntegerType):
-            zero_point = ir.IntegerAttr(subtracted.attributes["value"]).value
-            value = difference.operands[0]
-    conversion = made_by(value, "arith.extf", "arith.extsi", "arith.extui")
+    if (
+        (difference := mlir.made_by(value, "arith.subi"))
+        and isinstance(value.type, ir.IntegerType)
+        and (subtracted := mlir.integer_of(difference.operands[1])) is not None
+    ):
+        value, zero_point = difference.operands[0], subtracted
+    conversion = mlir.made_by(value, "arith.extf", "arith.extsi", "arith.extui")
     return (conversion.operands[0] if conversion else value), (conversion, zero_point)
 
 
-def applied(op: Any, type_: Any, *operands: Any) -> Any:
+def applied(op: ir.Operation, type_: ir.Type, *operands: ir.Value) -> ir.Value:
     """The result, of a type, that a copy of an op has for other operands."""
-    copy = op.operation.clone()
+    copy = op.clone()
     for i, operand in enumerate(operands):
         copy.operands[i] = operand
-    copy.results[0].set_type(type_)
+    mlir.set_type(copy.results[0], type_)
     return copy.results[0]

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mlir_bindings import identity_of, ir, made_by, ops_in
+from .. import mlir_bindings as mlir
+from ..building import indexing_maps, input_count, loop_kinds
+from ..mlir_bindings import Values, ir
 from ..outlining import buffer_of
-from .memrefs import constant_of, steps_of
+from .memrefs import constant_of, dimensions_by_loop, steps_of
 from .vector_bodies import VectorBody
 
 
@@ -21,7 +22,7 @@ from .vector_bodies import VectorBody
 class Epilogue:
     """An elementwise op on memrefs, of sums that nothing else reads."""
 
-    op: Any
+    op: ir.Operation
 
     sums: int
     """Which operand the sums are."""
@@ -29,7 +30,7 @@ class Epilogue:
     start: int
     """With what sums begin."""
 
-    filled: Any
+    filled: ir.Operation
     """The op that stores this first."""
 
     constants: Mapping[int, NDArray[np.int64]]
@@ -45,23 +46,22 @@ class Epilogue:
     """
 
     @property
-    def result(self) -> Any:
+    def result(self) -> ir.Value:
         """The memref of the result."""
         return self.op.operands[len(self.op.operands) - 1]
 
     @property
-    def memrefs(self) -> Sequence[Any]:
+    def memrefs(self) -> Values:
         """The result and the other memrefs."""
         return [self.result, *(self.op.operands[i] for i in self.inputs)]
 
     @cached_property
     def body(self) -> VectorBody:
         """What is computed."""
-        (block,) = self.op.regions[0]
-        return VectorBody(block, self.constants)
+        return VectorBody(mlir.body_of(self.op), self.constants)
 
     @cached_property
-    def first(self) -> tuple[Any, NDArray[np.int64]]:
+    def first(self) -> tuple[ir.Value, NDArray[np.int64]]:
         """
         The value in the body that sums are, and what they begin with: a constant that is
         added to them is added before.
@@ -79,15 +79,15 @@ class Epilogue:
 
     def erase(self) -> None:
         """Erase what the op was, with its sums in memory."""
-        sums = self.op.operands[self.sums].owner
+        sums = self.op.operands[self.sums]
         for op in (self.op, self.filled):
             op.erase()
-        for use in [*sums.results[0].uses]:
-            use.owner.erase()
-        sums.erase()
+        for user in mlir.users_of(sums):
+            user.erase()
+        sums.owner.erase()
 
 
-def epilogue_of(op: Any, column: int) -> Epilogue | None:
+def epilogue_of(op: ir.Operation, column: int) -> Epilogue | None:
     """
     The op that follows an op on memrefs which computes sums, if it is to be computed with
     the sums in registers.
@@ -97,48 +97,42 @@ def epilogue_of(op: Any, column: int) -> Epilogue | None:
         column: the dimension of the sums with columns.
     """
     sums = op.operands[len(op.operands) - 1]
-    if not made_by(sums, "memref.alloc"):
+    if not mlir.made_by(sums, "memref.alloc"):
         return None
-    users = [use.owner.operation for use in sums.uses]
+    users = mlir.users_of(sums)
     fills = [user for user in users if user != op and _fill_of(user) is not None]
     others = [
         user
         for user in users
         if user not in (op, *fills) and user.name != "memref.dealloc"
     ]
-    is_used_once = len({*map(identity_of, users)}) == len(users)
+    is_used_once = len({*map(mlir.identity_of, users)}) == len(users)
     if len(fills) != 1 or len(others) != 1 or not is_used_once:
         return None
     (filled,), (last,) = fills, others
     if last.name != "linalg.generic" or not _in_order([filled, op, last]):
         return None
-    start = _fill_of(filled)
-    found = _elementwise(last, sums, column)
-    if start is None or found is None or not _can_be_delayed(op, found):
+    epilogue = _elementwise(last, filled, sums, column)
+    if epilogue is None or not _can_be_delayed(op, epilogue):
         return None
-    epilogue = replace(found, start=start, filled=filled)
     return epilogue if epilogue.body.is_supported() else None
 
 
-def _fill_of(op: Any) -> int | None:
+def _fill_of(op: ir.Operation) -> int | None:
     """The integer that an op stores in all elements of its only memref."""
     if op.name == "linalg.fill":
         stored = op.operands[0]
     elif op.name == "linalg.generic" and len(op.operands) == 1:
-        block = op.regions[0].blocks[0]
-        yielded = [*block.operations[len(block.operations) - 1].operands]
         # An op that only checks its operand yields nothing.
-        if not yielded:
+        if not (yielded := [*mlir.yielded_by(mlir.body_of(op))]):
             return None
         (stored,) = yielded
     else:
         return None
-    constant = made_by(stored, "arith.constant")
-    attribute = constant and constant.attributes["value"]
-    return attribute.value if isinstance(attribute, ir.IntegerAttr) else None
+    return mlir.integer_of(stored)
 
 
-def _in_order(ops: Sequence[Any]) -> bool:
+def _in_order(ops: Sequence[ir.Operation]) -> bool:
     """Whether ops are in one block, in this order."""
     blocks = {op.block for op in ops}
     if len(blocks) != 1:
@@ -146,64 +140,90 @@ def _in_order(ops: Sequence[Any]) -> bool:
     return all(a.is_before_in_block(b) for a, b in pairwise(ops))
 
 
-def _elementwise(op: Any, sums: Any, column: int) -> Epilogue | None:
-    """An op on memrefs as an epilogue of these sums, if it is one."""
-    operands = [*op.operands]
-    maps = [attribute.value for attribute in op.attributes["indexing_maps"]]
-    kinds = {str(kind) for kind in op.attributes["iterator_types"]}
-    arguments = [*op.regions[0].blocks[0].arguments]
-    results = op.attributes["operandSegmentSizes"][1]
-    if results != 1 or any(arguments[-1].uses) or sums == operands[-1]:
+def _elementwise(
+    op: ir.Operation, filled: ir.Operation, sums: ir.Value, column: int
+) -> Epilogue | None:
+    """An op on memrefs as an epilogue of sums that another op fills, if it is one."""
+    operands, maps, start = [*op.operands], indexing_maps(op), _fill_of(filled)
+    *others, result = operands
+    *_, old_result = mlir.body_of(op).arguments
+    if start is None or input_count(op) != len(others) or any(old_result.uses):
         return None
-    if operands.count(sums) != 1 or kinds != {"#linalg.iterator_type<parallel>"}:
+    if others.count(sums) != 1 or {*loop_kinds(op)} != {_PARALLEL} or sums == result:
         return None
-    position = operands.index(sums)
-    loops = {
-        index.position: dimension
-        for dimension, index in enumerate(maps[position].results)
-        if isinstance(index, ir.AffineDimExpr)
-    }
-    shape = sums.type.shape
-    if any(shape[i] != 1 for i in {*range(len(shape))} - {*loops.values()}):
-        return None
-    sizes = {
-        index.position: size
-        for index, size in zip(maps[-1].results, operands[-1].type.shape, strict=True)
-        if isinstance(index, ir.AffineDimExpr)
-    }
-    others = {*range(maps[-1].n_dims)} - loops.keys()
-    if any(sizes.get(loop) != 1 for loop in others) or column not in loops.values():
+    position = others.index(sums)
+    loops = _dimensions_of_sums(op, position, column)
+    if loops is None:
         return None
     constants: dict[int, NDArray[np.int64]] = {}
     inputs: list[int] = []
     steps: list[Mapping[int, int]] = []
-    for i in (len(operands) - 1, *range(len(operands) - 1)):
+    for i in (len(others), *range(len(others))):
         if i == position:
             continue
-        value = operands[i]
-        if not isinstance(value.type, ir.MemRefType):
+        if (found := _steps_by_dimension(operands[i], maps[i], loops)) is None:
             return None
-        found = steps_of(maps[i].results, value.type)
-        if found is None:
-            return None
-        by_dimension = {
-            loops[loop]: step for loop, step in found.items() if loop in loops
-        }
-        moving = {d for d, step in by_dimension.items() if step and shape[d] > 1}
-        numbers = constant_of(value) if moving <= {column} else None
+        numbers = _columns_of_constant(operands[i], found, column, sums)
         if numbers is not None:
-            first, step = numbers.ravel(), by_dimension.get(column, 0)
-            constants[i] = first[[step * n for n in range(shape[column])]]
+            constants[i] = numbers
             continue
-        if by_dimension.get(column) != 1:
+        if found.get(column) != 1:
             return None
-        steps.append(by_dimension)
-        if i != len(operands) - 1:
+        steps.append(found)
+        if i != len(others):
             inputs.append(i)
-    return Epilogue(op, position, 0, None, constants, inputs, steps)
+    return Epilogue(op, position, start, filled, constants, inputs, steps)
 
 
-def _can_be_delayed(op: Any, epilogue: Epilogue) -> bool:
+_PARALLEL = "#linalg.iterator_type<parallel>"
+
+
+def _dimensions_of_sums(
+    op: ir.Operation, position: int, column: int
+) -> Mapping[int, int] | None:
+    """
+    For each loop of an elementwise op the dimension of the sums; `None` if it reads an
+    element several times, or has no loop over columns.
+    """
+    maps, shapes = indexing_maps(op), [mlir.shaped_type(v).shape for v in op.operands]
+    loops = dimensions_by_loop(maps[position].results, shapes[position])
+    if loops is None or column not in loops.values():
+        return None
+    sizes = {
+        index.position: size
+        for index, size in zip(maps[-1].results, shapes[-1], strict=True)
+        if isinstance(index, ir.AffineDimExpr)
+    }
+    unread = {*range(maps[-1].n_dims)} - loops.keys()
+    return loops if all(sizes.get(loop) == 1 for loop in unread) else None
+
+
+def _steps_by_dimension(
+    value: ir.Value, map_: ir.AffineMap, loops: Mapping[int, int]
+) -> Mapping[int, int] | None:
+    """For each dimension of the sums the distance of elements of a memref."""
+    if not isinstance(value.type, ir.MemRefType):
+        return None
+    steps = steps_of(map_.results, value)
+    if steps is None:
+        return None
+    return {loops[loop]: step for loop, step in steps.items() if loop in loops}
+
+
+def _columns_of_constant(
+    value: ir.Value, steps: Mapping[int, int], column: int, sums: ir.Value
+) -> NDArray[np.int64] | None:
+    """The number of each column, if a memref is a constant of only these."""
+    shape = mlir.shaped_type(sums).shape
+    moving = {d for d, step in steps.items() if step and shape[d] > 1}
+    numbers = constant_of(value) if moving <= {column} else None
+    if numbers is None:
+        return None
+    step = steps.get(column, 0)
+    return numbers.ravel()[[step * n for n in range(shape[column])]]
+
+
+def _can_be_delayed(op: ir.Operation, epilogue: Epilogue) -> bool:
     """
     Whether sums can be computed where the elementwise op is: until then nothing writes to
     what they are computed of, and the result is stored elsewhere.
@@ -213,32 +233,31 @@ def _can_be_delayed(op: Any, epilogue: Epilogue) -> bool:
     inputs = {*map(buffer_of, epilogue.memrefs[1:])}
     if not all(map(_is_buffer, (*read, *inputs, result))) or result in read | inputs:
         return False
-    ops = [other.operation for other in op.block.operations]
+    ops = mlir.operations_of(op.block)
     written = [
         buffer_of(value)
         for between in ops[ops.index(op) + 1 : ops.index(epilogue.op)]
-        for inner in ops_in(between)
+        for inner in mlir.ops_in(between)
         for value in _written(inner)
     ]
     return all(map(_is_buffer, written)) and not read & {*written}
 
 
-def _is_buffer(memref: Any) -> bool:
+def _is_buffer(memref: ir.Value) -> bool:
     """Whether a memref is certainly another one than others for which this is true."""
-    is_argument = isinstance(memref, ir.BlockArgument)
-    if is_argument:
-        return memref.owner.owner.operation.name == "func.func"
-    return bool(made_by(memref, "memref.alloc", "memref.get_global"))
+    if (block := mlir.argument_block(memref)) is not None:
+        return block.owner.operation.name == "func.func"
+    return bool(mlir.made_by(memref, "memref.alloc", "memref.get_global"))
 
 
 _MEMREF_WRITES = "memref.dealloc", "memref.store"
 
 
-def _written(op: Any) -> Sequence[Any]:
+def _written(op: ir.Operation) -> Values:
     """The memrefs that an op may write to, or frees."""
     operands = [*op.operands]
     if op.name.startswith("linalg.") and "operandSegmentSizes" in op.attributes:
-        operands = operands[op.attributes["operandSegmentSizes"][0] :]
+        operands = operands[input_count(op) :]
     elif op.name == "memref.copy":
         operands = operands[1:]
     elif op.name.startswith("memref.") and op.name not in _MEMREF_WRITES:

@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from math import gcd
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import mlir_bindings as mlir
 from ..building import has_identity_layout, index
 from ..loop_fixes import iterations
-from ..mlir_bindings import arith, ir, made_by, memref, ops_in, vector
+from ..mlir_bindings import Values, arith, ir, memref, vector
 from ..outlining import buffer_of
 from .vector_code import LANES
 
@@ -31,7 +32,7 @@ _MOST = 128
 class LaneIndex(NamedTuple):
     """An index in a loop over lanes: a sum of multiples of values, and a number."""
 
-    terms: Mapping[Any, int]
+    terms: Mapping[ir.Value | _Quotient, int]
     """The factors of the values or quotients, which are the same in all lanes."""
 
     numbers: _Lanes
@@ -46,7 +47,7 @@ class LaneIndex(NamedTuple):
         steps = np.diff(self.numbers.reshape(-1, LANES))
         return bool((steps == by).all())
 
-    def build(self, lane: int) -> Any:
+    def build(self, lane: int) -> ir.Value:
         """The index of a lane."""
         terms = [
             arith.muli(_built(value), index(factor))
@@ -58,14 +59,14 @@ class LaneIndex(NamedTuple):
 class _Quotient(NamedTuple):
     """What a term is if an index is divided; nothing of it is negative."""
 
-    terms: Sequence[tuple[Any, int]]
+    terms: Sequence[tuple[ir.Value | _Quotient, int]]
     number: int
     divisor: int
 
 
-def _built(value: Any) -> Any:
+def _built(value: ir.Value | _Quotient) -> ir.Value:
     """A term as a value."""
-    if not isinstance(value, _Quotient):
+    if isinstance(value, ir.Value):
         return value
     dividend = LaneIndex(dict(value.terms), np.array([value.number]))
     return arith.divui(dividend.build(0), index(value.divisor))
@@ -111,15 +112,17 @@ def _quotient(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
     return LaneIndex({quotient: 1}, np.zeros_like(numbers))
 
 
-def _is_positive(term: tuple[Any, int]) -> bool:
+def _is_positive(term: tuple[ir.Value | _Quotient, int]) -> bool:
     """Whether a multiple of a value is certainly not negative."""
     value, factor = term
-    if isinstance(value, ir.BlockArgument):
-        loop = value.owner.owner.operation
-        is_counter = loop.name == "scf.for" and value.arg_number == 0
-        numbers = iterations(loop) if is_counter else ()
-        return factor >= 0 and min(numbers, default=-1) >= 0
-    return factor >= 0 and isinstance(value, _Quotient)
+    if not isinstance(value, ir.Value):
+        return factor >= 0
+    if (block := mlir.argument_block(value)) is None:
+        return False
+    loop = block.owner.operation
+    is_counter = loop.name == "scf.for" and value == block.arguments[0]
+    numbers = iterations(loop) if is_counter else ()
+    return factor >= 0 and min(numbers, default=-1) >= 0
 
 
 _ARITHMETIC: Mapping[str, Callable[[LaneIndex, LaneIndex], LaneIndex | None]] = {
@@ -173,7 +176,7 @@ _WITHOUT_OTHER_EFFECTS = (
 )
 
 
-def has_lanes(loop: Any) -> bool:
+def has_lanes(loop: ir.Operation) -> bool:
     """Whether an `scf.for` runs over whole pairs of vectors, and only a few."""
     lanes = iterations(loop)
     is_whole = lanes.step == 1 and not len(lanes) % (2 * LANES)
@@ -184,47 +187,46 @@ class LaneLoop:
     """A loop without loops inside, over a few lanes, each of which stores one number."""
 
     @classmethod
-    def of(cls, loop: Any) -> LaneLoop | None:
+    def of(cls, loop: ir.Operation) -> LaneLoop | None:
         """An `scf.for` as such a loop, if it is one over whole pairs of vectors."""
         if not has_lanes(loop):
             return None
-        body = loop.regions[0].blocks[0]
-        ops = [op.operation for op in body.operations]
+        ops = mlir.operations_of(mlir.body_of(loop))
         stores = [op for op in ops if op.name == "memref.store"]
         is_known = all(op.name.startswith(_WITHOUT_OTHER_EFFECTS) for op in ops)
         if not is_known or len(stores) != 1:
             return None
-        return cls(loop, body, stores[0], np.array(iterations(loop)))
+        return cls(loop, stores[0])
 
-    def __init__(self, loop: Any, body: Any, store: Any, numbers: _Lanes):
+    def __init__(self, loop: ir.Operation, store: ir.Operation):
         self._loop = loop
-        self._body = body
+        self._body = mlir.body_of(loop)
         self._store = store
-        self._numbers = numbers
-        self._defined: dict[Any, Callable[[int], Any]] = {}
-        self._found: dict[Any, LaneIndex | None] = {}
-        self._supported: dict[Any, bool] = {}
-        self._vectors: dict[tuple[Any, int], Any] = {}
+        self._numbers = np.array(iterations(loop))
+        self._defined: dict[ir.Value, Callable[[int], ir.Value]] = {}
+        self._found: dict[ir.Value, LaneIndex | None] = {}
+        self._supported: dict[ir.Value, bool] = {}
+        self._vectors: dict[tuple[ir.Value, int], ir.Value] = {}
 
     @property
-    def loads(self) -> Sequence[Any]:
+    def loads(self) -> Sequence[ir.Operation]:
         """The loads in the loop."""
-        return ops_in(self._loop, "memref.load")
+        return mlir.ops_in(self._loop, "memref.load")
 
-    def define(self, value: Any, vector_of: Callable[[int], Any]) -> None:
+    def define(self, value: ir.Value, vector_of: Callable[[int], ir.Value]) -> None:
         """Say how vectors of a value are made, each from the number of its first lane."""
         self._defined[value] = vector_of
 
-    def index(self, value: Any) -> LaneIndex | None:
+    def index(self, value: ir.Value) -> LaneIndex | None:
         """An index, if it is a sum with what is known for each lane."""
         if value not in self._found:
             self._found[value] = self._index(value)
         return self._found[value]
 
-    def _index(self, value: Any) -> LaneIndex | None:
+    def _index(self, value: ir.Value) -> LaneIndex | None:
         zeros = np.zeros_like(self._numbers)
-        if constant := made_by(value, "arith.constant"):
-            return LaneIndex({}, zeros + int(constant.attributes["value"].value))
+        if (number := mlir.integer_of(value)) is not None:
+            return LaneIndex({}, zeros + number)
         if self._is_outside(value):
             return LaneIndex({value: 1}, zeros)
         if isinstance(value, ir.BlockArgument):
@@ -249,17 +251,15 @@ class LaneLoop:
                 vector.store(stored, target, self._indices(indices, lane))
         self._loop.erase()
 
-    def _is_outside(self, value: Any) -> bool:
-        owner = value.owner
-        block = owner if isinstance(owner, ir.Block) else owner.operation.block
-        return block != self._body
+    def _is_outside(self, value: ir.Value) -> bool:
+        return (mlir.argument_block(value) or value.owner.operation.block) != self._body
 
-    def _is_supported(self, value: Any) -> bool:
+    def _is_supported(self, value: ir.Value) -> bool:
         if value not in self._supported:
             self._supported[value] = self._can_be_made(value)
         return self._supported[value]
 
-    def _can_be_made(self, value: Any) -> bool:
+    def _can_be_made(self, value: ir.Value) -> bool:
         if value in self._defined:
             return True
         if not _is_element(value.type):
@@ -271,7 +271,7 @@ class LaneLoop:
             return self._can_load(op)
         return op.name in _ELEMENTWISE and all(map(self._is_supported, op.operands))
 
-    def _can_load(self, load: Any) -> bool:
+    def _can_load(self, load: ir.Operation) -> bool:
         """Whether a load reads vectors, or one element, that no other lane stores."""
         if not self.can_access([*load.operands], steps=(0, 1)):
             return False
@@ -282,7 +282,7 @@ class LaneLoop:
         pairs = zip(map(self.index, indices), map(self.index, stored), strict=False)
         return source == target and all(a and b and a.is_same(b) for a, b in pairs)
 
-    def can_access(self, operands: Sequence[Any], steps: Sequence[int]) -> bool:
+    def can_access(self, operands: Values, steps: Sequence[int]) -> bool:
         """
         Whether of a memref and indices, lanes of a vector have equal indices but for the
         last one, which advances by one of the steps.
@@ -298,11 +298,11 @@ class LaneLoop:
             and any(last.advances(step) for step in steps)
         )
 
-    def _indices(self, indices: Sequence[Any], lane: int) -> list[Any]:
+    def _indices(self, indices: Values, lane: int) -> Values:
         found = [self.index(each) for each in indices]
         return [each.build(lane) for each in found if each is not None]
 
-    def _vector(self, value: Any, lane: int) -> Any:
+    def _vector(self, value: ir.Value, lane: int) -> ir.Value:
         """The vector of a value, from a lane on."""
         if (value, lane) not in self._vectors:
             if define := self._defined.get(value):
@@ -312,14 +312,14 @@ class LaneLoop:
             self._vectors[value, lane] = made
         return self._vectors[value, lane]
 
-    def _made(self, value: Any, lane: int) -> Any:
-        type_ = ir.VectorType.get([LANES], value.type)
+    def _made(self, value: ir.Value, lane: int) -> ir.Value:
+        type_ = mlir.vector_type(LANES, value.type)
         if self._is_outside(value):
             return vector.broadcast(type_, value)
         op = value.owner.operation
         if op.name != "memref.load":
             operands = [self._vector(operand, lane) for operand in op.operands]
-            return ir.Operation.create(op.name, [type_], operands).results[0]
+            return mlir.create_op(op.name, type_, operands)
         source, *indices = op.operands
         last = self.index(indices[-1])
         at = self._indices(indices, lane)
@@ -328,7 +328,7 @@ class LaneLoop:
         return vector.broadcast(type_, memref.load(source, at))
 
 
-def _is_element(type_: Any) -> bool:
+def _is_element(type_: ir.Type) -> bool:
     """Whether vectors have such elements."""
     if isinstance(type_, ir.IntegerType):
         return type_.width in (1, 8, 16, 32, 64)

@@ -3,52 +3,58 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import mlir_bindings as mlir
 from ..building import is_dynamic
-from ..mlir_bindings import ir, made_by
+from ..mlir_bindings import ir
 
 
-def constant_of(value: Any) -> NDArray[np.int64] | None:
+def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
     """The elements of a constant of integers, with their signs."""
-    if op := made_by(value, "arith.constant"):
+    if op := mlir.made_by(value, "arith.constant"):
         attribute = op.attributes["value"]
-    elif op := made_by(value, "memref.get_global"):
-        name = op.attributes["name"].value
+    elif op := mlir.made_by(value, "memref.get_global"):
         symbols = ir.SymbolTable(_module_of(op))
-        attribute = symbols[name].attributes["initial_value"]
+        attribute = symbols[mlir.symbol_of(op, "name")].attributes["initial_value"]
     else:
         return None
     if not isinstance(attribute, ir.DenseElementsAttr):
         return None
-    type_ = attribute.type.element_type
+    tensor_type = mlir.shaped_type(attribute)
+    type_ = tensor_type.element_type
     if not isinstance(type_, ir.IntegerType) or type_.width not in (8, 16, 32, 64):
         return None
     if attribute.is_splat:
-        splat: int = ir.IntegerAttr(attribute.get_splat_value()).value
-        shape: list[int] = [*attribute.type.shape]
-        return np.full(shape, splat, np.int64)
+        splat = ir.IntegerAttr(attribute.get_splat_value()).value
+        return np.full(tensor_type.shape, splat, np.int64)
     numbers: NDArray[np.integer] = np.array(attribute)
     # Signless integers may be given as unsigned ones.
     unused = 64 - type_.width
     return numbers.astype(np.int64) << unused >> unused
 
 
-def _module_of(op: Any) -> Any:
-    while op.name != "builtin.module":
-        op = op.parent
+def _module_of(op: ir.Operation) -> ir.Operation:
+    while (parent := op.parent) is not None:
+        op = parent
     return op
 
 
-def steps_of(indices: Iterable[Any], type_: Any) -> dict[int, int] | None:
+def steps_of(
+    indices: Iterable[ir.AffineExpr], value: ir.Value
+) -> dict[int, int] | None:
     """
     For each loop the distance in memory of what two iterations need; `None` if that is not
     constant. Tensors will be contiguous.
+
+    Args:
+        indices: those of an element, as expressions of loops.
+        value: the tensor or memref.
     """
+    type_ = mlir.shaped_type(value)
     if any(map(is_dynamic, type_.shape)):
         return None
     if isinstance(type_, ir.MemRefType):
@@ -56,8 +62,7 @@ def steps_of(indices: Iterable[Any], type_: Any) -> dict[int, int] | None:
         if any(is_dynamic(number) for number in (*strides, offset)):
             return None
     else:
-        sizes = [*type_.shape]
-        strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+        strides = [math.prod(type_.shape[i + 1 :]) for i in range(type_.rank)]
     steps: dict[int, int] = {}
     for index, stride in zip(indices, strides, strict=True):
         if (terms := _linear(index)) is None:
@@ -67,7 +72,20 @@ def steps_of(indices: Iterable[Any], type_: Any) -> dict[int, int] | None:
     return steps
 
 
-def _linear(index: Any) -> list[tuple[int, int]] | None:
+def dimensions_by_loop(
+    indices: Sequence[ir.AffineExpr], shape: Sequence[int]
+) -> dict[int, int] | None:
+    """For each loop the dimension that it is the index of; `None` if others are larger."""
+    positions = {
+        index.position: dimension
+        for dimension, index in enumerate(indices)
+        if isinstance(index, ir.AffineDimExpr)
+    }
+    others = {*range(len(shape))} - {*positions.values()}
+    return positions if all(shape[dimension] == 1 for dimension in others) else None
+
+
+def _linear(index: ir.AffineExpr) -> list[tuple[int, int]] | None:
     """
     The loops that an expression adds up, with their factors; `None` if it is another
     expression.

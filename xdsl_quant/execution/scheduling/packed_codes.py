@@ -9,37 +9,39 @@ on. That takes fewer instructions than any conversion, and half of the memory.
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..mlir_bindings import arith, ir, llvm, made_by, memref, ops_in, run_passes, vector
-from .constant_codes import decoded_from, with_bytes
+from xdsl_quant.numerics.arrays import Array
+
+from .. import mlir_bindings as mlir
+from ..mlir_bindings import arith, ir, llvm, memref, vector
+from .constant_codes import codes_of, decoded_from, with_bytes
 from .lane_loops import LaneIndex, LaneLoop, has_lanes
 from .vector_code import LANES
-
-_Array = NDArray[Any]
 
 _PAIR = 2 * LANES
 """The distance of the lanes whose codes a byte begins."""
 
 
-def pack_constants(module: Any) -> None:
+def pack_constants(module: ir.Module) -> None:
     """Pack constants that loops over lanes decode to f32, and make vectors of these."""
-    loops = filter(has_lanes, ops_in(module, "scf.for"))
-    loads = chain(*(ops_in(loop, "memref.load") for loop in loops))
+    loops = filter(has_lanes, mlir.ops_in(module, "scf.for"))
+    loads = chain(*(mlir.ops_in(loop, "memref.load") for loop in loops))
     if not any(map(_constant_of, loads)):
         return
     # Divisions of indices are those of MLIR's maps until they are known to be positive,
     # and indices of tables are checked until they are known to be inside.
-    run_passes(module, ("func.func(int-range-optimizations)", "canonicalize", "cse"))
+    mlir.run_passes(
+        module, ("func.func(int-range-optimizations)", "canonicalize", "cse")
+    )
     symbols = ir.SymbolTable(module.operation)
     packed: dict[tuple[str, bytes], _Packed | None] = {}
-    for op in ops_in(module, "scf.for"):
+    for op in mlir.ops_in(module, "scf.for"):
         if (loop := LaneLoop.of(op)) is None:
             continue
-        found: list[Any] = []
+        found: list[ir.Value] = []
         for load in loop.loads:
             if (name := _constant_of(load)) is None or not _can_be_packed(loop, load):
                 continue
@@ -55,15 +57,15 @@ def pack_constants(module: Any) -> None:
             loop.replace()
 
 
-def _constant_of(load: Any) -> str | None:
+def _constant_of(load: ir.Operation) -> str | None:
     """The name of the constant with bytes that is read, if it is one."""
-    constant = made_by(load.operands[0], "memref.get_global")
-    if constant is None or str(constant.results[0].type.element_type) != "i8":
+    constant = mlir.made_by(load.operands[0], "memref.get_global")
+    if constant is None or str(mlir.shaped_type(constant.result).element_type) != "i8":
         return None
-    return constant.attributes["name"].value
+    return mlir.symbol_of(constant, "name")
 
 
-def _can_be_packed(loop: LaneLoop, load: Any) -> bool:
+def _can_be_packed(loop: LaneLoop, load: ir.Operation) -> bool:
     """Whether lanes read elements in order, from a whole pair of vectors on."""
     operands = [*load.operands]
     if not loop.can_access(operands, steps=(1,)):
@@ -71,7 +73,7 @@ def _can_be_packed(loop: LaneLoop, load: Any) -> bool:
     last = loop.index(operands[-1])
     return (
         last is not None
-        and not operands[0].type.shape[-1] % _PAIR
+        and not mlir.shaped_type(operands[0]).shape[-1] % _PAIR
         and not any(factor % _PAIR for factor in last.terms.values())
         and not (last.numbers[::LANES] % LANES).any()
     )
@@ -80,17 +82,15 @@ def _can_be_packed(loop: LaneLoop, load: Any) -> bool:
 class _Packed(NamedTuple):
     """A constant whose bytes have two codes."""
 
-    constant: Any
+    constant: ir.Operation
 
-    numbers: _Array
+    numbers: Array
     """The f32 of each code."""
 
 
-def _packed(symbols: Any, name: str, numbers: _Array) -> _Packed | None:
+def _packed(symbols: ir.SymbolTable, name: str, numbers: Array) -> _Packed | None:
     """A constant packed, if its bytes stand for at most 16 different numbers."""
-    codes = np.array(symbols[name].attributes["initial_value"]).view(np.uint8)
-    is_present = np.zeros(256, np.bool_)
-    is_present[codes] = True
+    codes, is_present = codes_of(symbols[name])
     present = numbers.view(np.int32)[is_present]
     distinct, short = np.unique(present, return_inverse=True)
     if distinct.size > LANES:
@@ -108,21 +108,19 @@ class _Selection(NamedTuple):
     """What a loop reads from a packed constant in the place of a load."""
 
     loop: LaneLoop
-    load: Any
+    load: ir.Operation
     packed: _Packed
 
-    def vector(self, lane: int) -> Any:
+    def vector(self, lane: int) -> ir.Value:
         """The numbers from a lane on."""
         _, *indices = self.load.operands
         *others, last = [found for each in indices if (found := self.loop.index(each))]
         half = int(last.numbers[lane]) // LANES % 2
         constant = self.packed.constant
-        bytes_ = memref.get_global(
-            constant.attributes["type"].value, constant.attributes["sym_name"].value
-        )
+        bytes_ = memref.get_global(mlir.type_of(constant), mlir.symbol_of(constant))
         at = [*(other.build(lane) for other in others), _halved(last, lane, half)]
         i8, i32, f32 = (
-            ir.VectorType.get([LANES], type_)
+            mlir.vector_type(LANES, type_)
             for type_ in (
                 ir.IntegerType.get_signless(8),
                 ir.IntegerType.get_signless(32),
@@ -131,17 +129,16 @@ class _Selection(NamedTuple):
         )
         selecting = arith.extui(i32, vector.load(i8, bytes_, at))
         if half:
-            fours = ir.DenseElementsAttr.get(np.full(LANES, 4, np.int32), type=i32)
+            fours = mlir.dense_attr(np.full(LANES, 4, np.int32), i32)
             selecting = arith.shrui(selecting, arith.constant(i32, fours))
-        numbers = ir.DenseElementsAttr.get(self.packed.numbers, type=f32)
-        table = arith.constant(f32, numbers)
+        table = arith.constant(f32, mlir.dense_attr(self.packed.numbers, f32))
         # It takes no notice of the upper bits.
         return llvm.call_intrinsic(
             f32, "llvm.x86.avx512.permvar.sf.512", [table, selecting], [], []
         )
 
 
-def _halved(last: LaneIndex, lane: int, half: int) -> Any:
+def _halved(last: LaneIndex, lane: int, half: int) -> ir.Value:
     """The index of the byte with the code of a lane."""
     terms = {value: factor // 2 for value, factor in last.terms.items()}
     numbers = (last.numbers - half * LANES) // 2

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import reduce
 from types import MethodType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,16 @@ from numpy.typing import NDArray
 from xdsl_quant.runtime.entry_function import unused_prefix
 from xdsl_quant.runtime.host_functions import HostFunctions, MinMaxFunction
 
+from .. import mlir_bindings as mlir
 from ..building import (
     filled,
     generic,
     index,
     is_dynamic,
-    reshaped,
-    sizes_of,
+    reshaped_tensor,
+    size_values,
 )
-from ..mlir_bindings import arith, func, ir, memref, ops_in, scf, tensor
+from ..mlir_bindings import Value, Values, arith, func, ir, memref, scf, tensor
 from ..runtime_library import array_at, callback, guarded
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
@@ -39,7 +40,7 @@ _FLOATS = ("f16", "bf16", "f32", "f64")
 _Record = Callable[[NDArray[np.intp], NDArray[np.float64]], object]
 
 
-def reduce_min_max(module: Any, functions: HostFunctions) -> dict[str, object]:
+def reduce_min_max(module: ir.Module, functions: HostFunctions) -> dict[str, object]:
     """
     Let the code find min/max in place of calling functions that need no more.
 
@@ -52,9 +53,9 @@ def reduce_min_max(module: Any, functions: HostFunctions) -> dict[str, object]:
         alive.
     """
     callbacks: dict[str, object] = {}
-    taken = [op.attributes["sym_name"].value for op in ops_in(module, "func.func")]
+    taken = [*map(mlir.symbol_of, mlir.ops_in(module, "func.func"))]
     prefix = unused_prefix("reduce_min_max_", taken)
-    for calls in _groups(module, functions):
+    for calls in _call_groups(module, functions):
         name = f"{prefix}{len(callbacks)}"
         group = [function for _, function in calls]
         counts = _call_with_min_max(name, calls)
@@ -73,25 +74,27 @@ def reduce_min_max(module: Any, functions: HostFunctions) -> dict[str, object]:
     return callbacks
 
 
-_Call = tuple[Any, MinMaxFunction]
+_Call = tuple[ir.Operation, MinMaxFunction]
 
 
-def _groups(module: Any, functions: HostFunctions) -> Iterable[Sequence[_Call]]:
+def _call_groups(
+    module: ir.Module, functions: HostFunctions
+) -> Iterable[Sequence[_Call]]:
     """Calls in the same block that can record min/max with the same function."""
-    groups: dict[tuple[Any, ...], list[_Call]] = {}
-    for call in ops_in(module, "func.call"):
-        function = functions.get(call.attributes["callee"].value)
+    groups: dict[tuple[ir.Block, *tuple[int, ...]], list[_Call]] = {}
+    for call in mlir.ops_in(module, "func.call"):
+        function = functions.get(mlir.symbol_of(call, "callee"))
         if isinstance(function, MinMaxFunction) and _has_min_max(call, function.axis):
             key = call.block, *_identity(function.reduce_min_max)
             groups.setdefault(key, []).append((call, function))
     return groups.values()
 
 
-def _has_min_max(call: Any, axis: int | None) -> bool:
+def _has_min_max(call: ir.Operation, axis: int | None) -> bool:
     """Whether compiled code can find the min/max of the argument of a call."""
     if len(call.operands) != 1:
         return False
-    type_ = call.operands[0].type
+    type_ = mlir.shaped_type(call.operands[0])
     has_channels = axis is None or (0 <= axis < type_.rank and type_.shape[axis] > 0)
     return has_channels and str(type_.element_type) in _FLOATS
 
@@ -119,14 +122,19 @@ def _callback(record: _Record, positions: NDArray[np.intp]) -> object:
 class _MinMax(NamedTuple):
     """Tensors of rank 0, or with the channels as their only dimension."""
 
-    low: Any
-    high: Any
+    low: Value
+    high: Value
 
-    check: Any = None
+    check: Value | None = None
     """
     NaN if a value is NaN or infinite, and 0 otherwise. It is not there if the check of
     another value is enough.
     """
+
+    @property
+    def shape(self) -> Sequence[int]:
+        """The number of channels, if there are any."""
+        return mlir.shaped_type(self.low).shape
 
 
 def _call_with_min_max(name: str, calls: Sequence[_Call]) -> Sequence[int]:
@@ -140,7 +148,7 @@ def _call_with_min_max(name: str, calls: Sequence[_Call]) -> Sequence[int]:
         with ir.InsertionPoint(call), call.location:
             is_checked = not _goes_into_one_of(values, call.operands[0])
             reductions.append(_reduction(call.operands[0], function.axis, is_checked))
-    counts = [math.prod(reduction.low.type.shape) for reduction in reductions]
+    counts = [math.prod(reduction.shape) for reduction in reductions]
     last, _ = calls[-1]
     # Whatever can share a loop comes before the end of the block.
     with ir.InsertionPoint.at_block_terminator(last.block), last.location:
@@ -151,44 +159,47 @@ def _call_with_min_max(name: str, calls: Sequence[_Call]) -> Sequence[int]:
     return counts
 
 
-def _goes_into_one_of(values: Collection[Any], value: Any) -> bool:
+def _goes_into_one_of(values: Collection[ir.Value], value: ir.Value) -> bool:
     """Whether a value is a term or a factor of one of these."""
     no_fastmath = ir.Attribute.parse("#arith.fastmath<none>")
     return any(
-        use.owner.name in ("arith.addf", "arith.subf", "arith.mulf")
-        and use.owner.attributes["fastmath"] == no_fastmath
-        and use.owner.results[0] in values
-        for use in value.uses
+        user.name in ("arith.addf", "arith.subf", "arith.mulf")
+        and user.attributes["fastmath"] == no_fastmath
+        and user.results[0] in values
+        for user in mlir.users_of(value)
     )
 
 
-def _buffer_type(count: int) -> Any:
+def _buffer_type(count: int) -> ir.Type:
     return ir.MemRefType.get([2, count], ir.F64Type.get())
 
 
-def _declare(module: Any, name: str, count: int) -> None:
+def _declare(module: ir.Module, name: str, count: int) -> None:
     type_ = _buffer_type(count)
     with ir.InsertionPoint.at_block_begin(module.body):
-        function = func.FuncOp(name, ([type_], []), visibility="private")
+        function = mlir.declare(name, [type_])
     function.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
 
 
-def _store_all(reductions: Sequence[_MinMax], buffer: Any) -> None:
+def _store_all(reductions: Sequence[_MinMax], buffer: ir.Value) -> None:
     """Store the min/max of all calls side by side."""
     start = 0
     for reduction in reductions:
-        if not (shape := reduction.low.type.shape):
+        if not reduction.shape:
             _store_at(reduction, [], buffer, index(start))
         else:
-            for channel in scf.for_(*shape):
+            (count,) = reduction.shape
+            loop = scf.ForOp(index(0), index(count), index(1))
+            with ir.InsertionPoint(mlir.body_of(loop)):
+                channel = mlir.body_of(loop).arguments[0]
                 position = arith.addi(channel, index(start))
                 _store_at(reduction, [channel], buffer, position)
                 scf.yield_([])
-        start += math.prod(shape)
+        start += math.prod(reduction.shape)
 
 
 def _store_at(
-    reduction: _MinMax, channel: Sequence[Any], buffer: Any, position: Any
+    reduction: _MinMax, channel: Values, buffer: ir.Value, position: ir.Value
 ) -> None:
     low, high, *checks = (
         tensor.extract(value, channel) for value in reduction if value is not None
@@ -209,12 +220,13 @@ reading all values from memory once more.
 """
 
 
-def _in_one_row(values: Any) -> Any:
+def _in_one_row(values: ir.Value) -> ir.Value:
     """
     Values in one dimension, if the last one is static and short, or if what computes them
     and what is computed of them has other loops, which cannot be shared.
     """
-    shape = values.type.shape
+    type_ = mlir.shaped_type(values)
+    shape = type_.shape
     if len(shape) < 2 or is_dynamic(shape[-1]):
         return values
     ops = [use.owner for use in values.uses]
@@ -223,23 +235,24 @@ def _in_one_row(values: Any) -> Any:
     has_own_loops = not any(op.name.startswith(("arith.", "math.")) for op in ops)
     if shape[-1] >= _SHORT and not has_own_loops:
         return values
-    if values.type.has_static_shape:
-        return reshaped(values, [math.prod(shape)])
-    return reshaped(values, [reduce(arith.muli, sizes_of(values))])
+    if type_.has_static_shape:
+        return reshaped_tensor(values, [math.prod(shape)])
+    return reshaped_tensor(values, [reduce(arith.muli, size_values(values))])
 
 
-def _reduction(values: Any, axis: int | None, is_checked: bool) -> _MinMax:
+def _reduction(values: ir.Value, axis: int | None, is_checked: bool) -> _MinMax:
     if axis is None:
         values = _in_one_row(values)
-    rank = values.type.rank
+    tensor_type = mlir.shaped_type(values)
+    rank = tensor_type.rank
     f32, f64 = ir.F32Type.get(), ir.F64Type.get()
-    type_ = f64 if values.type.element_type == f64 else f32
-    sizes = [] if axis is None else [values.type.shape[axis]]
+    type_ = f64 if tensor_type.element_type == f64 else f32
+    sizes = [] if axis is None else [tensor_type.shape[axis]]
     starts = (math.inf, -math.inf, 0.0) if is_checked else (math.inf, -math.inf)
     kept = [] if axis is None else [ir.AffineExpr.get_dim(axis)]
-    reduced = ir.AffineMap.get(rank, 0, kept)
+    reduced = mlir.affine_map(rank, kept)
 
-    def body(arguments: Sequence[Any]) -> Sequence[Any]:
+    def body(arguments: Values) -> Values:
         value, *so_far = arguments
         if value.type != type_:
             value = arith.extf(type_, value)
@@ -255,14 +268,16 @@ def _reduction(values: Any, axis: int | None, is_checked: bool) -> _MinMax:
     return _MinMax(*results)
 
 
-def _combined(value: Any, low: Any, high: Any, check: Any = None) -> Sequence[Any]:
+def _combined(
+    value: ir.Value, low: ir.Value, high: ir.Value, check: ir.Value | None = None
+) -> Values:
     """What is known with one value more."""
     flags = arith.FastMathFlags
     # Vectors, which compute sums in another order, are one instruction each.
-    any_order = {"fastmath": flags.nnan | flags.nsz}
+    any_order = flags.nnan | flags.nsz
     min_max = [
-        arith.minnumf(low, value, **any_order),
-        arith.maxnumf(high, value, **any_order),
+        arith.minnumf(low, value, fastmath=any_order),
+        arith.maxnumf(high, value, fastmath=any_order),
     ]
     if check is None:
         return min_max

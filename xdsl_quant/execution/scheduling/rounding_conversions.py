@@ -8,16 +8,16 @@ values come from the cache.
 
 from __future__ import annotations
 
-from typing import Any
+from .. import mlir_bindings as mlir
+from ..mlir_bindings import arith, ir, llvm, math
 
-from ..mlir_bindings import arith, ir, llvm, made_by, math, ops_in
-
-_CLAMPS = ("arith.maxnumf", "arith.minnumf")
+_CLAMPS = {"arith.maxnumf": arith.maxnumf, "arith.minnumf": arith.minnumf}
+"""The functions that insert ops, by the names of these."""
 
 _LIMIT = 1 << 31
 
 
-def round_while_converting(module: Any) -> None:
+def round_while_converting(module: ir.Module) -> None:
     """
     Clamp before rounding, and let the conversion to an i32 round.
 
@@ -25,21 +25,19 @@ def round_while_converting(module: Any) -> None:
     integers that an i32 has: rounding keeps the order and integers as they are.
     """
     i32 = ir.IntegerType.get_signless(32, module.context)
-    for conversion in ops_in(module, "arith.fptosi"):
+    for conversion in mlir.ops_in(module, "arith.fptosi"):
         (clamped,), (result,) = conversion.operands, conversion.results
         if result.type != i32 or (found := _rounded_and_clamped(clamped)) is None:
             continue
         value, clamps = found
         with ir.InsertionPoint(conversion), conversion.location:
             for clamp in clamps:
-                value = getattr(arith, clamp.name.removeprefix("arith."))(
-                    value, clamp.operands[1]
-                )
+                value = _CLAMPS[clamp.name](value, clamp.operands[1])
             result.replace_all_uses_with(llvm.intr_lrint(i32, value))
         conversion.erase()
 
 
-def round_in_f32(module: Any) -> None:
+def round_in_f32(module: ir.Module) -> None:
     """
     Round numbers of f32 half away from zero in f32, where that is done in f64.
 
@@ -50,16 +48,14 @@ def round_in_f32(module: Any) -> None:
         ir.F32Type.get(module.context),
         ir.IntegerType.get_signless(32, module.context),
     )
-    for conversion in ops_in(module, "arith.fptosi"):
+    for conversion in mlir.ops_in(module, "arith.fptosi"):
         (clamped,), (result,) = conversion.operands, conversion.results
         if result.type != i32 or (found := _rounded_away(clamped)) is None:
             continue
         value, clamps, moved = found
         with ir.InsertionPoint(conversion), conversion.location:
             for name, bound in clamps:
-                value = getattr(arith, name)(
-                    value, arith.constant(f32, float(bound - moved))
-                )
+                value = _CLAMPS[name](value, arith.constant(f32, float(bound - moved)))
             half = math.copysign(arith.constant(f32, _BELOW_HALF), value)
             rounded = arith.fptosi(i32, arith.addf(value, half))
             integer = arith.addi(rounded, arith.constant(i32, moved))
@@ -72,7 +68,9 @@ _BELOW_HALF = 0.5 - 2.0**-25
 _MOST = 1 << 20
 
 
-def _rounded_away(value: Any) -> tuple[Any, list[tuple[str, int]], int] | None:
+def _rounded_away(
+    value: ir.Value,
+) -> tuple[ir.Value, list[tuple[str, int]], int] | None:
     """
     What is rounded half away from zero, the ops that clamp it then and their bounds, and
     what is added before these, if a value is made so of one of f32.
@@ -80,57 +78,57 @@ def _rounded_away(value: Any) -> tuple[Any, list[tuple[str, int]], int] | None:
     if not isinstance(value.type, ir.F64Type):
         return None
     clamps: list[tuple[str, int]] = []
-    while clamp := made_by(value, *_CLAMPS):
-        if (bound := _integer(clamp.operands[1])) is None:
+    while clamp := mlir.made_by(value, *_CLAMPS):
+        if (bound := _bound(clamp.operands[1])) is None:
             return None
-        clamps.insert(0, (clamp.name.removeprefix("arith."), bound))
+        clamps.insert(0, (clamp.name, bound))
         value = clamp.operands[0]
     moved = 0
-    if sum_ := made_by(value, "arith.addf"):
-        if (number := _integer(sum_.operands[1])) is None:
+    if sum_ := mlir.made_by(value, "arith.addf"):
+        if (number := _bound(sum_.operands[1])) is None:
             return None
         value, moved = sum_.operands[0], number
-    if not (signed := made_by(value, "math.copysign")):
+    if not (signed := mlir.made_by(value, "math.copysign")):
         return None
     magnitude, value = signed.operands
-    floored = made_by(magnitude, "math.floor")
-    raised = floored and made_by(floored.operands[0], "arith.addf")
-    positive = raised and made_by(raised.operands[0], "math.absf")
-    extended = made_by(value, "arith.extf")
-    if not positive or not extended or positive.operands[0] != value:
+    floored = mlir.made_by(magnitude, "math.floor")
+    raised = floored and mlir.made_by(floored.operands[0], "arith.addf")
+    positive = raised and mlir.made_by(raised.operands[0], "math.absf")
+    extended = mlir.made_by(value, "arith.extf")
+    if not raised or not positive or not extended or positive.operands[0] != value:
         return None
-    half = made_by(raised.operands[1], "arith.constant")
     (narrow,) = extended.operands
-    if not half or half.attributes["value"].value != 0.5:
+    if mlir.number_of(raised.operands[1]) != 0.5:
         return None
-    if sorted(name for name, _ in clamps) != ["maxnumf", "minnumf"] or any(
+    if sorted(name for name, _ in clamps) != [*_CLAMPS] or any(
         abs(bound - moved) > _MOST for _, bound in clamps
     ):
         return None
     return (narrow, clamps, moved) if isinstance(narrow.type, ir.F32Type) else None
 
 
-def _rounded_and_clamped(value: Any) -> tuple[Any, list[Any]] | None:
+def _rounded_and_clamped(
+    value: ir.Value,
+) -> tuple[ir.Value, list[ir.Operation]] | None:
     """What is rounded, and the ops that clamp it after that, if a value is made so."""
     if not isinstance(value.type, ir.F32Type | ir.F64Type):
         return None
-    clamps: list[Any] = []
-    while clamp := made_by(value, *_CLAMPS):
-        if _integer(clamp.operands[1]) is None:
+    clamps: list[ir.Operation] = []
+    while clamp := mlir.made_by(value, *_CLAMPS):
+        if _bound(clamp.operands[1]) is None:
             return None
         clamps.insert(0, clamp)
         value = clamp.operands[0]
     if sorted(clamp.name for clamp in clamps) != [*_CLAMPS]:
         return None
-    rounding = made_by(value, "math.roundeven")
+    rounding = mlir.made_by(value, "math.roundeven")
     return (rounding.operands[0], clamps) if rounding else None
 
 
-def _integer(value: Any) -> int | None:
+def _bound(value: ir.Value) -> int | None:
     """The number of a constant without fraction and in the range of an i32."""
-    if not (constant := made_by(value, "arith.constant")):
-        return None
-    number = constant.attributes["value"].value
+    number = mlir.number_of(value)
     # NaN and infinities are not in range.
-    is_integer = -_LIMIT <= number < _LIMIT and number.is_integer()
-    return int(number) if is_integer else None
+    if number is None or not -_LIMIT <= number < _LIMIT or number != int(number):
+        return None
+    return int(number)

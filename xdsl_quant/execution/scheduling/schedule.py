@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from xdsl_quant.runtime.host_functions import HostFunctions
 
+from .. import mlir_bindings as mlir
 from ..cpu import Cpu
 from ..loop_fixes import look_up_whole_bytes
-from ..mlir_bindings import first_diagnostic, ir, run_passes
+from ..mlir_bindings import ir
 from ..thread_calls import ThreadCalls
 from .byte_products import call_byte_products, keep_byte_products
 from .channel_multipliers import merge_channels
@@ -24,6 +25,7 @@ from .streaming_stores import mark_results, stream_marked_results, streamable_op
 from .table_selections import select_from_tables
 from .tiling import tile_contractions
 
+_P = ParamSpec("_P")
 _Result = TypeVar("_Result")
 
 _STREAMING = "streaming_stores"
@@ -35,8 +37,8 @@ class StepError(Exception):
 
     def __init__(self, step: str, error: Exception):
         reason = (
-            f"invalid module, {first_diagnostic(error)}"
-            if isinstance(error, ir.MLIRError)
+            f"invalid module, {mlir.first_diagnostic(error)}"
+            if isinstance(error, mlir.MLIRError)
             else f"{type(error).__name__}: {error}"
         )
         super().__init__(f"scheduling step '{step}' failed: {reason}")
@@ -90,7 +92,7 @@ class Schedule:
         self._stream = stream
         self._threads = threads
 
-    def schedule_tensors(self, module: Any) -> None:
+    def schedule_tensors(self, module: ir.Module) -> None:
         """Work on ops on tensors, before loops are fused."""
         callbacks = self._run(reduce_min_max, module, self._functions)
         self.callbacks = callbacks or {}
@@ -100,33 +102,33 @@ class Schedule:
             self._run(keep_byte_products, module)
         self._run(tile_contractions, module)
 
-    def schedule_fused(self, module: Any) -> None:
+    def schedule_fused(self, module: ir.Module) -> None:
         """Work on ops on tensors, after loops are fused."""
         if self.callbacks:
             self._run(share_loops, module)
-            run_passes(module, ("canonicalize", "cse"))
+            mlir.run_passes(module, ("canonicalize", "cse"))
 
-    def schedule_buffers(self, module: Any) -> None:
+    def schedule_buffers(self, module: ir.Module) -> None:
         """Work on ops on memrefs, before they become loops."""
         calls = self._run(call_byte_products, module, self._cpu, self._threads)
         self.thread_calls = calls or ThreadCalls()
-        can_stream = self._run(self._mark_streamable, module, name=_STREAMING)
+        can_stream = self._run_as(_STREAMING, self._mark_streamable, module)
         self.can_stream = bool(can_stream)
 
-    def _mark_streamable(self, module: Any) -> bool:
+    def _mark_streamable(self, module: ir.Module) -> bool:
         streamable = streamable_ops(module, self._kernel)
         if self._stream:
             mark_results(streamable)
         return bool(streamable)
 
-    def schedule_loops(self, module: Any) -> None:
+    def schedule_loops(self, module: ir.Module) -> None:
         """Work on loops, before they become branches."""
         if self._stream:
-            self._run(stream_marked_results, module, self._kernel, name=_STREAMING)
+            self._run_as(_STREAMING, stream_marked_results, module, self._kernel)
         self._run(round_while_converting, module)
         self._run(round_in_f32, module)
 
-    def schedule_bytes(self, module: Any) -> None:
+    def schedule_bytes(self, module: ir.Module) -> None:
         """Work on loops whose memory has whole bytes."""
         has_avx512 = "avx512f" in self._cpu.features
         if has_avx512:
@@ -136,7 +138,7 @@ class Schedule:
             self._run(select_from_tables, module)
         self._run(look_up_whole_bytes, module)
 
-    def schedule_llvm(self, module: Any) -> None:
+    def schedule_llvm(self, module: ir.Module) -> None:
         """Work on loops that nothing but LLVM changes any more."""
         # Such code is compiled for one use.
         if self._functions:
@@ -144,10 +146,21 @@ class Schedule:
 
     def _run(
         self,
-        step: Callable[..., _Result],
-        module: Any,
-        *arguments: Any,
-        name: str | None = None,
+        step: Callable[Concatenate[ir.Module, _P], _Result],
+        module: ir.Module,
+        *arguments: _P.args,
+        **options: _P.kwargs,
+    ) -> _Result | None:
+        """Run a step under the name of its function."""
+        return self._run_as(step.__name__, step, module, *arguments, **options)
+
+    def _run_as(
+        self,
+        name: str,
+        step: Callable[Concatenate[ir.Module, _P], _Result],
+        module: ir.Module,
+        *arguments: _P.args,
+        **options: _P.kwargs,
     ) -> _Result | None:
         """
         Run a step, and verify the module, unless the step is left out.
@@ -155,11 +168,10 @@ class Schedule:
         Raises:
             StepError: if the step raises an error, or makes the module invalid.
         """
-        name = name or step.__name__
         if name in self.left_out:
             return None
         try:
-            result = step(module, *arguments)
+            result = step(module, *arguments, **options)
             module.operation.verify()
         except Exception as e:  # Whatever it is, code is correct without the step.
             self.left_out.add(name)

@@ -9,20 +9,23 @@ never stored in memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from ..building import generic
-from ..mlir_bindings import ir, ops_in
+from .. import mlir_bindings as mlir
+from ..building import generic, indexing_maps, input_count, loop_kinds
+from ..mlir_bindings import Values, ir
+
+_Mapped = tuple[ir.Value, ir.AffineMap]
+"""An operand with its map."""
 
 
-def share_loops(module: Any) -> None:
+def share_loops(module: ir.Module) -> None:
     """
     Put each sequence of `linalg.generic` that can share a loop nest into one.
 
     Args:
         module: the module, which is changed.
     """
-    for op in ops_in(module):
+    for op in mlir.ops_in(module):
         # A body is not a sequence of loops.
         if not op.name.startswith("linalg."):
             for region in op.regions:
@@ -30,79 +33,76 @@ def share_loops(module: Any) -> None:
                     _share_in(block)
 
 
-def _share_in(block: Any) -> None:
-    group: _Group | None = None
-    for op in [op.operation for op in block.operations]:
+def _share_in(block: ir.Block) -> None:
+    group: _SharedLoop | None = None
+    for op in mlir.operations_of(block):
         if group is not None and not group.take(op):
             group.close()
             group = None
         if group is None and _can_share(op):
-            group = _Group(op)
+            group = _SharedLoop(op)
     if group is not None:
         group.close()
 
 
-def _is_identity(affine_map: Any) -> bool:
+def _is_identity(affine_map: ir.AffineMap) -> bool:
     return affine_map == ir.AffineMap.get_identity(affine_map.n_dims)
 
 
-def _operands(op: Any) -> list[tuple[Any, Any]]:
-    """The operands of an op with their maps."""
-    maps = [attribute.value for attribute in op.attributes["indexing_maps"]]
-    return [*zip(op.operands, maps, strict=True)]
+def _mapped_operands(op: ir.Operation) -> list[_Mapped]:
+    return [*zip(op.operands, indexing_maps(op), strict=True)]
 
 
-def _inputs(op: Any) -> list[tuple[Any, Any]]:
-    return _operands(op)[: op.attributes["operandSegmentSizes"][0]]
+def _inputs(op: ir.Operation) -> list[_Mapped]:
+    return _mapped_operands(op)[: input_count(op)]
 
 
-def _outputs(op: Any) -> list[tuple[Any, Any]]:
-    return _operands(op)[op.attributes["operandSegmentSizes"][0] :]
+def _outputs(op: ir.Operation) -> list[_Mapped]:
+    return _mapped_operands(op)[input_count(op) :]
 
 
-def _can_share(op: Any) -> bool:
+def _can_share(op: ir.Operation) -> bool:
     if op.name != "linalg.generic" or not len(op.results):
         return False
     has_elements = any(_is_identity(m) for _, m in _inputs(op))
-    body = op.regions[0].blocks[0]
     return (
         has_elements
         and all(m.is_projected_permutation for _, m in _outputs(op))
-        and not any(len(inner.regions) for inner in body.operations)
+        and not any(len(inner.regions) for inner in mlir.body_of(op).operations)
     )
 
 
-class _Group:
+class _SharedLoop:
     """Ops that will share a loop nest."""
 
-    def __init__(self, first: Any):
-        self._members: list[Any] = []
-        self._results: set[Any] = set()
+    def __init__(self, first: ir.Operation):
+        self._members: list[ir.Operation] = []
+        self._results: set[ir.Value] = set()
         # Tensors of which one element is needed at a time, each in its place.
-        self._elements: set[Any] = set()
+        self._elements: set[ir.Value] = set()
         self._add(first)
 
-    def _add(self, op: Any) -> None:
+    def _add(self, op: ir.Operation) -> None:
         self._members.append(op)
         self._results.update(op.results)
         self._elements |= {value for value, m in _inputs(op) if _is_identity(m)}
         outputs = zip(_outputs(op), op.results, strict=True)
         self._elements |= {result for (_, m), result in outputs if _is_identity(m)}
 
-    def take(self, op: Any) -> bool:
+    def take(self, op: ir.Operation) -> bool:
         """Take an op if it fits; whether the group may go on after it."""
         if _can_share(op) and self._has_same_elements(op):
             self._add(op)
             return True
         return not _depends(op, self._results)
 
-    def _has_same_elements(self, op: Any) -> bool:
+    def _has_same_elements(self, op: ir.Operation) -> bool:
         inputs = _inputs(op)
         if not any(value in self._elements for value, m in inputs if _is_identity(m)):
             return False
-        body = op.regions[0].blocks[0]
         others = [value for value, _ in _outputs(op)]
-        others += [value for inner in body.operations for value in inner.operands]
+        for inner in mlir.body_of(op).operations:
+            others += inner.operands
         if any(value in self._results for value in others):
             return False
         return all(
@@ -122,7 +122,7 @@ class _Group:
             member.erase()
 
     def _shared(self) -> None:
-        inputs: dict[tuple[Any, str], tuple[Any, Any]] = {}
+        inputs: dict[tuple[ir.Value, str], _Mapped] = {}
         for member in self._members:
             for value, m in _inputs(member):
                 if value not in self._results:
@@ -137,17 +137,18 @@ class _Group:
         ]
         results = [result for _, _, result in outputs]
 
-        def body(arguments: Sequence[Any]) -> Sequence[Any]:
+        def body(arguments: Values) -> Values:
             read = dict(zip(inputs, arguments, strict=False))
             so_far = dict(zip(results, arguments[len(inputs) :], strict=True))
-            elements: dict[Any, Any] = {}
+            elements: dict[ir.Value, ir.Value] = {}
             for member in self._members:
                 values = [
                     elements[value] if value in elements else read[value, str(m)]
                     for value, m in _inputs(member)
                 ]
-                values += [so_far.get(result) for result in member.results]
-                yielded = _inlined(member, values)
+                # The others are not read.
+                values += [so_far.get(result, result) for result in member.results]
+                yielded = _inlined_body(member, values)
                 elements |= zip(member.results, yielded, strict=True)
             return [elements[result] for result in results]
 
@@ -161,49 +162,45 @@ class _Group:
         for result, new in zip(results, new_results, strict=True):
             result.replace_all_uses_with(new)
 
-    def _is_needed(self, result: Any) -> bool:
+    def _is_needed(self, result: ir.Value) -> bool:
         """Whether an op outside of the group uses a result."""
-        return any(use.owner.operation not in self._members for use in result.uses)
+        return any(user not in self._members for user in mlir.users_of(result))
 
     def _kinds(self) -> Sequence[str]:
         """The kinds of loops: that of a reduction if it is that for any op."""
-        kinds = zip(
-            *(map(str, op.attributes["iterator_types"]) for op in self._members),
-            strict=True,
-        )
+        kinds = zip(*map(loop_kinds, self._members), strict=True)
         return [
             "reduction" if any("reduction" in kind for kind in each) else "parallel"
             for each in kinds
         ]
 
 
-def _accumulators(op: Any) -> list[Any]:
-    body = op.regions[0].blocks[0]
-    return [*body.arguments][len(_inputs(op)) :]
+def _accumulators(op: ir.Operation) -> Values:
+    return [*mlir.body_of(op).arguments][input_count(op) :]
 
 
 _HARMLESS = ("cf.assert", "scf.if", "scf.yield", "linalg.yield", "tensor.yield")
 """Ops without results that neither write nor call anything."""
 
 
-def _depends(op: Any, values: set[Any]) -> bool:
+def _depends(op: ir.Operation, values: set[ir.Value]) -> bool:
     """Whether an op uses a value, or may write to memory, or call a function."""
     return any(
         inner.name.startswith(("func.", "memref.", "bufferization."))
         or (not len(inner.results) and inner.name not in _HARMLESS)
         or any(operand in values for operand in inner.operands)
-        for inner in ops_in(op)
+        for inner in mlir.ops_in(op)
     )
 
 
-def _inlined(member: Any, arguments: list[Any]) -> list[Any]:
+def _inlined_body(member: ir.Operation, arguments: Values) -> Values:
     """A copy of a body; what it yields."""
-    body = member.regions[0].blocks[0]
-    known = dict(zip(body.arguments, arguments, strict=True))
-    for op in body.operations:
-        if op.operation.name == "linalg.yield":
+    body = mlir.body_of(member)
+    known: dict[ir.Value, ir.Value] = dict(zip(body.arguments, arguments, strict=True))
+    for op in mlir.operations_of(body):
+        if op.name == "linalg.yield":
             return [known.get(value, value) for value in op.operands]
-        copy = op.operation.clone()
+        copy = op.clone()
         for i, operand in enumerate(op.operands):
             copy.operands[i] = known.get(operand, operand)
         known |= zip(op.results, copy.results, strict=True)

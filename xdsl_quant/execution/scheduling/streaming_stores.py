@@ -15,20 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ..building import index
-from ..mlir_bindings import (
-    arith,
-    func,
-    functions_in,
-    ir,
-    llvm,
-    made_by,
-    memref,
-    ops_in,
-    scf,
-)
+from .. import mlir_bindings as mlir
+from ..building import index, indexing_maps, input_count
+from ..mlir_bindings import Op, Value, Values, arith, func, ir, llvm, memref, scf
 
 _LINE = 64
 """Bytes of a cache line."""
@@ -75,58 +65,59 @@ func.func private @{name}(%buffer: i64, %target: i64, %size: i64) attributes {{
 # Before there are loops
 
 
-def streamable_ops(module: Any, name: str) -> Sequence[Any]:
+def streamable_ops(module: ir.Module, name: str) -> Sequence[ir.Operation]:
     """
     The ops that compute a result of the kernel `name` in such a way that it can be
     streamed.
 
     They are of `linalg`, so their loops will go through all elements in turn.
     """
-    blocks = [f.regions[0].blocks[0] for f in functions_in(module, (name,))]
-    generics = ops_in(module, "linalg.generic")
+    blocks = [*map(mlir.body_of, mlir.functions_in(module, (name,)))]
+    generics = mlir.ops_in(module, "linalg.generic")
     return [op for op in generics if op.block in blocks and _is_streamable(op)]
 
 
-def mark_results(streamable: Sequence[Any]) -> None:
+def mark_results(streamable: Sequence[ir.Operation]) -> None:
     """Mark the results of ops, so that they are known when there are loops."""
     for op in streamable:
         index = len(op.operands) - 1
         with ir.InsertionPoint(op), op.location:
-            output = op.operands[index]
+            output, type_ = op.operands[index], mlir.shaped_type(op.operands[index])
             marked = ir.MemRefType.get(
-                output.type.shape,
-                output.type.element_type,
+                type_.shape,
+                type_.element_type,
                 memory_space=ir.Attribute.parse(_MARK),
             )
             op.operands[index] = memref.memory_space_cast(marked, output)
 
 
-def _is_streamable(generic: Any) -> bool:
+def _is_streamable(generic: ir.Operation) -> bool:
     """Whether an op writes each element of a result in turn, and does not read any."""
-    *_, outputs = generic.attributes["operandSegmentSizes"]
-    if outputs != 1:
-        return False
     *others, output = generic.operands
+    if input_count(generic) != len(others):
+        return False
     result = _root(output)
     if not isinstance(result, ir.BlockArgument) or not _is_plain(output.type):
         return False
-    *_, indexing_map = generic.attributes["indexing_maps"]
-    (body,) = generic.regions[0].blocks
+    *_, map_ = indexing_maps(generic)
+    body = mlir.body_of(generic)
     *_, old_value = body.arguments
-    inside = (value for op in body for each in ops_in(op) for value in each.operands)
+    inside = (
+        value for op in body for each in mlir.ops_in(op) for value in each.operands
+    )
     return (
-        indexing_map.value == ir.AffineMap.get_identity(output.type.rank)
+        map_ == ir.AffineMap.get_identity(map_.n_dims)
         and not [*old_value.uses]
         and all(_is_apart(value, result) for value in (*others, *inside))
     )
 
 
-def _is_plain(type_: Any) -> bool:
+def _is_plain(type_: ir.Type) -> bool:
     """Whether the memref is contiguous, has rank > 0 and a power-of-two element width."""
-    identity = ir.AffineMap.get_identity(type_.rank)
     return (
-        type_.rank > 0
-        and type_.affine_map == identity
+        isinstance(type_, ir.MemRefType)
+        and type_.rank > 0
+        and type_.affine_map == ir.AffineMap.get_identity(type_.rank)
         and getattr(type_.element_type, "width", None) in (8, 16, 32, 64)
     )
 
@@ -139,20 +130,20 @@ _VIEWS = (
 )
 
 
-def _root(buffer: Any) -> Any:
+def _root(buffer: ir.Value) -> ir.Value:
     """The memory that a memref is a view of."""
-    while view := made_by(buffer, *_VIEWS):
+    while view := mlir.made_by(buffer, *_VIEWS):
         buffer = view.operands[0]
     return buffer
 
 
-def _is_apart(value: Any, result: Any) -> bool:
+def _is_apart(value: ir.Value, result: ir.Value) -> bool:
     """Whether a value is certainly not in the memory of a result."""
     if not isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType):
         return True
     root = _root(value)
-    if isinstance(root, ir.BlockArgument):
-        return root.owner == result.owner and root != result
+    if (block := mlir.argument_block(root)) is not None:
+        return block == mlir.argument_block(result) and root != result
     return root.owner.operation.name in ("memref.alloc", "memref.get_global")
 
 
@@ -166,51 +157,51 @@ class _Buffer:
     copy: str
     """The function that copies to a result."""
 
-    memory: Any
+    memory: Value
     """A memref of bytes."""
 
-    state: Any
+    state: Value
     """A memref of two i64: the number of pending bytes, and the address they go to."""
 
     @staticmethod
-    def of(module: Any, name: str) -> _Buffer:
+    def of(module: ir.Module, name: str) -> _Buffer:
         """A buffer in the kernel `name`."""
         copy = f"{name}_copy"
         helpers = ir.Module.parse(_COPY.format(name=copy))
         module.body.append(helpers.body.operations[0].detach_from_parent())
-        (kernel,) = functions_in(module, (name,))
+        (kernel,) = mlir.functions_in(module, (name,))
         i8, i64 = (ir.IntegerType.get_signless(width) for width in (8, 64))
         memory, state = ir.MemRefType.get([2 * _CHUNK], i8), ir.MemRefType.get([2], i64)
-        with ir.InsertionPoint.at_block_begin(kernel.regions[0].blocks[0]):
+        with ir.InsertionPoint.at_block_begin(mlir.body_of(kernel)):
             return _Buffer(
                 copy,
                 memref.alloca(memory, [], [], alignment=_LINE),
                 memref.alloca(state, [], []),
             )
 
-    def view(self, element_type: Any, length: int) -> Any:
+    def view(self, element_type: ir.Type, length: int) -> ir.Value:
         """The buffer as elements."""
         type_ = ir.MemRefType.get([length], element_type)
         return memref.view(type_, self.memory, index(0), [])
 
-    def begin(self, result: Any) -> None:
+    def begin(self, result: ir.Value) -> None:
         """Start with nothing in the buffer and the first element of a result."""
         self._set(0, _i64(0))
         self._set(1, _address(result))
 
-    def count(self, element_size: int) -> Any:
+    def count(self, element_size: int) -> ir.Value:
         """The number of pending elements."""
         count = arith.divui(self._get(0), _i64(element_size))
         return arith.index_cast(ir.IndexType.get(), count)
 
-    def advance(self, length: Any, element_size: int) -> None:
+    def advance(self, length: ir.Value, element_size: int) -> None:
         """Count more elements as pending, and copy all if they are enough."""
         more = arith.muli(_as_i64(length), _i64(element_size))
         pending = arith.addi(self._get(0), more)
         self._set(0, pending)
         is_enough = arith.cmpi(arith.CmpIPredicate.uge, pending, _i64(_CHUNK))
         branch = scf.IfOp(is_enough)
-        with ir.InsertionPoint(branch.then_block):
+        with ir.InsertionPoint(mlir.body_of(branch)):
             self._copy()
             self._set(0, _i64(0))
             self._set(1, arith.addi(self._get(1), pending))
@@ -226,23 +217,24 @@ class _Buffer:
         arguments = [_address(self.memory), self._get(1), self._get(0)]
         func.call([], self.copy, arguments)
 
-    def _get(self, position: int) -> Any:
+    def _get(self, position: int) -> ir.Value:
         return memref.load(self.state, [index(position)])
 
-    def _set(self, position: int, value: Any) -> None:
+    def _set(self, position: int, value: ir.Value) -> None:
         memref.store(value, self.state, [index(position)])
 
 
-def stream_marked_results(module: Any, name: str) -> None:
+def stream_marked_results(module: ir.Module, name: str) -> None:
     """Let the loops of marked results write to a buffer of the kernel `name`."""
     buffer = _Buffer.of(module, name)
-    for store in ops_in(module, "memref.store"):
-        if str(store.operands[1].type.memory_space) == _MARK:
+    for store in mlir.ops_in(module, "memref.store"):
+        type_ = store.operands[1].type
+        if isinstance(type_, ir.MemRefType) and str(type_.memory_space) == _MARK:
             with store.location:
                 _stream(store, buffer)
 
 
-def _stream(store: Any, buffer: _Buffer) -> None:
+def _stream(store: ir.Operation, buffer: _Buffer) -> None:
     """
     Let one loop nest write to the buffer.
 
@@ -251,18 +243,19 @@ def _stream(store: Any, buffer: _Buffer) -> None:
     """
     value, marked, *indices = store.operands
     result = marked.owner.operands[0]
-    element_type = result.type.element_type
-    element_size = element_type.width // 8
+    element_type = mlir.shaped_type(result).element_type
+    element_size = mlir.bits(element_type) // 8
     chunk = _CHUNK // element_size
     loop = store.parent
+    assert loop is not None
     with ir.InsertionPoint(_nest(loop, indices)):
         elements = buffer.view(element_type, 2 * chunk)
         buffer.begin(result)
     with ir.InsertionPoint(loop):
         begin, end, _ = loop.operands
         chunks = scf.ForOp(begin, end, index(chunk))
-    with ir.InsertionPoint(chunks.body):
-        chunk_begin = chunks.induction_variable
+    with ir.InsertionPoint(mlir.body_of(chunks)):
+        chunk_begin = mlir.body_of(chunks).arguments[0]
         chunk_end = arith.minsi(arith.addi(chunk_begin, index(chunk)), end)
         shift = arith.subi(buffer.count(element_size), chunk_begin)
         length = arith.subi(chunk_end, chunk_begin)
@@ -277,23 +270,24 @@ def _stream(store: Any, buffer: _Buffer) -> None:
     store.erase()
 
 
-def _nest(innermost: Any, indices: Sequence[Any]) -> Any:
+def _nest(innermost: Op, indices: Values) -> ir.Operation:
     """The outermost loop of a nest with these indices."""
     nest = innermost.operation
     for _ in indices[1:]:
-        nest = nest.parent.operation
+        assert nest.parent is not None
+        nest = nest.parent
     return nest
 
 
-def _i64(value: int) -> Any:
+def _i64(value: int) -> ir.Value:
     i64 = ir.IntegerType.get_signless(64)
     return arith.constant(i64, value)
 
 
-def _as_i64(value: Any) -> Any:
+def _as_i64(value: ir.Value) -> ir.Value:
     i64 = ir.IntegerType.get_signless(64)
     return arith.index_cast(i64, value)
 
 
-def _address(buffer: Any) -> Any:
+def _address(buffer: ir.Value) -> ir.Value:
     return _as_i64(memref.extract_aligned_pointer_as_index(buffer))

@@ -7,37 +7,31 @@ them one by one, as its instruction for 16 loads does.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
+from .. import mlir_bindings as mlir
 from ..loop_fixes import byte_looked_up
-from ..mlir_bindings import arith, ir, made_by, ops_in
+from ..mlir_bindings import arith, ir
 
 _MOST = 16
 """The size of the largest table: the numbers of one with 32 do not fit the registers."""
 
 
-def select_from_tables(module: Any) -> None:
+def select_from_tables(module: ir.Module) -> None:
     """Replace loads from constants whose index is the lowest bits of a byte."""
-    constants = {
-        constant.attributes["sym_name"].value: constant.attributes
-        for constant in ops_in(module, "memref.global")
-    }
-    for load in ops_in(module, "memref.load"):
-        table = made_by(load.operands[0], "memref.get_global")
-        if table is None or load.operands[0].type.shape != [_MOST]:
+    constants = {mlir.symbol_of(op): op for op in mlir.ops_in(module, "memref.global")}
+    for load in mlir.ops_in(module, "memref.load"):
+        table = mlir.made_by(load.operands[0], "memref.get_global")
+        if table is None or mlir.shaped_type(load.operands[0]).shape != [_MOST]:
             continue
         if (byte := byte_looked_up(load)) is None:
             continue
-        numbers = constants[table.attributes["name"].value]["initial_value"]
+        numbers = mlir.initial_value(constants[mlir.symbol_of(table, "name")]).tolist()
         with ir.InsertionPoint(load), load.location:
-            selected = _selected(np.array(numbers).tolist(), byte, load.result.type)
+            selected = _selected(numbers, byte, load.result.type)
             load.result.replace_all_uses_with(selected)
-        load.operation.erase()
+        load.erase()
 
 
-def _selected(numbers: list[float], byte: Any, type_: Any) -> Any:
+def _selected(numbers: list[float], byte: ir.Value, type_: ir.Type) -> ir.Value:
     """One of the numbers: each bit of the byte leaves half of them."""
     candidates = [arith.constant(type_, number) for number in numbers]
     zero = arith.constant(byte.type, 0)

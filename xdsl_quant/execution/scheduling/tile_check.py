@@ -8,9 +8,11 @@ from functools import cache
 
 import numpy as np
 
+from .. import mlir_bindings as mlir
+from ..bound_call import BoundCall
 from ..cpu import Cpu
 from ..llvm_fixes import generate_for_cpu
-from ..mlir_bindings import execution_engine, ir, run_passes
+from ..mlir_bindings import ir
 from . import amx_code
 from .vector_code import Loop, Memref
 from .vnni_code import Product
@@ -67,18 +69,12 @@ def _is_exact(cpu: Cpu, is_signed: bool) -> bool:
       call @product(%x, %sums) : ({types}) -> ()
       return
     }}"""
-    with ir.Context() as context, ir.Location.unknown(context):
-        context.enable_multithreading(False)
+    with mlir.new_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        run_passes(module, _TO_LLVM)
+        mlir.run_passes(module, _TO_LLVM)
         generate_for_cpu(module, cpu)
-        engine = execution_engine.ExecutionEngine(module, 2)
-        descriptors = [
-            (ctypes.c_int64 * 7)(
-                array.ctypes.data, array.ctypes.data, 0, *array.shape, array.shape[1], 1
-            )
-            for array in (x, sums)
-        ]
-        pointers = [ctypes.pointer(ctypes.pointer(d)) for d in descriptors]
-        engine.invoke("check", *pointers)
+        engine = mlir.new_engine(module)
+        address = engine.raw_lookup("_mlir_ciface_check")
+        kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
+        BoundCall("check", kernel, engine, [x], [sums])()
     return np.array_equal(sums, expected)

@@ -22,12 +22,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
-from ..building import elementwise, filled, generic, mixed_sizes_of, reshaped
-from ..mlir_bindings import arith, ir, linalg, ops_in, tensor
+from .. import mlir_bindings as mlir
+from ..building import (
+    elementwise_generic,
+    filled,
+    generic,
+    mixed_sizes,
+    reshaped_tensor,
+)
+from ..mlir_bindings import Values, arith, ir, linalg, tensor
 from .byte_products import is_kept
-from .contractions import Contraction, Factor, applied, contraction_of, loops_of
+from .contractions import Contraction, Factor, applied, contraction_of, loops_in
 
 _COLUMNS = 32
 _MAX_ROWS = 8
@@ -39,12 +45,12 @@ _OFFSET = 128
 """What is added to a signed 8-bit integer so that it is not negative."""
 
 
-def tile_contractions(module: Any) -> None:
+def tile_contractions(module: ir.Module) -> None:
     """Rewrite all contractions on tensors in a module."""
     # Ops in a body are gone with the op that it is of.
     structured = [
         op
-        for op in ops_in(module)
+        for op in mlir.ops_in(module)
         if op.name.startswith("linalg.") and len(op.regions) == 1
     ]
     for op in structured:
@@ -76,7 +82,7 @@ class _TiledContraction(Contraction):
     @cached_property
     def column_dimension(self) -> int | None:
         """The dimension of the right factor that depends on the column, if one does."""
-        used = [self.column in loops_of(index) for index in self.rhs.indices]
+        used = [self.column in loops_in(index) for index in self.rhs.indices]
         return used.index(True) if used.count(True) == 1 else None
 
     @cached_property
@@ -129,7 +135,7 @@ class _TiledContraction(Contraction):
                 row,
                 *reductions,
             ]
-        contiguous = loops_of(*self.lhs.indices[-1:], *self.rhs.indices[-1:])
+        contiguous = loops_in(*self.lhs.indices[-1:], *self.rhs.indices[-1:])
         if self.column is not None and (
             self.is_transposed or self.column in contiguous
         ):
@@ -138,19 +144,21 @@ class _TiledContraction(Contraction):
         return [*outer, *reductions]
 
     @cached_property
-    def loops(self) -> Any:
+    def loops(self) -> ir.AffineMap:
         """The map from the new loops, with those in a tile last, to the given ones."""
-        loops = [ir.AffineExpr.get_dim(self.order.index(i)) for i in range(self.count)]
+        loops: list[ir.AffineExpr] = [
+            ir.AffineExpr.get_dim(self.order.index(i)) for i in range(self.count)
+        ]
         for inner, (loop, size) in enumerate(self.tiles.items(), self.count):
             loops[loop] = loops[loop] * size + ir.AffineExpr.get_dim(inner)
-        return ir.AffineMap.get(self.count + len(self.tiles), 0, loops)
+        return mlir.affine_map(self.count + len(self.tiles), loops)
 
     # Ops
 
-    def rewritten(self) -> Any:
+    def rewritten(self) -> ir.Value:
         """The result of the op, from new loops."""
         total = self.op.operands[2]
-        sizes, sum_type = mixed_sizes_of(total), total.type.element_type
+        sizes, sum_type = mixed_sizes(total), mlir.shaped_type(total).element_type
         lhs, rhs = (
             factor._replace(indices=[i.compose(self.loops) for i in factor.indices])
             for factor in (self.lhs, self.rhs)
@@ -166,7 +174,7 @@ class _TiledContraction(Contraction):
             rhs = self._packed(rhs)
         elif self.reuse(self.rhs) > 1 and rhs.is_computed:
             rhs = rhs.in_memory()
-        result_sizes: list[Any] = []
+        result_sizes: list[int | ir.Value] = []
         result_loops: list[int] = []
         for loop, size in zip(self.result, sizes, strict=True):
             result_loops.append(self.order.index(loop))
@@ -178,7 +186,7 @@ class _TiledContraction(Contraction):
         indices = lhs.indices, rhs.indices, map(ir.AffineExpr.get_dim, result_loops)
         loop_count = self.loops.n_dims
 
-        def body(arguments: Sequence[Any]) -> Sequence[Any]:
+        def body(arguments: Values) -> Values:
             left, right, so_far = arguments
             factors = lhs.convert(left, sum_type), rhs.convert(right, sum_type)
             term = applied(self.product, sum_type, *factors)
@@ -186,15 +194,15 @@ class _TiledContraction(Contraction):
 
         (result,) = generic(
             [lhs.value, rhs.value],
-            [reshaped(total, result_sizes)],
-            [ir.AffineMap.get(loop_count, 0, [*i]) for i in indices],
+            [reshaped_tensor(total, result_sizes)],
+            [mlir.affine_map(loop_count, i) for i in indices],
             [
                 _PARALLEL if i in result_loops else "reduction"
                 for i in range(loop_count)
             ],
             body,
         )
-        return reshaped(result, sizes)
+        return reshaped_tensor(result, sizes)
 
     @cached_property
     def _has_bytes(self) -> bool:
@@ -202,13 +210,13 @@ class _TiledContraction(Contraction):
         types = [self.lhs.element_type, self.rhs.element_type]
         return (
             self.total.results[0].type == ir.IntegerType.get_signless(32)
-            and all(1 < type_.width <= 8 for type_ in types)
+            and all(1 < mlir.bits(type_) <= 8 for type_ in types)
             and all(_position(i) is not None or _is_zero(i) for i in self.rhs.indices)
             and abs(self.rhs.zero_point) < 256
             and {*range(self.count)} - {*self.result} <= self.rhs.loops
         )
 
-    def _less_offset(self, total: Any) -> Any:
+    def _less_offset(self, total: ir.Value) -> ir.Value:
         """
         The initial sums, less what is too much if the left factor is not converted to the
         number that is multiplied, but to an integer that is not negative.
@@ -217,12 +225,12 @@ class _TiledContraction(Contraction):
         if not offset:
             return total
         value = self.rhs.value
-        dim, i32 = ir.AffineExpr.get_dim, total.type.element_type
+        dim, i32 = ir.AffineExpr.get_dim, mlir.shaped_type(total).element_type
         loops = [*map(_position, self.rhs.indices)]
         kept = [i for i, loop in enumerate(loops) if loop in self.result]
-        sizes = mixed_sizes_of(value)
+        sizes = mixed_sizes(value)
 
-        def subtract(arguments: Sequence[Any]) -> Sequence[Any]:
+        def subtract(arguments: Values) -> Values:
             element, so_far = arguments
             excess = arith.muli(
                 self.rhs.convert(element, i32), arith.constant(i32, -offset)
@@ -233,24 +241,26 @@ class _TiledContraction(Contraction):
         (offsets,) = generic(
             [value],
             [filled([sizes[i] for i in kept], i32, 0)],
-            [identity, ir.AffineMap.get(len(loops), 0, [*map(dim, kept)])],
+            [identity, mlir.affine_map(len(loops), map(dim, kept))],
             [_PARALLEL if i in kept else "reduction" for i in range(len(loops))],
             subtract,
         )
         rank = len(self.result)
         places = [dim(self.result.index(loops[i])) for i in kept]
-        maps = [ir.AffineMap.get_identity(rank), ir.AffineMap.get(rank, 0, places)]
-        return elementwise([total, offsets], i32, lambda args: arith.addi(*args), maps)
+        maps = [ir.AffineMap.get_identity(rank), mlir.affine_map(rank, places)]
+        return elementwise_generic(
+            [total, offsets], i32, lambda args: arith.addi(*args), maps
+        )
 
     def _packed(self, rhs: Factor) -> Factor:
         """The right factor with columns last, and with the columns of a tile together."""
         column, dimension = self.column, self.column_dimension
         assert column is not None
         assert dimension is not None
-        sizes, indices = mixed_sizes_of(rhs.value), [*rhs.indices]
+        sizes, indices = mixed_sizes(rhs.value), [*rhs.indices]
         others = [i for i in range(len(sizes)) if i != dimension]
         if self.is_transposed:
-            loops = [loops_of(index) for index in self.rhs.indices]
+            loops = [loops_in(index) for index in self.rhs.indices]
             others.sort(key=lambda i: max(map(self.order.index, loops[i]), default=0))
         permutation = [*others, dimension]
         if self.tiles:
@@ -265,21 +275,21 @@ class _TiledContraction(Contraction):
             permutation = [dimension, *others, dimension + 1]
         target = tensor.empty([sizes[i] for i in permutation], rhs.element_type)
         value = linalg.transpose(
-            reshaped(rhs.value, sizes), outs=[target], permutation=permutation
+            reshaped_tensor(rhs.value, sizes), outs=[target], permutation=permutation
         )
         return rhs._replace(value=value, indices=[indices[i] for i in permutation])
 
 
-def _position(index: Any) -> int | None:
+def _position(index: ir.AffineExpr) -> int | None:
     """The loop that an affine expression is."""
     return index.position if isinstance(index, ir.AffineDimExpr) else None
 
 
-def _is_zero(index: Any) -> bool:
+def _is_zero(index: ir.AffineExpr) -> bool:
     return isinstance(index, ir.AffineConstantExpr) and not index.value
 
 
-def _as_numbers(factor: Factor, type_: Any) -> Factor:
+def _as_numbers(factor: Factor, type_: ir.Type) -> Factor:
     """The factor with numbers of the type in which they are multiplied."""
     if factor.element_type == type_:
         return factor
@@ -290,13 +300,13 @@ def _as_bytes(factor: Factor) -> Factor:
     """Elements of up to 8 bits as 32-bit integers that are known to be from 0 to 255."""
     i8, i32 = (ir.IntegerType.get_signless(width) for width in (8, 32))
 
-    def store(element: Any, type_: Any) -> Any:
+    def store(element: ir.Value, type_: ir.Type) -> ir.Value:
         value = factor.extend(element, type_)
         if factor.is_unsigned:
             return value
         return arith.addi(value, arith.constant(type_, _OFFSET))
 
-    def load(value: Any, type_: Any) -> Any:
+    def load(value: ir.Value, type_: ir.Type) -> ir.Value:
         return arith.extui(type_, arith.trunci(i8, value))
 
     return factor.stored_as(i32, store, load)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mlir_bindings import ir, made_by
+from .. import mlir_bindings as mlir
+from ..mlir_bindings import Value, ir
 from .vector_code import LANES, Code, ColumnTable
 
 _Numbers = NDArray[np.int64]
@@ -44,7 +45,7 @@ class _Rounded(NamedTuple):
     subtracted, if it is rounded twice.
     """
 
-    number: Any
+    number: Value
     multiplier: _Numbers
     addend: _Numbers
     shift: _Numbers
@@ -77,7 +78,7 @@ _PLAIN = {
 class VectorBody:
     """The body of an elementwise op of integers."""
 
-    def __init__(self, block: Any, constants: Mapping[int, _Numbers]):
+    def __init__(self, block: ir.Block, constants: Mapping[int, _Numbers]):
         """
         Args:
             block: the body.
@@ -85,78 +86,76 @@ class VectorBody:
         """
         self._block = block
         self._constants = {block.arguments[i]: n for i, n in constants.items()}
-        self._intervals: dict[Any, Interval] = {}
-        self._scaled: dict[Any, _Rounded | None] = {}
+        self._intervals: dict[ir.Value, Interval] = {}
+        self._scaled: dict[ir.Value, _Rounded | None] = {}
 
     @cached_property
-    def result(self) -> Any:
+    def result(self) -> ir.Value:
         """What the body yields."""
-        (result,) = self._block.operations[len(self._block.operations) - 1].operands
+        (result,) = mlir.yielded_by(self._block)
         return result
 
-    def argument(self, number: int) -> Any:
+    def argument(self, number: int) -> ir.Value:
         """An argument of the body."""
         return self._block.arguments[number]
 
-    def only_use(self, value: Any, name: str) -> tuple[Any, _Numbers] | None:
+    def only_use(self, value: ir.Value, name: str) -> tuple[ir.Value, _Numbers] | None:
         """The result of an op of a value and a constant, if nothing else uses the value."""
-        users = [use.owner.operation for use in value.uses]
+        users = mlir.users_of(value)
         if len(users) != 1 or not users[0].results:
             return None
         (result,) = users[0].results
         found = self._with_constant(result, name)
         return (result, found[1]) if found and found[0] == value else None
 
-    def set_interval(self, value: Any, interval: Interval) -> None:
+    def set_interval(self, value: ir.Value, interval: Interval) -> None:
         """Say what is known of the numbers of a value."""
         self._intervals[value] = interval
 
     def is_supported(self) -> bool:
         """Whether the body can be computed in vectors."""
-        return self._is_supported(self.result) and self.result.type.width in (8, 16, 32)
+        return self._is_supported(self.result) and _is_stored(self.result)
 
-    def _is_supported(self, value: Any) -> bool:
+    def _is_supported(self, value: ir.Value) -> bool:
         if not isinstance(value.type, ir.IntegerType) or value.type.width > 64:
             return False
         if (numbers := self.constant(value)) is not None:
             return bool(np.all(numbers == numbers.astype(np.int32)))
         if isinstance(value, ir.BlockArgument):
-            return value.owner == self._block and value.type.width in (8, 16, 32)
+            return mlir.argument_block(value) == self._block and _is_stored(value)
         op = value.owner.operation
         return op.name in _PLAIN and all(map(self._is_supported, op.operands))
 
     # What is known
 
-    def constant(self, value: Any) -> _Numbers | None:
+    def constant(self, value: ir.Value) -> _Numbers | None:
         """The number of a value, or those of all columns, if it is constant."""
         if isinstance(value, ir.BlockArgument):
             return self._constants.get(value)
-        if op := made_by(value, "arith.constant"):
-            attribute = op.attributes["value"]
-            is_integer = isinstance(attribute, ir.IntegerAttr)
-            return np.array(attribute.value, np.int64) if is_integer else None
-        if op := made_by(value, "arith.extsi", "arith.trunci"):
+        if (number := mlir.integer_of(value)) is not None:
+            return np.array(number, np.int64)
+        if op := mlir.made_by(value, "arith.extsi", "arith.trunci"):
             numbers = self.constant(op.operands[0])
-            return numbers if numbers is None else _wrapped(numbers, value.type.width)
-        if op := made_by(value, "arith.addi", "arith.subi", "arith.muli"):
+            return numbers if numbers is None else _wrapped(numbers, value)
+        if op := mlir.made_by(value, "arith.addi", "arith.subi", "arith.muli"):
             left, right = map(self.constant, op.operands)
             if left is None or right is None:
                 return None
             functions = {"addi": np.add, "subi": np.subtract, "muli": np.multiply}
             result = functions[op.name.removeprefix("arith.")](left, right)
-            return _wrapped(result, value.type.width)
+            return _wrapped(result, value)
         return None
 
-    def interval(self, value: Any) -> Interval:
+    def interval(self, value: ir.Value) -> Interval:
         """All numbers that a value can be, as signed integers."""
         if value not in self._intervals:
-            width = value.type.width
+            width = mlir.bits(value.type)
             found = self._interval(value)
             all_ = Interval.of_width(width)
             self._intervals[value] = found if found and found.fits(width) else all_
         return self._intervals[value]
 
-    def _interval(self, value: Any) -> Interval | None:
+    def _interval(self, value: ir.Value) -> Interval | None:
         if (numbers := self.constant(value)) is not None:
             return Interval(int(numbers.min()), int(numbers.max()))
         if isinstance(value, ir.BlockArgument):
@@ -164,7 +163,7 @@ class VectorBody:
         op = value.owner.operation
         return self._exact_interval(op)
 
-    def _exact_interval(self, op: Any) -> Interval | None:
+    def _exact_interval(self, op: ir.Operation) -> Interval | None:
         """The numbers of a result, if it were not wrapped to its width."""
         operands = [*map(self.interval, op.operands)]
         ends = [(a, b) for a in operands[0] for b in operands[-1]]
@@ -184,7 +183,7 @@ class VectorBody:
             case "extui" if operands[0].low >= 0:
                 numbers = [*operands[0]]
             case "extui":
-                numbers = [0, (1 << op.operands[0].type.width) - 1]
+                numbers = [0, (1 << mlir.bits(op.operands[0].type)) - 1]
             case "maxsi":
                 numbers = [*map(max, *operands)]
             case "minsi":
@@ -195,7 +194,7 @@ class VectorBody:
                 return None
         return Interval(min(numbers), max(numbers))
 
-    def rounded(self, value: Any) -> _Rounded | None:
+    def rounded(self, value: ir.Value) -> _Rounded | None:
         """A value as a rounded product, if it is one."""
         if value not in self._scaled:
             found = (
@@ -206,7 +205,7 @@ class VectorBody:
             is_right = (
                 found is not None
                 and self.interval(value).fits(32)
-                and found.number.type.width == 64
+                and mlir.bits(found.number.type) == 64
                 and self.interval(found.number).fits(32)
                 and bool(np.all((found.multiplier >= 0) & (found.multiplier < 1 << 31)))
                 and bool(np.all((found.shift > 0) & (found.shift < 63)))
@@ -217,7 +216,7 @@ class VectorBody:
             )
         return self._scaled[value]
 
-    def _simpler(self, value: Any, rounded: _Rounded) -> _Rounded:
+    def _simpler(self, value: ir.Value, rounded: _Rounded) -> _Rounded:
         """
         The same rounded once, if that is the same in the range to which it is clamped.
 
@@ -248,7 +247,7 @@ class VectorBody:
             return rounded
         return rounded._replace(addend=least, is_twice=False)
 
-    def _clamped(self, value: Any) -> Interval | None:
+    def _clamped(self, value: ir.Value) -> Interval | None:
         """The range of stored values to which a value is clamped before any other use."""
         bounds: dict[str, int] = {}
         for _ in range(2):
@@ -264,9 +263,11 @@ class VectorBody:
         is_small = clamped.fits(9) and clamped.low < clamped.high
         return clamped if is_small else None
 
-    def _with_constant(self, value: Any, name: str) -> tuple[Any, _Numbers] | None:
+    def _with_constant(
+        self, value: ir.Value, name: str
+    ) -> tuple[ir.Value, _Numbers] | None:
         """The other operand and the constant one of an op, the second if order matters."""
-        if not (op := made_by(value, f"arith.{name}")):
+        if not (op := mlir.made_by(value, f"arith.{name}")):
             return None
         left, right = op.operands
         if (numbers := self.constant(right)) is not None:
@@ -276,7 +277,7 @@ class VectorBody:
             return right, numbers
         return None
 
-    def _rounded_and_moved(self, value: Any) -> _Rounded | None:
+    def _rounded_and_moved(self, value: ir.Value) -> _Rounded | None:
         """A rounded product with a constant added, such as a zero point."""
         if not (added := self._with_constant(value, "addi")):
             return None
@@ -288,7 +289,7 @@ class VectorBody:
             return None
         return found._replace(addend=found.addend + (constant << found.shift))
 
-    def _rounded_once(self, value: Any) -> _Rounded | None:
+    def _rounded_once(self, value: ir.Value) -> _Rounded | None:
         if not (last := self._with_constant(value, "shrsi")):
             return None
         if not (added := self._with_constant(last[0], "addi")):
@@ -306,22 +307,22 @@ class VectorBody:
         addend = shift << np.minimum(first[1], 61)
         return _Rounded(*product, addend, first[1] + last[1], False)
 
-    def _rounded_twice(self, value: Any) -> _Rounded | None:
+    def _rounded_twice(self, value: ir.Value) -> _Rounded | None:
         if not (last := self._with_constant(value, "shrsi")):
             return None
-        if not (difference := made_by(last[0], "arith.subi")):
+        if not (difference := mlir.made_by(last[0], "arith.subi")):
             return None
         added = self._with_constant(difference.operands[0], "addi")
-        extended = made_by(difference.operands[1], "arith.extui")
-        compared = extended and made_by(extended.operands[0], "arith.cmpi")
+        extended = mlir.made_by(difference.operands[1], "arith.extui")
+        compared = extended and mlir.made_by(extended.operands[0], "arith.cmpi")
         if not added or not compared:
             return None
         high, half = added
         zero = self.constant(compared.operands[1])
-        narrowed = made_by(high, "arith.trunci")
+        narrowed = mlir.made_by(high, "arith.trunci")
         if (
             compared.operands[0] != high
-            or compared.attributes["predicate"].value != _SLT
+            or _predicate(compared) != "slt"
             or zero is None
             or zero.any()
             or not narrowed
@@ -350,9 +351,15 @@ class VectorBody:
         )
 
 
-def _wrapped(numbers: _Numbers, width: int) -> _Numbers:
-    unused = 64 - width
+def _wrapped(numbers: _Numbers, value: ir.Value) -> _Numbers:
+    """Numbers with the bits of a value, sign-extended."""
+    unused = 64 - mlir.bits(value.type)
     return numbers << unused >> unused
+
+
+def _is_stored(value: ir.Value) -> bool:
+    """True if a value has as many bits as elements of memrefs."""
+    return mlir.bits(value.type) in (8, 16, 32)
 
 
 class BodyCode:
@@ -372,18 +379,18 @@ class BodyCode:
         self._code = code
         self._table = table
         self._columns = columns
-        self._names: dict[Any, str] = {}
+        self._names: dict[ir.Value, str] = {}
 
-    def set(self, value: Any, name: str) -> None:
+    def set(self, value: ir.Value, name: str) -> None:
         """Name the vector of an argument."""
         self._names[value] = name
 
-    def width(self, value: Any) -> int:
+    def width(self, value: ir.Value) -> int:
         """With how many bits a value is computed."""
-        width = value.type.width
+        width = mlir.bits(value.type)
         return 32 if width > 32 and self._body.interval(value).fits(32) else width
 
-    def vector(self, value: Any, width: int | None = None) -> str:
+    def vector(self, value: ir.Value, width: int | None = None) -> str:
         """The vector of a value, signed with more bits if that is needed."""
         if value not in self._names:
             self._names[value] = self._made(value)
@@ -398,7 +405,7 @@ class BodyCode:
         op = extend if has < width else "trunci"
         return self._code.add(f"arith.{op} {name} : {_type(has)} to {_type(width)}")
 
-    def _made(self, value: Any) -> str:
+    def _made(self, value: ir.Value) -> str:
         body, code, width = self._body, self._code, self.width(value)
         if (numbers := body.constant(value)) is not None:
             if numbers.size == 1 or (numbers == numbers.flat[0]).all():
@@ -417,23 +424,24 @@ class BodyCode:
             (operand,) = operands
             is_unsigned = name == "extui" and body.interval(operand).low < 0
             extend = "extui" if is_unsigned else "extsi"
-            has = operand.type.width if is_unsigned else self.width(operand)
+            has = mlir.bits(operand.type) if is_unsigned else self.width(operand)
             return self._converted(self.vector(operand, has), has, width, extend)
         numbered = operands[1:] if name == "select" else operands
         computed = max(
             map(self.width, numbered if name == "cmpi" else [*numbered, value])
         )
         if name in ("shli", "shrsi") and self._body.interval(operands[1]).high >= 32:
-            computed = value.type.width
+            computed = mlir.bits(value.type)
         vectors = [self.vector(operand, computed) for operand in numbered]
         type_ = _type(computed)
         if name == "select":
             vectors = [self.vector(operands[0]), *vectors]
             type_ = f"vector<{LANES}xi1>, {type_}"
         if name == "cmpi":
-            name = f"cmpi {_PREDICATES[op.attributes['predicate'].value]},"
+            name = f"cmpi {_predicate(op)},"
         made = code.add(f"arith.{name} {', '.join(vectors)} : {type_}")
-        return made if value.type.width == 1 else self._converted(made, computed, width)
+        is_truth = mlir.bits(value.type) == 1
+        return made if is_truth else self._converted(made, computed, width)
 
     def _rounded(self, rounded: _Rounded) -> str:
         if halved := self._halved(rounded):
@@ -507,7 +515,9 @@ _LEAST, _MOST = -(1 << 62), 1 << 62
 _PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 """The names of the predicates of `arith.cmpi`, in the order of their numbers."""
 
-_SLT = _PREDICATES.index("slt")
+
+def _predicate(comparison: ir.Operation) -> str:
+    return _PREDICATES[mlir.attribute_of(comparison, "predicate", ir.IntegerAttr).value]
 
 
 def _type(width: int) -> str:

@@ -12,7 +12,7 @@ import re
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 from unittest.mock import Mock
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from xdsl_quant.execution import compilation, cpu, runtime_library
 from xdsl_quant.execution.disk_cache import VARIABLE
-from xdsl_quant.execution.mlir_bindings import ir
+from xdsl_quant.execution.mlir_bindings import ir, symbol_of
 from xdsl_quant.execution.scheduling import byte_products
 
 _POINTER = ctypes.c_void_p
@@ -142,15 +142,15 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> EmulatedTiles:
         for name, types in _TYPES.items()
     )
 
-    def add_emulated(module: Any, text: str) -> None:
+    def add_emulated(module: ir.Module, text: str) -> None:
         text = re.sub(
             r'llvm.call_intrinsic "llvm.x86.(tile\w+|ldtilecfg|tdp\w+)"',
             r"func.call @emulated_\1",
             text,
         )
-        declared = {op.attributes["sym_name"].value for op in module.body.operations}
+        declared = {*map(symbol_of, module.body.operations)}
         for op in ir.Module.parse(f"{text}\n{declarations}").body.operations:
-            if op.attributes["sym_name"].value not in declared:
+            if symbol_of(op) not in declared:
                 module.body.append(op.detach_from_parent())
 
     monkeypatch.setattr(byte_products, "_add_text", add_emulated)

@@ -5,7 +5,7 @@ import pytest
 
 from tests.unit.execution.scheduling.test_byte_products import kept, number, some
 from xdsl_quant.execution import compile
-from xdsl_quant.execution.mlir_bindings import ir, ops_in
+from xdsl_quant.execution.mlir_bindings import ir, ops_in, shaped_type
 from xdsl_quant.execution.scheduling.byte_products import (
     is_kept,
     keep_byte_products,
@@ -113,7 +113,7 @@ def merged(text: str) -> int:
         keep_byte_products(module)
         assert module.operation.verify()
         ranks = [
-            op.results[0].type.rank
+            shaped_type(op.results[0]).rank
             for op in ops_in(module, "linalg.generic")
             if is_kept(op)
         ]

@@ -143,10 +143,9 @@ func.func @kernel(%x: memref<64xf32> {bufferization.writable = false},
 def test_all_steps_are_tested():
     functions = inspect.getmembers(schedule, inspect.isfunction)
     names = {name for name, f in functions if f.__module__ != schedule.__name__}
-    others = "first_diagnostic", "run_passes", "share_loops"
     # See test_small_loops.py.
     with_functions = "keep_small_loops_plain"
-    assert names == {*STEPS, *STREAMING, with_functions, *others}
+    assert names == {*STEPS, *STREAMING, with_functions, "share_loops"}
 
 
 @pytest.mark.parametrize("fails", [True, False])

@@ -18,7 +18,7 @@ from xdsl_quant.execution import (
     machine_code,
 )
 from xdsl_quant.execution.machine_code import MachineCode
-from xdsl_quant.execution.mlir_bindings import ir, passmanager
+from xdsl_quant.execution.mlir_bindings import ir, run_passes
 from xdsl_quant.execution.scheduling.streaming_stores import (
     mark_results,
     stream_marked_results,
@@ -361,9 +361,7 @@ def test_stores_are_streaming():
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(_KERNEL.format(generic()))
         mark_results(streamable_ops(module, "kernel"))
-        pipeline = "builtin.module(func.func(convert-linalg-to-loops))"
-        manager = passmanager.PassManager.parse(pipeline)
-        manager.run(module.operation)
+        run_passes(module, ["func.func(convert-linalg-to-loops)"])
         stream_marked_results(module, "kernel")
         text = str(module)
     assert "nontemporal" in text

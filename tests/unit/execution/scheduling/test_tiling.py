@@ -73,9 +73,9 @@ def in_sums(text: str) -> tuple[int, set[str]]:
         tile_contractions(module)
         module.operation.verify()
         ops = ops_in(module, "linalg.generic") or ops_in(module, "linalg.matmul")
-        loops = linalg.get_indexing_maps
-        sums = max(ops, key=lambda op: loops(op)[0].value.n_dims)
-        return loops(sums)[0].value.n_dims, {op.name for op in ops_in(sums)}
+        loops = [next(iter(linalg.get_indexing_maps(op))).value.n_dims for op in ops]
+        sums = ops[loops.index(max(loops))]
+        return max(loops), {op.name for op in ops_in(sums)}
 
 
 @pytest.mark.parametrize(
