@@ -32,6 +32,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.execution import compile
 from xdsl_quant.quantizer import (
     BitSearchResult,
+    MixedModel,
     Override,
     QuantizedModel,
     Recipe,
@@ -106,9 +107,9 @@ class Case:
             bias_correction=self.corrects_bias,
             search=SearchOptions(self.widths),
         )
-        found = quantize(self.text, self.samples, recipe).search
-        assert found is not None
-        return found
+        model = quantize(self.text, self.samples, recipe)
+        assert isinstance(model, MixedModel)
+        return model.search
 
     def measured(self, model: QuantizedModel) -> Measured:
         """What a quantized model is worth."""

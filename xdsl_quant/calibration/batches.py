@@ -15,10 +15,11 @@ from typing import Any, Literal, NamedTuple, cast
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.numerics.observers import BatchMinMaxObserver, parse_observer
+from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.loading import as_module
 
 from .checkpoint import Checkpoint, chained
-from .instrumented_function import Batch, InstrumentedFunction
+from .instrumented_function import InstrumentedFunction
 from .recording import BatchObservation, BatchTask, NumberedBatch
 from .statistics import KeyObservation, Statistics
 

@@ -45,6 +45,7 @@ from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.runtime.array_types import shape_of
 from xdsl_quant.runtime.arrays import numpy_dtype, shortened
+from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.entry_function import (
     entry_function,
     functions_run,
@@ -65,17 +66,6 @@ from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
 from xdsl_quant.xdsl_patches.resources import replace_resources, resource_data
 
 from .min_max_layout import MinMaxLayout
-
-Arguments = tuple[ArrayLike, ...]
-"""The arguments of a function."""
-
-Batch = ArrayLike | Arguments
-"""The arguments of a function: a tuple, or the only one of them."""
-
-
-def as_tuple(batch: Batch) -> Arguments:
-    """The arguments of a function."""
-    return batch if isinstance(batch, tuple) else (batch,)
 
 
 class Sink(Protocol):

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from xdsl_quant.numerics.arrays import check_unmasked
 from xdsl_quant.numerics.observers import BatchMinMaxObserver, Observer
+from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.loading import parse_module
 
-from .instrumented_function import Arguments, Batch, InstrumentedFunction, as_tuple
+from .instrumented_function import InstrumentedFunction
 from .min_max_layout import MinMaxLayout
 from .statistics import KeyObservation
 

@@ -6,28 +6,43 @@ samples, by a recipe.
 """
 
 from .budget import Budget
-from .quantization import QuantizedModel, quantize
+from .model_report import ModelReport
+from .quantization import pipeline, quantize
 from .recipe import Override, Recipe, SearchOptions, WeightOptions
 from .recipe_files import RecipeError, parse_recipe, read_recipe
-from .report import ModelReport
 from .report_data import KernelReport
+from .results import (
+    DynamicRangeModel,
+    MixedModel,
+    QuantizedModel,
+    StaticModel,
+    WeightOnlyModel,
+)
 from .samples import DataError
 from .search_result import Assignment, BitSearchResult
+from .stages import Pipeline, Request
 
 __all__ = [
     "Assignment",
     "BitSearchResult",
     "Budget",
     "DataError",
+    "DynamicRangeModel",
     "KernelReport",
     "ModelReport",
+    "MixedModel",
     "Override",
+    "Pipeline",
     "QuantizedModel",
     "Recipe",
     "RecipeError",
+    "Request",
     "SearchOptions",
+    "StaticModel",
+    "WeightOnlyModel",
     "WeightOptions",
     "parse_recipe",
+    "pipeline",
     "quantize",
     "read_recipe",
 ]

@@ -10,7 +10,6 @@ logarithm of two steps of the result of the softmax.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -48,6 +47,7 @@ from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
 from .preparation import erase_unused
+from .user_warnings import warn_user
 
 MASKED = "quant.masked"
 """Attribute of a kernel whose results may be masked scores."""
@@ -470,11 +470,10 @@ def warn_of_wide_constants(module: ModuleOp, ranges: Ranges) -> None:
             if own is None or beside is None or number is None:
                 continue
             if min(width_of(own), width_of(number)) > most * width_of(beside) > 0:
-                warnings.warn(
+                warn_user(
                     f"{location_prefix(op.location)}a constant widens the range of the "
                     f"result of '{op_name(op)}': {max(own, key=abs):g} beside values from "
-                    f"{beside[0]:g} to {beside[1]:g}; use a number nearer to them",
-                    stacklevel=3,
+                    f"{beside[0]:g} to {beside[1]:g}; use a number nearer to them"
                 )
 
 

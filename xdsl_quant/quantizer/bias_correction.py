@@ -43,7 +43,6 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import ConstantLike
 
-from xdsl_quant.calibration.instrumented_function import Arguments, Batch, as_tuple
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
@@ -54,20 +53,14 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.execution.llvm_library import libraries
 from xdsl_quant.runtime.arrays import dense_elements
+from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.entry_function import entry_function, symbols_in
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 
-from .errors import (
-    OUTPUT,
-    Error,
-    Values,
-    float_module,
-    quantized_module,
-    relative_noise,
-    result_key,
-)
+from .errors import float_module, quantized_module, result_key
 from .recording import RecordedModule
 from .samples import spread_batches
+from .signal_noise import OUTPUT, Error, Values, relative_noise
 
 _CERTAIN = 3.0
 

@@ -18,9 +18,15 @@ Nothing is random: the same model, samples and recipe have the same result.
 from __future__ import annotations
 
 import math
-import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -30,14 +36,12 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.diagnostics import location_prefix
-from xdsl_quant.dialects.quant import RegionOp
+from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.quant_propagate import Propagation
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 
-from .accuracy import Labels, Score
 from .bias_correction import (
     BiasedModel,
     Correction,
@@ -45,20 +49,16 @@ from .bias_correction import (
     correct_biases,
 )
 from .budget import Budget
-from .errors import (
-    OUTPUT,
-    Error,
-    Values,
-    float_module,
-    quantized_module,
-    relative_noise,
-)
+from .errors import float_module, quantized_module
 from .kernel_widths import Width, ask_for, widths_of
+from .labels import Labels, Score
 from .recipe import SearchOptions
 from .recording import RecordedModule
 from .report import stored_bytes
 from .search_result import Assignment, BitSearchResult, SearchedKernel
+from .signal_noise import OUTPUT, Error, Values, relative_noise
 from .simulation import Simulations
+from .user_warnings import warn_user
 
 _T = TypeVar("_T")
 
@@ -101,8 +101,8 @@ class BitSearch:
     Whether biases are corrected before an assignment is measured, but for simulations.
     """
 
-    least_weight_bits: Callable[[RegionOp], int] = lambda _: 0
-    """The least width of the weights of a kernel of the module."""
+    least_weight_bits: Mapping[int, int] = field(default_factory=dict[int, int])
+    """The least width of weights by the position of the kernel, where one is given."""
 
     labels: Labels | None = None
     """What is right for the samples, if accuracy is measured."""
@@ -137,8 +137,10 @@ class BitSearch:
             ValueError: if there is nothing to choose from.
         """
         self.widths = [
-            widths_of(kernel, self.target, self.options, self.least_weight_bits(kernel))
-            for kernel in kernels_of(self.module)
+            widths_of(
+                kernel, self.target, self.options, self.least_weight_bits.get(number, 0)
+            )
+            for number, kernel in enumerate(kernels_of(self.module))
         ]
         self.module = self.module.clone()
         if all(len(widths) < 2 for widths in self.widths):
@@ -192,11 +194,10 @@ class BitSearch:
         self.measure(self._alone())
         widest = self.measured[self.widest]
         if all(self.measured[each].loss(widest) <= 0 for each in self._alone()):
-            warnings.warn(
+            warn_user(
                 "no narrower width of a kernel loses SQNR on the samples, found "
                 f"{widest.sqnr:.1f} dB with the widest; check that results differ from "
-                "sample to sample",
-                stacklevel=3,
+                "sample to sample"
             )
         front = self.front()
         least = self._bytes(front[0])

@@ -10,9 +10,8 @@ only ops are matched that both functions have equally many of, and whose attribu
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from xdsl.dialects.builtin import (
@@ -28,7 +27,6 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_quant.calibration.instrumented_function import Batch, as_tuple
 from xdsl_quant.diagnostics import op_name, shortened_text, table
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize
@@ -39,24 +37,26 @@ from xdsl_quant.runtime.arrays import (
     shortened,
     stored_elements,
 )
+from xdsl_quant.runtime.batches import Batch, as_tuple
 from xdsl_quant.runtime.entry_function import entry_function, functions_run
 from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
     candidates,
     is_tensor_with_values,
 )
 
-from .accuracy import Accuracy, Labels, Scores
-from .errors import OUTPUT, Error, decibels, json_text
-from .quantization import Model, QuantizedModel, module_of
+from .labels import Accuracy, Labels, Scores
+from .models import Model, module_of
 from .recording import (
-    Floats,
     RecordedModule,
     has_floats,
     record,
     record_results,
     stored_arguments,
 )
-from .samples import Data, LabelData, batches_of
+from .results import QuantizedModel
+from .samples import Data, LabelData, Progress, batches_of
+from .signal_noise import OUTPUT, Error, Floats, decibels, json_text
+from .user_warnings import warn_user
 
 _VALUE = "value:"
 """The key of a matched value begins with it."""
@@ -327,7 +327,7 @@ def compare(
     quantized_module: Model | QuantizedModel,
     data: Data,
     entry: str | None = None,
-    progress: Callable[[Iterable[Batch], int | None], Iterable[Batch]] | None = None,
+    progress: Progress | None = None,
     labels: LabelData | None = None,
 ) -> Comparison:
     """
@@ -383,11 +383,10 @@ def compare(
         scores,
     )
     if not pairs and float_model.values:
-        warnings.warn(
+        warn_user(
             f"no value of an op is in both models, found {len(float_model.values)} of the "
             f"float model and {len(quantized.values)} of the quantized model; compare "
-            "models with the same ops or names of locations",
-            stacklevel=2,
+            "models with the same ops or names of locations"
         )
     by_value = {value: errors[key] for value, key in keys.items() if key in errors}
     inputs = _input_sqnrs(
@@ -543,10 +542,9 @@ def _check_roles(float_model: _Model, quantized: _Model) -> None:
     """Warn if only the float model is quantized."""
     found = _quantized_op(float_model)
     if found is not None and _quantized_op(quantized) is None:
-        warnings.warn(
+        warn_user(
             f"the float model is quantized, found '{op_name(found)}' with a quantized "
-            "result, and the quantized model is not; give the float model first",
-            stacklevel=3,
+            "result, and the quantized model is not; give the float model first"
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -44,7 +43,9 @@ from xdsl_quant.runtime.arrays import (
 )
 from xdsl_quant.transforms.propagation.resolution.describing import value_names
 
-from .quantization import Model, QuantizedModel, module_of
+from .models import Model, module_of
+from .results import QuantizedModel
+from .user_warnings import warn_user
 
 _FLOAT_BYTES = 4
 """The size of a number of type `f32`."""
@@ -412,7 +413,7 @@ def _block_parameters(type_: BlockScaledQuantizedType) -> Mapping[str, Any]:
         numbers = type_.get_numbers()
     except ValueError as e:
         # They are in a resource. A type is told once, however many values have it.
-        warnings.warn(f"scales of blocks are not shown: {e}", stacklevel=2)
+        warn_user(f"scales of blocks are not shown: {e}")
     ranges = {name: _range(array) for name, array in numbers.items()}
     if type_.parameters_of_blocks.keys().isdisjoint(("zero_points", "offsets")):
         ranges["zero_points"] = 0, 0

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.calibration import Statistics, calibrate
-from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.dialects.quant import StatisticsRefOp
+from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
+from .samples import Progress
 from .selection import Selection
-
-Progress: TypeAlias = "Callable[[Iterable[Batch], int | None], Iterable[Batch]]"
-"""Takes batches and their number, if it is known, and passes them on."""
 
 
 @dataclass(frozen=True)

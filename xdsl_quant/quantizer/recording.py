@@ -6,18 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_quant.calibration.instrumented_function import (
-    Arguments,
-    Batch,
-    InstrumentedFunction,
-    as_tuple,
-)
+from xdsl_quant.calibration.instrumented_function import InstrumentedFunction
 from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
     QuantizedType,
@@ -26,17 +21,17 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, quantize
+from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.propagation.export.dialect_casts import dialect_ops_of
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.quant_export import QuantExportPass
 
 from .dynamic_ranges import quantize_activations
+from .signal_noise import Floats
 
 _TO_LINALG = "convert-quantized-stablehlo-to-linalg"
 """Converts ops that are not quantized, too."""
-
-Floats = NDArray[np.floating]
 
 
 def has_floats(type_: Attribute) -> bool:

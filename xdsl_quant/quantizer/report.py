@@ -3,149 +3,37 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import SSAValue
 
-from xdsl_quant.calibration.instrumented_function import Batch
-from xdsl_quant.diagnostics import counted, location_prefix, table
+from xdsl_quant.diagnostics import location_prefix
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.observers import observe_histogram
 from xdsl_quant.runtime.arrays import constant_elements
-from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of, ports_of
 from xdsl_quant.transforms.propagation.quant_export import needs_parameters
 
-from .accuracy import Labels, Scores
 from .attention_masks import MASKED
 from .errors import (
-    OUTPUT,
-    Error,
     KernelErrors,
-    Values,
-    decibels,
     has_constant_value,
-    json_text,
     measure_errors,
     result_key,
     stored_bounds,
 )
-from .recording import Floats
-from .report_data import MAX_SHOWN, KernelReport, ReportData, storage, worst_kernels
-from .report_page import html_of, page_of
-from .times import ModelTimes
-
-
-@dataclass(frozen=True)
-class ModelReport(ReportData):
-    """What quantization did to a model, as text, JSON and HTML."""
-
-    def json(self) -> str:
-        """
-        The report as JSON: objects whose keys are the fields of these classes. A ratio
-        without noise, and one of what there is not, is `null`.
-        """
-        content = asdict(replace(self, search=None))
-        content["search"] = None if self.search is None else self.search.content()
-        for kernel in content["kernels"]:
-            del kernel["histogram"]
-        return json_text(content)
-
-    def page(self, title: str = "Quantized model") -> str:
-        """The text of an HTML page with all kernels, which needs nothing else."""
-        return page_of(self, title)
-
-    def save_html(
-        self, path: str | os.PathLike[str], title: str = "Quantized model"
-    ) -> None:
-        """
-        Write the page to a file.
-
-        Raises:
-            OSError: if the file cannot be written; it is as it was before.
-        """
-        write_text_atomically(path, self.page(title))
-
-    def _repr_html_(self) -> str:
-        return html_of(self)
-
-    def with_times(self, times: ModelTimes) -> ModelReport:
-        """The same with times of the model and of its kernels."""
-        kernels = [
-            replace(kernel, times=times.kernels.get(number, kernel.times))
-            for number, kernel in enumerate(self.kernels)
-        ]
-        return replace(self, kernels=kernels, latency=times.latency)
-
-    def __str__(self) -> str:
-        """The report as a table, of a large model with the kernels that lose most."""
-        worst = worst_kernels(self.kernels)
-        rows = [(*_COLUMNS, "time")]
-        rows += [
-            (*_row(each), str(each.times)) for _, each in sorted(worst[:MAX_SHOWN])
-        ]
-        more: list[str] = []
-        if others := worst[MAX_SHOWN:]:
-            more = [
-                f"... and {counted(len(others), 'more kernel')} that lose less, which "
-                "--report writes to a file"
-            ]
-        if not self.has_times:
-            rows = [row[:-1] for row in rows]
-        outputs = ", ".join(
-            f"{name} {decibels(sqnr)} dB" for name, sqnr in self.outputs.items()
-        )
-        ratio = ""
-        if self.stored_bytes:
-            ratio = f", {self.float_bytes / self.stored_bytes:.2f} times less"
-        return "\n".join(
-            [
-                *table(rows),
-                *more,
-                "",
-                f"SQNR of the results: {outputs}",
-                *(
-                    str(each)
-                    for each in (self.accuracy, self.latency)
-                    if each is not None
-                ),
-                f"constants: {self.float_bytes} -> {self.stored_bytes} bytes{ratio}",
-            ]
-        )
-
-
-_COLUMNS = (
-    "kernel",
-    "where",
-    "result",
-    "weights",
-    "SQNR",
-    "own",
-    "weights",
-    "saturated",
-    "bytes",
-)
-
-
-def _row(kernel: KernelReport) -> Sequence[str]:
-    sizes = f"{kernel.float_bytes} -> {kernel.stored_bytes}"
-    return (
-        kernel.kernel,
-        kernel.location,
-        storage(kernel.result_type) or "float",
-        storage(kernel.weight_type) or "-",
-        *map(decibels, (*kernel.shown_sqnrs, kernel.weight_sqnr)),
-        f"{kernel.saturated_part:.2%}",
-        sizes if kernel.float_bytes else "-",
-    )
+from .labels import Labels, Scores
+from .model_report import ModelReport
+from .report_data import KernelReport
+from .signal_noise import OUTPUT, Error, Floats, Values
 
 
 def report_on(

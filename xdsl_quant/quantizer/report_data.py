@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from xdsl_quant.numerics.histogram import Histogram
 
-from .accuracy import Accuracy
+from .labels import Accuracy
+from .latency import NO_TIMES, Latency, Times
 from .search_result import BitSearchResult
-from .times import NO_TIMES, Latency, Times
 
 MAX_SHOWN = 50
 """Most kernels that a table shows."""

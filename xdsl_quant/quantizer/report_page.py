@@ -12,11 +12,11 @@ from xdsl_quant.display.histogram_svg import histogram_svg
 from xdsl_quant.display.package_files import template
 from xdsl_quant.display.report_parts import STYLE, bars_svg, page, percent
 
-from .accuracy import ACCURACY
-from .errors import decibels
+from .labels import ACCURACY
+from .latency import Times
 from .report_data import MAX_SHOWN, KernelReport, ReportData, storage, worst_kernels
 from .search_result import BitSearchResult
-from .times import Times
+from .signal_noise import decibels
 
 _MAX_HISTOGRAMS = 6
 
@@ -40,17 +40,21 @@ _BARS = (
 )
 
 
-def page_of(report: ReportData, title: str) -> str:
-    """The text of an HTML page with all kernels, which needs nothing else."""
-    return page(title, _html(report, is_page=True))
+def html_of(report: ReportData, title: str | None) -> str:
+    """
+    Return a report as HTML.
+
+    Args:
+        report: the report.
+        title: the title of a page with all kernels that needs nothing else; `None` for
+            what a notebook shows: of a large model, no more than the worst kernels.
+    """
+    is_page = title is not None
+    body = _body(report, is_page=is_page)
+    return page(title, body) if is_page else body
 
 
-def html_of(report: ReportData) -> str:
-    """What a notebook shows: of a large model, no more than the worst kernels."""
-    return _html(report, is_page=False)
-
-
-def _html(report: ReportData, *, is_page: bool) -> str:
+def _body(report: ReportData, *, is_page: bool) -> str:
     worst = worst_kernels(report.kernels)
     caption, more = "Kernels in the order of the model", ""
     columns = _Columns(report)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 
-from .errors import Error, decibels, relative_noise
+from .signal_noise import Error, decibels, relative_noise
+from .user_warnings import warn_user
 
 LEAST_SQNR = 10.0
 """Results below so many dB are hardly of use."""
@@ -14,7 +14,7 @@ _MOST_LOST = 0.5
 """Differences in dB that may be chance."""
 
 
-def warn_of_low_sqnr(errors: Mapping[str, Error], stacklevel: int) -> None:
+def warn_of_low_sqnr(errors: Mapping[str, Error]) -> None:
     """Warn of the result with the lowest SQNR, if that is below `LEAST_SQNR`."""
     low = {
         key: error.sqnr
@@ -24,16 +24,15 @@ def warn_of_low_sqnr(errors: Mapping[str, Error], stacklevel: int) -> None:
     if not low:
         return
     key = min(low, key=low.__getitem__)
-    warnings.warn(
+    warn_user(
         f"the SQNR of result '{key}' is {decibels(low[key])} dB on the samples, expected "
         f"{LEAST_SQNR:.0f} dB or more; the report lists the kernels that lose most: keep "
-        "them in floating point, or give them more bits",
-        stacklevel=stacklevel + 1,
+        "them in floating point, or give them more bits"
     )
 
 
 def warn_of_worse_results(
-    step: str, before: Mapping[str, Error], after: Mapping[str, Error], stacklevel: int
+    step: str, before: Mapping[str, Error], after: Mapping[str, Error]
 ) -> None:
     """
     Warn of a step that made results worse.
@@ -42,14 +41,12 @@ def warn_of_worse_results(
         step: what the user can leave out, such as a line of a recipe.
         before: the errors of results without it.
         after: those with it.
-        stacklevel: as that of `warnings.warn`, for the caller.
     """
     without, found = (
         Error(1.0, relative_noise(errors)).sqnr for errors in (before, after)
     )
     if found < without - _MOST_LOST:
-        warnings.warn(
+        warn_user(
             f"{step} made the results worse, found an SQNR of {decibels(found)} dB with it "
-            f"and of {decibels(without)} dB without; leave it out",
-            stacklevel=stacklevel + 1,
+            f"and of {decibels(without)} dB without; leave it out"
         )

@@ -7,9 +7,8 @@ Arrays in files are read batch by batch, so they may be larger than the memory.
 from __future__ import annotations
 
 import os
-import warnings
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import IO, Any, TypeAlias, cast
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 
-from xdsl_quant.calibration.instrumented_function import Arguments, Batch, as_tuple
 from xdsl_quant.diagnostics import counted
 from xdsl_quant.numerics.arrays import check_unmasked
 from xdsl_quant.runtime.array_archives import (
@@ -29,7 +27,10 @@ from xdsl_quant.runtime.array_archives import (
 )
 from xdsl_quant.runtime.array_types import shape_of
 from xdsl_quant.runtime.arrays import numpy_dtype
+from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.file_names import has_suffix
+
+from .user_warnings import warn_user
 
 Array: TypeAlias = "NDArray[Any]"
 
@@ -45,6 +46,9 @@ their order.
 
 LabelData: TypeAlias = "str | os.PathLike[str] | Array"
 """A `.npy` file, a `.npz` file with one array, or an array; with a row for each sample."""
+
+Progress: TypeAlias = "Callable[[Iterable[Batch], int | None], Iterable[Batch]]"
+"""Takes batches and their number, if it is known, and passes them on."""
 
 DYNAMIC_BATCH = 32
 """How many samples a batch has if the function takes any number."""
@@ -431,10 +435,9 @@ def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
         full, rest = divmod(count, size)
         sizes_of_all = [size] * full
         if full and rest:
-            warnings.warn(
+            warn_user(
                 f"the last {rest} of {count} samples are left out, function '{name}' takes "
-                f"{size} at once",
-                stacklevel=4,
+                f"{size} at once"
             )
     if not sizes_of_all:
         raise DataError(

@@ -9,10 +9,9 @@ from html import escape
 from typing import Any
 
 from xdsl_quant.diagnostics import shortened_text, table
-from xdsl_quant.display.trade_off_svg import Limit, Point, trade_off_svg
 
 from .budget import Budget, parse_budget
-from .errors import decibels
+from .signal_noise import decibels
 
 
 @dataclass(frozen=True)
@@ -174,6 +173,9 @@ class BitSearchResult:
 
     def svg(self) -> str:
         """A picture of the trade-off, which takes the colour of the text around it."""
+        # Most results are printed as text.
+        from xdsl_quant.display.trade_off_svg import Limit, Point, trade_off_svg
+
         limit: Limit | None = None
         if self.budget.unit == "bytes":
             limit = Limit(most_bytes=self.budget.amount)

@@ -21,44 +21,51 @@ from .recipe_files import RecipeError
 class Selection:
     """What the overrides of a recipe mean for the kernels and values of a module."""
 
-    kernels: Mapping[RegionOp, Sequence[Override]]
-    """The overrides of kernels, without those that have none."""
+    kernels: Mapping[int, Sequence[Override]]
+    """Overrides of kernels by their position in the module, where there are any."""
 
     keys: Mapping[str, Sequence[Override]]
     """The overrides of values by their keys: those of their kernels come first."""
 
     @property
-    def float_kernels(self) -> Sequence[RegionOp]:
-        """The kernels that stay in floating point."""
+    def float_kernels(self) -> Sequence[int]:
+        """Positions of the kernels that stay in floating point."""
         return [
-            kernel
-            for kernel, overrides in self.kernels.items()
+            number
+            for number, overrides in self.kernels.items()
             if _keeps_float(overrides)
         ]
 
     @property
-    def weight_bits(self) -> Mapping[RegionOp, int]:
-        """The least width of the weights of kernels, where one is given."""
+    def weight_bits(self) -> Mapping[int, int]:
+        """
+        Least width of weights by the position of the kernel, where an override says one.
+        """
         return {
-            kernel: bits
-            for kernel, overrides in self.kernels.items()
+            number: bits
+            for number, overrides in self.kernels.items()
             for override in overrides
             if (bits := override.weight_bits) is not None
+        }
+
+    @property
+    def least_weight_bits(self) -> Mapping[int, int]:
+        """The same, once the kernels that stay in floating point are inlined."""
+        inlined = {*self.float_kernels}
+        return {
+            number - sum(other < number for other in inlined): bits
+            for number, bits in self.weight_bits.items()
+            if number not in inlined
         }
 
     def is_float(self, key: str) -> bool:
         """Whether a value is not quantized."""
         return _keeps_float(self.keys.get(key, ()))
 
-    def with_float_kernels(self, kernels: Iterable[RegionOp]) -> Selection:
-        """The same, with other kernels that stay in floating point."""
-        added = {
-            kernel: [
-                *self.kernels.get(kernel, ()),
-                Override(ops=(kernel.kernel,), keep_float=True),
-            ]
-            for kernel in kernels
-        }
+    def with_float_kernels(self, kernels: Iterable[int]) -> Selection:
+        """Return the same with other kernels that stay in floating point."""
+        keep = Override(ops=("*",), keep_float=True)
+        added = {number: [*self.kernels.get(number, ()), keep] for number in kernels}
         return replace(self, kernels={**self.kernels, **added})
 
     def observer(self, key: str, default: str) -> str:
@@ -85,7 +92,7 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
     """
     selectors = [each for override in recipe.overrides for each in override.selectors]
     used: set[Selector] = set()
-    kernels: dict[RegionOp, Sequence[Override]] = {}
+    kernels: dict[int, Sequence[Override]] = {}
     keys: dict[str, list[Override]] = {}
 
     def overrides(names: Mapping[str, Sequence[str]]) -> Sequence[Override]:
@@ -93,9 +100,9 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
         used.update(found)
         return [each for each in recipe.overrides if {*each.selectors} & {*found}]
 
-    for kernel in kernels_of(module):
+    for number, kernel in enumerate(kernels_of(module)):
         if found := overrides({**names_of(kernel), "values": ()}):
-            kernels[kernel] = found
+            kernels[number] = found
             # What a float kernel returns may be quantized for others.
             for key in keys_of(kernel):
                 keys.setdefault(key, []).extend(

@@ -5,7 +5,6 @@ boxes of a detector, from 0 to 640, and its scores, from 0 to 1.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -27,6 +26,7 @@ from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistic
 
 from .attention_masks import width_of
 from .selection import keys_of
+from .user_warnings import warn_user
 
 _LEAST_STEPS = 4.0
 """An operand whose range has fewer steps of the shared scale is lost: about 12 dB."""
@@ -79,7 +79,7 @@ class LostOperand(NamedTuple):
             ]
         return kernels
 
-    def warn(self, stacklevel: int) -> None:
+    def warn(self) -> None:
         """Warn of the operand by its name."""
         if self.widest.is_constant and ".select" in self.kernel.kernel:
             # `warn_of_wide_constants` has named the constant.
@@ -88,11 +88,10 @@ class LostOperand(NamedTuple):
         advice = f"set 'float-concatenations = true' in the recipe to keep {name}"
         if not self.can_be_kept:
             advice = f"add an override that keeps {name} and the kernels after it"
-        warnings.warn(
+        warn_user(
             f"{location_prefix(self.kernel.location)}{name} has one scale for operands of "
             f"different ranges, found {self.operand}, which is {self.steps:.1f} steps of "
-            f"it, beside {self.widest}; {advice} in floating point",
-            stacklevel=stacklevel + 1,
+            f"it, beside {self.widest}; {advice} in floating point"
         )
 
 

@@ -16,18 +16,19 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp, ShapedType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
-from xdsl_quant.calibration.instrumented_function import Batch, as_tuple
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.runtime.arrays import constant_elements
+from xdsl_quant.runtime.batches import Batch, as_tuple
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of, ports_of
 from xdsl_quant.transforms.propagation.port_ranges import set_specs
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 
-from .errors import OUTPUT, has_constant_value
-from .recording import Floats, RecordedModule, record_results
+from .errors import has_constant_value
+from .recording import RecordedModule, record_results
+from .signal_noise import OUTPUT, Floats
 
 _Port: TypeAlias = "tuple[int, int]"
 """The number of a kernel, and that of an operand."""

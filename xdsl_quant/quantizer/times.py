@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Any, cast
 
@@ -27,11 +26,10 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
-from xdsl_quant.calibration.instrumented_function import Arguments, Batch, as_tuple
-from xdsl_quant.diagnostics import counted
 from xdsl_quant.dialects.quant import RegionOp, StatisticsRefOp
 from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
 from xdsl_quant.dialects.quant.types import UniformType
+from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
@@ -41,6 +39,7 @@ from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
 )
 
 from .errors import cloned_constant, forget_specs, has_constant_value
+from .latency import Latency, ModelTimes, Times, duration
 from .recording import (
     RecordedModule,
     export_kernels,
@@ -50,6 +49,8 @@ from .recording import (
     stored_arguments,
 )
 
+__all__ = ["Latency", "ModelTimes", "Times", "duration", "measure_times"]
+
 _ROUNDS = 15
 """How often both forms are measured; less often if they take long."""
 
@@ -58,69 +59,6 @@ _ROUND_SECONDS = 2e-3
 
 _ALL_ROUNDS_SECONDS = 2.0
 """Fewer rounds than `_ROUNDS` are enough if they took longer, but never fewer than 3."""
-
-
-@dataclass(frozen=True)
-class Times:
-    """Median times of a call in seconds; NaN if there is no such form to be compiled."""
-
-    float_seconds: float = math.nan
-    quantized_seconds: float = math.nan
-
-    @property
-    def is_known(self) -> bool:
-        """Whether one of them is known."""
-        return not (
-            math.isnan(self.float_seconds) and math.isnan(self.quantized_seconds)
-        )
-
-    def __str__(self) -> str:
-        """E.g. `12.3 us -> 4.5 us`; `-` if none is known."""
-        before, after = map(duration, (self.float_seconds, self.quantized_seconds))
-        return f"{before} -> {after}" if self.is_known else "-"
-
-
-NO_TIMES = Times()
-
-
-def duration(seconds: float) -> str:
-    """A time with three digits, e.g. `12.3 us`; `-` if it is not known."""
-    if math.isnan(seconds):
-        return "-"
-    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
-
-
-@dataclass(frozen=True)
-class Latency:
-    """How long the float model and the quantized one take."""
-
-    times: Times
-
-    sample_count: int
-    """The number of samples in a call, that of the first batch."""
-
-    reason: str = ""
-    """Why there are no times, or not all of them."""
-
-    def __str__(self) -> str:
-        """E.g. `time of a call with 32 samples: 12.3 us -> 4.5 us`."""
-        text = str(self.times) if self.times.is_known else "none"
-        if self.reason:
-            text += f", as {self.reason}"
-        return f"time of a call with {counted(self.sample_count, 'sample')}: {text}"
-
-
-@dataclass(frozen=True)
-class ModelTimes:
-    """The times of a model and of its kernels."""
-
-    latency: Latency
-
-    kernels: Mapping[int, Times]
-    """The times of kernels by their numbers; those that cannot be run alone are missing."""
 
 
 def measure_times(

@@ -18,7 +18,6 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.traits import (
@@ -30,6 +29,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics.gptq import gptq
+from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.weights.layers.channels import constant_like
 from xdsl_quant.transforms.weights.layers.inputs import (

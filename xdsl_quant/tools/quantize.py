@@ -25,9 +25,15 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.quantizer import QuantizedModel, Recipe, quantize, read_recipe
-from xdsl_quant.quantizer.accuracy import Labels
+from xdsl_quant.quantizer import (
+    MixedModel,
+    QuantizedModel,
+    Recipe,
+    quantize,
+    read_recipe,
+)
 from xdsl_quant.quantizer.budget import parse_budget
+from xdsl_quant.quantizer.labels import Labels
 from xdsl_quant.quantizer.recipe_files import RecipeError, recipe_names
 from xdsl_quant.quantizer.samples import batches_of
 from xdsl_quant.quantizer.weight_only import quantize_weights
@@ -207,7 +213,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.report is not None:
         is_page = has_suffix(options.report, ".html", ".htm")
         text = report.page(f"Quantized {options.module}") if is_page else report.json()
-    search = () if model.search is None else (model.search, "")
+    search = (model.search, "") if isinstance(model, MixedModel) else ()
     print_results([*search, report], options.output)
     # No file is written if another one cannot be.
     with ExitStack() as files:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.quantizer import Recipe
+from xdsl_quant.quantizer import MixedModel, Recipe, StaticModel, quantize
+from xdsl_quant.quantizer.models import Model
+from xdsl_quant.quantizer.samples import Data
 
 Floats = NDArray[np.float32]
 
@@ -51,3 +55,21 @@ func.func @main(%x: tensor<{batch}x6xf32>) -> tensor<{batch}x3xf32> {{
   return %z : tensor<{batch}x3xf32>
 }}
 """
+
+
+def static_model(
+    model: Model, data: Data, recipe: Recipe | str = "int8", **options: Any
+) -> StaticModel:
+    """Quantize a model by a recipe of mode `static`."""
+    result = quantize(model, data, recipe, **options)
+    assert isinstance(result, StaticModel)
+    return result
+
+
+def mixed_model(
+    model: Model, data: Data, recipe: Recipe | str = "mixed", **options: Any
+) -> MixedModel:
+    """Quantize a model by a recipe that searches for bits."""
+    result = quantize(model, data, recipe, **options)
+    assert isinstance(result, MixedModel)
+    return result

@@ -23,17 +23,20 @@ from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.execution import compile
 from xdsl_quant.quantizer import (
     Budget,
+    MixedModel,
     Override,
     QuantizedModel,
     Recipe,
+    Request,
     SearchOptions,
     bit_search,
-    quantization,
+    pipeline,
     quantize,
     read_recipe,
 )
 from xdsl_quant.quantizer.bit_search import BitSearch
 from xdsl_quant.quantizer.kernel_widths import widths_of
+from xdsl_quant.quantizer.mixed_stages import MixedPipeline
 from xdsl_quant.quantizer.recording import RecordedModule
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
@@ -41,7 +44,7 @@ from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
 from xdsl_quant.transforms.propagation.target_files import read_target
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 
-from .models import dense_layers, samples, text_of
+from .models import dense_layers, mixed_model, samples, text_of
 from .network_builders import (
     Builder,
     StableHLOBuilder,
@@ -70,28 +73,21 @@ def weight_widths(model: QuantizedModel) -> list[str]:
     ]
 
 
-def new_result(budget: str, recipe: Recipe = MIXED) -> QuantizedModel:
-    return quantize(dense_layers(), DATA, recipe, budget=budget)
+def new_result(budget: str, recipe: Recipe = MIXED) -> MixedModel:
+    return mixed_model(dense_layers(), DATA, recipe, budget=budget)
 
 
 @cache
-def result(budget: str) -> QuantizedModel:
+def result(budget: str) -> MixedModel:
     return new_result(budget)
 
 
 def search_of(text: str, budget: str) -> BitSearch:
     """The search of a model that is quantized."""
-    found: list[BitSearch] = []
-
-    def kept(*arguments: Any) -> BitSearch:
-        found.append(BitSearch(*arguments))
-        return found[0]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quantization, "BitSearch", kept)
-        quantize(text, DATA, MIXED, budget=budget)
-    (search,) = found
-    return search
+    steps = pipeline(Request(text, DATA, MIXED, budget=budget))
+    assert isinstance(steps, MixedPipeline)
+    steps.run(until="search")
+    return steps.bit_search
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +104,6 @@ def test_the_widest_assignment_is_that_of_8_bits():
     assert str(model.module) == str(
         quantize(dense_layers(), DATA, Recipe(bias_correction=False)).module
     )
-    assert model.search is not None
     assert model.search.chosen is model.search.widest
 
 
@@ -164,7 +159,6 @@ def test_errors_that_are_not_independent(
 
 def test_the_chosen_widths_are_those_of_the_model():
     model = result("40 B")
-    assert model.search is not None
     chosen = model.search.chosen
     assert chosen.stored_bytes == 36
     assert model.report(DATA).stored_bytes == 36
@@ -252,8 +246,7 @@ def self_attention(net: Builder, x: Value) -> Value:
 def test_attention_keeps_the_budget():
     """The widest assignment is that of the recipe `int8`."""
     text = text_of_network(self_attention, (1, 4, 4), StableHLOBuilder())
-    found = quantize(text, samples(8, 4, 4), MIXED, budget="3 dB").search
-    assert found is not None
+    found = mixed_model(text, samples(8, 4, 4), MIXED, budget="3 dB").search
     assert found.widest.sqnr > 40
     assert found.chosen.sqnr > 37
 
@@ -262,8 +255,7 @@ def test_attention_keeps_the_budget():
 def test_files_with_mixed_widths_run_in_litert(tmp_path: Path):
     data = np.load("docs/examples/wine_samples.npz")["x"]
     recipe = replace(MIXED, search=SearchOptions((4, 8), (8, 16)))
-    model = quantize("docs/examples/wine.tflite", data, recipe, budget="1100 B")
-    assert model.search is not None
+    model = mixed_model("docs/examples/wine.tflite", data, recipe, budget="1100 B")
     chosen = [kernel.widths[kernel.chosen] for kernel in model.search.kernels]
     assert {*chosen} == {"8x4", "8x8", "16x8"}
     path = tmp_path / "mixed.tflite"
@@ -275,7 +267,6 @@ def test_files_with_mixed_widths_run_in_litert(tmp_path: Path):
 
 def test_another_budget_measures_no_more_than_it_has_to():
     found = result("40 B").search
-    assert found is not None
     other = found.with_budget("18 B")
     assert other.chosen.stored_bytes == 18
     assert other.budget == Budget(18, "bytes")
@@ -352,7 +343,6 @@ def test_the_table():
 def test_wide_activations():
     recipe = replace(MIXED, search=SearchOptions((4, 8), (8, 16)))
     model = new_result("0 dB", recipe)
-    assert model.search is not None
     assert "16x8" in model.search.kernels[0].widths
     wide = model.search.with_budget("72 B")
     assert wide.chosen.activation_bits[0] == 16
@@ -376,8 +366,9 @@ def labels() -> NDArray[np.int64]:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("points", "most"), [(20, 36), (0, 72), (100, 18)])
 def test_a_budget_of_accuracy(points: int, most: int, labels: NDArray[np.int64]):
-    model = quantize(dense_layers(), DATA, MIXED, budget=f"{points} %", labels=labels)
-    assert model.search is not None
+    model = mixed_model(
+        dense_layers(), DATA, MIXED, budget=f"{points} %", labels=labels
+    )
     chosen, widest = model.search.chosen, model.search.widest
     assert chosen.points_lost(widest) <= points
     assert chosen.stored_bytes <= most
@@ -411,7 +402,6 @@ def test_accuracy_needs_labels(labels: NDArray[np.int64]):
 
 def test_the_picture():
     found = result("40 B").search
-    assert found is not None
     svg = found.svg()
     assert "36 bytes, 18.0 dB" in svg
     assert ">budget<" in svg
@@ -475,7 +465,6 @@ def test_few_modules_are_compiled(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(RecordedModule, "of", staticmethod(counted))
     found = new_result("40 B").search
-    assert found is not None
     # The model in floats, its simulation, and the widest and the chosen assignment; then
     # both models whose results are compared at the end.
     assert len(made) == 6
@@ -513,7 +502,7 @@ def test_few_modules_are_parsed_and_compiled(
     instrumented_function._kept.clear()  # pyright: ignore[reportPrivateUsage] a cache of compiled code
     network = NETWORKS["mlp"]
     model = quantize(network.stablehlo_text(), network.samples(16), recipe)
-    if model.search is not None:
+    if isinstance(model, MixedModel):
         assert model.search.chosen is not model.search.widest
     assert counts == {"parse_module": 1, "__init__": compiled}
 

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, NameLoc, NoneAttr, StringAttr
 
-from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics import quantize as quantize_values
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.quantizer.comparison import compare
 from xdsl_quant.quantizer.errors import Error
 from xdsl_quant.quantizer.inspection import inspect
+from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.loading import parse_module
 
 from .models import PLAIN, Floats, dense_layers, samples

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.execution import compile
@@ -23,13 +22,23 @@ from xdsl_quant.quantizer import (
     QuantizedModel,
     Recipe,
     RecipeError,
+    StaticModel,
     quantize,
     read_recipe,
 )
 from xdsl_quant.quantizer.samples import DataError
+from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 
-from .models import PLAIN, TO_LINALG, Floats, dense_layers, samples, text_of
+from .models import (
+    PLAIN,
+    TO_LINALG,
+    Floats,
+    dense_layers,
+    samples,
+    static_model,
+    text_of,
+)
 
 
 def run(module: ModuleOp, x: Floats) -> Floats:
@@ -50,13 +59,13 @@ def stored_types(model: QuantizedModel) -> list[str]:
     ]
 
 
-def float_ops(model: QuantizedModel) -> list[str]:
+def float_ops(model: StaticModel) -> list[str]:
     return [op.op for op in model.propagation.float_ops]
 
 
 def test_a_model_becomes_quantized_ops():
     data = samples(16, 6)
-    model = quantize(dense_layers(), data)
+    model = static_model(dense_layers(), data)
     assert model.target.name == "stablehlo-int8"
     assert model.kernel_count == 3
     assert float_ops(model) == []
@@ -69,7 +78,7 @@ def test_a_model_becomes_quantized_ops():
 
 def test_the_input_range_decides_the_scale():
     data = samples(16, 6)
-    model = quantize(dense_layers(), data)
+    model = static_model(dense_layers(), data)
     low, high = float(data.min()), float(data.max())
     assert model.statistics.ranges("main:argument:0").layer == (low, high)
     scale = (high - low) / 255
@@ -122,7 +131,7 @@ def test_progress_is_told_of_all_batches():
 
 def test_a_kernel_that_stays_in_floating_point():
     recipe = Recipe(overrides=(Override(ops=("stablehlo.tanh",), keep_float=True),))
-    model = quantize(dense_layers(), samples(8, 6), recipe)
+    model = static_model(dense_layers(), samples(8, 6), recipe)
     assert model.kernel_count == 3
     assert float_ops(model) == ["stablehlo.tanh"]
     # Its result is quantized for the next kernel.
@@ -131,26 +140,28 @@ def test_a_kernel_that_stays_in_floating_point():
 
 def test_a_kernel_by_its_location():
     recipe = Recipe(overrides=(Override(locations=(r":8:\d",), keep_float=True),))
-    model = quantize(dense_layers(), samples(8, 6), recipe)
+    model = static_model(dense_layers(), samples(8, 6), recipe)
     assert float_ops(model) == ["stablehlo.dot_general"]
     assert model.propagation.float_ops[0].location == "module:8:3"
 
 
 def test_a_value_that_is_not_quantized():
     override = Override(values=("main:stablehlo.tanh:*",), keep_float=True)
-    model = quantize(dense_layers(), samples(8, 6), Recipe(overrides=(override,)))
+    model = static_model(dense_layers(), samples(8, 6), Recipe(overrides=(override,)))
     reasons = {value.name: value.float_reason for value in model.propagation.values}
     assert reasons["%t"] == "kept by '!quant.none<f32>'"
 
 
 def test_an_observer_of_a_value_and_of_the_result_of_a_kernel():
     data = samples(128, 6)
-    plain = quantize(dense_layers(), data, PLAIN)
+    plain = static_model(dense_layers(), data, PLAIN)
     for override, index in (
         (Override(values=("main:argument:0",), observer="percentile=80"), 0),
         (Override(ops=("stablehlo.dot_general",), observer="percentile=80"), 1),
     ):
-        model = quantize(dense_layers(), data, replace(PLAIN, overrides=(override,)))
+        model = static_model(
+            dense_layers(), data, replace(PLAIN, overrides=(override,))
+        )
         before, after = (
             [value.parameters for value in each.propagation.values if value.parameters]
             for each in (plain, model)
@@ -177,7 +188,7 @@ func.func @main(%x: {x}) -> tensor<4x3xf32> {{
 
     def weight_type(bits: int | None) -> str:
         overrides = (Override(ops=("tfl.*",), weight_bits=bits),) if bits else ()
-        model = quantize(text, data, Recipe(overrides=overrides))
+        model = static_model(text, data, Recipe(overrides=overrides))
         (found,) = [v for v in model.propagation.values if v.name == "%w"]
         return str(found.parameters).partition(":f32")[0]
 
@@ -188,7 +199,7 @@ def test_bits_of_weights_that_a_target_lacks():
     override = Override(locations=(r"model\.mlir:8",), weight_bits=16)
     module = parse_module(dense_layers(), "model.mlir")
     with pytest.warns(UserWarning, match="16 bits") as caught:
-        model = quantize(module, samples(8, 6), Recipe(overrides=(override,)))
+        model = static_model(module, samples(8, 6), Recipe(overrides=(override,)))
     assert [str(each.message) for each in caught] == [
         "model.mlir:8:3: kernel 'stablehlo.dot_general' of target 'stablehlo-int8' stays "
         "in floating point, found no signature with weights of 16 bits; use fewer bits or "
@@ -217,17 +228,17 @@ def test_later_overrides_count_more():
         Override(ops=("stablehlo.dot_general",), keep_float=False),
     )
     data = samples(8, 6)
-    model = quantize(dense_layers(), data, Recipe(overrides=overrides))
+    model = static_model(dense_layers(), data, Recipe(overrides=overrides))
     assert float_ops(model) == ["stablehlo.tanh"]
     values = (
         Override(values=("*",), keep_float=True),
         Override(values=("*",), keep_float=False),
     )
-    model = quantize(dense_layers(), data, Recipe(overrides=values))
+    model = static_model(dense_layers(), data, Recipe(overrides=values))
     assert str(model.module) == str(quantize(dense_layers(), data).module)
     recipe = replace(PLAIN, overrides=overrides, mode="weight-only")
-    model = quantize(dense_layers(), data, recipe)
-    plain = quantize(dense_layers(), data, replace(PLAIN, mode="weight-only"))
+    model = static_model(dense_layers(), data, recipe)
+    plain = static_model(dense_layers(), data, replace(PLAIN, mode="weight-only"))
     assert str(model.module) == str(plain.module)
 
 
@@ -361,7 +372,7 @@ def test_a_model_without_kernels():
 def test_a_suffix_in_capitals(tmp_path: Path):
     path = tmp_path / "LAYERS.MLIR"
     path.write_text(str(dense_layers()))
-    assert quantize(path, samples(8, 6)).kernel_count == 3
+    assert static_model(path, samples(8, 6)).kernel_count == 3
 
 
 def test_a_file_that_is_missing():
@@ -456,14 +467,14 @@ def test_dask():
     """Statistics are those of one process, exactly."""
     distributed: Any = pytest.importorskip("distributed")
     data = samples(64, 6)
-    expected = quantize(dense_layers(), data)
+    expected = static_model(dense_layers(), data)
     with (
         distributed.Client(
             processes=False, n_workers=2, dashboard_address=None
         ) as client,
         client.get_executor() as executor,
     ):
-        model = quantize(dense_layers(), data, executor=executor)
+        model = static_model(dense_layers(), data, executor=executor)
     assert model.statistics == expected.statistics
     assert str(model.module) == str(expected.module)
 

@@ -16,7 +16,7 @@ from xdsl_quant.quantizer import KernelReport, ModelReport, quantize, read_recip
 from xdsl_quant.quantizer.accuracy import Accuracy
 from xdsl_quant.quantizer.times import Latency, Times
 
-from .models import PLAIN, dense_layers, samples
+from .models import PLAIN, dense_layers, mixed_model, samples
 
 EVIL = """<script>alert("x")</script> & 'y'"""
 DATA = samples(64, 6)
@@ -189,8 +189,7 @@ def test_many_kernels():
 
 def test_a_search_for_bits(report: ModelReport):
     recipe = replace(read_recipe("mixed"), bias_correction=False)
-    model = quantize(dense_layers(), DATA[:16], recipe, budget="40 B")
-    assert model.search is not None
+    model = mixed_model(dense_layers(), DATA[:16], recipe, budget="40 B")
     found = model.report(DATA[:16])
     assert f"<h2>Search for bits</h2>{model.search.svg()}<pre" in found.page()
     (table,) = page_tree(found).iter("pre")

@@ -138,9 +138,9 @@ def test_results_with_much_noise():
     )
     errors = {"a": Error(8.0, 1.0), "b": Error(2.0, 1.0), "c": Error(0.0, 1.0)}
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
-        warn_of_low_sqnr(errors, 1)
-    warn_of_low_sqnr({"a": Error(10.0, 1.0), "b": Error(1.0, 0.0)}, 1)
-    warn_of_low_sqnr({"a": Error(math.nan, math.nan)}, 1)
+        warn_of_low_sqnr(errors)
+    warn_of_low_sqnr({"a": Error(10.0, 1.0), "b": Error(1.0, 0.0)})
+    warn_of_low_sqnr({"a": Error(math.nan, math.nan)})
 
 
 def test_steps_that_make_results_worse():
@@ -150,9 +150,9 @@ def test_steps_that_make_results_worse():
     )
     before, after = {"a": Error(100.0, 1.0)}, {"a": Error(10.0, 1.0)}
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
-        warn_of_worse_results("'rounding'", before, after, 1)
-    warn_of_worse_results("'rounding'", after, before, 1)
-    warn_of_worse_results("'rounding'", before, {"a": Error(95.0, 1.0)}, 1)
+        warn_of_worse_results("'rounding'", before, after)
+    warn_of_worse_results("'rounding'", after, before)
+    warn_of_worse_results("'rounding'", before, {"a": Error(95.0, 1.0)})
 
 
 @pytest.mark.parametrize("bits", [2, 8])

@@ -86,7 +86,7 @@ def lost(
 
 def warning_of(operand: LostOperand) -> str:
     with pytest.warns(UserWarning, match="has one scale for operands") as found:
-        operand.warn(1)
+        operand.warn()
     (warning,) = found
     return str(warning.message)
 
@@ -191,7 +191,7 @@ def test_selects_of_a_wide_constant():
     select = f'"tfl.select_v2"(%p, %s, %c) : {SELECTED}'
     (operand,) = lost(number, select, result=(0, 1000))
     # `warn_of_wide_constants` warns of the constant.
-    operand.warn(1)
+    operand.warn()
 
 
 @pytest.mark.parametrize(

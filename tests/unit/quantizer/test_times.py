@@ -14,7 +14,7 @@ import pytest
 from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.quantizer import Override, quantize, times
-from xdsl_quant.quantizer.times import Latency, Times, duration
+from xdsl_quant.quantizer.latency import NO_TIMES, Latency, Times, duration
 from xdsl_quant.runtime.extras import missing_package
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 
@@ -80,7 +80,7 @@ func.func @other(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {
     report = quantize(text, [batch], PLAIN, entry="main").report([batch], times=True)
     assert len(calls) == 4
     # The other function is not called.
-    assert report.kernels[1].times == times.NO_TIMES
+    assert report.kernels[1].times == NO_TIMES
     assert str(report).splitlines()[2].endswith("  -")
 
 
@@ -90,7 +90,7 @@ def test_only_weights(calls: list[Callable[[], Any]]):
     )
     assert report.latency == Latency(Times(2e-6, 2e-6), 4)
     assert len(calls) == 2
-    assert {kernel.times for kernel in report.kernels} == {times.NO_TIMES}
+    assert {kernel.times for kernel in report.kernels} == {NO_TIMES}
 
 
 def test_a_kernel_in_floating_point(calls: list[Callable[[], Any]]):

@@ -17,7 +17,6 @@ from tests.unit.transforms.weights.layers import (
     run,
     type_of,
 )
-from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.numerics import QuantizationParameters, dequantize
@@ -31,6 +30,7 @@ from xdsl_quant.quantizer import (
     WeightOptions,
     quantize,
 )
+from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.transforms.weights.layers.channels import constant_numbers
 from xdsl_quant.transforms.weights.quant_quantize_weights import Granularity, weight_of
 

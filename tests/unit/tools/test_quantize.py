@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.unit.quantizer.models import dense_layers, samples
+from tests.unit.quantizer.models import dense_layers, mixed_model, samples
 from tests.unit.quantizer.test_weight_only import FULLY_CONNECTED
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.quantizer import ModelReport, QuantizedModel, quantize, read_recipe
@@ -50,7 +50,7 @@ def test_a_budget_for_bits(
     output = tmp_path / "quantized.mlir"
     arguments = [model, "--data", data, "-o", str(output), "--recipe", "mixed"]
     assert main([*arguments, "--budget", "50 B"]) == 0
-    expected = quantize(model, data, "mixed", budget="50 B")
+    expected = mixed_model(model, data, budget="50 B")
     assert capsys.readouterr().out == f"{expected.search}\n\n{expected.report(data)}\n"
     assert main([*arguments, "--budget", "50"]) == 1
     assert capsys.readouterr().err == (
@@ -70,7 +70,7 @@ def test_a_budget_of_accuracy(
     np.save(labels, classes)
     arguments = [model, "--data", data, "-o", str(output), "--recipe", "mixed"]
     arguments += ["--budget", "100 %"]
-    expected = quantize(model, data, "mixed", budget="100 %", labels=classes)
+    expected = mixed_model(model, data, budget="100 %", labels=classes)
     for option in ("--labels", "--data-labels"):
         assert main([*arguments, option, str(labels)]) == 0
         assert capsys.readouterr().out.startswith(f"{expected.search}\n\n")

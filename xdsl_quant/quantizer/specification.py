@@ -1,0 +1,142 @@
+"""Specifications of kernels from observed ranges and the overrides of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
+from xdsl.ir import BlockArgument
+from xdsl.rewriter import Rewriter
+
+from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.dialects.quant import (
+    AnyQuantizedType,
+    DequantizeCastOp,
+    NoQuantizedType,
+    QuantizeCastOp,
+    RegionOp,
+    StatisticsRefOp,
+)
+from xdsl_quant.dialects.quant.traits import AffineOpCoefficient, quantization_trait
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.runtime.loading import apply_passes
+from xdsl_quant.transforms.propagation.module_kernels import kernels_of, signature_of
+from xdsl_quant.transforms.propagation.port_ranges import port_ranges, set_specs
+from xdsl_quant.transforms.propagation.quant_constraints_to_specs import (
+    QuantConstraintsToSpecsPass,
+)
+from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
+from xdsl_quant.transforms.propagation.resolution.report import PropagationReport
+from xdsl_quant.transforms.propagation.target_spec import TargetSpec
+from xdsl_quant.transforms.statistics.quant_import_stats import ImportStatistics
+from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
+
+from .report import stays_float
+from .selection import Selection
+from .user_warnings import warn_user
+
+
+def check_samples_vary(module: ModuleOp, ranges: Mapping[str, KeyStatistics]) -> None:
+    """Warn of samples that are all the same number."""
+    layers = [
+        ranges[op.stats_key.data].layer
+        for op in module.walk()
+        if isinstance(op, StatisticsRefOp)
+        and isinstance(op.input, BlockArgument)
+        and op.stats_key.data in ranges
+    ]
+    if layers and all(low == high for low, high in layers):
+        warn_user(
+            f"the samples do not vary, found {layers[0][0]:g} only; check the data"
+        )
+
+
+def set_ranges(
+    module: ModuleOp, ranges: Mapping[str, KeyStatistics], selection: Selection
+) -> None:
+    """
+    Replace references to statistics: by statistics, by casts that keep a value as it is, or
+    by nothing if no quantized kernel takes or returns the value.
+    """
+    float_kernels = {*selection.float_kernels}
+    kernels = {
+        kernel
+        for number, kernel in enumerate(kernels_of(module))
+        if number not in float_kernels
+    }
+    for op in [*module.walk()]:
+        if not isinstance(op, StatisticsRefOp):
+            continue
+        users = {use.operation for use in op.result.uses}
+        if isinstance(op.parent_op(), RegionOp) or not kernels & {
+            op.input.owner,
+            *users,
+        }:
+            Rewriter.replace_op(op, (), (op.input,))
+        elif selection.is_float(op.stats_key.data):
+            expressed = scalar_or_element_type(op.input.type)
+            assert isinstance(expressed, AnyFloat)
+            none = NoQuantizedType(expressed)
+            quantize = QuantizeCastOp(op.input, with_element_type(op.input.type, none))
+            dequantize = DequantizeCastOp(quantize, op.input.type)
+            Rewriter.replace_op(op, (quantize, dequantize))
+    ImportStatistics(ranges, "calibration", "keep").rewrite_module(module)
+
+
+def specify(module: ModuleOp, float_kernels: Sequence[RegionOp]) -> None:
+    """
+    Make specifications of what is known of kernels.
+
+    Args:
+        module: a model with kernels, which changes.
+        float_kernels: the kernels that stay in floating point, which are inlined.
+    """
+    inline_regions(float_kernels)
+    apply_passes(module, [QuantConstraintsToSpecsPass()], is_routine=True)
+
+
+def ask_for_weights(kernel: RegionOp, bits: int, target: TargetSpec) -> None:
+    """Specify weights of so many bits or more, with a warning if no signature has them."""
+    had_signature = _has_signature(kernel, target)
+    _specify_weights(kernel, bits)
+    if had_signature and not _has_signature(kernel, target):
+        warn_user(
+            f"{location_prefix(kernel.location)}kernel '{kernel.kernel}' of target "
+            f"'{target.name}' stays in floating point, found no signature with weights of "
+            f"{bits} bits; use fewer bits or another target"
+        )
+
+
+def _has_signature(kernel: RegionOp, target: TargetSpec) -> bool:
+    known = target.kernels.get(kernel.kernel)
+    return known is not None and bool(signature_of(kernel, known, [*kernel.specs]))
+
+
+def _specify_weights(kernel: RegionOp, bits: int) -> None:
+    ranges = port_ranges(kernel)
+    specs = [*kernel.specs]
+    for op in kernel.body.block.ops:
+        trait = quantization_trait(op, AffineOpCoefficient)
+        if trait is not None and isinstance(
+            port := op.operands[trait.operand], BlockArgument
+        ):
+            expressed = scalar_or_element_type(port.type)
+            assert isinstance(expressed, AnyFloat)
+            specs[port.index] = AnyQuantizedType(IntegerType(bits), expressed)
+            ranges.pop(port.index, None)
+    set_specs(kernel, specs, ranges)
+
+
+def check_has_quantized_kernel(
+    module: ModuleOp, target: TargetSpec, report: PropagationReport
+) -> None:
+    """
+    Raises:
+        ValueError: if all kernels stay in floating point.
+    """
+    if all(map(stays_float, kernels_of(module))):
+        reasons = "".join(each.float_reason for each in report.float_kernels[:1])
+        raise ValueError(
+            f"no kernel of '{target.name}' can be quantized, the first one stays in "
+            f"floating point: {reasons or 'a value of it does'}"
+        )

@@ -1,0 +1,176 @@
+"""Quantization as named stages, each from a module to a module."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from xdsl_quant.runtime.batches import Batch
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.toml_tables import quoted
+
+from .budget import Budget
+from .models import Model
+from .recipe import Recipe
+from .results import QuantizedModel
+from .samples import Data, LabelData, Progress, batches_of, spread_batches
+
+if TYPE_CHECKING:
+    from xdsl_quant.transforms.propagation.target_spec import TargetSpec
+
+Stage: TypeAlias = Callable[[ModuleOp], ModuleOp]
+"""Takes a module, which it may change, and returns it or another one."""
+
+_MOST_BATCHES = 128
+"""The number of batches that results are judged by."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A model, and how to quantize it: see [`quantize`][xdsl_quant.quantizer.quantize]."""
+
+    model: Model
+    data: Data
+    recipe: Recipe | str | Path = "int8"
+    target: str | TargetSpec | None = None
+    budget: Budget | str | None = None
+    labels: LabelData | None = None
+    entry: str | None = None
+    executor: Executor | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    progress: Progress | None = None
+
+
+class Pipeline(ABC):
+    """
+    The quantization of one model: stages that can be run one by one and replaced.
+
+    What a stage finds beside a module is an attribute that it sets.
+    """
+
+    stages: Mapping[str, Stage]
+    """
+    The stages by name, in their order. Each takes a copy of the module that the one before
+    has returned; the first one takes a copy of the float model.
+    """
+
+    modules: dict[str, ModuleOp]
+    """The module after each stage that has run."""
+
+    def __init__(self, request: Request, recipe: Recipe, module: ModuleOp):
+        """
+        Args:
+            request: how to quantize the model.
+            recipe: the recipe that the request names.
+            module: the float model.
+        """
+        self.request = request
+        self.recipe = recipe
+        self.float_model = module
+        self.modules = {}
+        self._batches: tuple[Iterable[Batch], int | None] | None = None
+
+    @property
+    def module(self) -> ModuleOp:
+        """The module after the last stage that has run; the float model before."""
+        return [self.float_model, *self.modules.values()][-1]
+
+    def run(self, until: str | None = None) -> ModuleOp:
+        """
+        Run the stages that have not run yet, and return the module after the last of them.
+
+        Args:
+            until: the stage to stop after; by default all stages are run.
+
+        Raises:
+            ValueError: if there is no such stage; others as
+                [`quantize`][xdsl_quant.quantizer.quantize] says.
+        """
+        if until is not None:
+            self._check_stage(until)
+        for name, stage in self.stages.items():
+            if name not in self.modules:
+                self.modules[name] = stage(self.module.clone())
+            if name == until:
+                break
+        return self.module
+
+    @abstractmethod
+    def result(self) -> QuantizedModel:
+        """Run the stages that have not run yet, and return the quantized model."""
+
+    # Stages
+
+    def replace(self, name: str, stage: Stage) -> None:
+        """
+        Replace a stage that has not run yet.
+
+        Raises:
+            ValueError: if there is no such stage, or it has run.
+        """
+        self._check_is_left(name)
+        self.stages = {**self.stages, name: stage}
+
+    def insert(self, name: str, stage: Stage, *, before: str) -> None:
+        """
+        Add a stage before another one that has not run yet.
+
+        Raises:
+            ValueError: if there is no such stage, it has run, or the name is taken.
+        """
+        self._check_is_left(before)
+        if name in self.stages:
+            raise ValueError(f"stage '{name}' exists already; replace it")
+        items = [*self.stages.items()]
+        index = [*self.stages].index(before)
+        self.stages = dict([*items[:index], (name, stage), *items[index:]])
+
+    def _check_stage(self, name: str) -> None:
+        if name not in self.stages:
+            raise ValueError(
+                f"unknown stage '{name}', available: {quoted([*self.stages])}"
+            )
+
+    def _check_is_left(self, name: str) -> None:
+        self._check_stage(name)
+        if name in self.modules:
+            raise ValueError(f"stage '{name}' has run; use a new pipeline")
+
+    # What stages use
+
+    def entry_function(self, module: ModuleOp) -> FuncOp:
+        """Return the function of a module that takes the samples."""
+        return entry_function(module, self.request.entry)
+
+    @property
+    def batches(self) -> Iterable[Batch]:
+        """
+        The samples as batches.
+
+        Raises:
+            DataError: if they cannot be used.
+        """
+        return self._counted_batches()[0]
+
+    @property
+    def batch_count(self) -> int | None:
+        """The number of batches, if it is known."""
+        return self._counted_batches()[1]
+
+    def _counted_batches(self) -> tuple[Iterable[Batch], int | None]:
+        if self._batches is None:
+            function = self.entry_function(self.float_model)
+            self._batches = batches_of(self.request.data, function)
+        return self._batches
+
+    def judged_batches(self) -> Sequence[Batch]:
+        """Return some of the batches, which results are judged by."""
+        return spread_batches(self.batches, _MOST_BATCHES)

@@ -1,0 +1,286 @@
+"""
+The stages of static quantization: kernels whose operands and results are integers, with
+parameters that are chosen from samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant.calibration import Statistics
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.runtime.entry_function import functions_run
+from xdsl_quant.runtime.loading import apply_passes
+from xdsl_quant.transforms.propagation.module_kernels import kernels_of
+from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
+from xdsl_quant.transforms.propagation.quant_propagate import propagate
+from xdsl_quant.transforms.propagation.resolution.report import PropagationReport
+from xdsl_quant.transforms.propagation.target_spec import TargetSpec
+from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
+    QuantInsertStatsRefsPass,
+)
+from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
+
+from .attention_masks import (
+    AttentionMasks,
+    forget_masks,
+    mark_masked_kernels,
+    mask_numbers,
+    refuse_infinite_constants,
+    separate_masks,
+    set_mask_numbers,
+    warn_of_wide_constants,
+)
+from .bias_correction import Correction, correct_biases
+from .errors import float_module, quantized_module, result_errors
+from .observation import Calibration
+from .preparation import prepare
+from .recipe import Recipe
+from .recording import RecordedModule, export_kernels
+from .result_warnings import warn_of_low_sqnr, warn_of_worse_results
+from .results import StaticModel
+from .selection import Selection, select
+from .shared_scales import lost_operands
+from .signal_noise import Error
+from .specification import (
+    ask_for_weights,
+    check_has_quantized_kernel,
+    check_samples_vary,
+    set_ranges,
+    specify,
+)
+from .stages import Pipeline, Request
+from .target_choice import chosen_target, warn_of_activations
+from .user_warnings import warn_user
+from .weight_rounding import round_kernel_weights
+
+
+class StaticPipeline(Pipeline):
+    """The stages of static quantization."""
+
+    target: TargetSpec
+    """The hardware target; `fuse` chooses it."""
+
+    selection: Selection
+    """The kernels and values that overrides select; `select` finds them."""
+
+    calibration: Calibration
+    """The samples and observers of values; set by `calibrate`."""
+
+    statistics: Statistics
+    """The statistics of the default observer; set by `calibrate`."""
+
+    propagation: PropagationReport
+    """The decisions about values; set by `propagate`."""
+
+    reference: ModuleOp
+    """The module after `propagate` with the constants of the float model."""
+
+    errors: Mapping[str, Error] | None = None
+    """The errors of results, if `correct` has measured them."""
+
+    def __init__(self, request: Request, recipe: Recipe, module: ModuleOp):
+        super().__init__(request, recipe, module)
+        rounds = recipe.weights.rounding == "gptq"
+        self.stages = {
+            "prepare": self.prepare,
+            "instrument": self.instrument,
+            "fuse": self.fuse,
+            "select": self.select,
+            "calibrate": self.calibrate,
+            "specify": self.specify,
+            "propagate": self.propagate,
+            **({"round": self.round} if rounds else {}),
+            **({"correct": self.correct} if recipe.bias_correction else {}),
+            "check": self.check,
+            "export": self.export,
+        }
+
+    # Stages
+
+    def prepare(self, module: ModuleOp) -> ModuleOp:
+        """Inline small functions, fold constants, and give each mask its own constant."""
+        prepare(module, self.entry_function(module))
+        if any(op_name(op) == "tfl.assign_variable" for op in module.walk()):
+            warn_user(
+                "the model has state, found 'tfl.assign_variable', and each batch begins "
+                "with the initial one; run 'tfl-variables-to-arguments' first and give "
+                "samples of states"
+            )
+        separate_masks(module)
+        return module
+
+    def instrument(self, module: ModuleOp) -> ModuleOp:
+        """Add a `quant.stats_ref` to each value."""
+        functions = functions_run(module, self.entry_function(module))
+        names = tuple(function.sym_name.data for function in functions)
+        passes = [QuantInsertStatsRefsPass(symbols=names)]
+        apply_passes(module, passes, is_routine=True)
+        return module
+
+    def fuse(self, module: ModuleOp) -> ModuleOp:
+        """Wrap ops in the kernels of the target that has most of them."""
+        given = self.request.target
+        targets = self.recipe.targets if given is None else [given]
+        self.target = chosen_target(module, targets)
+        fuse_kernels(module, self.target)
+        if given is not None:
+            warn_of_activations(self.recipe, self.target)
+        return module
+
+    def select(self, module: ModuleOp) -> ModuleOp:
+        """Find the kernels and values that overrides of the recipe select."""
+        self.selection = select(self.recipe, module)
+        return module
+
+    def calibrate(self, module: ModuleOp) -> ModuleOp:
+        """Observe values on the samples, and make `quant.stats` of the references."""
+        ranges = self._observed_ranges(self.modules["instrument"])
+        masks = AttentionMasks.of(self.modules["instrument"])
+        if masks.flows:
+            ranges |= self._mask_scores(module, masks)
+        self.selection = self._without_lost_operands(module, ranges)
+        set_ranges(module, ranges, self.selection)
+        return module
+
+    def specify(self, module: ModuleOp) -> ModuleOp:
+        """Make specifications of kernels from statistics, and inline float kernels."""
+        kernels = kernels_of(module)
+        specify(module, [kernels[i] for i in self.selection.float_kernels])
+        kernels = kernels_of(module)
+        for number, bits in self.selection.least_weight_bits.items():
+            ask_for_weights(kernels[number], bits, self.target)
+        return module
+
+    def propagate(self, module: ModuleOp) -> ModuleOp:
+        """Choose quantization parameters by the constraints of the target."""
+        self.propagation = propagate(module, self.target)
+        check_has_quantized_kernel(module, self.target, self.propagation)
+        if self.selection.float_kernels:
+            # They are kernels again, so that the report lists them.
+            fuse_kernels(module, self.target)
+        self.reference = module.clone()
+        set_mask_numbers(self.reference, mask_numbers(self.modules["instrument"]))
+        for each in (module, self.reference):
+            forget_masks(each)
+        return module
+
+    def round(self, module: ModuleOp) -> ModuleOp:
+        """Round weights so that results change least on the samples."""
+        round_kernel_weights(module, self.batches, self.request.entry)
+        errors = (self.measured_errors(each) for each in (self.reference, module))
+        warn_of_worse_results("'rounding = \"gptq\"'", *errors)
+        return module
+
+    def correct(self, module: ModuleOp) -> ModuleOp:
+        """Let biases take back what quantization shifts."""
+        correction = self.correction(module)
+        if correction is not None:
+            self.errors = correction.after
+        return module
+
+    def check(self, module: ModuleOp) -> ModuleOp:
+        """Warn of results that are far from those of the float model."""
+        known = self.errors
+        warn_of_low_sqnr(self.measured_errors(module) if known is None else known)
+        return module
+
+    def export(self, module: ModuleOp) -> ModuleOp:
+        """Replace kernels by quantized ops or integer arithmetic."""
+        export_kernels(module)
+        return module
+
+    # What stages use
+
+    def _observed_ranges(self, module: ModuleOp) -> dict[str, KeyStatistics]:
+        """Return the ranges of all values by key."""
+        request = self.request
+        self.calibration = Calibration(
+            module,
+            self.recipe.observer,
+            self.selection,
+            self.batches,
+            self.batch_count,
+            request.entry,
+            request.executor,
+            request.checkpoint,
+            request.progress,
+        )
+        try:
+            self.statistics = self.calibration.statistics(self.recipe.observer)
+        except ValueError as e:
+            refuse_infinite_constants(module, str(e))
+            raise
+        ranges = self.calibration.ranges(self.statistics)
+        check_samples_vary(module, ranges)
+        warn_of_wide_constants(module, ranges)
+        return ranges
+
+    def _mask_scores(
+        self, module: ModuleOp, masks: AttentionMasks
+    ) -> Mapping[str, KeyStatistics]:
+        """
+        Replace the constants that mask scores of an attention, and return the ranges of
+        the values that they reach.
+        """
+        calibration, extremes = self.calibration, self.statistics
+        if calibration.observer != "min-max":
+            extremes = calibration.statistics("min-max")
+        known = {key: extremes.ranges(key) for key in extremes.observations}
+        set_mask_numbers(module, masks.lowest(known, self.target))
+        lowered = calibration.module.clone()
+        set_mask_numbers(lowered, mask_numbers(module))
+        mark_masked_kernels(module, masks.keys)
+        return calibration.ranges_by_observer(masks.keys, lowered)
+
+    def _without_lost_operands(
+        self, module: ModuleOp, ranges: Mapping[str, KeyStatistics]
+    ) -> Selection:
+        """
+        Keep kernels in floating point in which the range of one operand makes another one
+        0, if the recipe asks for it, and warn of those that are not kept.
+        """
+        numbers = {kernel: number for number, kernel in enumerate(kernels_of(module))}
+        kept: list[int] = []
+        for operand in lost_operands(module, ranges, self.target):
+            if numbers[operand.kernel] in self.selection.float_kernels:
+                continue
+            if self.recipe.float_concatenations and operand.can_be_kept:
+                kept += [numbers[kernel] for kernel in operand.float_kernels]
+            else:
+                operand.warn()
+        return self.selection.with_float_kernels(kept)
+
+    def correction(self, module: ModuleOp) -> Correction | None:
+        """Correct the biases of a module; return `None` if it has none."""
+        return correct_biases(module, self.batches, self.request.entry, self.reference)
+
+    def measured_errors(self, module: ModuleOp) -> Mapping[str, Error]:
+        """Return the errors of results with the parameters and constants of a module."""
+        entry = self.request.entry
+        exact = float_module(self.reference, entry, keys=())
+        quantized = quantized_module(module, entry, keys=())
+        return result_errors(
+            RecordedModule.of(exact, entry),
+            RecordedModule.of(quantized, entry),
+            self.judged_batches(),
+        )
+
+    def result(self) -> StaticModel:
+        self.run()
+        *_, resolved, module = self.modules.values()
+        float_module = self.modules["instrument"].clone()
+        forget_masks(float_module)
+        return StaticModel(
+            module=module,
+            float_module=float_module,
+            resolved=resolved,
+            reference=self.reference,
+            recipe=self.recipe,
+            entry=self.request.entry,
+            target=self.target,
+            statistics=self.statistics,
+            propagation=self.propagation,
+        )

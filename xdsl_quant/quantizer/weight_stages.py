@@ -1,0 +1,129 @@
+"""
+The stages of the modes `weight-only` and `dynamic-range`: integer weights, and activations
+that are floats, or integers while a product is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant.runtime.batches import Batch
+from xdsl_quant.runtime.loading import apply_passes
+from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
+
+from .dynamic_ranges import quantize_activations
+from .preparation import prepare
+from .recipe import Recipe
+from .result_warnings import warn_of_low_sqnr, warn_of_worse_results
+from .results import DynamicRangeModel, WeightOnlyModel
+from .signal_noise import Error, relative_noise
+from .stages import Pipeline, Request
+from .weight_bias_correction import corrected_biases
+from .weight_only import quantize_weights
+from .weight_report import weight_errors
+from .weight_rounding import rounded_weights, set_weights
+
+
+class WeightPipeline(Pipeline):
+    """The stages of the modes that quantize the weights of products."""
+
+    rounded: Mapping[int, NDArray[np.floating]]
+    """Rounded weights by the position of their product; `round` finds them."""
+
+    errors: Mapping[str, Error] | None = None
+    """The errors of results, if a stage has measured them."""
+
+    def __init__(self, request: Request, recipe: Recipe, module: ModuleOp):
+        super().__init__(request, recipe, module)
+        self.rounded = {}
+        rounds = recipe.weights.rounding == "gptq"
+        self.stages = {
+            "prepare": self.prepare,
+            "quantize": self.quantize,
+            **({"round": self.round} if rounds else {}),
+            **({"correct": self.correct} if recipe.bias_correction else {}),
+            "check": self.check,
+            "store": self.store,
+        }
+
+    # Stages
+
+    def prepare(self, module: ModuleOp) -> ModuleOp:
+        """Inline small functions, and fold constants."""
+        prepare(module, self.entry_function(module))
+        return module
+
+    def quantize(self, module: ModuleOp) -> ModuleOp:
+        """Quantize the weights of products, and dequantize them where need be."""
+        return quantize_weights(module, self.recipe)
+
+    def round(self, module: ModuleOp) -> ModuleOp:
+        """Round weights so that results change least on the samples."""
+        before = self.measured_errors(module)
+        self.rounded = rounded_weights(
+            self.modules["prepare"], module, self.samples(), self.request.entry
+        )
+        set_weights(module, self.rounded)
+        self.errors = self.measured_errors(module)
+        warn_of_worse_results("'rounding = \"gptq\"'", before, self.errors)
+        return module
+
+    def correct(self, module: ModuleOp) -> ModuleOp:
+        """Let biases take back what quantization shifts, if this makes results better."""
+        biased = corrected_biases(
+            self.modules["prepare"], module, self.samples(), self.request.entry
+        )
+        corrected = quantize_weights(biased, self.recipe)
+        set_weights(corrected, self.rounded)
+        before, after = self.known_errors(module), self.measured_errors(corrected)
+        is_better = relative_noise(after) <= relative_noise(before)
+        module, self.errors = (corrected, after) if is_better else (module, before)
+        return module
+
+    def check(self, module: ModuleOp) -> ModuleOp:
+        """Warn of results that are far from those of the float model."""
+        warn_of_low_sqnr(self.known_errors(module))
+        return module
+
+    def store(self, module: ModuleOp) -> ModuleOp:
+        """Make integers of weights."""
+        apply_passes(module, [QuantConvertConstPass()], is_routine=True)
+        quantize_activations(module)
+        return module
+
+    # What stages use
+
+    def samples(self) -> Iterable[Batch]:
+        """Return the batches, by way of the progress if there is one."""
+        progress = self.request.progress
+        return (
+            self.batches
+            if progress is None
+            else progress(self.batches, self.batch_count)
+        )
+
+    def known_errors(self, module: ModuleOp) -> Mapping[str, Error]:
+        """Return the errors of results, which are measured if no stage has done so."""
+        return self.measured_errors(module) if self.errors is None else self.errors
+
+    def measured_errors(self, module: ModuleOp) -> Mapping[str, Error]:
+        """Return the errors of results with the weights and biases of a module."""
+        batches, entry = self.judged_batches(), self.request.entry
+        return weight_errors(self.modules["prepare"], module, batches, entry)
+
+    def result(self) -> WeightOnlyModel | DynamicRangeModel:
+        self.run()
+        *_, resolved, module = self.modules.values()
+        is_dynamic = self.recipe.mode == "dynamic-range"
+        return (DynamicRangeModel if is_dynamic else WeightOnlyModel)(
+            module=module,
+            float_module=self.modules["prepare"],
+            resolved=resolved,
+            reference=self.modules["quantize"],
+            recipe=self.recipe,
+            entry=self.request.entry,
+        )
