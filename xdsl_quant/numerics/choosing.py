@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import Array, check_unmasked, numbers
+from .arrays import Array, DType, check_unmasked, numbers
 from .codecs import number_range
 from .float_dtypes import float_name, rounded
 from .parameters import (
@@ -16,14 +16,24 @@ from .parameters import (
     QuantizationParameters,
     StorageArguments,
     block_size_pairs,
+    storage_bounds,
     storage_range,
 )
 
 RangeRule = Literal["exact", "mlir", "onnx", "tflite"]
 """
-What becomes of a range that is empty or lacks 0: with `exact` and `mlir` it gets scale 1,
-or is moved; with `tflite` it is widened; with `onnx` it is widened, and gets scale 1 if it
-is empty then.
+What becomes of a range that is empty or lacks 0:
+
+* `exact`: a range of width 0 is that of zeros: its scale is 1, and its zero point the
+  smallest stored value. A range without 0 is moved: -3 to -1 becomes -2 to 0.
+* `mlir`: the same, but each range of less than `2**-52` is taken for that of zeros, as MLIR
+  does for fake quantization.
+* `tflite`: parameters are those that TensorFlow Lite's converter chooses for statistics and
+  weights: a range is widened to contain 0, and one that is narrower than `1e-6` by `1e-6`
+  on either side, so that no scale is 1 by convention.
+* `onnx`: parameters are those of ONNX's `DynamicQuantizeLinear`, see
+  [`choose_dynamic_parameters`][xdsl_quant.numerics.choose_dynamic_parameters]: a range is
+  widened to contain 0, and gets scale 1 if it is empty then.
 """
 
 _MLIR_NARROWEST = float(np.finfo(np.float64).eps)
@@ -51,18 +61,7 @@ def choose_parameters(
 
     The scale is `(max - min) / (storage_max - storage_min)`, and the zero point is what
     then expresses 0, rounded and kept in the storage range, exactly as MLIR computes them
-    for fake quantization. As 0 always has a stored value, a range without it is moved:
-    -3 to -1 becomes -2 to 0. Widen it to include 0 if all of it is needed.
-
-    A range of width 0 is that of zeros: its scale is 1, and its zero point the smallest
-    stored value.
-
-    With the rule `tflite` these are the parameters that TensorFlow Lite's converter chooses
-    for statistics and weights: a range is widened to contain 0, and one that is narrower
-    than `1e-6` by `1e-6` on either side, so that no scale is 1 by convention.
-
-    With the rule `onnx` they are those of ONNX's `DynamicQuantizeLinear`: see
-    [`choose_dynamic_parameters`][xdsl_quant.numerics.choose_dynamic_parameters].
+    for fake quantization.
 
     Args:
         min: smallest value, or one for each channel.
@@ -77,8 +76,7 @@ def choose_parameters(
             those that are chosen otherwise.
         expressed: the expressed type.
         quantized_dimension: the dimension of the channels, for one range each.
-        rule: with `mlir` each range of less than `2**-52` is taken for that of zeros, as
-            MLIR does for fake quantization; with `tflite` and `onnx` ranges are widened.
+        rule: what becomes of a range that is empty or lacks 0.
 
     Raises:
         TypeError: if `min` and `max` are no numbers.
@@ -86,56 +84,46 @@ def choose_parameters(
             expressed type, the number of ranges does not fit `quantized_dimension`, the
             storage range is empty or no part of `storage`, or there is no such rule.
     """
-    if rule not in get_args(RangeRule):
-        rules = ", ".join(map(repr, get_args(RangeRule)))
-        raise ValueError(f"rule is one of {rules}, but {rule!r} was given")
-    low, high = _storage_bounds(storage, storage_min, storage_max)
-    low += narrow_range
-    smallest, largest = (
-        numbers(values, "ranges", "iuf").astype(np.float64) for values in (min, max)
+    bounds = _used_bounds(storage, storage_min, storage_max, narrow_range, symmetric)
+    dtype = _range_dtype(expressed, bounds)
+    ranges = _checked_ranges(min, max, quantized_dimension)
+    ranges = _adapted(ranges, rule, symmetric, dtype)
+    choose, adjusted = _CHOICES[symmetric], _ADJUSTMENTS[power_of_two]
+    # A scale may be too small for f64: that is said of the parameters.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scales, zero_points = choose(ranges, bounds, rule, adjusted)
+    return QuantizationParameters(
+        scales,
+        zero_points,
+        storage=storage,
+        storage_min=bounds[0],
+        storage_max=bounds[1],
+        expressed=expressed,
+        quantized_dimension=quantized_dimension,
     )
-    _check_ranges(smallest, largest, quantized_dimension)
-    if rule == "tflite":
-        smallest, largest = _widened(smallest, largest, symmetric)
-    if rule == "onnx":
-        dtype = _range_dtype(expressed, (low, high))
-        smallest = np.minimum(smallest, 0.0).astype(dtype)
-        largest = np.maximum(largest, 0.0).astype(dtype)
+
+
+Ranges = tuple[Array, Array]
+"""The smallest and the largest value of each range."""
+
+
+def _used_bounds(
+    storage: str,
+    storage_min: int | None,
+    storage_max: int | None,
+    narrow_range: bool,
+    symmetric: bool,
+) -> tuple[int, int]:
+    full_range = storage_range(storage)
+    low, high = storage_bounds(storage, full_range, storage_min, storage_max)
+    low += narrow_range
     if low >= high:
         raise ValueError(f"storage type '{storage}' is too narrow for a narrow range")
     if symmetric and high - low < 2:
         raise ValueError(
             f"storage type '{storage}' has no stored values on both sides of a zero point"
         )
-    # A scale may be too small for f64: that is said of the parameters.
-    choose = _symmetric if symmetric else _nudged
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scales, zero_points = choose(
-            smallest, largest, low, high, rule, _above if power_of_two else _same
-        )
-    return QuantizationParameters(
-        scales,
-        zero_points,
-        storage=storage,
-        storage_min=low,
-        storage_max=high,
-        expressed=expressed,
-        quantized_dimension=quantized_dimension,
-    )
-
-
-def _storage_bounds(
-    storage: str, storage_min: int | None, storage_max: int | None
-) -> tuple[int, int]:
-    low, high = storage_range(storage)
-    first = low if storage_min is None else storage_min
-    last = high if storage_max is None else storage_max
-    if not low <= first < last <= high:
-        raise ValueError(
-            f"storage range {first} to {last} is no part of '{storage}', whose values are "
-            f"{low} to {high}"
-        )
-    return first, last
+    return low, high
 
 
 def _above(scales: Array) -> Array:
@@ -148,9 +136,12 @@ def _same(scales: Array) -> Array:
     return scales
 
 
-def _check_ranges(
-    smallest: Array, largest: Array, quantized_dimension: int | None
-) -> None:
+def _checked_ranges(
+    min: ArrayLike, max: ArrayLike, quantized_dimension: int | None
+) -> Ranges:
+    smallest, largest = (
+        numbers(values, "ranges", "iuf").astype(np.float64) for values in (min, max)
+    )
     if smallest.shape != largest.shape:
         raise ValueError(
             f"min has shape {smallest.shape}, but max has shape {largest.shape}"
@@ -164,7 +155,7 @@ def _check_ranges(
         # The difference of finite numbers may be infinite.
         is_right = np.isfinite(largest - smallest) & (smallest <= largest)
     if is_right.all():
-        return
+        return smallest, largest
     index = int(np.argmin(is_right))
     low, high = smallest.flat[index], largest.flat[index]
     where = f" of channel {index}" if smallest.ndim else ""
@@ -173,9 +164,16 @@ def _check_ranges(
     raise ValueError(f"range {low} to {high}{where} is {reason}")
 
 
-def _widened(smallest: Array, largest: Array, symmetric: bool) -> tuple[Array, Array]:
-    """The ranges that TensorFlow Lite's converter takes."""
-    smallest, largest = np.minimum(smallest, 0.0), np.maximum(largest, 0.0)
+def _adapted(ranges: Ranges, rule: RangeRule, symmetric: bool, dtype: DType) -> Ranges:
+    """The ranges that a rule takes."""
+    if rule not in get_args(RangeRule):
+        rules = ", ".join(map(repr, get_args(RangeRule)))
+        raise ValueError(f"rule is one of {rules}, but {rule!r} was given")
+    if rule not in ("onnx", "tflite"):
+        return ranges
+    smallest, largest = np.minimum(ranges[0], 0.0), np.maximum(ranges[1], 0.0)
+    if rule == "onnx":
+        return smallest.astype(dtype), largest.astype(dtype)
     if symmetric:
         largest = np.maximum(-smallest, largest)
         smallest = -largest
@@ -188,13 +186,12 @@ def _is_zero(widths: Array, rule: RangeRule) -> NDArray[np.bool_]:
 
 
 def _nudged(
-    smallest: Array,
-    largest: Array,
-    low: int,
-    high: int,
+    ranges: Ranges,
+    bounds: tuple[int, int],
     rule: RangeRule,
     adjusted: Callable[[Array], Array],
 ) -> tuple[Array, Array]:
+    (smallest, largest), (low, high) = ranges, bounds
     if rule == "onnx":
         scales = adjusted(range_scale(smallest, largest, high - low))
         zero_points = range_zero_point(smallest, scales, low, high)
@@ -213,13 +210,12 @@ def _nudged(
 
 
 def _symmetric(
-    smallest: Array,
-    largest: Array,
-    low: int,
-    high: int,
+    ranges: Ranges,
+    bounds: tuple[int, int],
     rule: RangeRule,
     adjusted: Callable[[Array], Array],
 ) -> tuple[Array, Array]:
+    (smallest, largest), (low, high) = ranges, bounds
     zero_point = 0 if low < 0 else (high + 1) // 2
     steps = min(zero_point - low, high - zero_point)
     bound = np.maximum(abs(smallest), abs(largest))
@@ -227,11 +223,15 @@ def _symmetric(
     return adjusted(scales), np.full(scales.shape, zero_point)
 
 
+_CHOICES = _nudged, _symmetric
+_ADJUSTMENTS = _same, _above
+
+
 # Parameters at run time
 
 
 def choose_dynamic_parameters(
-    values: NDArray[Any],
+    values: Array,
     block_sizes: Mapping[int, int] = {},
     *,
     storage: str = "u8",
@@ -242,49 +242,34 @@ def choose_dynamic_parameters(
     symmetric: bool = False,
 ) -> DynamicParameters:
     """
-    Parameters that map the range of values, extended to contain 0, to the whole storage
-    range, as `quant.choose_parameters` does and, for `u8` and f32, ONNX's
-    `DynamicQuantizeLinear`.
+    Parameters that map the range of values, extended to contain 0, to the storage range.
 
-    The scale is `(maximum - minimum) / (storage_max - storage_min)`, or 1 if all values are
-    0. The zero point is `storage_min - minimum / scale`, rounded half to even and clamped
-    to the storage range. NaN is ignored. Infinite values have an infinite scale.
-
-    Floats and tables as storage have no zero points; with `symmetric`, which they need,
-    the largest stored value is e.g. 448 for `f8E4M3FN`.
-
-    The compute type is f32, or f64 if values are f64 or stored values are not exact in f32.
-    The scale is rounded to the dtype of the values before the zero point is computed.
-    ONNX's reference evaluator differs: for zeros its scale is 1/255, and NaN makes all its
-    parameters NaN.
+    The formulas are those of
+    [`quant.choose_parameters`][xdsl_quant.dialects.quant.ChooseParametersOp]. NaN is
+    ignored. ONNX's reference evaluator differs: for zeros its scale is 1/255, and NaN makes
+    all its parameters NaN.
 
     Args:
         values: an array of floats.
-        block_sizes: the size of a block along each dimension that is cut into blocks with
-            parameters of their own. The last block may be shorter.
+        block_sizes: the size of a block along each dimension; the last one may be shorter.
         storage: the storage type.
         storage_min: the smallest stored value, by default that of `storage`.
         storage_max: the largest stored value, by default that of `storage`.
         table: the numbers, if stored values are indices into a table.
-        table_min: the stored value of the first number of the table, by default the
-            smallest one of `storage`.
-        symmetric: whether zero points are 0, and the scale is the largest absolute value
-            divided by the largest stored value whose negative is in the storage range, too.
+        table_min: the stored value of the table's first number, by default the smallest.
+        symmetric: whether zero points are 0, which floats and tables need.
 
     Returns:
         parameters whose scales have one dimension for each of `block_sizes`.
 
     Raises:
         TypeError: if values are no floats, or a masked array.
-        ValueError: if the storage range is no part of `storage`, or has no negative or no
-            positive values and `symmetric` is set; if `symmetric` is not set for a float or
-            a table; if `block_sizes` are not positive or for other dimensions than those of
-            the values, or one of these has no indices.
+        ValueError: if the storage range is no part of `storage`; if it does not allow
+            `symmetric`, or needs it; or if the values have no such blocks.
     """
     check_unmasked(values, "values")
     expressed = float_name(values.dtype)
-    block_sizes = dict(sorted(block_size_pairs(block_sizes)))
-    _check_blocks(block_sizes, values.shape)
+    sizes = _checked_sizes(block_sizes, values.shape)
     options = StorageArguments(
         storage=storage,
         storage_min=storage_min,
@@ -292,36 +277,58 @@ def choose_dynamic_parameters(
         table=table,
         table_min=table_min,
     )
-    stored = QuantizationParameters(1.0, **options)
-    low, high = number_range(stored)
-    if symmetric and not low < 0 < high:
-        raise ValueError(
-            "symmetric quantization needs negative and positive stored values, but those "
-            f"of '{storage}' are {low:g} to {high:g}"
-        )
-    if stored.has_codes and not symmetric:
-        raise ValueError("floats and tables have no zero points, use symmetric=True")
-    dtype = _range_dtype(expressed, (low, high))
-    smallest, largest = _block_ranges(rounded(values, dtype), block_sizes)
+    bounds = _number_bounds(options, symmetric)
+    wide_values = rounded(values, _range_dtype(expressed, bounds))
+    ranges = _block_ranges(wide_values, sizes)
+    choose = _symmetric_scales if symmetric else _scales_and_zero_points
     with np.errstate(all="ignore"):
-        if symmetric:
-            scales = symmetric_scale(smallest, largest, min(-low, high))
-        else:
-            scales = range_scale(smallest, largest, high - low)
-        scales = rounded(np.asarray(scales), values.dtype).astype(dtype)
-        zero_points = None
-        if not symmetric:
-            zero_points = range_zero_point(smallest, scales, low, high).astype(np.int64)
+        scales, zero_points = choose(ranges, bounds, values.dtype)
     return DynamicParameters(
         scales.astype(np.float64),
         zero_points,
         **options,
         expressed=expressed,
-        block_sizes=block_sizes or None,
+        block_sizes=sizes or None,
     )
 
 
-def _check_blocks(block_sizes: Mapping[int, int], shape: tuple[int, ...]) -> None:
+def _number_bounds(options: StorageArguments, symmetric: bool) -> tuple[float, float]:
+    """The smallest and the largest number that stored values stand for."""
+    stored = QuantizationParameters(1.0, **options)
+    low, high = number_range(stored)
+    if symmetric and not low < 0 < high:
+        raise ValueError(
+            "symmetric quantization needs negative and positive stored values, but those "
+            f"of '{stored.storage}' are {low:g} to {high:g}"
+        )
+    if stored.has_codes and not symmetric:
+        raise ValueError("floats and tables have no zero points, use symmetric=True")
+    return low, high
+
+
+def _symmetric_scales(
+    ranges: Ranges, bounds: tuple[float, float], dtype: DType
+) -> tuple[Array, None]:
+    smallest, largest = ranges
+    scales = symmetric_scale(smallest, largest, min(-bounds[0], bounds[1]))
+    return rounded(np.asarray(scales), dtype), None
+
+
+def _scales_and_zero_points(
+    ranges: Ranges, bounds: tuple[float, float], dtype: DType
+) -> tuple[Array, Array]:
+    (smallest, largest), (low, high) = ranges, bounds
+    scales = range_scale(smallest, largest, high - low)
+    scales = rounded(np.asarray(scales), dtype)
+    compute_scales = scales.astype(smallest.dtype)
+    zero_points = range_zero_point(smallest, compute_scales, low, high)
+    return scales, zero_points.astype(np.int64)
+
+
+def _checked_sizes(
+    block_sizes: Mapping[int, int], shape: tuple[int, ...]
+) -> Mapping[int, int]:
+    block_sizes = dict(sorted(block_size_pairs(block_sizes)))
     if not {*block_sizes} <= {*range(len(shape))}:
         raise ValueError(
             f"block sizes must be for dimensions of values of shape {shape}, but are for "
@@ -329,9 +336,10 @@ def _check_blocks(block_sizes: Mapping[int, int], shape: tuple[int, ...]) -> Non
         )
     if any(size <= 0 for size in block_sizes.values()):
         raise ValueError(f"block sizes must be positive, but are {block_sizes}")
+    return block_sizes
 
 
-def _block_ranges(values: Array, block_sizes: Mapping[int, int]) -> tuple[Array, Array]:
+def _block_ranges(values: Array, block_sizes: Mapping[int, int]) -> Ranges:
     """The smallest and the largest value of each block, 0 included; NaN is ignored."""
     others = tuple(d for d in range(values.ndim) if d not in block_sizes)
     ends: list[Array] = []
@@ -346,10 +354,13 @@ def _block_ranges(values: Array, block_sizes: Mapping[int, int]) -> tuple[Array,
     return smallest, largest
 
 
-def _range_dtype(expressed: str, bounds: tuple[float, float]) -> np.dtype[Any]:
+def _range_dtype(expressed: str, bounds: tuple[float, float]) -> DType:
     """The dtype that parameters are computed in: f32 if that is exact enough."""
     is_wide = expressed == "f64" or max(map(abs, bounds)) > 1 << 24
     return np.dtype(np.float64 if is_wide else np.float32)
+
+
+# Formulas, of arrays or of expressions that stand for one number
 
 
 def range_scale(smallest: Any, largest: Any, steps: float) -> Any:

@@ -132,17 +132,22 @@ def apply_scale(
     views = [np.broadcast_to(integers, shape), result]
     for x, out, m, s in pieces(merged(views, operands), PIECE):
         wide = x.astype(np.int64)
-        bounds = np.int64(1) << (s - 1)
-        does_fit = (wide >= -bounds) & (wide < bounds)
-        if not does_fit.all():
-            bound = int(np.broadcast_to(bounds, wide.shape)[~does_fit][0])
-            raise ValueError(
-                f"value {wide[~does_fit][0]} is not in the range {-bound} to {bound - 1} "
-                f"that a shift of {bound.bit_length()} takes"
-            )
+        _check_shiftable(wide, s)
         # With values of such a size no result is more than 2**30.
         np.copyto(out, scaled(wide, m, s, rounding), casting="unsafe")
     return result
+
+
+def _check_shiftable(values: Integers, shifts: Integers) -> None:
+    """Raise a `ValueError` if the specification does not allow a value with its shift."""
+    bounds = np.int64(1) << (shifts - 1)
+    if (does_fit := (values >= -bounds) & (values < bounds)).all():
+        return
+    bound = int(np.broadcast_to(bounds, values.shape)[~does_fit][0])
+    raise ValueError(
+        f"value {values[~does_fit][0]} is not in the range {-bound} to {bound - 1} "
+        f"that a shift of {bound.bit_length()} takes"
+    )
 
 
 def check_scale_rounding(rounding: ScaleRounding) -> None:

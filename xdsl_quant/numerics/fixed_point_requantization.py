@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import mul
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -45,12 +43,7 @@ def rescale_multiplier(
         ValueError: if one is not positive and finite, the shapes do not broadcast, or a
             quotient is `2**29` or more, or less than `2**-63`.
     """
-    arrays = [_positive(scale) for scale in (*source_scales, target_scale)]
-    try:
-        arrays = np.broadcast_arrays(*arrays)
-    except ValueError:
-        shapes = ", ".join(str(array.shape) for array in arrays)
-        raise ValueError(f"scales of shapes {shapes} do not broadcast") from None
+    arrays = _broadcast([*map(_positive, (*source_scales, target_scale))])
     shape = arrays[0].shape
     *sources, (divisors, divisor_exponents) = map(_integers_of, arrays)
     dividends = reduce(mul, [significands for significands, _ in sources])
@@ -71,6 +64,14 @@ def _positive(scale: ArrayLike) -> Floats:
     array = numbers(scale, "scales", "iuf").astype(np.float64)
     check_positive(array, "scale")
     return array
+
+
+def _broadcast(arrays: Sequence[Floats]) -> Sequence[Floats]:
+    try:
+        return np.broadcast_arrays(*arrays)
+    except ValueError:
+        shapes = ", ".join(str(array.shape) for array in arrays)
+        raise ValueError(f"scales of shapes {shapes} do not broadcast") from None
 
 
 def _integers_of(scales: Floats) -> tuple[Array, Integers]:
@@ -112,8 +113,8 @@ def requantize_fixed_point(
     target: QuantizationParameters,
     *,
     rounding: ScaleRounding = "single",
-    out: NDArray[Any] | None = None,
-) -> NDArray[Any]:
+    out: Array | None = None,
+) -> Array:
     """
     Stored values of one quantization as those of another, with integers alone:
 
@@ -150,16 +151,22 @@ def requantize_fixed_point(
     check_scale_rounding(rounding)
     check_requantization(source, target)
     values = stored_array(stored_values, source)
-    grids = [
-        (
-            block_shape(parameters, values.shape),
-            [parameters.scales, parameters.zero_points],
-        )
-        for parameters in (source, target)
-    ]
     values, out = checked_out(values, out, target.storage_dtype)
-    if not values.size:
-        return out
+    if values.size:
+        _requantize(values, out, (source, target), rounding)
+    return out
+
+
+def _requantize(
+    values: Array,
+    out: Array,
+    types: tuple[QuantizationParameters, QuantizationParameters],
+    rounding: ScaleRounding,
+) -> None:
+    grids = [
+        (block_shape(type_, values.shape), [type_.scales, type_.zero_points])
+        for type_ in types
+    ]
     stored, result, source_scales, source_zero_points, target_scales, zero_points = (
         aligned([values, out], grids)
     )
@@ -168,9 +175,9 @@ def requantize_fixed_point(
         array.astype(np.int64)
         for array in (multipliers, shifts, source_zero_points, zero_points)
     ]
+    low, high = types[1].storage_min, types[1].storage_max
     for x, y, m, s, before, after in pieces([stored, result, *operands], PIECE):
         rescaled = scaled(x.astype(np.int64) - before, m, s, rounding)
         rescaled += after
-        np.clip(rescaled, target.storage_min, target.storage_max, out=rescaled)
+        np.clip(rescaled, low, high, out=rescaled)
         np.copyto(y, rescaled, casting="unsafe")
-    return out

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .arrays import Array, Floats, numbers
+from .arrays import Array, Floats, Integers, numbers
 
 InputOrder = Literal["natural", "activation"]
 """
@@ -37,7 +37,7 @@ def gptq(
     *,
     order: InputOrder = "activation",
     damping: float = 0.01,
-) -> NDArray[np.int64]:
+) -> Integers:
     """
     Stored values of weights `W`, such that the squares of `X W - X Q` have a small sum,
     where `Q` are the stored values times their scales.
@@ -73,23 +73,8 @@ def gptq(
         raise ValueError(f"expected 'natural' or 'activation', found order {order!r}")
     if not damping > 0:
         raise ValueError(f"expected a positive damping, found {damping}")
-    rest = _finite(weights, "weights")
-    if rest.ndim < 2 or not rest.size:
-        raise ValueError(
-            f"expected weights of shape (..., inputs, outputs), found {rest.shape}"
-        )
-    squares = _finite(hessian, "hessian")
-    count = rest.shape[-2]
-    if squares.shape != (*rest.shape[:-1], count):
-        raise ValueError(
-            f"expected a hessian of shape {(*rest.shape[:-1], count)}, found "
-            f"{squares.shape}"
-        )
-    steps = _finite(scales, "scales")
-    if not (steps > 0).all():
-        raise ValueError(f"scales must be positive, found {steps.min()}")
-    steps = np.broadcast_to(steps, rest.shape)
-    inputs: Array = np.broadcast_to(range(count), rest.shape[:-1])
+    rest, squares, steps = _checked(weights, hessian, scales)
+    inputs: Array = np.broadcast_to(range(rest.shape[-2]), rest.shape[:-1])
     if order == "activation":
         diagonal: Floats = np.diagonal(squares, axis1=-2, axis2=-1)
         inputs = (-diagonal).argsort(kind="stable")
@@ -97,10 +82,29 @@ def gptq(
     rest, steps = (np.take_along_axis(each, rows, -2) for each in (rest, steps))
     squares = np.take_along_axis(squares, rows, -2)
     squares = np.take_along_axis(squares, columns, -1)
-    stored = _rounded(rest, _factor(squares, damping), steps, storage_range)
+    stored = _stored_values(rest, _factor(squares, damping), steps, storage_range)
     result = np.empty_like(stored)
     np.put_along_axis(result, rows, stored, -2)
     return result
+
+
+def _checked(
+    weights: ArrayLike, hessian: ArrayLike, scales: ArrayLike
+) -> tuple[Floats, Floats, Floats]:
+    """Weights, their hessian, and the scale of each weight."""
+    rest = _finite(weights, "weights")
+    if rest.ndim < 2 or not rest.size:
+        raise ValueError(
+            f"expected weights of shape (..., inputs, outputs), found {rest.shape}"
+        )
+    squares = _finite(hessian, "hessian")
+    shape = (*rest.shape[:-1], rest.shape[-2])
+    if squares.shape != shape:
+        raise ValueError(f"expected a hessian of shape {shape}, found {squares.shape}")
+    steps = _finite(scales, "scales")
+    if not (steps > 0).all():
+        raise ValueError(f"scales must be positive, found {steps.min()}")
+    return rest, squares, np.broadcast_to(steps, rest.shape)
 
 
 def _finite(values: ArrayLike, what: str) -> Floats:
@@ -124,7 +128,7 @@ def _factor(hessian: Floats, damping: float) -> Floats:
     return np.triu(upper)
 
 
-def _rounded(
+def _stored_values(
     rest: Floats, factor: Floats, steps: Floats, storage_range: tuple[int, int]
 ) -> Array:
     """The stored values; `rest`, which is changed, has what of the weights is left."""

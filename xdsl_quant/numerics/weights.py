@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .arrays import Array, Floats, numbers
 from .parameters import QuantizationParameters
@@ -61,17 +61,8 @@ def weight_parameters(
     if not 2 <= bits <= 8:
         raise ValueError(f"expected 2 to 8 bits, found {bits}")
     array = numbers(weights, "weights", "iuf")
-    if not array.size:
-        raise ValueError("there are no weights")
-    blocks = blocks_of(array, block_shape)
-    if not (is_finite := np.isfinite(blocks)).all():
-        raise ValueError(f"weights must be finite, found {blocks[~is_finite][0]}")
     last = 2 ** (bits - 1) - 1
-    largest = np.maximum(blocks.max(-1), -blocks.min(-1)).astype(np.float64)
-    smallest = np.finfo(blocks.dtype).tiny
-    scales = np.where(largest > 0, np.maximum(largest / last, smallest), 1.0)
-    if weight_range == "mse":
-        scales = _with_least_error(blocks, scales, last)
+    scales = _block_scales(array, block_shape, weight_range, last)
     cut = {d: n for d, n in enumerate(block_shape) if n != array.shape[d]}
     is_per_axis = len(cut) == 1 and 1 in cut.values()
     return QuantizationParameters(
@@ -84,7 +75,21 @@ def weight_parameters(
     )
 
 
-def blocks_of(weights: Array, block_shape: tuple[int, ...]) -> NDArray[Any]:
+def _block_scales(
+    weights: Array, block_shape: tuple[int, ...], weight_range: WeightRange, last: int
+) -> Array:
+    if not weights.size:
+        raise ValueError("there are no weights")
+    blocks = blocks_of(weights, block_shape)
+    if not (is_finite := np.isfinite(blocks)).all():
+        raise ValueError(f"weights must be finite, found {blocks[~is_finite][0]}")
+    largest = np.maximum(blocks.max(-1), -blocks.min(-1)).astype(np.float64)
+    smallest = np.finfo(blocks.dtype).tiny
+    scales = np.where(largest > 0, np.maximum(largest / last, smallest), 1.0)
+    return _with_least_error(blocks, scales, last) if weight_range == "mse" else scales
+
+
+def blocks_of(weights: Array, block_shape: tuple[int, ...]) -> Array:
     """
     The weights of each block as f32, or f64 if they are f64.
 

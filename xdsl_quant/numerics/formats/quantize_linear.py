@@ -104,57 +104,65 @@ class QuantizeLinear(Format):
         array = f32_values(values)
         check_finite(array, self.name)
         block_shape = self.block_shape(array.ndim)
-        counts = block_counts(array.shape, block_shape)
-        if scales is None:
-            of_blocks, chosen = self._chosen(array)
-            zero_points = chosen if zero_points is None else zero_points
+        of_blocks, chosen = self._scales(array, scales)
+        points = self._points(
+            of_blocks.shape, chosen if zero_points is None else zero_points
+        )
+        with np.errstate(over="ignore"):
+            quotients = array / spread(of_blocks, array.shape, block_shape)
+        stored_points = None
+        if (small := SMALL_FLOATS.get(self.type)) is not None:
+            codes = small.encode(quotients, saturate=True)
         else:
-            with np.errstate(over="ignore"):
-                of_blocks = numbers(scales, "scales", "iuf").astype(np.float32)
-        if (
-            of_blocks.shape != counts
-            or not ((of_blocks > 0) & (of_blocks < np.inf)).all()
-        ):
+            # All sums are exact in f64.
+            rounded = np.rint(quotients).astype(np.float64)
+            sums = rounded + spread(points, array.shape, block_shape)
+            codes = sums.clip(*storage_range(self.type)).astype(self._dtype)
+            stored_points = Stored(points.astype(self._dtype), self.type)
+        stored = BlockScaled(
+            codes,
+            self.type,
+            block_shape=block_shape,
+            scales=Stored(of_blocks, "f32"),
+            zero_points=stored_points,
+        )
+        return self.warn_of_zeros(values, stored)
+
+    def _scales(
+        self, array: F32, scales: ArrayLike | None
+    ) -> tuple[Array, Array | None]:
+        """Scales, and the zero points of chosen ones of unsigned types."""
+        if scales is None:
+            return self._chosen(array)
+        with np.errstate(over="ignore"):
+            of_blocks = numbers(scales, "scales", "iuf").astype(np.float32)
+        block_shape = self.block_shape(array.ndim)
+        counts = block_counts(array.shape, block_shape)
+        is_positive = (of_blocks > 0) & (of_blocks < np.inf)
+        if of_blocks.shape != counts or not is_positive.all():
             raise ValueError(
                 f"expected positive finite scales of shape {counts} for values of shape "
                 f"{array.shape} in blocks of shape {block_shape}, found shape "
                 f"{of_blocks.shape}"
             )
-        points = numbers(
-            np.zeros(counts, np.int64) if zero_points is None else zero_points,
-            "zero points",
-            "iu",
-        )
-        with np.errstate(over="ignore"):
-            quotients = array / spread(of_blocks, array.shape, block_shape)
-        if (small := SMALL_FLOATS.get(self.type)) is not None:
+        return of_blocks, None
+
+    def _points(self, counts: Shape, zero_points: ArrayLike | None) -> Array:
+        """The zero points of blocks, by default 0."""
+        if zero_points is None:
+            zero_points = np.zeros(counts, np.int64)
+        points = numbers(zero_points, "zero points", "iu")
+        if self.type in SMALL_FLOATS:
             if points.any():
                 raise ValueError(f"{self.name} of {self.type} has no zero points")
-            codes = small.encode(quotients, saturate=True)
-            stored = BlockScaled(
-                codes,
-                self.type,
-                block_shape=block_shape,
-                scales=Stored(of_blocks, "f32"),
-            )
-            return self.warn_of_zeros(values, stored)
+            return points
         low, high = storage_range(self.type)
         if points.shape != counts or ((points < low) | (points > high)).any():
             raise ValueError(
                 f"expected zero points of shape {counts} from {low} to {high}, found shape "
                 f"{points.shape}"
             )
-        # All sums are exact in f64.
-        rounded = np.rint(quotients).astype(np.float64)
-        sums = rounded + spread(points, array.shape, block_shape)
-        stored = BlockScaled(
-            sums.clip(low, high).astype(self._dtype),
-            self.type,
-            block_shape=block_shape,
-            scales=Stored(of_blocks, "f32"),
-            zero_points=Stored(points.astype(self._dtype), self.type),
-        )
-        return self.warn_of_zeros(values, stored)
+        return points
 
     @property
     def _dtype(self) -> np.dtype[np.integer]:
