@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Array, check_bounds, check_unmasked, numbers
+from .arrays import Array, DType, check_bounds, check_unmasked, numbers
 from .float_dtypes import rounded
 from .parameters import QuantizationParameters, check_storable
 from .small_floats import SmallFloat
@@ -93,7 +93,7 @@ def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> Array
     return array.astype(expected, copy=False)
 
 
-def _codes(values: ArrayLike, format: SmallFloat, expected: np.dtype[Any]) -> Array:
+def _codes(values: ArrayLike, format: SmallFloat, expected: DType) -> Array:
     """Small floats, which may be given as codes."""
     if not isinstance(values, np.ndarray | np.generic):
         raise TypeError(
@@ -110,7 +110,7 @@ def _codes(values: ArrayLike, format: SmallFloat, expected: np.dtype[Any]) -> Ar
     return array
 
 
-def _with_dtype(values: Array, expected: np.dtype[Any], what: str) -> Array:
+def _with_dtype(values: Array, expected: DType, what: str) -> Array:
     check_unmasked(values, what)
     array = np.asarray(values)
     if array.dtype.newbyteorder("=") != expected:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from itertools import islice
 from operator import is_
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ from xdsl_quant.rounding_mode import (
     largest_integer,
 )
 
-from .arrays import Array
+from .arrays import Array, DType
 from .blocks import Grid, Shape, aligned, block_shape, pieces
 from .codecs import Codec, codec_of, represented_numbers
 from .float_dtypes import float_info, rounded
@@ -54,7 +53,7 @@ _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 def compute_dtype(
     parameters: QuantizationParameters, rounding_mode: RoundingMode
-) -> np.dtype[Any]:
+) -> DType:
     """The float type to compute in: see `compute_type`."""
     return compute_type(
         "nearest-even" if parameters.has_codes else rounding_mode,
@@ -66,7 +65,7 @@ def compute_dtype(
 
 
 @cache
-def _float_properties(dtype: np.dtype[Any]) -> FloatProperties:
+def _float_properties(dtype: DType) -> FloatProperties:
     info = float_info(dtype)
     return FloatProperties(
         8 * dtype.itemsize,
@@ -76,7 +75,7 @@ def _float_properties(dtype: np.dtype[Any]) -> FloatProperties:
     )
 
 
-def _precision(dtype: np.dtype[Any]) -> int:
+def _precision(dtype: DType) -> int:
     return int(float_info(dtype).nmant) + 1
 
 

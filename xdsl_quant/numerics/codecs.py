@@ -9,14 +9,14 @@ and to the smaller index for tables.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.rounding_mode import NanResult, RepresentedNumbers
 
-from .arrays import Array, Floats, counts_below
+from .arrays import Array, DType, Floats, counts_below
 from .float_dtypes import rounded
 from .small_floats import SmallFloat
 
@@ -99,9 +99,7 @@ def float_bounds(
 class TableCodec(Codec):
     """Indices into a table."""
 
-    def __init__(
-        self, parameters: QuantizationParameters, dtype: np.dtype[Any], nan: int
-    ):
+    def __init__(self, parameters: QuantizationParameters, dtype: DType, nan: int):
         """
         Args:
             parameters: the parameters with the table and the storage range.
@@ -132,7 +130,7 @@ class TableCodec(Codec):
 
 def codec_of(
     parameters: QuantizationParameters,
-    dtype: np.dtype[Any],
+    dtype: DType,
     nan: NanResult = "storage-min",
 ) -> Codec | None:
     """
@@ -186,9 +184,7 @@ def represented_numbers(parameters: QuantizationParameters) -> RepresentedNumber
     )
 
 
-def nearest_steps(
-    table: Floats, dtype: np.dtype[Any]
-) -> tuple[Floats, NDArray[np.int64]]:
+def nearest_steps(table: Floats, dtype: DType) -> tuple[Floats, NDArray[np.int64]]:
     """
     The index of the nearest number of a table, as a step function.
 

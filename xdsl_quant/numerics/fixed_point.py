@@ -32,10 +32,10 @@ PIECE = 1 << 14
 def quantize_multiplier(real: float) -> tuple[int, int]: ...
 @overload
 def quantize_multiplier(
-    real: NDArray[Any] | Sequence[Any],
+    real: Array | Sequence[Any],
 ) -> tuple[NDArray[np.int32], NDArray[np.int8]]: ...
 def quantize_multiplier(
-    real: float | NDArray[Any] | Sequence[Any],
+    real: float | Array | Sequence[Any],
 ) -> tuple[int, int] | tuple[NDArray[np.int32], NDArray[np.int8]]:
     """
     The integers for which `multiplier / 2**shift` is nearest to a positive real number.
@@ -188,7 +188,7 @@ def scaled(
 
 def affine_to_fixed_point(
     stored_values: ArrayLike, parameters: QuantizationParameters
-) -> NDArray[Any]:
+) -> Array:
     """
     Affine values, which are stored values, as fixed-point values of the same scale:
     `stored - zero_point`. Unlike affine values these can be added and multiplied.
@@ -220,7 +220,7 @@ def affine_to_fixed_point(
 
 def fixed_point_to_affine(
     fixed_point_values: ArrayLike, parameters: QuantizationParameters
-) -> NDArray[Any]:
+) -> Array:
     """
     Fixed-point values as affine values, which are stored values, of the same scale:
     `fixed_point + zero_point`. What is out of the storage range becomes its nearer end.

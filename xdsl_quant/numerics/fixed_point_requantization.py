@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import mul
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

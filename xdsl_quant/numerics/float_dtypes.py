@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, Floats
+from .arrays import Array, DType, Floats
 from .small_floats import SMALL_FLOATS
 
 _ML_DTYPES = {
@@ -31,7 +31,7 @@ _NUMPY_FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
 @cache
-def float_dtype(name: str) -> np.dtype[Any]:
+def float_dtype(name: str) -> DType:
     """
     The dtype of a float type that is spelled as in MLIR, e.g. `f32` or `f8E4M3FN`.
 
@@ -55,7 +55,7 @@ def float_dtype(name: str) -> np.dtype[Any]:
         ) from None
 
 
-def float_name(dtype: np.dtype[Any]) -> str:
+def float_name(dtype: DType) -> str:
     """
     The float type of a dtype, spelled as in MLIR.
 
@@ -72,7 +72,7 @@ def float_name(dtype: np.dtype[Any]) -> str:
 
 
 @cache
-def code_dtype(name: str) -> np.dtype[Any]:
+def code_dtype(name: str) -> DType:
     """
     The dtype of stored small floats, e.g. of `f8E4M3FN`: that of `ml_dtypes`, or `uint8`
     for their codes if that is not installed.
@@ -84,14 +84,14 @@ def code_dtype(name: str) -> np.dtype[Any]:
 
 
 @cache
-def float_info(dtype: np.dtype[Any]) -> Any:
+def float_info(dtype: DType) -> Any:
     """`numpy.finfo` of a dtype, also of the dtypes of `ml_dtypes`."""
     if dtype.type.__module__ == "numpy":
         return np.finfo(dtype)
     return import_module("ml_dtypes").finfo(dtype)
 
 
-def rounded(values: Array, dtype: np.dtype[Any]) -> Array:
+def rounded(values: Array, dtype: DType) -> Array:
     """
     Floats in another float dtype, each rounded once to the nearest, ties to even.
 

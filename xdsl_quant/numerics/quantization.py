@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 
 from .arguments import check_requantization, expressed_array, stored_array
 from .arithmetic import Arithmetic, operand_pieces
-from .arrays import checked_out
+from .arrays import Array, checked_out
 from .parameters import QuantizationParameters
 
 
@@ -22,8 +20,8 @@ def quantize(
     rounding_mode: RoundingMode = "nearest-even",
     zero_point_order: ZeroPointOrder = "before-rounding",
     nan: NanResult = "storage-min",
-    out: NDArray[Any] | None = None,
-) -> NDArray[Any]:
+    out: Array | None = None,
+) -> Array:
     """
     Stored values of expressed ones: `clamp(round(x / scale + zero_point), min, max)`, or
     `clamp(round(x / scale) + zero_point, min, max)`.
@@ -60,9 +58,7 @@ def quantize(
 
 
 @np.errstate(all="ignore")
-def _quantized(
-    values: NDArray[Any], out: NDArray[Any], arithmetic: Arithmetic
-) -> NDArray[Any]:
+def _quantized(values: Array, out: Array, arithmetic: Arithmetic) -> Array:
     for expressed, stored, *operands in operand_pieces([values, out], [arithmetic]):
         arithmetic.quantize(expressed, operands, stored)
     return out
@@ -72,7 +68,7 @@ def quantize_constant(
     expressed_values: ArrayLike,
     parameters: QuantizationParameters,
     nan: NanResult = "storage-min",
-) -> NDArray[Any]:
+) -> Array:
     """
     Stored values of the expressed ones of a constant as MLIR 14 has them while it compiles.
 
@@ -109,8 +105,8 @@ def dequantize(
     parameters: QuantizationParameters,
     *,
     rounding_mode: RoundingMode = "nearest-even",
-    out: NDArray[Any] | None = None,
-) -> NDArray[Any]:
+    out: Array | None = None,
+) -> Array:
     """
     Expressed values of stored ones: `(stored - zero_point) * scale`.
 
@@ -153,8 +149,8 @@ def requantize(
     rounding_mode: RoundingMode = "nearest-even",
     zero_point_order: ZeroPointOrder = "before-rounding",
     nan: NanResult = "storage-min",
-    out: NDArray[Any] | None = None,
-) -> NDArray[Any]:
+    out: Array | None = None,
+) -> Array:
     """
     Stored values of one quantization as those of another: what
     [`quantize`][xdsl_quant.numerics.quantize] makes of what

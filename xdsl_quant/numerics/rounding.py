@@ -13,9 +13,10 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xdsl_quant.rounding_mode import Rounding, RoundingMode
+
+from .arrays import Array
 
 ROUNDING_MODES: tuple[RoundingMode, ...] = get_args(RoundingMode)
 
@@ -51,7 +52,7 @@ class Rounder:
         self._almost_half = np.nextafter(np.array(0.5, dtype), dtype.type(0)).view(bits)
         self._offset = np.empty(limit, bits)
 
-    def __call__(self, values: NDArray[Any]) -> None:
+    def __call__(self, values: Array) -> None:
         """Round one-dimensional `values`."""
         if self._rounding_mode == "nearest-even":
             np.rint(values, out=values)

@@ -6,10 +6,9 @@ in each iteration, in order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects import linalg, tosa
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -28,6 +27,7 @@ from xdsl.utils.exceptions import InterpretationError
 from xdsl_quant.diagnostics import sentence_of
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.machines.numpy import register_implementations
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.fixed_point import MAX_SHIFT, MIN_SHIFT
 from xdsl_quant.runtime.arrays import ElementsAttr, dense_elements
 from xdsl_quant.transforms.building.bounded_integers import signed_bounds
@@ -43,7 +43,7 @@ from .terms import (
     float_sizes,
 )
 
-Elements = NDArray[Any]
+Elements = Array
 """The numbers of a tensor, in its shape."""
 
 Numbers: TypeAlias = Number | Elements

@@ -21,7 +21,7 @@ A scalar is an array of rank 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +35,7 @@ from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant.ops import has_signless_integers
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
-from xdsl_quant.numerics.arrays import check_unmasked, sign_extended
+from xdsl_quant.numerics.arrays import Array, DType, check_unmasked, sign_extended
 from xdsl_quant.numerics.float_dtypes import rounded
 from xdsl_quant.numerics.small_floats import SMALL_FLOATS, SmallFloat
 from xdsl_quant.runtime.arrays import (
@@ -47,7 +47,7 @@ from xdsl_quant.runtime.arrays import (
 # Arguments
 
 
-def check_argument(value: ArrayLike, type_: Attribute, name: str) -> NDArray[Any]:
+def check_argument(value: ArrayLike, type_: Attribute, name: str) -> Array:
     """
     The array to pass for an argument of a type, with the dtype that
     [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype] says.
@@ -71,7 +71,7 @@ def check_argument(value: ArrayLike, type_: Attribute, name: str) -> NDArray[Any
     dtype = numpy_dtype(type_)
     check_unmasked(value, name)
     if isinstance(value, np.ndarray | np.generic):
-        array = np.asarray(cast(NDArray[Any], value))
+        array = np.asarray(cast(Array, value))
         _check_shape(array, type_, name)
         return _checked_array(array, dtype, type_, name)
     array = _array_of_numbers(value, type_, name)
@@ -102,7 +102,7 @@ def allows_shape(type_: Attribute, shape: Sequence[int]) -> bool:
     )
 
 
-def _check_shape(array: NDArray[Any], type_: Attribute, name: str) -> None:
+def _check_shape(array: Array, type_: Attribute, name: str) -> None:
     if allows_shape(type_, array.shape):
         return
     expected = shape_of(type_)
@@ -122,9 +122,7 @@ def shape_text(shape: Sequence[int]) -> str:
     return "x".join("?" if size == DYNAMIC_INDEX else str(size) for size in shape)
 
 
-def _checked_array(
-    array: NDArray[Any], dtype: np.dtype[Any], type_: Attribute, name: str
-) -> NDArray[Any]:
+def _checked_array(array: Array, dtype: DType, type_: Attribute, name: str) -> Array:
     given = array.dtype.newbyteorder("=")
     has_same_size = given.itemsize == dtype.itemsize
     is_raw = given.type is np.void and given.names is None
@@ -177,7 +175,7 @@ def _check_codes(
 
 
 def _check_range(
-    array: NDArray[Any],
+    array: Array,
     width: int,
     is_signed: bool,
     type_: Attribute,
@@ -202,7 +200,7 @@ def _check_range(
 # Numbers
 
 
-def _array_of_numbers(value: ArrayLike, type_: Attribute, name: str) -> NDArray[Any]:
+def _array_of_numbers(value: ArrayLike, type_: Attribute, name: str) -> Array:
     try:
         array = np.array(value)
     except ValueError:
@@ -221,12 +219,12 @@ def _array_of_numbers(value: ArrayLike, type_: Attribute, name: str) -> NDArray[
 
 
 def _to_floats(
-    array: NDArray[Any],
-    dtype: np.dtype[Any],
+    array: Array,
+    dtype: DType,
     format: SmallFloat | None,
     type_: Attribute,
     name: str,
-) -> NDArray[Any]:
+) -> Array:
     doubles = array.astype(np.float64)
     if format is None:
         floats = numbers = rounded(doubles, dtype)
@@ -248,9 +246,7 @@ def _to_floats(
     return floats
 
 
-def _to_integers(
-    array: NDArray[Any], dtype: np.dtype[Any], type_: Attribute, name: str
-) -> NDArray[Any]:
+def _to_integers(array: Array, dtype: DType, type_: Attribute, name: str) -> Array:
     if array.dtype.kind == "f":
         raise TypeError(
             f"{name} contains {array.flat[0]}, but '{shortened(type_)}' takes integers"
@@ -267,6 +263,6 @@ def _to_integers(
     return array.astype(dtype)
 
 
-def _are_unsigned(array: NDArray[Any], width: int) -> bool:
+def _are_unsigned(array: Array, width: int) -> bool:
     """Whether numbers are unsigned ones of `width` bits."""
     return bool(array.size) and 0 <= int(array.min()) <= int(array.max()) < 1 << width

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
@@ -19,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.diagnostics import shortened_text
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
-from xdsl_quant.numerics.arrays import sign_extended
+from xdsl_quant.numerics.arrays import Array, DType, sign_extended
 from xdsl_quant.numerics.float_dtypes import code_dtype, float_dtype
 from xdsl_quant.xdsl_patches.resources import resource_data
 
@@ -37,7 +36,7 @@ class UnsupportedTypeError(TypeError):
     """
 
 
-def integer_dtype(width: int, *, is_signed: bool) -> np.dtype[Any]:
+def integer_dtype(width: int, *, is_signed: bool) -> DType:
     """
     The smallest integer dtype with at least `width` bits.
 
@@ -50,7 +49,7 @@ def integer_dtype(width: int, *, is_signed: bool) -> np.dtype[Any]:
     raise UnsupportedTypeError(f"NumPy has no integers of {width} bits, at most of 64")
 
 
-def numpy_dtype(type_: Attribute) -> np.dtype[Any]:
+def numpy_dtype(type_: Attribute) -> DType:
     """
     The dtype of the values of a type, or of the elements of a tensor type.
 
@@ -102,7 +101,7 @@ def integer_width(type_: Attribute) -> int | None:
 
 def dense_elements(
     value: DenseIntOrFPElementsAttr | DenseResourceAttr,
-) -> NDArray[Any]:
+) -> Array:
     """
     The elements of a constant, which may be a resource, as a read-only array.
 
@@ -144,7 +143,7 @@ def constant_attr(value: SSAValue) -> ElementsAttr | None:
     return None
 
 
-def constant_elements(value: SSAValue) -> NDArray[Any] | None:
+def constant_elements(value: SSAValue) -> Array | None:
     """
     The elements of a constant, for a quantized one those that are stored; `None` if a value
     is no result of an op with elements.
@@ -157,7 +156,7 @@ def constant_elements(value: SSAValue) -> NDArray[Any] | None:
     return None if attr is None else dense_elements(attr)
 
 
-def stored_elements(elements: NDArray[Any], type_: StoredQuantizedType) -> NDArray[Any]:
+def stored_elements(elements: Array, type_: StoredQuantizedType) -> Array:
     """
     The stored values of a quantized type from the elements of a constant, which are often
     signless: the same bits, of the dtype of the type.

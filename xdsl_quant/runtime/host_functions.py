@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
+
+from xdsl_quant.numerics.arrays import Array
 
 from .entry_function import functions_by_name
 
@@ -39,7 +41,7 @@ class MinMaxFunction:
     `f64`. So does an interpreter.
     """
 
-    function: Callable[[NDArray[Any]], object]
+    function: Callable[[Array], object]
     """Is called with all values of the tensor."""
 
     reduce_min_max: Callable[[NDArray[np.intp], NDArray[np.float64]], object]
@@ -71,7 +73,7 @@ class MinMaxFunction:
             if not isinstance(value := getattr(self, name), types):
                 raise TypeError(f"{name} must be {needed}, not {type(value).__name__}")
 
-    def __call__(self, values: NDArray[Any]) -> object:
+    def __call__(self, values: Array) -> object:
         return self.function(values)
 
 

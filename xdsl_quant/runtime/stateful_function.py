@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import dense_elements, numpy_dtype
 
 from .array_types import check_argument
@@ -83,10 +84,10 @@ class StatefulFunction:
         self._states: Sequence[StateArgument] = [*state_arguments(self.function)]
         self._initial = [self._initial_value(state) for state in self._states]
         self._call = runner(self.module, self.function.sym_name.data)
-        self.state: Sequence[NDArray[Any]] = self._initial
+        self.state: Sequence[Array] = self._initial
         """The state before the next call, which may be replaced."""
 
-    def _initial_value(self, state: StateArgument) -> NDArray[Any]:
+    def _initial_value(self, state: StateArgument) -> Array:
         type_ = self.function.args[state.argument].type
         elements, dtype = dense_elements(state.initial_value), numpy_dtype(type_)
         if elements.dtype.itemsize == dtype.itemsize:
@@ -100,7 +101,7 @@ class StatefulFunction:
         """Let the state be what it is at first."""
         self.state = self._initial
 
-    def step(self, *arguments: ArrayLike) -> tuple[NDArray[Any], ...]:
+    def step(self, *arguments: ArrayLike) -> tuple[Array, ...]:
         """
         Call the function once, with the state that the calls before have left.
 
@@ -137,17 +138,17 @@ class StatefulFunction:
         return visible
 
 
-def _as_tuple(results: Any) -> tuple[NDArray[Any], ...]:
+def _as_tuple(results: Any) -> tuple[Array, ...]:
     """What compiled functions return, which is an array, several or `None`."""
     if results is None:
         return ()
     return cast(
-        "tuple[NDArray[Any], ...]",
+        "tuple[Array, ...]",
         results if isinstance(results, tuple) else (results,),
     )
 
 
-def _own(array: NDArray[Any], others: Sequence[ArrayLike]) -> NDArray[Any]:
+def _own(array: Array, others: Sequence[ArrayLike]) -> Array:
     """An array that shares no memory with others."""
     arrays = (np.asarray(other) for other in others)
     is_shared = any(np.may_share_memory(array, other) for other in arrays)

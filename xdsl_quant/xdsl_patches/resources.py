@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from binascii import unhexlify
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
@@ -26,7 +26,7 @@ from xdsl.ir import Operation
 from . import are_on
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from xdsl_quant.numerics.arrays import Array
 
 RESOURCE_BYTES = 1 << 16
 """The size from which a constant is a resource: not text, which is twice as long."""
@@ -153,7 +153,7 @@ def resource_data(value: DenseResourceAttr) -> bytes | None:
     return _Blob.of(text).data if text else None
 
 
-def new_resource(key: str, array: NDArray[Any], type_: TensorType) -> DenseResourceAttr:
+def new_resource(key: str, array: Array, type_: TensorType) -> DenseResourceAttr:
     """An attribute with the elements of an array, under `key` or a name like it."""
     # Importing NumPy takes longer than starting `xdsl-opt`.
     from xdsl_quant.numerics.arrays import bytes_of

@@ -17,7 +17,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +27,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.float_dtypes import rounded
 from xdsl_quant.runtime.arrays import integer_dtype, numpy_dtype
 from xdsl_quant.xdsl_patches.arith import RemFOp
@@ -45,12 +45,12 @@ from .values import (
     wrapped,
 )
 
-Binary = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+Binary = Callable[[Array, Array], Array]
 
 # Constants
 
 
-def _constant(op: arith.ConstantOp) -> Any:
+def _constant(op: arith.ConstantOp) -> Array:
     value = op.value
     if isinstance(value, IntegerAttr):
         return _integer(value.value.data, value.type)
@@ -60,7 +60,7 @@ def _constant(op: arith.ConstantOp) -> Any:
     return dense_elements(op, value)
 
 
-def _integer(value: int, type_: Attribute) -> NDArray[Any]:
+def _integer(value: int, type_: Attribute) -> Array:
     # An attribute may have either of the numbers with the same bits, -1 or 255 : i8.
     bits = np.array(value & ((1 << 64) - 1), np.uint64)
     return resized(bits, type_)[()]
@@ -69,30 +69,34 @@ def _integer(value: int, type_: Attribute) -> NDArray[Any]:
 # Integers
 
 
-def _integers(function: Binary, load: Load, op: Operation, lhs: Any, rhs: Any) -> Any:
+def _integers(
+    function: Binary, load: Load, op: Operation, lhs: Array, rhs: Array
+) -> Array:
     """Both operands and the result have the same type."""
     type_ = op.results[0].type
     return wrapped(function(load(lhs, type_), load(rhs, type_)), type_)
 
 
-def _divisions(function: Binary, load: Load, op: Operation, lhs: Any, rhs: Any) -> Any:
+def _divisions(
+    function: Binary, load: Load, op: Operation, lhs: Array, rhs: Array
+) -> Array:
     if np.any(rhs == 0):
         raise failure(op, "divides by zero")
     return _integers(function, load, op, lhs, rhs)
 
 
-def _truncated_quotient(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
+def _truncated_quotient(lhs: Array, rhs: Array) -> Array:
     quotient = np.floor_divide(lhs, rhs)
     is_below = (np.fmod(lhs, rhs) != 0) & ((lhs < 0) != (rhs < 0))
     return quotient + is_below.astype(quotient.dtype)
 
 
-def _raised_quotient(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
+def _raised_quotient(lhs: Array, rhs: Array) -> Array:
     quotient = np.floor_divide(lhs, rhs)
     return quotient + (np.fmod(lhs, rhs) != 0).astype(quotient.dtype)
 
 
-def _shift_right_signed(op: arith.ShRSIOp, lhs: Any, rhs: Any) -> Any:
+def _shift_right_signed(op: arith.ShRSIOp, lhs: Array, rhs: Array) -> Array:
     type_ = op.result.type
     value, amount = signed(lhs, type_), unsigned(rhs, type_)
     most = amount.dtype.type(8 * amount.dtype.itemsize - 1)
@@ -100,14 +104,16 @@ def _shift_right_signed(op: arith.ShRSIOp, lhs: Any, rhs: Any) -> Any:
     return wrapped(np.right_shift(value, amount), type_)
 
 
-def _add_extended(op: arith.AddUIExtendedOp, lhs: Any, rhs: Any) -> Any:
+def _add_extended(
+    op: arith.AddUIExtendedOp, lhs: Array, rhs: Array
+) -> tuple[Array, Array]:
     type_ = op.sum.type
     lhs = unsigned(lhs, type_)
     total = wrapped(lhs + unsigned(rhs, type_), type_)
     return total, unsigned(total, type_) < lhs
 
 
-def _upper_half(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
+def _upper_half(lhs: Array, rhs: Array) -> Array:
     """The upper 64 bits of the products of unsigned numbers of 64 bits."""
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     lhs_low, lhs_high = lhs & mask, lhs >> half
@@ -117,7 +123,9 @@ def _upper_half(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
     return lhs_high * rhs_high + (middle >> half) + (other >> half)
 
 
-def _multiply_extended(load: Load, op: arith.MulExtendedBase, *args: Any) -> Any:
+def _multiply_extended(
+    load: Load, op: arith.MulExtendedBase, *args: Array
+) -> tuple[Array, Array]:
     type_ = op.low.type
     loaded = [load(arg, type_) for arg in args]
     wide = np.dtype(f"{loaded[0].dtype.kind}8")
@@ -135,7 +143,7 @@ def _multiply_extended(load: Load, op: arith.MulExtendedBase, *args: Any) -> Any
 
 _ORDER = operator.lt, operator.le, operator.gt, operator.ge
 
-_INTEGER_PREDICATES: Sequence[tuple[Callable[[Any, Any], Any], Load]] = (
+_INTEGER_PREDICATES: Sequence[tuple[Binary, Load]] = (
     (operator.eq, signed),
     (operator.ne, signed),
     *((compare, signed) for compare in _ORDER),
@@ -144,12 +152,12 @@ _INTEGER_PREDICATES: Sequence[tuple[Callable[[Any, Any], Any], Load]] = (
 """In the order of the numbers that MLIR gives them."""
 
 
-def _compare_integers(op: arith.CmpiOp, lhs: Any, rhs: Any) -> Any:
+def _compare_integers(op: arith.CmpiOp, lhs: Array, rhs: Array) -> Array:
     compare, load = _INTEGER_PREDICATES[op.predicate.value.data]
     return compare(load(lhs, op.lhs.type), load(rhs, op.lhs.type))
 
 
-def _select(op: arith.SelectOp, condition: Any, lhs: Any, rhs: Any) -> Any:
+def _select(op: arith.SelectOp, condition: Array, lhs: Array, rhs: Array) -> Array:
     if not np.ndim(condition):
         return lhs if condition else rhs
     type_ = op.result.type
@@ -159,36 +167,36 @@ def _select(op: arith.SelectOp, condition: Any, lhs: Any, rhs: Any) -> Any:
 # Floats
 
 
-def floats(function: Callable[..., NDArray[Any]], op: Operation, *args: Any) -> Any:
+def floats(function: Callable[..., Array], op: Operation, *args: Array) -> Array:
     """Apply a function whose results are floats of the type of its operands."""
     type_ = op.results[0].type
     return function(*(numbers(arg, type_) for arg in args))
 
 
-def maximum(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
+def maximum(lhs: Array, rhs: Array) -> Array:
     """The maximum of floats; NaN if one is NaN, and 0.0 is more than -0.0."""
     # The sum of zeros is -0.0 only if both are.
     return np.where((lhs == 0) & (rhs == 0), lhs + rhs, np.maximum(lhs, rhs))[()]
 
 
-def minimum(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
+def minimum(lhs: Array, rhs: Array) -> Array:
     """The minimum of floats; NaN if one is NaN, and -0.0 is less than 0.0."""
     return -maximum(-lhs, -rhs)
 
 
-def _are_never(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[np.bool_]:
+def _are_never(lhs: Array, rhs: Array) -> NDArray[np.bool_]:
     return (lhs == rhs) & np.False_
 
 
-def _are_numbers(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[np.bool_]:
+def _are_numbers(lhs: Array, rhs: Array) -> NDArray[np.bool_]:
     return (lhs == lhs) & (rhs == rhs)
 
 
-def _are_apart(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[np.bool_]:
+def _are_apart(lhs: Array, rhs: Array) -> NDArray[np.bool_]:
     return (lhs < rhs) | (lhs > rhs)
 
 
-_ORDERED_PREDICATES: tuple[Callable[[Any, Any], Any], ...] = (
+_ORDERED_PREDICATES: tuple[Binary, ...] = (
     _are_never,
     operator.eq,
     operator.gt,
@@ -204,7 +212,7 @@ _OPPOSITES = (6, 5, 4, 3, 2, 1, 7, 0)
 """For each unordered predicate, from number 8 on, the ordered one that is its opposite."""
 
 
-def _compare_floats(op: arith.CmpfOp, lhs: Any, rhs: Any) -> Any:
+def _compare_floats(op: arith.CmpfOp, lhs: Array, rhs: Array) -> Array:
     predicate, type_ = op.predicate.value.data, op.lhs.type
     lhs, rhs = numbers(lhs, type_), numbers(rhs, type_)
     if predicate < len(_ORDERED_PREDICATES):
@@ -215,7 +223,7 @@ def _compare_floats(op: arith.CmpfOp, lhs: Any, rhs: Any) -> Any:
 # Conversions
 
 
-def _int_to_float(load: Load, op: Operation, value: Any) -> Any:
+def _int_to_float(load: Load, op: Operation, value: Array) -> Array:
     integers = load(value, op.operands[0].type)
     dtype = numpy_dtype(op.results[0].type)
     # NumPy rounds to bf16 twice, the first time to f32.
@@ -224,7 +232,7 @@ def _int_to_float(load: Load, op: Operation, value: Any) -> Any:
     return integers.astype(dtype)
 
 
-def _to_odd_f64(integers: NDArray[Any]) -> NDArray[Any]:
+def _to_odd_f64(integers: Array) -> Array:
     """Integers as f64, with the last bit set wherever that is not exact."""
     if integers.dtype.itemsize < 8:
         return integers.astype(np.float64)
@@ -236,7 +244,7 @@ def _to_odd_f64(integers: NDArray[Any]) -> NDArray[Any]:
     return np.where(is_large, sticky, integers).astype(np.float64)
 
 
-def _float_to_int(is_signed: bool, op: Operation, value: Any) -> Any:
+def _float_to_int(is_signed: bool, op: Operation, value: Array) -> Array:
     floats = numbers(value, op.operands[0].type)
     type_ = op.results[0].type
     width = width_of(type_)
@@ -254,16 +262,16 @@ def _float_to_int(is_signed: bool, op: Operation, value: Any) -> Any:
     return wrapped(np.where(floats >= end, largest, integers)[()], type_)
 
 
-def _float_to_float(op: Operation, value: Any) -> Any:
+def _float_to_float(op: Operation, value: Array) -> Array:
     floats = numbers(value, op.operands[0].type)
     return rounded(floats, numpy_dtype(op.results[0].type))
 
 
-def _resize(load: Load, op: Operation, value: Any) -> Any:
+def _resize(load: Load, op: Operation, value: Array) -> Array:
     return resized(load(value, op.operands[0].type), op.results[0].type)
 
 
-def _bitcast(op: arith.BitcastOp, value: Any) -> Any:
+def _bitcast(op: arith.BitcastOp, value: Array) -> Array:
     source_type, result_type = op.input.type, op.result.type
     values = numbers(value, source_type)
     dtype = numpy_dtype(result_type)

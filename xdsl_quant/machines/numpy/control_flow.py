@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from xdsl.dialects import cf, scf
-from xdsl.interpreter import Interpreter
+from xdsl.interpreter import Interpreter, PythonValues
+
+from xdsl_quant.numerics.arrays import Array
 
 from .implementations import interpreter_functions
 from .values import failure
 
 
-def _assert(op: cf.AssertOp, condition: Any) -> Any:
+def _assert(op: cf.AssertOp, condition: Array) -> tuple[()]:
     if not np.all(condition):
         raise failure(op, f"failed: {op.msg.data}")
     return ()
 
 
-def _for(interpreter: Interpreter, op: scf.ForOp, *args: Any) -> Any:
-    start, end, step, *carried = args
+def _for(
+    interpreter: Interpreter,
+    op: scf.ForOp,
+    start: int,
+    end: int,
+    step: int,
+    *carried: object,
+) -> PythonValues:
     # Any other step has no meaning in MLIR.
     if step <= 0:
         raise failure(op, f"has step {step}, but a step must be positive")
-    values = tuple(carried)
+    values: PythonValues = carried
     for i in range(start, end, step):
         values = interpreter.run_ssacfg_region(op.body, (i, *values), "for_loop")
     return values

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.interpreter import Interpreter
@@ -16,6 +15,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.rounding import check_rounding
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.array_types import check_argument
@@ -44,7 +44,7 @@ def run_function(
     zero_point_order: ZeroPointOrder = "before-rounding",
     nan: NanResult = "storage-min",
     host_functions: HostFunctions | None = None,
-) -> tuple[NDArray[Any], ...]:
+) -> tuple[Array, ...]:
     """
     Interpret a function.
 
@@ -146,7 +146,7 @@ class StatefulModel:
             host_functions=host_functions,
         )
 
-    def step(self, *arguments: ArrayLike) -> tuple[NDArray[Any], ...]:
+    def step(self, *arguments: ArrayLike) -> tuple[Array, ...]:
         """
         Interpret the function once, with the state that the calls before have left.
 
@@ -197,9 +197,9 @@ def _leave_scopes(interpreter: Interpreter) -> None:
 
 def _check_arguments(
     function: FuncOp, arguments: Sequence[ArrayLike]
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     check_argument_count(function.sym_name.data, len(function.args), len(arguments))
-    values: list[Any] = []
+    values: list[Array] = []
     for index, (argument, parameter) in enumerate(
         zip(arguments, function.args, strict=True)
     ):
@@ -213,7 +213,7 @@ def _is_scalar(type_: Attribute) -> bool:
     return scalar_or_element_type(type_) is type_
 
 
-def _result(value: Any, type_: Attribute, arguments: Sequence[Any]) -> Any:
+def _result(value: ArrayLike, type_: Attribute, arguments: Sequence[Array]) -> Array:
     array = np.asarray(value)
     if _is_scalar(type_):
         return array[()]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from xdsl.interpreter import (
     Interpreter,
     InterpreterFunctions,
@@ -15,6 +15,7 @@ from xdsl.interpreter import (
 )
 from xdsl.ir import Operation
 
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.host_functions import HostFunctions
 
 
@@ -51,7 +52,7 @@ def _method(name: str, function: Callable[..., object]) -> object:
     return impl_external(name)(call)
 
 
-def _read_only(array: Any) -> Any:
-    view = np.asarray(array).view()
+def _read_only(value: ArrayLike) -> Array:
+    view = np.asarray(value).view()
     view.flags.writeable = False
     return view

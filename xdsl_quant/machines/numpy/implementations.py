@@ -6,7 +6,7 @@ the blocks of ops whose elements are computed all at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from xdsl.interpreter import (
@@ -18,11 +18,12 @@ from xdsl.interpreter import (
 )
 from xdsl.ir import Block, Operation, SSAValue
 
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import UnsupportedTypeError
 
 from .values import failure
 
-Implementation = Callable[..., Any]
+Implementation = Callable[..., object]
 """
 Returns the result of an op, or a tuple of its results, given the op, of the class in the
 table, and the values of its operands.
@@ -74,10 +75,10 @@ def _method(
 def run_block(
     interpreter: Interpreter,
     block: Block,
-    args: Sequence[Any],
+    args: Sequence[Array | None],
     wanted: Sequence[SSAValue],
-    known: Mapping[Operation, Any] | None = None,
-) -> list[Any]:
+    known: Mapping[Operation, Array | None] | None = None,
+) -> Sequence[Array]:
     """
     The values that `wanted` have in a block.
 
@@ -102,6 +103,6 @@ def run_block(
             interpreter.set_values(
                 zip(op.results, interpreter.run_op(op, inputs), strict=True)
             )
-        return list(interpreter.get_values(wanted))
+        return interpreter.get_values(wanted)
     finally:
         interpreter.pop_scope()

@@ -24,13 +24,13 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects import arith, linalg
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.interpreter import Interpreter, PythonValues
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.array_types import shape_text
 
 from .arith import maximum
@@ -47,9 +47,7 @@ Ranges = Sequence[range]
 # Operands
 
 
-def _part(
-    op: Operation, values: NDArray[Any], map_: AffineMap, ranges: Ranges
-) -> NDArray[Any]:
+def _part(op: Operation, values: Array, map_: AffineMap, ranges: Ranges) -> Array:
     """
     What an operand is in a part of the iteration space: an array that broadcasts to it,
     with size 1 for each loop that the operand does not depend on.
@@ -87,7 +85,7 @@ def _is_view(map_: AffineMap) -> bool:
     return is_constant and len({*dimensions}) == len(dimensions)
 
 
-def _check_bounds(op: Operation, index: NDArray[Any], size: int) -> None:
+def _check_bounds(op: Operation, index: Array, size: int) -> None:
     if np.any((index < 0) | (index >= size)):
         raise failure(
             op,
@@ -120,11 +118,9 @@ def _parts(sizes: Sequence[int], one_by_one: Sequence[int]) -> Iterator[Ranges]:
 
 # Reductions
 
-_Array = NDArray[Any]
-
 _Axes = tuple[int, ...]
 
-Combine = Callable[[_Array, _Array, _Axes, Attribute], _Array]
+Combine = Callable[[Array, Array, _Axes, Attribute], Array]
 """
 The result of a reduction, given that so far, what is to be combined with it, and the axes
 along which it is reduced. These have size 1 in the results.
@@ -132,9 +128,7 @@ along which it is reduced. These have size 1 in the results.
 
 
 def _integers(function: np.ufunc, load: Load = signed) -> Combine:
-    def combine(
-        result: _Array, values: _Array, axes: _Axes, type_: Attribute
-    ) -> _Array:
+    def combine(result: Array, values: Array, axes: _Axes, type_: Attribute) -> Array:
         loaded = load(values, type_)
         reduced = function.reduce(loaded, axes, dtype=loaded.dtype, keepdims=True)
         return wrapped(function(load(result, type_), reduced), type_)
@@ -143,8 +137,8 @@ def _integers(function: np.ufunc, load: Load = signed) -> Combine:
 
 
 def _in_order(
-    function: np.ufunc, result: _Array, values: _Array, axes: _Axes, type_: Attribute
-) -> _Array:
+    function: np.ufunc, result: Array, values: Array, axes: _Axes, type_: Attribute
+) -> Array:
     front = range(len(axes))
     values = np.moveaxis(values, axes, front)
     values = values.reshape(-1, *values.shape[len(axes) :])
@@ -154,12 +148,12 @@ def _in_order(
 
 
 def _ignoring_nan(
-    function: np.ufunc, result: _Array, values: _Array, axes: _Axes, type_: Attribute
-) -> _Array:
+    function: np.ufunc, result: Array, values: Array, axes: _Axes, type_: Attribute
+) -> Array:
     return function(result, function.reduce(values, axes, keepdims=True))
 
 
-def _maximum(result: _Array, values: _Array, axes: _Axes, type_: Attribute) -> _Array:
+def _maximum(result: Array, values: Array, axes: _Axes, type_: Attribute) -> Array:
     largest = np.maximum.reduce(values, axes, keepdims=True)
     # To NumPy zeros of both signs are the same: 0.0 it is if there is any.
     has_positive_zero = np.any((values == 0) & ~np.signbit(values), axes, keepdims=True)
@@ -168,7 +162,7 @@ def _maximum(result: _Array, values: _Array, axes: _Axes, type_: Attribute) -> _
     return maximum(result, np.where(largest == 0, zeros, largest))
 
 
-def _minimum(result: _Array, values: _Array, axes: _Axes, type_: Attribute) -> _Array:
+def _minimum(result: Array, values: Array, axes: _Axes, type_: Attribute) -> Array:
     return -_maximum(-result, -values, axes, type_)
 
 
@@ -276,11 +270,11 @@ class _Structure:
 
     def values(
         self,
-        operands: Sequence[NDArray[Any]],
+        operands: Sequence[Array],
         ranges: Ranges,
         wanted: Sequence[SSAValue],
         skipped: Sequence[Operation] = (),
-    ) -> list[Any]:
+    ) -> Sequence[Array]:
         """Values of the body in a part of the iteration space."""
         args = [
             _part(self.op, operand, map_, ranges) if self.is_used(index) else None
@@ -290,13 +284,13 @@ class _Structure:
         ]
         # What is in an output is about to be overwritten.
         args[self.input_count :] = map(copy, args[self.input_count :])
-        known: dict[Operation, Any] = dict.fromkeys(skipped)
+        known: dict[Operation, Array | None] = dict.fromkeys(skipped)
         for op in self.block.ops:
             if isinstance(op, linalg.ops.IndexOp):
                 known[op] = np.ix_(*ranges)[op.dim.value.data]
         return run_block(self.interpreter, self.block, args, wanted, known)
 
-    def loop_sizes(self, operands: Sequence[NDArray[Any]]) -> list[int]:
+    def loop_sizes(self, operands: Sequence[Array]) -> list[int]:
         """The number of iterations of each loop."""
         sizes: dict[int, int] = {}
         for map_, operand in zip(self.maps, operands, strict=True):
@@ -341,7 +335,7 @@ class _Structure:
 
     def reduce_part(
         self,
-        operands: Sequence[NDArray[Any]],
+        operands: Sequence[Array],
         combiners: Sequence[_Combiner],
         reduced: _Axes,
         ranges: Ranges,
@@ -362,7 +356,7 @@ class _Structure:
 
 
 def _run_structured(
-    interpreter: Interpreter, op: LinalgStructuredOperation, *args: Any
+    interpreter: Interpreter, op: LinalgStructuredOperation, *args: Array
 ) -> PythonValues:
     maps = [map_.data for map_ in op.get_indexing_maps()]
     block, input_count = op.body.block, len(op.inputs)
@@ -376,7 +370,7 @@ def _without(rank: int, dimensions: Sequence[int]) -> AffineMap:
 
 
 def _broadcast(
-    interpreter: Interpreter, op: linalg.ops.BroadcastOp, *args: Any
+    interpreter: Interpreter, op: linalg.ops.BroadcastOp, *args: Array
 ) -> PythonValues:
     rank = np.ndim(args[1])
     maps = [_without(rank, op.dimensions.get_values()), AffineMap.identity(rank)]
@@ -385,7 +379,7 @@ def _broadcast(
 
 
 def _reduce(
-    interpreter: Interpreter, op: linalg.ops.ReduceOp, *args: Any
+    interpreter: Interpreter, op: linalg.ops.ReduceOp, *args: Array
 ) -> PythonValues:
     rank, dimensions = np.ndim(args[0]), op.dimensions.get_values()
     maps = [AffineMap.identity(rank), _without(rank, dimensions)]

@@ -11,13 +11,12 @@ from __future__ import annotations
 import math as math_of_python
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects import math
 from xdsl.ir import Operation
 
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.float_dtypes import rounded
 
 from .arith import floats
@@ -25,14 +24,14 @@ from .implementations import interpreter_functions
 from .values import failure, numbers, signed, unsigned, width_of, wrapped
 
 
-def _in_f64(function: Callable[..., NDArray[Any]], op: Operation, *args: Any) -> Any:
+def _in_f64(function: Callable[..., Array], op: Operation, *args: Array) -> Array:
     """Apply a function that is computed in f64 and rounded."""
     values = [numbers(arg, op.results[0].type) for arg in args]
     result = function(*(value.astype(np.float64) for value in values))
     return rounded(result, values[0].dtype)
 
 
-def round_away(values: NDArray[Any]) -> NDArray[Any]:
+def round_away(values: Array) -> Array:
     """Floats rounded to integers, ties away from zero."""
     if values.dtype.itemsize < 4:
         return round_away(values.astype(np.float32)).astype(values.dtype)
@@ -41,7 +40,7 @@ def round_away(values: NDArray[Any]) -> NDArray[Any]:
     return np.trunc(values + np.copysign(half, values))
 
 
-def _fma(op: math.FmaOp, *args: Any) -> Any:
+def _fma(op: math.FmaOp, *args: Array) -> Array:
     type_ = op.result.type
     values = [numbers(arg, type_) for arg in args]
     dtype = values[0].dtype
@@ -52,7 +51,7 @@ def _fma(op: math.FmaOp, *args: Any) -> Any:
     return rounded(_sum_to_odd(product, addend), dtype)
 
 
-def _sum_to_odd(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
+def _sum_to_odd(lhs: Array, rhs: Array) -> Array:
     """
     Sums of f64, with the last bit set wherever that is not exact.
 
@@ -67,24 +66,24 @@ def _sum_to_odd(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
     return np.where(is_inexact, np.nextafter(total, towards), total)[()]
 
 
-def _absolute_integers(op: math.AbsIOp, value: Any) -> Any:
+def _absolute_integers(op: math.AbsIOp, value: Array) -> Array:
     return wrapped(np.abs(signed(value, op.result.type)), op.result.type)
 
 
 _erf = np.vectorize(math_of_python.erf, otypes=[np.float64])
 
 
-def _float_to_integer_power(op: math.FPowIOp, lhs: Any, rhs: Any) -> Any:
+def _float_to_integer_power(op: math.FPowIOp, lhs: Array, rhs: Array) -> Array:
     base, exponent = numbers(lhs, op.lhs.type), signed(rhs, op.rhs.type)
     power = np.power(base.astype(np.float64), exponent.astype(np.float64))
     return rounded(power, base.dtype)
 
 
-def _reciprocal_root(values: NDArray[Any]) -> NDArray[Any]:
+def _reciprocal_root(values: Array) -> Array:
     return 1.0 / np.sqrt(values)
 
 
-def _leading_zeros(op: math.CountLeadingZerosOp, value: Any) -> Any:
+def _leading_zeros(op: math.CountLeadingZerosOp, value: Array) -> Array:
     type_ = op.result.type
     bits = unsigned(value, type_)
     # A half of 64 bits is exact in f64, whose exponent is the position of the first one.

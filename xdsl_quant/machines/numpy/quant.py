@@ -8,10 +8,9 @@ if both types have fixed-point scales: that is how `lower-quant-ops` lowers it.
 from __future__ import annotations
 
 from functools import cache, lru_cache, partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.interpreter import Interpreter, InterpreterFunctions
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError, PassFailedException
@@ -44,6 +43,7 @@ from xdsl_quant.numerics import (
     quantize,
     requantize_fixed_point,
 )
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.block_scaled import (
     BlockScaledParameters,
     dequantize_blocks,
@@ -80,8 +80,8 @@ def _block_parameters_of(
 
 
 def _quantize(
-    rounding: Rounding, interpreter: Interpreter, op: QuantizeCastOp, value: Any
-) -> Any:
+    rounding: Rounding, interpreter: Interpreter, op: QuantizeCastOp, value: Array
+) -> Array:
     if (blocks := _block_parameters_of(op, op.result.type)) is not None:
         rounding = rounding._replace(nan=nan_result(op, rounding.nan))
         return quantize_blocks(numbers(value, op.input.type), blocks, rounding)
@@ -96,8 +96,8 @@ def _quantize(
 
 
 def _stored(
-    values: NDArray[Any], parameters: QuantizationParameters, rounding: Rounding
-) -> NDArray[Any]:
+    values: Array, parameters: QuantizationParameters, rounding: Rounding
+) -> Array:
     return quantize(
         values,
         parameters,
@@ -107,7 +107,7 @@ def _stored(
     )
 
 
-def _dequantize(rounding: Rounding, op: DequantizeCastOp, value: Any) -> Any:
+def _dequantize(rounding: Rounding, op: DequantizeCastOp, value: Array) -> Array:
     if (blocks := _block_parameters_of(op, op.input.type)) is not None:
         return dequantize_blocks(value, blocks)
     parameters = _parameters_of(op.input.type)
@@ -115,7 +115,7 @@ def _dequantize(rounding: Rounding, op: DequantizeCastOp, value: Any) -> Any:
 
 
 def _dynamic_parameters(
-    op: DynamicCastOp, scale: Any, zero_point: Any = None
+    op: DynamicCastOp, scale: Array, zero_point: Array | None = None
 ) -> DynamicParameters:
     storage, blocks = op.storage, op.blocks
     arrays = [numbers(scale, op.scale.type).astype(np.float64)]
@@ -133,8 +133,8 @@ def _dynamic_parameters(
 
 
 def _dynamic_quantize(
-    rounding: Rounding, op: DynamicQuantizeCastOp, value: Any, *operands: Any
-) -> Any:
+    rounding: Rounding, op: DynamicQuantizeCastOp, value: Array, *operands: Array
+) -> Array:
     values = numbers(value, op.input.type)
     if not values.size:
         return np.empty(values.shape, numpy_dtype(op.result.type))
@@ -145,8 +145,8 @@ def _dynamic_quantize(
 
 
 def _dynamic_dequantize(
-    rounding: Rounding, op: DynamicDequantizeCastOp, value: Any, *operands: Any
-) -> Any:
+    rounding: Rounding, op: DynamicDequantizeCastOp, value: Array, *operands: Array
+) -> Array:
     stored = numbers(value, op.input.type)
     if not has_floats(op.input.type):
         to_numbers = signed if op.storage.is_signed else unsigned
@@ -157,7 +157,7 @@ def _dynamic_dequantize(
     return dequantize(stored, parameters, rounding_mode=rounding.mode)
 
 
-def _choose_parameters(op: ChooseParametersOp, value: Any) -> tuple[Any, ...]:
+def _choose_parameters(op: ChooseParametersOp, value: Array) -> tuple[Array, ...]:
     counts = [-(-value.shape[axis] // size) for axis, size in op.blocks.items()]
     if 0 in counts:
         return tuple(np.empty(counts, numpy_dtype(r.type)) for r in op.results)
@@ -174,20 +174,20 @@ def _choose_parameters(op: ChooseParametersOp, value: Any) -> tuple[Any, ...]:
     return scales, wrapped(stored, op.zero_point.type)
 
 
-def _cast_storage(op: StorageCastOp, value: Any) -> Any:
+def _cast_storage(op: StorageCastOp, value: Array) -> Array:
     if has_floats(op.result.type) or has_floats(op.input.type):
         # Both have the dtype of the float.
         return value
     return wrapped(signed(value, op.input.type), op.result.type)
 
 
-def _unchanged(op: Operation, value: Any) -> Any:
+def _unchanged(op: Operation, value: Array) -> Array:
     return value
 
 
 def _simulate(
-    rounding: Rounding, op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp, value: Any
-) -> Any:
+    rounding: Rounding, op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp, value: Array
+) -> Array:
     try:
         # Stored values have exactly as many bits as the op says.
         type_ = quantized_result_type(op, exact_bits=True)

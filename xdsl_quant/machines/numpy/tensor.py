@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import SupportsIndex
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.array_types import allows_shape, shape_of, shape_text
 from xdsl_quant.runtime.arrays import numpy_dtype, shortened
 
@@ -30,14 +30,16 @@ from .values import failure, numbers
 
 
 def _sizes(
-    op: Operation, static: Sequence[int], dynamic: Iterable[Any]
+    op: Operation, static: Sequence[int], dynamic: Iterable[SupportsIndex]
 ) -> tuple[int, ...]:
     """Sizes with those that are only known now, the next in `dynamic`, in place of `?`."""
     known = iter(dynamic)
-    sizes = tuple(next(known) if size == DYNAMIC_INDEX else size for size in static)
+    sizes = tuple(
+        int(next(known)) if size == DYNAMIC_INDEX else size for size in static
+    )
     if any(size < 0 for size in sizes):
         raise failure(op, f"has the negative size {min(sizes)}")
-    return tuple(map(int, sizes))
+    return sizes
 
 
 def _check_type(op: Operation, shape: Sequence[int], type_: Attribute) -> None:
@@ -50,7 +52,7 @@ def _check_type(op: Operation, shape: Sequence[int], type_: Attribute) -> None:
         )
 
 
-def _reshaped(op: Operation, values: Any, shape: Sequence[int]) -> Any:
+def _reshaped(op: Operation, values: Array, shape: Sequence[int]) -> Array:
     if math.prod(shape) != np.size(values):
         raise failure(
             op,
@@ -60,12 +62,12 @@ def _reshaped(op: Operation, values: Any, shape: Sequence[int]) -> Any:
     return np.reshape(values, shape)
 
 
-def _cast(op: tensor.CastOp, value: Any) -> Any:
+def _cast(op: tensor.CastOp, value: Array) -> Array:
     _check_type(op, np.shape(value), op.dest.type)
     return value
 
 
-def _dim(op: tensor.DimOp, value: Any, index: int) -> Any:
+def _dim(op: tensor.DimOp, value: Array, index: int) -> np.int64:
     shape = np.shape(value)
     if not 0 <= index < len(shape):
         raise failure(
@@ -74,23 +76,25 @@ def _dim(op: tensor.DimOp, value: Any, index: int) -> Any:
     return np.int64(shape[index])
 
 
-def _reshape(op: tensor.ReshapeOp, value: Any, sizes: NDArray[Any]) -> Any:
+def _reshape(op: tensor.ReshapeOp, value: Array, sizes: Array) -> Array:
     shape = _sizes(op, sizes.tolist(), ())
     _check_type(op, shape, op.result.type)
     return _reshaped(op, value, shape)
 
 
-def _collapse_shape(op: tensor.CollapseShapeOp, value: Any) -> Any:
+def _collapse_shape(op: tensor.CollapseShapeOp, value: Array) -> Array:
     sizes = np.shape(value)
     shape = [
-        math.prod(sizes[cast(Any, dimension).value.data] for dimension in group)
+        math.prod(sizes[dimension.value.data] for dimension in group)
         for group in op.reassociation
     ]
     _check_type(op, shape, op.result.type)
     return np.reshape(value, shape)
 
 
-def _expand_shape(op: tensor.ExpandShapeOp, value: Any, *dynamic: Any) -> Any:
+def _expand_shape(
+    op: tensor.ExpandShapeOp, value: Array, *dynamic: SupportsIndex
+) -> Array:
     return _reshaped(
         op, value, _sizes(op, op.static_output_shape.get_values(), dynamic)
     )
@@ -99,23 +103,23 @@ def _expand_shape(op: tensor.ExpandShapeOp, value: Any, *dynamic: Any) -> Any:
 # Making tensors
 
 
-def _empty(op: tensor.EmptyOp, *dynamic: Any) -> Any:
+def _empty(op: tensor.EmptyOp, *dynamic: SupportsIndex) -> Array:
     type_ = op.tensor.type
     zero = np.zeros((), numpy_dtype(type_))
     return np.broadcast_to(zero, _sizes(op, shape_of(type_), dynamic))
 
 
-def _splat(op: tensor.SplatOp, value: Any, *dynamic: Any) -> Any:
+def _splat(op: tensor.SplatOp, value: Array, *dynamic: SupportsIndex) -> Array:
     sizes = _sizes(op, shape_of(op.result.type), dynamic)
     return np.broadcast_to(numbers(value, op.input.type), sizes)
 
 
-def _from_elements(op: tensor.FromElementsOp, *elements: Any) -> Any:
+def _from_elements(op: tensor.FromElementsOp, *elements: Array) -> Array:
     type_ = op.result.type
     return np.array(elements, numpy_dtype(type_)).reshape(shape_of(type_))
 
 
-def _concatenate(op: tensor.ConcatOp, *parts: Any) -> Any:
+def _concatenate(op: tensor.ConcatOp, *parts: Array) -> Array:
     axis = op.dim.value.data
     others = {(*shape[:axis], *shape[axis + 1 :]) for shape in map(np.shape, parts)}
     if len(others) > 1:
@@ -129,8 +133,8 @@ def _concatenate(op: tensor.ConcatOp, *parts: Any) -> Any:
 
 
 def _checked_indices(
-    op: Operation, indices: Sequence[Any], shape: Sequence[int]
-) -> tuple[Any, ...]:
+    op: Operation, indices: Sequence[Array], shape: Sequence[int]
+) -> tuple[Array, ...]:
     # NumPy takes negative indices from the end.
     for dimension, (index, size) in enumerate(zip(indices, shape, strict=True)):
         array = np.asarray(index)
@@ -143,12 +147,12 @@ def _checked_indices(
     return tuple(indices)
 
 
-def _extract(op: tensor.ExtractOp, value: Any, *indices: Any) -> Any:
+def _extract(op: tensor.ExtractOp, value: Array, *indices: Array) -> Array:
     values = np.asarray(value)
     return values[_checked_indices(op, indices, values.shape)]
 
 
-def _insert(op: tensor.InsertOp, element: Any, dest: Any, *indices: Any) -> Any:
+def _insert(op: tensor.InsertOp, element: Array, dest: Array, *indices: Array) -> Array:
     result = np.array(dest)
     result[_checked_indices(op, indices, result.shape)] = element
     return result
@@ -160,7 +164,7 @@ SliceOp = tensor.ExtractSliceOp | tensor.InsertSliceOp
 
 
 def _slices(
-    op: SliceOp, shape: Sequence[int], dynamic: Sequence[Any]
+    op: SliceOp, shape: Sequence[int], dynamic: Sequence[SupportsIndex]
 ) -> tuple[slice, ...]:
     """The part of a tensor that a slice op is about."""
     rest = iter(dynamic)
@@ -201,7 +205,9 @@ def _without_unit_dimensions(
     return kept
 
 
-def _extract_slice(op: tensor.ExtractSliceOp, source: Any, *dynamic: Any) -> Any:
+def _extract_slice(
+    op: tensor.ExtractSliceOp, source: Array, *dynamic: SupportsIndex
+) -> Array:
     part = source[_slices(op, source.shape, dynamic)]
     shape = _without_unit_dimensions(part.shape, shape_of(op.result.type))
     _check_type(op, shape, op.result.type)
@@ -209,8 +215,8 @@ def _extract_slice(op: tensor.ExtractSliceOp, source: Any, *dynamic: Any) -> Any
 
 
 def _insert_slice(
-    op: tensor.InsertSliceOp, source: Any, dest: Any, *dynamic: Any
-) -> Any:
+    op: tensor.InsertSliceOp, source: Array, dest: Array, *dynamic: SupportsIndex
+) -> Array:
     result = np.array(dest)
     slices = _slices(op, result.shape, dynamic)
     part = result[slices]
@@ -225,7 +231,9 @@ def _insert_slice(
     return result
 
 
-def _pad(interpreter: Interpreter, op: tensor.PadOp, source: Any, *dynamic: Any) -> Any:
+def _pad(
+    interpreter: Interpreter, op: tensor.PadOp, source: Array, *dynamic: SupportsIndex
+) -> Array:
     rest = iter(dynamic)
     low = _sizes(op, op.static_low.get_values(), rest)
     high = _sizes(op, op.static_high.get_values(), rest)
@@ -246,15 +254,15 @@ def _pad(interpreter: Interpreter, op: tensor.PadOp, source: Any, *dynamic: Any)
 # The shape dialect
 
 
-def _shape_of(op: ShapeOfOp, value: Any) -> Any:
+def _shape_of(op: ShapeOfOp, value: Array) -> Array:
     return np.array(np.shape(value), np.int64)
 
 
-def _num_elements(op: NumElementsOp, shape: Any) -> Any:
+def _num_elements(op: NumElementsOp, shape: Array) -> np.int64:
     return np.int64(math.prod(shape.tolist()))
 
 
-def _split_at(op: SplitAtOp, shape: Any, index: int) -> Any:
+def _split_at(op: SplitAtOp, shape: Array, index: int) -> tuple[Array, Array]:
     rank = len(shape)
     if not -rank <= index <= rank:
         raise failure(op, f"splits a shape of rank {rank} at {index}")

@@ -10,10 +10,9 @@ arrays or NumPy scalars alike.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
@@ -22,10 +21,11 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.diagnostics import located_message, op_name
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime import arrays
 from xdsl_quant.runtime.arrays import integer_width, numpy_dtype
 
-Load = Callable[[Any, Attribute], NDArray[Any]]
+Load = Callable[[object, Attribute], Array]
 """`signed` or `unsigned`."""
 
 
@@ -34,10 +34,10 @@ def failure(op: Operation, message: str) -> InterpretationError:
     return InterpretationError(located_message(op, f"'{op_name(op)}' op {message}"))
 
 
-def numbers(value: Any, type_: Attribute) -> NDArray[Any]:
+def numbers(value: object, type_: Attribute) -> Array:
     """A value as NumPy numbers; xDSL's loops count in Python numbers."""
     if isinstance(value, np.ndarray | np.generic):
-        return cast(NDArray[Any], value)
+        return cast(Array, value)
     return numpy_dtype(type_).type(value)
 
 
@@ -48,7 +48,7 @@ def width_of(type_: Attribute) -> int:
     return width
 
 
-def _cut(array: NDArray[Any], type_: Attribute) -> NDArray[Any]:
+def _cut(array: Array, type_: Attribute) -> Array:
     """Integers with the lowest bits of others, zero or sign extended like their dtype."""
     if not (unused := 8 * array.dtype.itemsize - width_of(type_)):
         return array
@@ -56,7 +56,7 @@ def _cut(array: NDArray[Any], type_: Attribute) -> NDArray[Any]:
     return array << shift >> shift
 
 
-def signed(value: Any, type_: Attribute) -> NDArray[Any]:
+def signed(value: object, type_: Attribute) -> Array:
     """Integers as the signed numbers with their bits; `true` of `i1` is -1."""
     array = numbers(value, type_)
     if array.dtype == np.bool_:
@@ -64,13 +64,13 @@ def signed(value: Any, type_: Attribute) -> NDArray[Any]:
     return array
 
 
-def unsigned(value: Any, type_: Attribute) -> NDArray[Any]:
+def unsigned(value: object, type_: Attribute) -> Array:
     """Integers as the unsigned numbers with their bits."""
     array = signed(value, type_)
     return _cut(array.view(f"uint{8 * array.dtype.itemsize}"), type_)
 
 
-def wrapped(array: NDArray[Any], type_: Attribute) -> NDArray[Any]:
+def wrapped(array: Array, type_: Attribute) -> Array:
     """
     The integers of a type that have the lowest bits of those in `array`, signed or
     unsigned ones of the same size.
@@ -81,7 +81,7 @@ def wrapped(array: NDArray[Any], type_: Attribute) -> NDArray[Any]:
     return _cut(array.view(dtype), type_)
 
 
-def resized(array: NDArray[Any], type_: Attribute) -> NDArray[Any]:
+def resized(array: Array, type_: Attribute) -> Array:
     """The integers of a type that have the lowest bits of those in `array`, of any size."""
     dtype = numpy_dtype(type_)
     if array.dtype.itemsize == dtype.itemsize:
@@ -92,7 +92,7 @@ def resized(array: NDArray[Any], type_: Attribute) -> NDArray[Any]:
 
 def dense_elements(
     op: Operation, value: DenseIntOrFPElementsAttr | DenseResourceAttr
-) -> NDArray[Any]:
+) -> Array:
     """The elements of a constant, which may be a resource, as a read-only array."""
     try:
         return arrays.dense_elements(value)

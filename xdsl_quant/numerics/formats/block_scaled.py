@@ -277,7 +277,7 @@ def f32_values(values: ArrayLike) -> F32:
         ValueError: if there are no values, or no dimension.
     """
     check_unmasked(values, "values")
-    array: NDArray[Any] = np.asarray(values)
+    array: Array = np.asarray(values)
     if array.dtype.kind not in "iuf" and array.dtype.name != "bfloat16":
         raise TypeError(f"values have dtype {array.dtype}, but must be numbers")
     if not array.ndim:
