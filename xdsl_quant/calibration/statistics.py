@@ -308,9 +308,10 @@ def _entry(statistics: KeyStatistics) -> dict[str, Any]:
     return entry
 
 
-def _state(key_observation: KeyObservation) -> dict[str, Any]:
+def _state(key_observation: KeyObservation) -> dict[str, object]:
     axis, observation, histogram = key_observation
-    state = {"kind": observation.KIND, "axis": axis, **observation.to_json()}
+    state: dict[str, object] = {"kind": observation.KIND, "axis": axis}
+    state |= observation.to_json()
     if histogram is not None:
         state["histogram"] = histogram.to_json()
     return state

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from xdsl_quant.rounding_mode import (
     FloatProperties,
-    NanResult,
     Rounding,
     RoundingMode,
     compute_type,
@@ -126,47 +125,67 @@ class Arithmetic:
         """The shape of a block, scales and, if any of them is not 0, zero points."""
         self.count = len(self.grid[1])
         """The number of operands."""
-        self._expressed = _F64 if is_exact else parameters.expressed_dtype
-        self._compute = _F64 if is_exact else compute_dtype(parameters, rounding.mode)
-        integers = parameters.storage_min, parameters.storage_max
-        largest = largest_integer(integers, parameters.zero_point_range)
-        is_small = parameters.has_codes or largest <= 1 << _precision(_F32)
-        self.dtype = _F32 if self._compute != _F64 and is_small else _F64
-        """The dtype of the buffers, in which the compute type is contained."""
-        self._rounding_mode: RoundingMode = rounding.mode
-        self._adds_to_rounded = (
-            parameters.has_zero_points and rounding.zero_point_order == "after-rounding"
-        )
-        self._nan: NanResult = rounding.nan
-        # Without negative stored values the smallest one is the nearest to zero.
-        self._stores_zero_for_nan = (
-            rounding.nan == "stored-zero" and parameters.storage_min < 0
-        )
-        # Stored values may be out of the storage range.
-        zero_points = parameters.zero_point_range
-        largest = largest_integer(storage_range(parameters.storage), zero_points)
-        self._has_exact_integers = (
-            not parameters.has_codes and largest <= 1 << _precision(self._compute)
-        )
-        has_one_scale = parameters.scales.size == 1
-        # NumPy converts integers while it multiplies, in small pieces of its own.
-        self._is_one_product = (
-            only_dequantizes
-            and has_one_scale
-            and not parameters.has_zero_points
-            and not parameters.has_codes
-            and self._expressed == self.dtype
-        )
-        # The fewer buffers there are, the larger they can be.
-        factor = (4 if has_one_scale else 2) if only_dequantizes else 1
+        self._rounding = rounding
+        self._only_dequantizes = only_dequantizes
+        self._uses_f64 = is_exact
         self.limit = math.prod(shape)
         """Most elements of a piece."""
-        self._rounds = self._compute != self.dtype
         self._repeated: tuple[list[Array], list[Array]] = ([], [])
         self._shaped: dict[Shape, _Buffers] = {}
         if not self._is_one_product:
+            # The fewer buffers there are, the larger they can be.
+            factor = (4 if self._has_one_scale else 2) if only_dequantizes else 1
             self.limit = min(self.limit, factor * PIECE_BYTES // self.dtype.itemsize)
             self._buffer = np.empty(self.limit, self.dtype)
+
+    # Types
+
+    @cached_property
+    def _expressed(self) -> DType:
+        return _F64 if self._uses_f64 else self.parameters.expressed_dtype
+
+    @cached_property
+    def _compute(self) -> DType:
+        if self._uses_f64:
+            return _F64
+        return compute_dtype(self.parameters, self._rounding.mode)
+
+    @cached_property
+    def dtype(self) -> DType:
+        """The dtype of the buffers, in which the compute type is contained."""
+        integers = self.parameters.storage_min, self.parameters.storage_max
+        is_small = self.parameters.has_codes or self._is_exact(integers, _F32)
+        return _F32 if self._compute != _F64 and is_small else _F64
+
+    @cached_property
+    def _rounds(self) -> bool:
+        return self._compute != self.dtype
+
+    @property
+    def _has_one_scale(self) -> bool:
+        return self.parameters.scales.size == 1
+
+    @cached_property
+    def _is_one_product(self) -> bool:
+        # NumPy converts integers while it multiplies, in small pieces of its own.
+        return (
+            self._only_dequantizes
+            and self._has_one_scale
+            and not self.parameters.has_zero_points
+            and not self.parameters.has_codes
+            and self._expressed == self.dtype
+        )
+
+    def _is_exact(self, integers: tuple[int, int], dtype: DType) -> bool:
+        """Whether all integers of a range are exact, also zero-point-corrected ones."""
+        largest = largest_integer(integers, self.parameters.zero_point_range)
+        return largest <= 1 << _precision(dtype)
+
+    @cached_property
+    def _has_exact_integers(self) -> bool:
+        # Stored values may be out of the storage range.
+        integers = storage_range(self.parameters.storage)
+        return not self.parameters.has_codes and self._is_exact(integers, self._compute)
 
     # Buffers that not every arithmetic needs
 
@@ -180,11 +199,11 @@ class Arithmetic:
     @cached_property
     def _codec(self) -> Codec | None:
         """How numbers are stored; `None` if they are rounded to integers."""
-        return codec_of(self.parameters, self._compute, self._nan)
+        return codec_of(self.parameters, self._compute, self._rounding.nan)
 
     @cached_property
     def _round(self) -> Rounder:
-        return Rounder(self._rounding_mode, self.dtype, self.limit)
+        return Rounder(self._rounding.mode, self.dtype, self.limit)
 
     @cached_property
     def _narrow(self) -> Array:
@@ -249,7 +268,7 @@ class Arithmetic:
         if self._rounds:
             self._round_to_compute(flat)
         if len(operands) > 1:
-            if self._adds_to_rounded:
+            if self._rounding.zero_point_order == "after-rounding":
                 self._round(flat)
                 np.trunc(flat, out=flat)
             # A sum of integers is exact, or beyond the storage range.
@@ -278,7 +297,8 @@ class Arithmetic:
         # All roundings keep the order, so values can be clamped first. The larger one
         # of NaN and a number is the number.
         low, high = (bound[: scaled.size] for bound in self._bounds)
-        if self._stores_zero_for_nan:
+        # Without negative stored values the smallest one is the nearest to zero.
+        if self._rounding.nan == "stored-zero" and self.parameters.storage_min < 0:
             np.copyto(scaled, 0, where=np.isnan(scaled))
         np.fmax(scaled, low, out=scaled)
         np.minimum(scaled, high, out=scaled)

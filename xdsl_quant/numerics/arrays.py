@@ -123,7 +123,7 @@ def counts_below(limits: Array, numbers: Array) -> NDArray[np.integer]:
 
 
 def array_of_bytes(
-    shape: tuple[int, ...], dtype: np.dtype[Any], fill: Callable[[Array], object]
+    shape: tuple[int, ...], dtype: DType, fill: Callable[[Array], object]
 ) -> Array:
     """
     A read-only array in the memory of a `bytes` object, which `bytes_of` returns.
@@ -160,9 +160,7 @@ def check_positive(values: Floats, what: str) -> None:
         )
 
 
-def checked_out(
-    values: Array, out: Array | None, dtype: np.dtype[Any]
-) -> tuple[Array, Array]:
+def checked_out(values: Array, out: Array | None, dtype: DType) -> tuple[Array, Array]:
     """
     What to read and what to write: they do not overlap.
 

@@ -140,7 +140,21 @@ def merged(views: Sequence[Array], numbers: Sequence[Array]) -> list[Array]:
         for a in (*views, *numbers)
     ]
     order = sorted(range(rank), key=lambda axis: -abs(strides[0][axis]))
-    # Dimensions of the result: their size, and their strides in each array.
+    sizes, steps = _merged_dimensions(shape, strides, order)
+    # What is merged is contiguous, so it is not copied.
+    result = [view.transpose(order).reshape(sizes) for view in views]
+    for i, array in enumerate(numbers, len(views)):
+        counts = [
+            size if step[i] else 1 for size, step in zip(sizes, steps, strict=True)
+        ]
+        result.append(array.transpose(order).reshape(counts))
+    return result
+
+
+def _merged_dimensions(
+    shape: Shape, strides: Sequence[Shape], order: Sequence[int]
+) -> tuple[list[int], list[list[int]]]:
+    """The sizes of merged dimensions, and the strides of each array along them."""
     sizes: list[int] = []
     steps: list[list[int]] = []
     for axis in [axis for axis in order if shape[axis] > 1] or [0]:
@@ -151,14 +165,7 @@ def merged(views: Sequence[Array], numbers: Sequence[Array]) -> list[Array]:
         else:
             sizes.append(shape[axis])
             steps.append(axis_steps)
-    # What is merged is contiguous, so it is not copied.
-    result = [view.transpose(order).reshape(sizes) for view in views]
-    for i, array in enumerate(numbers, len(views)):
-        counts = [
-            size if step[i] else 1 for size, step in zip(sizes, steps, strict=True)
-        ]
-        result.append(array.transpose(order).reshape(counts))
-    return result
+    return sizes, steps
 
 
 def pieces(arrays: Sequence[Array], limit: int) -> Iterator[list[Array]]:

@@ -14,7 +14,7 @@ from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
 from .arguments import expressed_array
 from .arithmetic import Arithmetic, operand_pieces
 from .arrays import Array, Floats
-from .blocks import Shape
+from .blocks import Grid, Shape
 from .parameters import QuantizationParameters
 
 ErrorScope = Literal["tensor", "channel", "block"]
@@ -90,20 +90,26 @@ def measure_error(
     sums = [np.zeros(measured) for _ in range(5)]
     blocks, _ = arithmetic.grid
     scope = values.shape if per == "tensor" else blocks
+    _sum_errors(values, arithmetic, (scope, sums))
+    return _error(sums, prod(scope))
+
+
+@np.errstate(all="ignore")
+def _sum_errors(values: Array, arithmetic: Arithmetic, grid: Grid) -> None:
+    """Add the errors of values to the sums in a grid."""
+    parameters = arithmetic.parameters
     buffers = [
         np.empty(arithmetic.limit, dtype)
         for dtype in (parameters.storage_dtype, parameters.expressed_dtype)
     ]
-    with np.errstate(all="ignore"):
-        for x, *numbers in operand_pieces([values], [arithmetic], (scope, sums)):
-            stored, returned = (buffer[: x.size].reshape(x.shape) for buffer in buffers)
-            operands, sums_of_piece = numbers[:-5], numbers[-5:]
-            scaled = arithmetic.scaled(x, operands)
-            is_saturated = arithmetic.is_out_of_range(scaled).reshape(x.shape)
-            arithmetic.store(scaled, stored)
-            arithmetic.dequantize(stored, operands, returned)
-            _add_errors(sums_of_piece, x, returned, is_saturated)
-    return _error(sums, prod(scope))
+    for x, *numbers in operand_pieces([values], [arithmetic], grid):
+        stored, returned = (buffer[: x.size].reshape(x.shape) for buffer in buffers)
+        operands, sums_of_piece = numbers[:-5], numbers[-5:]
+        scaled = arithmetic.scaled(x, operands)
+        is_saturated = arithmetic.is_out_of_range(scaled).reshape(x.shape)
+        arithmetic.store(scaled, stored)
+        arithmetic.dequantize(stored, operands, returned)
+        _add_errors(sums_of_piece, x, returned, is_saturated)
 
 
 def _measured_shape(parameters: QuantizationParameters, per: ErrorScope) -> Shape:

@@ -6,7 +6,7 @@ zero point.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args, overload
+from typing import get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,10 +32,10 @@ PIECE = 1 << 14
 def quantize_multiplier(real: float) -> tuple[int, int]: ...
 @overload
 def quantize_multiplier(
-    real: Array | Sequence[Any],
+    real: Array | Sequence[float],
 ) -> tuple[NDArray[np.int32], NDArray[np.int8]]: ...
 def quantize_multiplier(
-    real: float | Array | Sequence[Any],
+    real: float | Array | Sequence[float],
 ) -> tuple[int, int] | tuple[NDArray[np.int32], NDArray[np.int8]]:
     """
     The integers for which `multiplier / 2**shift` is nearest to a positive real number.
@@ -118,13 +118,7 @@ def apply_scale(
     factors = _integers(multiplier, "multiplier", 0, _INT32.max)
     shifts = _integers(shift, "shift", MIN_SHIFT, MAX_SHIFT)
     integers = _integers(values, "value", _INT32.min, _INT32.max)
-    try:
-        shape = np.broadcast_shapes(integers.shape, factors.shape, shifts.shape)
-    except ValueError:
-        raise ValueError(
-            f"values of shape {integers.shape}, multipliers of shape {factors.shape} and "
-            f"shifts of shape {shifts.shape} do not broadcast"
-        ) from None
+    shape = _broadcast_shape(integers, factors, shifts)
     result = np.empty(shape, np.int32)
     if not result.size:
         return result
@@ -136,6 +130,16 @@ def apply_scale(
         # With values of such a size no result is more than 2**30.
         np.copyto(out, scaled(wide, m, s, rounding), casting="unsafe")
     return result
+
+
+def _broadcast_shape(integers: Array, factors: Array, shifts: Array) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(integers.shape, factors.shape, shifts.shape)
+    except ValueError:
+        raise ValueError(
+            f"values of shape {integers.shape}, multipliers of shape {factors.shape} and "
+            f"shifts of shape {shifts.shape} do not broadcast"
+        ) from None
 
 
 def _check_shiftable(values: Integers, shifts: Integers) -> None:

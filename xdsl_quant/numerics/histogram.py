@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Array, Floats, Integers
 from .observations import (
+    Json,
     Observation,
     check_channels,
     integers_from_json,
@@ -161,7 +162,7 @@ class Histogram(Observation):
         zeros = np.asarray(self.zeros + other.zeros)
         return type(self)(*union(self, other), np.asarray(exponents), counts, zeros)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         # Most bins of most channels are empty.
         flat = self.counts.ravel()
         used = np.flatnonzero(flat)
@@ -175,9 +176,9 @@ class Histogram(Observation):
         }
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> Self:
+    def from_json(cls, state: Mapping[str, ArrayLike]) -> Self:
         lows, highs = ranges_from_json(state)
-        used = integers_from_json(state["used_bins"], (len(state["used_bins"]),))
+        used = integers_from_json(state["used_bins"], (np.size(state["used_bins"]),))
         counts = np.zeros((*lows.shape, BINS), np.int64)
         if used.size and not 0 <= used.min() <= used.max() < counts.size:
             raise ValueError("there is no such bin")

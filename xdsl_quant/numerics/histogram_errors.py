@@ -62,17 +62,11 @@ def estimate_error(
         np.broadcast_to(np.ravel(numbers), histogram.exponents.size)[:, None]
         for numbers in (scales, np.asarray(zero_points, np.float64))
     )
-    columns = [steps, storage_min - zero_points, storage_max - zero_points]
-    sums = np.empty((3, len(steps)))
+    bounds = storage_min - zero_points, storage_max - zero_points
+    exponents = histogram.exponents.ravel()
     with np.errstate(all="ignore"):
-        for rows in channel_pieces(len(steps)):
-            values = SpreadValues(histogram, rows)
-            quantizer = Quantizer(*(numbers[rows] for numbers in columns))
-            sums[0, rows] = values.squares()
-            sums[1, rows] = values.squared_errors(quantizer)[:, 0]
-            sums[2, rows] = values.outside(*quantizer.bounds)[:, 0]
+        sums = _sums(histogram, Quantizer(steps, *bounds))
         # What is too small beside the largest unit is nothing.
-        exponents = histogram.exponents.ravel()
         weights = np.square(np.ldexp(1.0, exponents - exponents.max()))
     totals = histogram.counts.reshape(-1, BINS).sum(axis=1)
     # Differences of what is rounded may be less than nothing.
@@ -84,6 +78,18 @@ def estimate_error(
         _ratio(signal, noise),
         saturated / totals,
     )
+
+
+def _sums(histogram: Histogram, quantizer: Quantizer) -> Floats:
+    """Sums of squares and squared errors, and counts of saturated values, by channel."""
+    sums = np.empty((3, len(quantizer.steps)))
+    for rows in channel_pieces(len(quantizer.steps)):
+        values = SpreadValues(histogram, rows)
+        part = Quantizer(*(numbers[rows] for numbers in quantizer))
+        sums[0, rows] = values.squares()
+        sums[1, rows] = values.squared_errors(part)[:, 0]
+        sums[2, rows] = values.outside(*part.bounds)[:, 0]
+    return sums
 
 
 def cut_off_fraction(histogram: Histogram, lows: ArrayLike, highs: ArrayLike) -> float:

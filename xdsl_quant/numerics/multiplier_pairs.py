@@ -12,18 +12,18 @@ Fixed-point scales as other tools write them: an integer multiplier and a shift.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import Integers, check_bounds, numbers
+from .arrays import Array, Integers, check_bounds, numbers
 from .fixed_point import MAX_SHIFT, MIN_SHIFT
 
 _BITS = 31
 _MAX_MULTIPLIER = (1 << _BITS) - 1
 
-_Arrays = NDArray[Any] | Sequence[int]
+_Arrays = Array | Sequence[int]
 _ArrayPair = tuple[NDArray[np.int32], NDArray[np.int8]]
 
 
@@ -53,10 +53,10 @@ def normalize_multiplier(
         ValueError: if a multiplier is not positive or has more than 31 significant bits,
             the shift would not be 2 to 62, or the shapes do not broadcast.
     """
-    return _normalized(*_integers(multiplier, shift))
+    return _pair(*_normalized(*_broadcast(multiplier, shift)))
 
 
-def _integers(multiplier: ArrayLike, shift: ArrayLike) -> tuple[Integers, Integers]:
+def _broadcast(multiplier: ArrayLike, shift: ArrayLike) -> tuple[Integers, Integers]:
     """Arrays of one shape."""
     arrays = [numbers(multiplier, "multipliers", "iu"), numbers(shift, "shifts", "iu")]
     try:
@@ -76,7 +76,7 @@ def _integers(multiplier: ArrayLike, shift: ArrayLike) -> tuple[Integers, Intege
     return multipliers.astype(np.int64), shifts.astype(np.int64)
 
 
-def _normalized(multipliers: Integers, shifts: Integers) -> Any:
+def _normalized(multipliers: Integers, shifts: Integers) -> tuple[Integers, Integers]:
     if (wrong := multipliers[multipliers < 1]).size:
         raise ValueError(
             f"multiplier {wrong[0]} has no fixed-point scale, expected a positive one"
@@ -96,10 +96,10 @@ def _normalized(multipliers: Integers, shifts: Integers) -> Any:
             f"{shifts[is_wrong][0]} is '{same[is_wrong][0]}p{-new[is_wrong][0]}', whose "
             f"shift is not in the range {MIN_SHIFT} to {MAX_SHIFT}"
         )
-    return _pair(same, new)
+    return same, new
 
 
-def _pair(multipliers: Integers, shifts: Integers) -> Any:
+def _pair(multipliers: Integers, shifts: Integers) -> tuple[int, int] | _ArrayPair:
     if not multipliers.ndim:
         return int(multipliers), int(shifts)
     return multipliers.astype(np.int32), shifts.astype(np.int8)
@@ -130,8 +130,8 @@ def multiplier_from_tflite(
         ValueError: as by `normalize_multiplier`. TensorFlow Lite's multiplier 0, which
             stands for less than `2**-32`, and shifts of more than 29 are among them.
     """
-    multipliers, shifts = _integers(multiplier, shift)
-    return _normalized(multipliers, _BITS - shifts)
+    multipliers, shifts = _broadcast(multiplier, shift)
+    return _pair(*_normalized(multipliers, _BITS - shifts))
 
 
 @overload
@@ -157,7 +157,7 @@ def multiplier_to_tflite(
         TypeError: if an argument has no integers.
         ValueError: if one is out of these bounds, or the shapes do not broadcast.
     """
-    multipliers, shifts = _integers(multiplier, shift)
+    multipliers, shifts = _broadcast(multiplier, shift)
     for array, what, low, high in (
         (multipliers, "multiplier", 0, _MAX_MULTIPLIER),
         (shifts, "shift", MIN_SHIFT, MAX_SHIFT),

@@ -17,8 +17,12 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .arrays import Array, Floats, Integers
+
+Json = dict[str, ArrayLike]
+"""The values of an observation in JSON: numbers and nested lists of them."""
 
 VERSION = 2
 """Version of serialized observations, in a pickle as in JSON."""
@@ -66,7 +70,7 @@ class Observation(ABC):
 
     @abstractmethod
     def _merge(self, other: Any) -> Self:
-        """Merge two observations of one class."""
+        """Merge two observations of one class: `other` is another `Self`."""
 
     def _arrays(self) -> tuple[Array, ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
@@ -79,15 +83,16 @@ class Observation(ABC):
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] arrays have no hash either
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"version": VERSION, "arrays": self._arrays()}
 
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, object]) -> None:
         check_version(state["version"], "observation")
-        for field, array in zip(fields(self), state["arrays"], strict=True):
+        arrays = cast("tuple[Array, ...]", state["arrays"])
+        for field, array in zip(fields(self), arrays, strict=True):
             object.__setattr__(self, field.name, array)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The observation as JSON values. All numbers are exact."""
         return {
             field.name: getattr(self, field.name).tolist() for field in fields(self)
@@ -95,7 +100,7 @@ class Observation(ABC):
 
     @classmethod
     @abstractmethod
-    def from_json(cls, state: Mapping[str, Any]) -> Self:
+    def from_json(cls, state: Mapping[str, ArrayLike]) -> Self:
         """
         The state of which [`to_json`][xdsl_quant.numerics.observations.Observation.to_json]
         made this.
@@ -125,7 +130,7 @@ def check_channels(mine: Array, theirs: Array) -> None:
         raise ValueError(f"observations with {' and with '.join(counts)} do not merge")
 
 
-def ranges_from_json(state: Mapping[str, Any]) -> tuple[Floats, Floats]:
+def ranges_from_json(state: Mapping[str, ArrayLike]) -> tuple[Floats, Floats]:
     lows, highs = (np.array(state[name], np.float64) for name in ("lows", "highs"))
     if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
         raise ValueError("not finite")
@@ -134,7 +139,7 @@ def ranges_from_json(state: Mapping[str, Any]) -> tuple[Floats, Floats]:
     return lows, highs
 
 
-def integers_from_json(values: Any, shape: tuple[int, ...]) -> Integers:
+def integers_from_json(values: ArrayLike, shape: tuple[int, ...]) -> Integers:
     array = np.array(values)
     if array.shape != shape:
         raise ValueError("of another shape")
@@ -164,7 +169,7 @@ class MinMax(Observation):
         return type(self)(*union(self, other))
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> Self:
+    def from_json(cls, state: Mapping[str, ArrayLike]) -> Self:
         return cls(*ranges_from_json(state))
 
 
@@ -199,7 +204,7 @@ class BatchMinMax(Observation):
         return type(self)(*union(self, other), self.batches)
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> Self:
+    def from_json(cls, state: Mapping[str, ArrayLike]) -> Self:
         lows, highs = ranges_from_json(state)
         batches = integers_from_json(state["batches"], lows.shape[:1])
         if (np.diff(batches) <= 0).any():

@@ -26,20 +26,18 @@ def quantize(
     Stored values of expressed ones: `clamp(round(x / scale + zero_point), min, max)`, or
     `clamp(round(x / scale) + zero_point, min, max)`.
 
-    What is out of range, infinities included, becomes the nearest end of the storage
-    range.
+    Values out of range, infinities included, saturate.
 
     Args:
         expressed_values: an array of any shape that the parameters fit, with dtype
             `parameters.expressed_dtype`; or Python numbers, which are rounded to it.
-        parameters: the parameters.
+        parameters: scales, zero points and storage.
         rounding_mode: how a value between two stored ones is rounded. `truncate`
             computes in the expressed type, as MLIR does; the other modes compute in f32
             or f64 where the stored values are not exact in the expressed type.
         zero_point_order: which of the two formulas it is. `after-rounding` is not there
             for `truncate`.
-        nan: what NaN becomes: `storage-min`, or with `stored-zero` the stored value 0, or
-            the end of the storage range next to it. That is not the zero point.
+        nan: what NaN becomes: with `stored-zero` the stored value in range next to 0.
         out: where to put the stored values. It may overlap `expressed_values`.
 
     Returns:
@@ -184,10 +182,17 @@ def requantize(
         for parameters in (source, target)
     )
     values, out = checked_out(values, out, target.storage_dtype)
-    between = np.empty(min(first.limit, second.limit), source.expressed_dtype)
-    with np.errstate(all="ignore"):
-        for before, after, *operands in operand_pieces([values, out], [first, second]):
-            expressed = between[: before.size].reshape(before.shape)
-            first.dequantize(before, operands[: first.count], expressed)
-            second.quantize(expressed, operands[first.count :], after)
+    return _requantized(values, out, first, second)
+
+
+@np.errstate(all="ignore")
+def _requantized(
+    values: Array, out: Array, first: Arithmetic, second: Arithmetic
+) -> Array:
+    limit = min(first.limit, second.limit)
+    between = np.empty(limit, first.parameters.expressed_dtype)
+    for before, after, *operands in operand_pieces([values, out], [first, second]):
+        expressed = between[: before.size].reshape(before.shape)
+        first.dequantize(before, operands[: first.count], expressed)
+        second.quantize(expressed, operands[first.count :], after)
     return out

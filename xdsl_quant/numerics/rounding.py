@@ -10,13 +10,13 @@ Rounding modes.
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 
 from xdsl_quant.rounding_mode import Rounding, RoundingMode
 
-from .arrays import Array
+from .arrays import Array, DType
 
 ROUNDING_MODES: tuple[RoundingMode, ...] = get_args(RoundingMode)
 
@@ -33,9 +33,7 @@ class Rounder:
     truncates, then gives the rounded number.
     """
 
-    def __init__(
-        self, rounding_mode: RoundingMode, dtype: np.dtype[np.floating[Any]], limit: int
-    ):
+    def __init__(self, rounding_mode: RoundingMode, dtype: DType, limit: int):
         """
         Args:
             rounding_mode: how to round.

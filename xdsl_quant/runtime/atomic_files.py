@@ -59,9 +59,8 @@ def open_atomically(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
     if status is not None:
         # Who may not write the file may still be allowed to replace it.
         os.close(os.open(path, os.O_WRONLY))
-    temporary = target.with_name(
-        f".{target.name[:_MAX_PREFIX]}.{secrets.token_hex(8)}.tmp"
-    )
+    name = f".{target.name[:_MAX_PREFIX]}.{secrets.token_hex(8)}.tmp"
+    temporary = target.with_name(name)
     descriptor = _created(temporary)
     try:
         with open(descriptor, "wb") as stream:

@@ -71,8 +71,7 @@ def quantized_counterpart(
         storage=f"{'i' if storage.is_signed else 'u'}{storage.width}",
         symmetric=storage.is_symmetric,
         narrow_range=storage.is_narrow,
-        # Whether a scale fits its expressed type is known to the quantized type, also of
-        # types that NumPy does not have.
+        # The quantized type checks its scales, also those of types that NumPy lacks.
         expressed="f64",
         quantized_dimension=quantized_dimension,
         rule=rule,

@@ -1355,17 +1355,16 @@ def uniform_type(
     if expressed_type is None:
         names = {type_.name: type_ for type_ in FLOAT_FORMATS}
         expressed_type = names[parameters.expressed]()
-    storage_type = _storage_type(parameters)
     options: StorageOptions = {
         "storage_type_min": parameters.storage_min,
         "storage_type_max": parameters.storage_max,
         "is_signed": parameters.is_signed,
     }
+    types = _storage_type(parameters), expressed_type
     scales, zero_points = parameters.scales, parameters.zero_points
     if (blocks := parameters.block_sizes) is not None:
         return UniformQuantizedSubChannelType(
-            storage_type,
-            expressed_type,
+            *types,
             scales,
             zero_points,
             quantized_dimensions=[dimension for dimension, _ in blocks],
@@ -1374,13 +1373,6 @@ def uniform_type(
         )
     if (dimension := parameters.quantized_dimension) is not None:
         return UniformQuantizedPerAxisType(
-            storage_type,
-            expressed_type,
-            scales,
-            zero_points,
-            quantized_dimension=dimension,
-            **options,
+            *types, scales, zero_points, quantized_dimension=dimension, **options
         )
-    return UniformQuantizedType(
-        storage_type, expressed_type, float(scales), int(zero_points), **options
-    )
+    return UniformQuantizedType(*types, float(scales), int(zero_points), **options)

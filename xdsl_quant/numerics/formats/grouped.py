@@ -87,14 +87,10 @@ class GroupFormat(Format):
             of_groups = (np.maximum(groups.max(-1), 0) - lowest) / 15
         scales = to_f16(of_groups, f"a scale of {self.name}")
         scales[scales == 0] = 1
-        zero_points = np.minimum(np.rint(-lowest / scales), 15)
+        zero_points = np.minimum(np.rint(-lowest / scales), 15).astype(np.uint8)
         rounded = np.rint(groups / scales[..., np.newaxis])
-        codes = (rounded + zero_points[..., np.newaxis]).clip(0, 15)
-        stored = self._stored(
-            codes.astype(np.uint8).reshape(array.shape),
-            scales,
-            zero_points.astype(np.uint8),
-        )
+        codes = (rounded + zero_points[..., np.newaxis]).clip(0, 15).astype(np.uint8)
+        stored = self._stored(codes.reshape(array.shape), scales, zero_points)
         return self.warn_of_zeros(values, stored)
 
     def _stored(self, codes: Array, scales: Array, zero_points: Array) -> BlockScaled:
