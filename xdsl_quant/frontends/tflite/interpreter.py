@@ -27,11 +27,7 @@ from xdsl.ir import Operation
 
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.lowering import kernels
-from xdsl_quant.frontends.tflite.lowering.kernels import (
-    IMPLEMENTATIONS,
-    Computation,
-    ComputationError,
-)
+from xdsl_quant.frontends.tflite.lowering.kernels import IMPLEMENTATIONS, Computation
 from xdsl_quant.machines.numpy.implementations import (
     Implementation,
     interpreter_functions,
@@ -39,6 +35,7 @@ from xdsl_quant.machines.numpy.implementations import (
 from xdsl_quant.machines.numpy.values import failure
 from xdsl_quant.runtime.array_types import allows_shape, shape_text
 from xdsl_quant.runtime.arrays import numpy_dtype, shortened
+from xdsl_quant.unsupported import Unsupported
 
 # Results
 
@@ -72,7 +69,7 @@ def _computed(implementation: kernels.Implementation) -> Implementation:
                 results = implementation.results(op, args)
             else:
                 results = implementation(op, *args)
-        except ComputationError as e:
+        except Unsupported as e:
             raise failure(op, str(e)) from None
         except (ArithmeticError, IndexError, MemoryError) as e:
             raise ValueError(str(e)) from e
@@ -149,7 +146,7 @@ def _svdf(
     state = states.get(op, state)
     try:
         values, next_state = kernels.svdf(op, x, features, time, bias, state)
-    except ComputationError as e:
+    except Unsupported as e:
         raise failure(op, str(e)) from None
     if op.next_state is not None:
         return typed(op, values, next_state)

@@ -42,7 +42,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.runtime.arrays import UnsupportedTypeError
+from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches.arith import RemFOp
 
 from .bounded_integers import (
@@ -63,12 +63,10 @@ Real: TypeAlias = "FloatExpression | float"
 """An operand of a function of floats, which all have one type."""
 
 
+NO_FORM = "has no conversion to linalg for these element types"
+
 ANY_INTEGER = signed_bounds(64)
 """The bounds of integers of which nothing is known, and whose arithmetic wraps around."""
-
-
-class TooWideError(ValueError):
-    """There is no type for numbers."""
 
 
 def type_for(*bounds: Bounds) -> IntegerType:
@@ -76,13 +74,14 @@ def type_for(*bounds: Bounds) -> IntegerType:
     The type that numbers of these bounds are computed with.
 
     Raises:
-        TooWideError: if it needs more than 64 bits.
+        Unsupported: if it needs more than 64 bits.
     """
     whole = union(*bounds)
     for type_ in (i32, i64):
         if are_within(whole, signed_bounds(type_.bitwidth)):
             return type_
-    raise TooWideError(f"numbers from {whole[0]} to {whole[1]} need more than 64 bits")
+    low, high = whole
+    raise Unsupported(f"has numbers from {low} to {high}, which need more than 64 bits")
 
 
 class _Expression(ArrayLike, ABC):
@@ -650,7 +649,7 @@ def _rounded(op_type: type[Operation]) -> Callable[[FloatExpression], FloatExpre
 
 def _float(x: object) -> FloatExpression:
     if not isinstance(x, FloatExpression):
-        raise UnsupportedTypeError("a function of floats has no form for integers")
+        raise Unsupported(NO_FORM)
     return x
 
 

@@ -37,11 +37,12 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantizeConstant
+from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import patched_pass
 
 from .export.codegen import CodegenExport
 from .export.fixed import FixedExport
-from .export.reasons import StaysInFloat, UnsupportedParameters
+from .export.reasons import UnsupportedParameters
 from .export.wide_biases import widen_biases
 from .kernel_matching import is_constant
 from .module_kernels import (
@@ -211,7 +212,7 @@ def _warn_of_unsupported_parameters(export: FixedExport | CodegenExport) -> None
     )
 
 
-def _descriptions(in_float: Mapping[RegionOp, StaysInFloat]) -> Iterator[str]:
+def _descriptions(in_float: Mapping[RegionOp, Unsupported]) -> Iterator[str]:
     """Which kernels stay in floating point, and why."""
     for region, reason in in_float.items():
         yield f"{location_prefix(region.location)}kernel '{region.kernel}': {reason}"

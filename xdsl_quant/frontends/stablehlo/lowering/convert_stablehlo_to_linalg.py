@@ -23,10 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    ModuleOp,
-    StringAttr,
-)
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
@@ -43,11 +40,12 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
 from xdsl_quant.transforms.building.type_replacement import defined_values
+from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import patched_pass
 
 from .adoption import adopt_ops
 from .linalg import contraction, data_movement, elementwise, reduction
-from .linalg.lowering import LinalgLowering, Replacement, UnsupportedError
+from .linalg.lowering import LinalgLowering, Replacement
 
 LOWERINGS: Sequence[LinalgLowering[Any]] = (
     elementwise.LowerElementwise(),
@@ -84,9 +82,9 @@ def _replacement(op: Operation) -> Replacement:
         if lowering is None:
             target = op.properties.get("call_target_name")
             called = f"calls '{target.data}', which " if isa(target, StringAttr) else ""
-            raise UnsupportedError(f"{called}has no conversion to linalg")
+            raise Unsupported(f"{called}has no conversion to linalg")
         return lowering.replacement(op)
-    except UnsupportedError as e:
+    except Unsupported as e:
         fail(op, f"'{name}' op {e}")
 
 

@@ -15,13 +15,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from xdsl_quant.unsupported import Unsupported
+
 Integers: TypeAlias = NDArray[np.int64]
 
 INT32_MAX = 2**31 - 1
-
-
-class NoIntegerFormError(ValueError):
-    """There is no integer arithmetic for parameters or options."""
 
 
 class Multiplier(NamedTuple):
@@ -39,10 +37,10 @@ def quantized_multiplier(real: ArrayLike) -> Multiplier:
     below `2**-32` become 0.
 
     Raises:
-        NoIntegerFormError: if a number is infinite or NaN.
+        Unsupported: if a number is infinite or NaN.
     """
     if not np.isfinite(real).all():
-        raise NoIntegerFormError("a ratio of scales is no finite number")
+        raise Unsupported("has a ratio of scales that is no finite number")
     mantissas, exponents = np.frexp(np.asarray(real, np.float64))
     values = np.floor(np.ldexp(mantissas, 31) + 0.5).astype(np.int64)
     is_carried = values == 1 << 31
@@ -131,14 +129,14 @@ def rescaled_wide(values: Any, multiplier: Multiplier) -> Integers:
     multiplier, rounded once, half up, and cut to 32 bits.
 
     Raises:
-        NoIntegerFormError: if the multiplier is 2**14 or more, which has no rounding shift.
+        Unsupported: if the multiplier is 2**14 or more, which has no rounding shift.
     """
     value, exponent = multiplier
     reduced = np.where(value < 0x7FFF0000, (value + (1 << 15)) >> 16, 0x7FFF)
     shift = 15 - exponent
     if np.any(shift < 1):
-        raise NoIntegerFormError(
-            f"a multiplier has exponent {np.max(exponent)}, expected less than 15"
+        raise Unsupported(
+            f"has a multiplier of exponent {np.max(exponent)}, expected less than 15"
         )
     return wrapped((values * reduced + (1 << (shift - 1))) >> shift)
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics.parameters import QuantizationParameters
+from xdsl_quant.unsupported import Unsupported
 
-from .fixed_point import Integers, NoIntegerFormError
+from .fixed_point import Integers
 
 Activation: TypeAlias = Literal["NONE", "RELU", "RELU_N1_TO_1", "RELU6"]
 """A function that is computed together with an op, by the name that files have for it."""
@@ -78,10 +79,12 @@ def activation_bounds(
     activation gives.
 
     Raises:
-        NoIntegerFormError: if there is no integer form of the activation.
+        Unsupported: if there is no integer form of the activation.
     """
     if activation not in _BOUNDS:
-        raise NoIntegerFormError(f"activation '{activation}' has no integer form")
+        raise Unsupported(
+            f"has the activation '{activation}', which has no integer form"
+        )
     low, high = parameters.storage_min, parameters.storage_max
     smallest, largest = (
         np.clip(

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics.parameters import QuantizationParameters, storage_range
+from xdsl_quant.unsupported import Unsupported
 
-from .fixed_point import Integers, NoIntegerFormError, checked_log2, wrapped
+from .fixed_point import Integers, checked_log2, wrapped
 from .quantized import Quantized, round_away, scale_of
 
 Function: TypeAlias = Callable[[NDArray[Any]], NDArray[Any]]
@@ -176,14 +177,14 @@ def looked_up(name: str, x: Quantized, result: QuantizationParameters) -> Intege
         Stored values.
 
     Raises:
-        NoIntegerFormError: if values of 16 bits have zero points, or the result of
+        Unsupported: if values of 16 bits have zero points, or the result of
             `logistic` or `tanh` another scale than `2**-15`.
     """
     if x.parameters.storage_width != 16:
         table = table_of_8_bits(name, x.parameters, result)
         return entries(table, x.values - storage_range(x.parameters.storage)[0])
     if x.zero_point or int(result.zero_points):
-        raise NoIntegerFormError("tables of 16 bits have no zero points")
+        raise Unsupported("has a zero point, which tables of 16 bits ignore")
     if name in ("logistic", "tanh"):
         return _sigmoid_16(name, x, result)
     table = table_of_16_bits(
@@ -261,7 +262,7 @@ def _sigmoid_16(name: str, x: Quantized, result: QuantizationParameters) -> Inte
     scale = scale_of(result)
     is_fixed = scale == 2**-15 if name == "logistic" else checked_log2(scale) == -15
     if not is_fixed:
-        raise NoIntegerFormError("the scale of the result is not 2**-15")
+        raise Unsupported("has a result whose scale is not 2**-15")
     return _logistic_16(x) if name == "logistic" else _tanh_16(x)
 
 

@@ -48,21 +48,17 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import fail, op_name
-from xdsl_quant.dialects.quant import (
-    QuantizedType,
-    StorageCastOp,
-)
+from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.runtime.arrays import (
-    UnsupportedTypeError,
     dense_elements,
     numpy_dtype,
 )
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.builder import LoweringBuilder
-from xdsl_quant.transforms.building.number_expressions import TooWideError
+from xdsl_quant.transforms.building.number_expressions import NO_FORM
 from xdsl_quant.transforms.building.signless_types import (
     has_signedness,
     make_signless,
@@ -74,6 +70,7 @@ from xdsl_quant.transforms.building.tensor_expressions import (
     plain,
 )
 from xdsl_quant.transforms.building.type_replacement import defined_values
+from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import patched_pass
 
 from .fallbacks import (
@@ -88,7 +85,6 @@ from .kernels import (
     IMPLEMENTATIONS,
     MULTIPLIER_KERNELS,
     Computation,
-    ComputationError,
     FallbackMode,
     Implementation,
     svdf,
@@ -226,15 +222,10 @@ class _Conversion:
             fail(op, f"'{op_name(op)}' op {without_conversion(op, 'linalg')}")
         try:
             results = self._results(op, implementation)
-        except ComputationError as e:
+        except Unsupported as e:
             fail(op, f"'{op.name}' op {e}")
         except (ArithmeticError, IndexError, MemoryError, ValueError) as e:
             fail(op, f"'{op.name}' op cannot be converted: {e}")
-        except UnsupportedTypeError:
-            fail(
-                op,
-                f"'{op.name}' op has no conversion to linalg for these element types",
-            )
         for result, value in zip(op.results, results, strict=True):
             self._define(result, value)
 
@@ -250,13 +241,15 @@ class _Conversion:
         try:
             results = implementation.results(op, operands, self._fall_back, mode)
             return self._computed(op, results)
-        except TooWideError as e:
+        except Unsupported as e:
+            if implementation.missing_kernel(op) is not None:
+                raise
             # What is built so far is of no use, nor are loops that are in no block yet and
             # use it.
             while (built := op.prev_op) is not before:
                 assert built is not None
                 Rewriter.erase_op(built, safe_erase=False)
-            self._fall_back(op, f"has no integer form: {e}")
+            self._fall_back(op, str(e))
             return self._computed(op, implementation.results(op, operands, mode="only"))
 
     def _computed(
@@ -275,7 +268,7 @@ class _Conversion:
             return np.asarray(value).astype(numpy_dtype(result.type))
         element_type = scalar_or_element_type(_stored_type(result.type))
         if isinstance(element_type, AnyFloat) != (value.dtype.kind == "f"):
-            raise UnsupportedTypeError("floats cannot be the integers of a result")
+            raise Unsupported(NO_FORM)
         return value.tensor(element_type)
 
     def _fall_back(self, op: Operation, reason: str) -> None:
@@ -306,13 +299,13 @@ class _Conversion:
         _check_is_not_later(operand)
         type_ = _stored_type(operand.type)
         if not isa(type_, TensorType) or DYNAMIC_INDEX in type_.get_shape():
-            raise ComputationError(
+            raise Unsupported(
                 f"has an operand of type '{operand.type}', whose shape is not "
                 f"known: {SIZES_HINT}"
             )
         element_type = type_.get_element_type()
         if not _is_arithmetic(element_type):
-            raise ComputationError(
+            raise Unsupported(
                 f"has an operand of type '{operand.type}', but elements may be "
                 "integers of up to 64 bits, f16, f32 and f64"
             )

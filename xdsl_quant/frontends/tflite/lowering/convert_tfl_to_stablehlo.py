@@ -55,10 +55,11 @@ from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
+from xdsl_quant.unsupported import Unsupported
 
 from .fallbacks import without_conversion
 from .stablehlo import elementwise, moving, products
-from .stablehlo.building import Lowering, StableHLOBuilder, Unsupported
+from .stablehlo.building import Lowering, StableHLOBuilder
 
 Form: TypeAlias = Callable[[StableHLOBuilder], Sequence[SSAValue]]
 """Builds what an op becomes, and returns its results."""

@@ -30,11 +30,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import (
-    FunctionType,
-    ModuleOp,
-    f32,
-)
+from xdsl.dialects.builtin import FunctionType, ModuleOp, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
@@ -45,17 +41,12 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.runtime.arrays import dense_elements
+from xdsl_quant.unsupported import Unsupported
 
 from .fallbacks import Fallback, list_fallbacks, without_conversion
 from .kernels import IMPLEMENTATIONS, Computation, parameters_of
 from .tosa import elementwise, floats, moving, products, resizing, rows
-from .tosa.building import (
-    Operand,
-    TosaBuilder,
-    Unsupported,
-    is_unsigned,
-    lowered_type,
-)
+from .tosa.building import Operand, TosaBuilder, is_unsigned, lowered_type
 from .tosa.elementwise import Lowering
 
 LOWERINGS: Mapping[type[Operation], Lowering] = {

@@ -24,13 +24,14 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
+from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 
-from ..arrays import UnsupportedTypeError
 from ..bounded_integers import Bounds, signed_bounds
 from ..builder import LoweringBuilder, shape_of
 from ..number_expressions import (
     ANY_INTEGER,
+    NO_FORM,
     Condition,
     FloatExpression,
     IntegerExpression,
@@ -125,7 +126,7 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
         return (self[i] for i in range(len(self)))
 
     def __bool__(self) -> bool:
-        raise UnsupportedTypeError("whether elements are true is known at run time")
+        raise Unsupported("has a condition that is known at run time only")
 
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
@@ -502,7 +503,7 @@ def storage_type(bounds: Bounds) -> IntegerType:
     The smallest type of whole bytes for signed integers.
 
     Raises:
-        TooWideError: if it needs more than 64 bits.
+        Unsupported: if it needs more than 64 bits.
     """
     for bits in (8, 16):
         low, high = signed_bounds(bits)
@@ -598,7 +599,7 @@ def mapped(ufunc: Any, *operands: Any) -> TensorExpression:
     try:
         dtypes = ufunc.resolve_dtypes((*map(_dtype_of, operands), None))
     except TypeError as e:
-        raise UnsupportedTypeError(str(e)) from e
+        raise Unsupported(NO_FORM) from e
     *operand_dtypes, dtype = dtypes
     shape = np.broadcast_shapes(*map(np.shape, operands))
     arguments = [

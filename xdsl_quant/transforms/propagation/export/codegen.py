@@ -72,6 +72,7 @@ from xdsl_quant.transforms.building.builder import (
     dimensions,
     shape_of,
 )
+from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import ParametersType, has_floats, ports_of
 from .constants import Constant, Empty, constant_numbers, constant_or_empty
@@ -79,7 +80,7 @@ from .integer_kernels import IntegerKernel, Value, multiplies
 from .integers import Integers, Port
 from .loops import Loop
 from .order import check_constants, check_operands, cuts_off
-from .reasons import ResultOutOfRange, StaysInFloat, check_parameters, reason_of
+from .reasons import ResultOutOfRange, check_parameters, reason_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,8 +95,8 @@ class CodegenExport:
     reference: CodegenExport | None = None
     """The export of a copy without pushing; if it is set, rescales are pushed."""
 
-    in_float: dict[RegionOp, StaysInFloat] = field(
-        default_factory=dict[RegionOp, StaysInFloat]
+    in_float: dict[RegionOp, Unsupported] = field(
+        default_factory=dict[RegionOp, Unsupported]
     )
     """The kernels that stayed in floating point, and why."""
 
@@ -184,7 +185,7 @@ class CodegenExport:
         if reason is None:
             try:
                 self._integer_kernel(index, region)
-            except StaysInFloat as e:
+            except Unsupported as e:
                 reason = e
         if reason is not None:
             self.in_float[region] = reason
@@ -194,7 +195,7 @@ class CodegenExport:
             if isinstance(reason, ResultOutOfRange):
                 self._out_of_range |= dict.fromkeys(results, reason.number)
 
-    def _reason(self, index: int) -> StaysInFloat | None:
+    def _reason(self, index: int) -> Unsupported | None:
         """Why a kernel stays in floating point, if that is known already."""
         if self.reference is None:
             return None
@@ -208,7 +209,7 @@ class CodegenExport:
                 and not isinstance(spec, ScaledQuantizedType)
                 and constant_or_empty(value.owner) is None
             ):
-                raise StaysInFloat(f"a port has the specification '{spec}'")
+                raise Unsupported(f"a port has the specification '{spec}'")
         check_constants(region)
         check_operands(region, self._out_of_range)
         body = _lowered_body(region)
@@ -218,7 +219,7 @@ class CodegenExport:
         ]
         try:
             self._attempt(index, region, body, may_wait)
-        except StaysInFloat:
+        except Unsupported:
             if not any(may_wait):
                 raise
             self._attempt(index, region, body, [False] * len(may_wait))
@@ -252,7 +253,7 @@ class CodegenExport:
                 self._result(builder, (index, "result", i), region, value, is_same)
                 for i, value in enumerate(returned)
             ]
-        except StaysInFloat:
+        except Unsupported:
             self.rescales = rescales
             _discard(scratch)
             raise
@@ -307,9 +308,9 @@ class CodegenExport:
             return value
         port = Port.of(cast(ScaledQuantizedType, region.output_specs.data[i]))
         if isinstance(value, Constant):
-            raise StaysInFloat("a result is constant")
+            raise Unsupported("a result is constant")
         if not isinstance(value, Integers):
-            raise StaysInFloat("a result has elements that do not matter")
+            raise Unsupported("a result has elements that do not matter")
         if port.cuts_off(value):
             raise ResultOutOfRange(
                 f"a result exceeds the range of '{port.type}'",
@@ -323,7 +324,7 @@ class CodegenExport:
                 self._check_fits(clamped, port)
                 waiting = self._waiting(key, clamped, port)
                 return replace(waiting, is_same_at_port=is_same)
-            except StaysInFloat:
+            except Unsupported:
                 pass
         stored = self._rescaled(builder, value, port)
         self.rounding[key] = stored.rounding
@@ -332,7 +333,7 @@ class CodegenExport:
     def _check_fits(self, integers: Integers, port: Port) -> None:
         """
         Raises:
-            StaysInFloat: if integers cannot be rescaled to the type of a port later.
+            Unsupported: if integers cannot be rescaled to the type of a port later.
         """
         scratch = Block()
         builder = LoweringBuilder(InsertPoint.at_end(scratch), location=UnknownLoc())
@@ -400,7 +401,7 @@ class CodegenExport:
         integers = self._integers[value]
         try:
             return self._rescaled(_after(integers.value), integers, port)
-        except StaysInFloat:
+        except Unsupported:
             if integers.port in (None, port.type):
                 raise
             # In two steps, as without pushing.
@@ -485,7 +486,7 @@ class CodegenExport:
             try:
                 port = Port.of(spec) if are_stored and _is_scaled(spec) else None
                 loaded = None if port is None else _loaded(new, port)
-            except StaysInFloat:
+            except Unsupported:
                 port = loaded = None
             if port is not None and loaded is not None:
                 difference = Fraction(0) if is_same else port.extent
@@ -510,7 +511,7 @@ class CodegenExport:
                 stored = self._at_port(value, Port.of(spec))
                 floats = _dequantized(builder, stored.value, value, spec)
                 return floats, not stored.difference
-            except StaysInFloat:
+            except Unsupported:
                 pass
         is_same = True
         if value in self._integers:
@@ -552,7 +553,7 @@ def _lowered_body(region: RegionOp) -> Block:
             for ops in lowered:
                 ops.to_linalg(Context(), module)
         except PassFailedException as e:
-            raise StaysInFloat(reason_of(e, "")) from None
+            raise Unsupported(reason_of(e, "")) from None
     return body.block
 
 
@@ -615,7 +616,7 @@ def _loaded(value: SSAValue, port: Port) -> Integers:
     """Floats as a port stores them: a constant if they are one."""
     text = f"a port of type '{value.type}'"
     if not isinstance(value.type, TensorType):
-        raise StaysInFloat(f"{text} is no ranked tensor")
+        raise Unsupported(f"{text} is no ranked tensor")
     builder = _after(value)
     storage = port.type.signless_storage_type
     stored_type = TensorType(storage, shape_of(value))

@@ -11,8 +11,7 @@ from xdsl_quant.dialects.quant import QuantizedType, ScaledQuantizedType
 from xdsl_quant.dialects.quant.traits import MovesElements, quantization_trait
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
-
-from .reasons import StaysInFloat
+from xdsl_quant.unsupported import Unsupported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,10 +23,10 @@ def fits(value: SSAValue, type_: QuantizedType) -> bool:
     Whether a constant is in the range of a type, but for rounding.
 
     Raises:
-        StaysInFloat: if it is no number, or not known.
+        Unsupported: if it is no number, or not known.
     """
     if has_nan(value):
-        raise StaysInFloat("a constant that is no number")
+        raise Unsupported("a constant that is no number")
     if not isinstance(type_, ScaledQuantizedType):
         return False
     numbers = numbers_of(value)
@@ -40,7 +39,7 @@ def is_exact(value: SSAValue, type_: QuantizedType) -> bool:
     Whether a type stores the numbers of a constant without rounding.
 
     Raises:
-        StaysInFloat: if it is no number, or not known.
+        Unsupported: if it is no number, or not known.
     """
     if not fits(value, type_) or not isinstance(type_, ScaledQuantizedType):
         return False
@@ -64,7 +63,7 @@ def has_nan(value: SSAValue) -> bool:
 
     try:
         return is_constant(value) and bool(np.isnan(numbers_of(value)).any())
-    except StaysInFloat:
+    except Unsupported:
         return False
 
 
@@ -73,7 +72,7 @@ def numbers_of(value: SSAValue) -> NDArray[np.float64]:
     The numbers of a constant, and of what moves it.
 
     Raises:
-        StaysInFloat: if they are not known.
+        Unsupported: if they are not known.
     """
     import numpy as np
 
@@ -83,7 +82,7 @@ def numbers_of(value: SSAValue) -> NDArray[np.float64]:
             try:
                 numbers = float_numbers(op.properties.get("value"))
             except (ValueError, ImportError) as e:
-                raise StaysInFloat(str(e)) from None
+                raise Unsupported(str(e)) from None
             if numbers is not None:
                 return np.asarray(numbers, np.float64)
             break
@@ -91,4 +90,4 @@ def numbers_of(value: SSAValue) -> NDArray[np.float64]:
         if moves is None or len(moved := moves.moved(op)) != 1:
             break
         op = moved[0].owner
-    raise StaysInFloat("the content of a constant is not known")
+    raise Unsupported("the content of a constant is not known")

@@ -10,8 +10,7 @@ from xdsl.dialects import linalg, tensor
 from xdsl.ir import Block, Operation
 
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
-
-from .reasons import StaysInFloat
+from xdsl_quant.unsupported import Unsupported
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,10 +29,10 @@ class Constant:
 
         array = np.asarray(self.values)
         if not array.size or (array != array.flat[0]).any():
-            raise StaysInFloat("a constant within that is not one number")
+            raise Unsupported("a constant within that is not one number")
         number = float(array.flat[0])
         if isnan(number):
-            raise StaysInFloat("a constant that is no number")
+            raise Unsupported("a constant that is no number")
         return number
 
     @property
@@ -41,7 +40,7 @@ class Constant:
         """Whether all numbers are equal."""
         try:
             return not isnan(self.number)
-        except StaysInFloat:
+        except Unsupported:
             return False
 
 
@@ -69,7 +68,7 @@ def constant_numbers(op: Operation) -> NDArray[Any] | float | None:
     try:
         numbers = float_numbers(op.properties.get("value"))
     except ValueError as e:
-        raise StaysInFloat(str(e)) from None
+        raise Unsupported(str(e)) from None
     if numbers is None or isinstance(numbers, float):
         return numbers
     import numpy as np

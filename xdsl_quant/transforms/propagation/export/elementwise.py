@@ -10,10 +10,11 @@ from typing import TypeAlias, cast
 
 from xdsl.ir import SSAValue
 
+from xdsl_quant.unsupported import Unsupported
+
 from .constants import Constant
 from .integers import Integers
 from .loops import Loop
-from .reasons import StaysInFloat
 
 MAXIMA = {"arith.maximumf", "arith.maxnumf"}
 MINIMA = {"arith.minimumf", "arith.minnumf"}
@@ -23,7 +24,7 @@ _Number: TypeAlias = Integers | Constant
 
 def _fraction(constant: Constant) -> Fraction:
     if isinf(number := constant.number):
-        raise StaysInFloat("a constant that is infinite")
+        raise Unsupported("a constant that is infinite")
     return Fraction(number)
 
 
@@ -72,7 +73,7 @@ def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
     order, end = (max, min(ends)) if is_maximum else (min, max(ends))
     if isinf(number):
         if (number > 0) == is_maximum:
-            raise StaysInFloat("a constant that is infinite")
+            raise Unsupported("a constant that is infinite")
         return end
     return order(Fraction(number), end)
 
@@ -100,7 +101,7 @@ def _ordered(is_maximum: bool) -> Callable[[Loop, _Number, _Number], _Number]:
 def _selected(loop: Loop, condition: SSAValue, a: _Number, b: _Number) -> _Number:
     if isinstance(a, Constant):
         if isinstance(b, Constant):
-            raise StaysInFloat("a selection of constants")
+            raise Unsupported("a selection of constants")
         a = loop.constant(_fraction(a), b)
     elif isinstance(b, Constant):
         b = loop.constant(_fraction(b), a)

@@ -34,13 +34,14 @@ from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS, DialectOps
 from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
+from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import ParametersType, has_floats, ports_of
 from .constant_ranges import has_nan
 from .dialect_casts import dialect_ops_of
 from .order import check_operands, cuts_off
 from .quantized_kernels import QuantizedKernel
-from .reasons import ResultOutOfRange, StaysInFloat, check_parameters
+from .reasons import ResultOutOfRange, check_parameters
 
 
 class FixedExport:
@@ -54,7 +55,7 @@ class FixedExport:
         self.dialect_ops: dict[SSAValue, DialectOps] = {}
         """With the casts of which dialect the results of kernels are quantized."""
 
-        self.in_float: dict[RegionOp, StaysInFloat] = {}
+        self.in_float: dict[RegionOp, Unsupported] = {}
         """The kernels that stayed in floating point, and why."""
 
         self.out_of_range: dict[SSAValue, float] = {}
@@ -80,7 +81,7 @@ class FixedExport:
     def _export(self, region: RegionOp) -> None:
         try:
             kernel, results = self._quantized_kernel(region)
-        except StaysInFloat as e:
+        except Unsupported as e:
             self.in_float[region] = e
             are_stored = not isinstance(e, ResultOutOfRange)
             kernel, results = self._float_kernel(region, are_stored=are_stored)
@@ -102,7 +103,7 @@ class FixedExport:
         check_parameters(region)
         dialect_ops = dialect_ops_of(region)
         if dialect_ops is QUANT_OPS:
-            raise StaysInFloat(
+            raise Unsupported(
                 "the dialect of its ops has no quantized ops of these types"
             )
         for value, spec in ports_of(region):
@@ -111,9 +112,9 @@ class FixedExport:
                 and not isinstance(spec, ScaledQuantizedType)
                 and not is_constant(value)
             ):
-                raise StaysInFloat(f"a port has the specification '{spec}'")
+                raise Unsupported(f"a port has the specification '{spec}'")
             if has_nan(value):
-                raise StaysInFloat("a constant that is no number")
+                raise Unsupported("a constant that is no number")
         check_operands(region, self.out_of_range)
         arguments = [
             self._quantized(value, spec, dialect_ops)

@@ -41,6 +41,7 @@ from xdsl_quant.transforms.building.builder import (
     dimensions,
     shape_of,
 )
+from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import has_floats
 from .constants import Constant, Empty, constant_numbers, constant_or_empty
@@ -48,7 +49,7 @@ from .elementwise import ELEMENTWISE, MAXIMA, bounded, sum_of
 from .integers import Integers, common_scale, fitting_type
 from .loop_nests import LoopNest, loop_nest_of
 from .loops import Loop, integer_op, loaded, loop_axis, product_of, sizes_of
-from .reasons import StaysInFloat, check_uses_own_values, in_names_of_kernel
+from .reasons import check_uses_own_values, in_names_of_kernel
 
 _CONSTANT_BITS = 24
 """Bits of the integers for a constant within a kernel: those of a float of 32 bits."""
@@ -96,14 +97,14 @@ class IntegerKernel:
             what stands for the operands of the last op.
 
         Raises:
-            StaysInFloat: if an op has none.
+            Unsupported: if an op has none.
         """
         *ops, last = block.ops
         for op in ops:
             try:
                 self._add(op)
-            except StaysInFloat as e:
-                raise StaysInFloat(in_names_of_kernel(str(e), op)) from None
+            except Unsupported as e:
+                raise Unsupported(in_names_of_kernel(str(e), op)) from None
         return [self._value(value) for value in last.operands]
 
     def _value(self, value: SSAValue) -> Value:
@@ -125,13 +126,13 @@ class IntegerKernel:
             return
         if len(op.results) != 1 or not isinstance(op.results[0].type, TensorType):
             if op.name != "arith.constant":
-                raise StaysInFloat(f"'{op.name}' has no integer form")
+                raise Unsupported(f"'{op.name}' has no integer form")
         self.values[op.results[0]] = self._integer_form(op)
 
     def _size(self, op: tensor.DimOp) -> SSAValue:
         source, index = self._value(op.source), self._value(op.index)
         if not isinstance(source, Integers) or not isinstance(index, SSAValue):
-            raise StaysInFloat(f"'{op.name}' of what is not there")
+            raise Unsupported(f"'{op.name}' of what is not there")
         return self.builder.op(tensor.DimOp, (source.value, index), op.result.type)
 
     def _sizes(self, value: SSAValue) -> Sequence[Size]:
@@ -139,7 +140,7 @@ class IntegerKernel:
         The sizes of a tensor that ops compute, or write to.
 
         Raises:
-            StaysInFloat: if they are not known.
+            Unsupported: if they are not known.
         """
         shape = shape_of(value)
         if DYNAMIC_INDEX not in shape:
@@ -157,7 +158,7 @@ class IntegerKernel:
             ]
         if isinstance(op, Operation) and op.operands:
             return self._sizes(op.operands[-1])
-        raise StaysInFloat("a result has a size that no operand has")
+        raise Unsupported("a result has a size that no operand has")
 
     def _integer_form(self, op: Operation) -> Value:
         if (constant := constant_or_empty(op)) is not None:
@@ -166,7 +167,7 @@ class IntegerKernel:
         if isinstance(op, _FILLS):
             if isinstance(operands[0], Constant):
                 return operands[0]
-            raise StaysInFloat(f"'{op.name}' of a number that is not constant")
+            raise Unsupported(f"'{op.name}' of a number that is not constant")
         if (nest := loop_nest_of(op)) is not None:
             return self._loop_nest(nest, op, operands)
         if isinstance(op, tensor.ConcatOp):
@@ -175,7 +176,7 @@ class IntegerKernel:
             return self._joined(op, (op.source, op.dest))
         if (moves := quantization_trait(op, MovesElements)) is not None:
             return self._move(op, operands, moves.moved(op))
-        raise StaysInFloat(f"'{op.name}' has no integer form")
+        raise Unsupported(f"'{op.name}' has no integer form")
 
     # Moves
 
@@ -186,11 +187,11 @@ class IntegerKernel:
         if isinstance(tensors[0], Constant) and tensors[0].is_one_number:
             return tensors[0]
         if len(tensors) != 1 or not isinstance(source := tensors[0], Integers):
-            raise StaysInFloat(f"'{op.name}' of several tensors has no integer form")
+            raise Unsupported(f"'{op.name}' of several tensors has no integer form")
         if len(source.scales) > 1:
-            raise StaysInFloat(f"'{op.name}' moves elements of different scales")
+            raise Unsupported(f"'{op.name}' moves elements of different scales")
         if any(isinstance(value, Constant | Empty) for value in operands):
-            raise StaysInFloat(f"'{op.name}' has no integer form")
+            raise Unsupported(f"'{op.name}' has no integer form")
         values = [
             value.value if isinstance(value, Integers) else cast(SSAValue, value)
             for value in operands
@@ -207,7 +208,7 @@ class IntegerKernel:
         known = [self._value(value) for value in joined]
         like = next((x for x in known if isinstance(x, Integers)), None)
         if like is None:
-            raise StaysInFloat(f"'{op.name}' of constants has no integer form")
+            raise Unsupported(f"'{op.name}' of constants has no integer form")
         parts = [self._tensor(value, like) for value in joined]
         others = [self._value(value) for value in op.operands[len(joined) :]]
         kinds = {
@@ -242,11 +243,11 @@ class IntegerKernel:
         if isinstance(known, Integers):
             return known
         if not isinstance(known, Constant):
-            raise StaysInFloat("a tensor is not there")
+            raise Unsupported("a tensor is not there")
         if not known.is_one_number:
             return self._tensor_of(known)
         if len(like.scales) > 1:
-            raise StaysInFloat("a constant next to elements of different scales")
+            raise Unsupported("a constant next to elements of different scales")
         number = known.number
         exact = (
             bounded(number, like, is_maximum=number < 0)
@@ -327,7 +328,7 @@ class IntegerKernel:
             elif isinstance(value, SSAValue):
                 elements[argument] = loop.argument(value, map_.results)
             else:
-                raise StaysInFloat(f"'{nest.name}' reads what is not there")
+                raise Unsupported(f"'{nest.name}' reads what is not there")
         for op in nest.ops:
             if (numbers := constant_numbers(op)) is not None:
                 elements[op.results[0]] = Constant(numbers)
@@ -340,12 +341,12 @@ class IntegerKernel:
                 elements.update(zip(op.results, results, strict=True))
                 continue
             if (form := ELEMENTWISE.get(op.name)) is None:
-                raise StaysInFloat(f"'{op.name}' has no integer form")
+                raise Unsupported(f"'{op.name}' has no integer form")
             arguments = [_known(elements, op, value) for value in op.operands]
             elements[op.results[0]] = form(loop, *arguments)
         result = _known(elements, None, nest.result)
         if isinstance(result, SSAValue):
-            raise StaysInFloat(f"'{nest.name}' gives what is no number")
+            raise Unsupported(f"'{nest.name}' gives what is no number")
         return result
 
     def _tensor_of(self, constant: Constant) -> Integers:
@@ -354,9 +355,9 @@ class IntegerKernel:
 
         array = np.asarray(constant.values, np.float64)
         if not array.size:
-            raise StaysInFloat("a constant without elements")
+            raise Unsupported("a constant without elements")
         if not np.isfinite(array).all():
-            raise StaysInFloat("a constant with infinities or NaN")
+            raise Unsupported("a constant with infinities or NaN")
         _, exponent = np.frexp(np.abs(array).max())
         power = int(exponent) - _CONSTANT_BITS
         stored = np.floor(np.ldexp(array, -power) + 0.5).astype("<i4")
@@ -389,7 +390,7 @@ class IntegerKernel:
         try:
             indices = nest.result_map.results
             return sizes_of(self.builder, nest.shape, indices, inputs, maps)
-        except StaysInFloat:
+        except Unsupported:
             return self._sizes(op.operands[-1])
 
     def _reduction(
@@ -397,7 +398,7 @@ class IntegerKernel:
     ) -> Value:
         combined = nest.combined()
         if combined is None:
-            raise StaysInFloat(f"the body of '{nest.name}' has no integer form")
+            raise Unsupported(f"the body of '{nest.name}' has no integer form")
         name, factors = combined
         tensors: list[Integers] = []
         maps: list[AffineMap] = []
@@ -407,7 +408,7 @@ class IntegerKernel:
             if isinstance(value, Constant):
                 value = self._tensor_of(value)
             if not isinstance(value, Integers):
-                raise StaysInFloat(f"'{nest.name}' reads what is not there")
+                raise Unsupported(f"'{nest.name}' reads what is not there")
             tensors.append(value)
             maps.append(nest.maps[index])
         init = operands[-1]
@@ -428,7 +429,7 @@ class IntegerKernel:
         if isinstance(init, Integers):
             init = loop.element(init, indices)
         if not isinstance(init, Integers | Constant):
-            raise StaysInFloat("sums begin with what is not there")
+            raise Unsupported("sums begin with what is not there")
         result = sum_of(loop, loop.element(sums, indices), init)
         return loop.finished(cast(Integers, result), shape, indices)
 
@@ -518,9 +519,9 @@ class IntegerKernel:
     ) -> Integers:
         is_maximum = name in MAXIMA
         if not isinstance(init, Constant):
-            raise StaysInFloat(f"'{nest.name}' begins with what is not constant")
+            raise Unsupported(f"'{nest.name}' begins with what is not constant")
         if len(x.scales) > 1:
-            raise StaysInFloat(f"'{nest.name}' of different scales")
+            raise Unsupported(f"'{nest.name}' of different scales")
         number = bounded(init.number, x, is_maximum=is_maximum)
         units = number / x.scale + x.zero_point
         is_exact = units.denominator == 1
@@ -570,7 +571,7 @@ def _known(
 ) -> Element:
     if value not in elements:
         name = "a loop" if op is None else f"'{op.name}'"
-        raise StaysInFloat(f"{name} uses what has no integer form")
+        raise Unsupported(f"{name} uses what has no integer form")
     return elements[value]
 
 
@@ -579,7 +580,7 @@ def _result_axis(nest: LoopNest, result: Integers) -> int | None:
         return None
     index = AffineDimExpr(result.axis)
     if index not in nest.result_map.results:
-        raise StaysInFloat("scales change along a dimension that is summed over")
+        raise Unsupported("scales change along a dimension that is summed over")
     return [*nest.result_map.results].index(index)
 
 

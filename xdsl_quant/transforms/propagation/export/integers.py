@@ -14,17 +14,12 @@ from functools import reduce
 from math import gcd
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xdsl.dialects.builtin import (
-    IntegerType,
-    i32,
-    i64,
-)
+from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import SSAValue
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-
-from .reasons import StaysInFloat
+from xdsl_quant.unsupported import Unsupported
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -147,18 +142,18 @@ class Port:
         The parameters of a type.
 
         Raises:
-            StaysInFloat: if one scale along one axis does not say them, or stored values
+            Unsupported: if one scale along one axis does not say them, or stored values
                 are no integers that stand for themselves.
         """
         if (reason := type_.unsupported_storage) is not None:
-            raise StaysInFloat(reason)
+            raise Unsupported(reason)
         if not type_.is_per_tensor and type_.axis is None:
-            raise StaysInFloat(f"type '{type_}' has scales of blocks")
+            raise Unsupported(f"type '{type_}' has scales of blocks")
         low, high = type_.zero_point_range
         if low != high:
-            raise StaysInFloat(f"zero points of type '{type_}' differ")
+            raise Unsupported(f"zero points of type '{type_}' differ")
         if type_.storage_type_integral_width > 32:
-            raise StaysInFloat(f"storage of type '{type_}' has more than 32 bits")
+            raise Unsupported(f"storage of type '{type_}' has more than 32 bits")
         scales = tuple(map(Fraction, type_.scale_array()))
         return cls(type_, scales, type_.axis, low, *type_.storage_range)
 
@@ -222,7 +217,7 @@ def multiplier_and_shift(ratio: Fraction, bits: int) -> tuple[int, int]:
     [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier].
 
     Raises:
-        StaysInFloat: if the ratio is out of range.
+        Unsupported: if the ratio is out of range.
     """
     numerator, denominator = ratio.numerator, ratio.denominator
     exponent = numerator.bit_length() - denominator.bit_length()
@@ -232,7 +227,7 @@ def multiplier_and_shift(ratio: Fraction, bits: int) -> tuple[int, int]:
     if multiplier == 1 << bits:
         multiplier, shift = multiplier >> 1, shift - 1
     if shift < _MIN_SHIFT or not multiplier:
-        raise StaysInFloat(f"ratio of scales {float(ratio)} is out of range")
+        raise Unsupported(f"ratio of scales {float(ratio)} is out of range")
     return multiplier, shift
 
 
@@ -254,7 +249,7 @@ def width_of(*bounds: int) -> IntegerType:
         return i32
     if max(bounds) < 1 << 62:
         return i64
-    raise StaysInFloat("numbers of more than 62 bits")
+    raise Unsupported("numbers of more than 62 bits")
 
 
 def fitting_type(low: int, high: int) -> IntegerType:
@@ -269,11 +264,11 @@ def aligned_scales(
     The axis of some integers, and their scales along it.
 
     Raises:
-        StaysInFloat: if they belong to different dimensions.
+        Unsupported: if they belong to different dimensions.
     """
     axes = {v.axis for v in values if len(v.scales) > 1}
     if len(axes) > 1:
-        raise StaysInFloat("scales of several dimensions")
+        raise Unsupported("scales of several dimensions")
     count = max(len(v.scales) for v in values)
     repeated = [v.scales * (count if len(v.scales) == 1 else 1) for v in values]
     return next(iter(axes), None), [*repeated]
@@ -287,7 +282,7 @@ def common_scale(values: Sequence[Integers]) -> Fraction:
     those whose terms have no more than `SUM_BITS`.
 
     Raises:
-        StaysInFloat: if there is no such scale.
+        Unsupported: if there is no such scale.
     """
     scales = {scale for x in values for scale in x.scales}
     largest = max(scales)
@@ -307,5 +302,5 @@ def common_scale(values: Sequence[Integers]) -> Fraction:
             inexact = sum(x.largest for x in values if x.scales != (base,))
             candidates.append((inexact * scale / 2, scale))
     if not candidates:
-        raise StaysInFloat(f"terms of a sum need more than {SUM_BITS} bits")
+        raise Unsupported(f"terms of a sum need more than {SUM_BITS} bits")
     return min(candidates)[1]

@@ -30,6 +30,7 @@ from xdsl_quant.transforms.building.fixed_point_arithmetic import (
     multiply,
     rounded_shift,
 )
+from xdsl_quant.unsupported import Unsupported
 
 from .integers import (
     HALF,
@@ -43,7 +44,6 @@ from .integers import (
     nearest,
     width_of,
 )
-from .reasons import StaysInFloat
 
 _LEAST_MULTIPLIER_BITS = 8
 
@@ -86,7 +86,7 @@ class Loop:
         An element of a tensor.
 
         Raises:
-            StaysInFloat: if its scale does not belong to one loop.
+            Unsupported: if its scale does not belong to one loop.
         """
         argument = self.argument(tensor.value, indices)
         axis = loop_axis(tensor, indices)
@@ -309,7 +309,7 @@ class Loop:
         A number as a type stores it: one multiplication, shift and rounding.
 
         Raises:
-            StaysInFloat: if the ratio of scales is out of range, or what was lost before
+            Unsupported: if the ratio of scales is out of range, or what was lost before
                 is more than a quarter of a unit.
         """
         axis, (scales, port_scales) = aligned_scales([x, _like(port, x)])
@@ -322,7 +322,7 @@ class Loop:
             if x.largest > 1 << 32:
                 bits = min(bits, 62 - x.largest.bit_length())
             if bits < _LEAST_MULTIPLIER_BITS:
-                raise StaysInFloat("numbers of too many bits for a multiplier")
+                raise Unsupported("numbers of too many bits for a multiplier")
             pairs = [multiplier_and_shift(ratio, bits) for ratio in ratios]
             multipliers = [m for m, _ in pairs]
             shifts = [s for _, s in pairs]
@@ -336,7 +336,7 @@ class Loop:
         unit = min(port_scales)
         is_exact = not x.error and x.largest <= 1 << 32
         if not is_exact and x.error + lost > unit / 4:
-            raise StaysInFloat("terms of a sum lose more than a quarter of a unit")
+            raise Unsupported("terms of a sum lose more than a quarter of a unit")
         if port.zero_point:
             value = add(self.inner, value, i64_constant(self.inner, port.zero_point))
         storage = port.type.signless_storage_type
@@ -405,7 +405,7 @@ def sizes_of(
         maps: the indices of an element of each operand.
 
     Raises:
-        StaysInFloat: if no operand has a dynamic size.
+        Unsupported: if no operand has a dynamic size.
     """
     sizes: list[Size] = [*shape]
     for position, index in enumerate(indices):
@@ -416,7 +416,7 @@ def sizes_of(
                 sizes[position] = builder.size(value, map_.results.index(index))
                 break
         else:
-            raise StaysInFloat("a result has a size that no operand has")
+            raise Unsupported("a result has a size that no operand has")
     return sizes
 
 
@@ -425,13 +425,13 @@ def loop_axis(tensor: Integers, indices: Sequence[AffineExpr]) -> int | None:
     The loop that the scales of a tensor belong to.
 
     Raises:
-        StaysInFloat: if there is none.
+        Unsupported: if there is none.
     """
     if tensor.axis is None or len(tensor.scales) == 1:
         return None
     index = indices[tensor.axis]
     if not isinstance(index, AffineDimExpr):
-        raise StaysInFloat(f"scales change along dimension {tensor.axis}")
+        raise Unsupported(f"scales change along dimension {tensor.axis}")
     return index.position
 
 

@@ -26,11 +26,12 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
     quantization_trait,
 )
+from xdsl_quant.unsupported import Unsupported
 
 from ..kernel_matching import is_constant
 from ..module_kernels import has_floats
 from .constant_ranges import ends_of, numbers_of
-from .reasons import ResultOutOfRange, StaysInFloat
+from .reasons import ResultOutOfRange
 
 _KEEPS_ORDER = Clamps, MovesElements, OrdersElements
 """Ops that may be clamped to the range of their result before or after they compute."""
@@ -103,7 +104,7 @@ def check_constants(region: RegionOp) -> None:
     """
     Raises:
         ResultOutOfRange: if the type of a result cuts a constant without a type off.
-        StaysInFloat: if the content of such a constant is not known.
+        Unsupported: if the content of such a constant is not known.
     """
     for op in region.body.block.ops:
         if (
@@ -129,7 +130,7 @@ def check_operands(region: RegionOp, numbers: Mapping[SSAValue, float]) -> None:
     Raises:
         ResultOutOfRange: if a port cuts a number off, and the kernel moves and orders
             elements, so that its results may have this number.
-        StaysInFloat: if another kernel has such a port.
+        Unsupported: if another kernel has such a port.
     """
     for index, (value, spec) in enumerate(
         zip(region.inputs, region.input_specs, strict=True)
@@ -140,7 +141,7 @@ def check_operands(region: RegionOp, numbers: Mapping[SSAValue, float]) -> None:
         message = f"operand {index} has numbers that exceed the range of '{spec}'"
         if all(op.has_trait(ConstantLike) or keeps_order(op) for op in ops):
             raise ResultOutOfRange(message, number)
-        raise StaysInFloat(message)
+        raise Unsupported(message)
 
 
 def cuts_off(spec: Attribute, number: float) -> bool:

@@ -40,12 +40,13 @@ from xdsl_quant.dialects.quant.types import (
     with_element_type,
 )
 from xdsl_quant.transforms.building.builder import shape_of
+from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import ParametersType, has_floats
 from .constant_ranges import ends_of, fits, is_exact
 from .dialect_casts import is_quantized
 from .order import applied_op, check_not_cut_off, keeps_order, out_of_range, stored_as
-from .reasons import StaysInFloat, check_uses_own_values, reason_of
+from .reasons import check_uses_own_values, reason_of
 
 _ACCUMULATOR_BITS = 32
 
@@ -87,7 +88,7 @@ def _accumulator_type(
     if not isinstance(lhs, ScaledQuantizedType) or not isinstance(
         rhs, ScaledQuantizedType
     ):
-        raise StaysInFloat(f"a factor of '{op.name}' is not quantized")
+        raise Unsupported(f"a factor of '{op.name}' is not quantized")
     scales = lhs.get_scales() * rhs.get_scales()
     for spec in specs:
         if not isinstance(spec, ScaledQuantizedType) or not _is_accumulator(spec):
@@ -142,7 +143,7 @@ class QuantizedKernel:
             what stands for the results of the kernel.
 
         Raises:
-            StaysInFloat: if an op does not accept the types.
+            Unsupported: if an op does not accept the types.
         """
         *ops, _ = self.region.body.block.ops
         for op in ops:
@@ -240,9 +241,9 @@ class QuantizedKernel:
             if self.dialect_ops.has_accumulators and _is_sum(op):
                 common = _sum_type(op, operands[0])
             elif needs_no_axis:
-                raise StaysInFloat(f"'{op.name}' takes no scales of an axis")
+                raise Unsupported(f"'{op.name}' takes no scales of an axis")
             if not all([fits(x, common or peer) for x in constants]):
-                raise StaysInFloat(out_of_range(op, common or peer))
+                raise Unsupported(out_of_range(op, common or peer))
         return [
             self._as(x, common or peer)
             if x in constants or (common is not None and is_quantized(x.type))
@@ -311,7 +312,7 @@ class QuantizedKernel:
             else:
                 return new
         assert reason is not None
-        raise StaysInFloat(
+        raise Unsupported(
             f"'{op.name}' does not accept the types: {reason_of(reason, op.name)}"
         )
 
@@ -344,7 +345,7 @@ class QuantizedKernel:
         if not users:
             return self._result_types[:1]
         computing = next((user for user in users if not keeps_order(user)), users[0])
-        raise StaysInFloat(
+        raise Unsupported(
             f"no specification says how the result of '{op.name}' is stored, and "
             f"'{computing.name}' computes with it"
         )
@@ -357,7 +358,7 @@ class QuantizedKernel:
     ) -> None:
         """
         Raises:
-            StaysInFloat: if a sum of products may exceed an accumulator, as results of the
+            Unsupported: if a sum of products may exceed an accumulator, as results of the
                 kernel do.
         """
         trait = quantization_trait(op, AffineOpCoefficient)
@@ -377,7 +378,7 @@ class QuantizedKernel:
             return
         largest = accumulator.get_scales().min() * 2.0 ** (_ACCUMULATOR_BITS - 1)
         if any(max(map(abs, ends_of(spec))) > largest for spec in self._result_types):
-            raise StaysInFloat(
+            raise Unsupported(
                 f"sums of '{op.name}' may need more than {_ACCUMULATOR_BITS} bits"
             )
 
@@ -417,13 +418,13 @@ def _sum_type(op: Operation, terms: SSAValue) -> ScaledQuantizedType:
     The type of a sum of many terms: 32 bits, with the scale of the terms.
 
     Raises:
-        StaysInFloat: if there may be so many terms that their sum has more bits.
+        Unsupported: if there may be so many terms that their sum has more bits.
     """
     from xdsl_quant.numerics import QuantizationParameters
 
     type_ = scalar_or_element_type(terms.type)
     if not isinstance(type_, ScaledQuantizedType):
-        raise StaysInFloat(f"'{op.name}' adds what is not quantized")
+        raise Unsupported(f"'{op.name}' adds what is not quantized")
     if _is_accumulator(type_):
         return type_
     shape = shape_of(terms)
@@ -438,7 +439,7 @@ def _sum_type(op: Operation, terms: SSAValue) -> ScaledQuantizedType:
     low, high = type_.storage_range
     largest = high - low
     if DYNAMIC_INDEX in sizes or prod(sizes) * largest >= 1 << _ACCUMULATOR_BITS - 1:
-        raise StaysInFloat(
+        raise Unsupported(
             f"sums of '{op.name}' may need more than {_ACCUMULATOR_BITS} bits"
         )
     parameters = QuantizationParameters(
@@ -471,7 +472,7 @@ def _with_types(
     The same op with other operands and results.
 
     Raises:
-        StaysInFloat: if it uses, in its regions, values from outside of it.
+        Unsupported: if it uses, in its regions, values from outside of it.
     """
     check_uses_own_values(op)
     return type(op).create(

@@ -11,17 +11,14 @@ from xdsl_quant.dialects.quant import (
     RegionOp,
     ScaledQuantizedType,
 )
+from xdsl_quant.unsupported import Unsupported
 
 
-class StaysInFloat(Exception):
-    """Why a kernel stays in floating point."""
-
-
-class UnsupportedParameters(StaysInFloat):
+class UnsupportedParameters(Unsupported):
     """Why a kernel whose ports have parameters is not computed with stored values."""
 
 
-class ResultOutOfRange(StaysInFloat):
+class ResultOutOfRange(Unsupported):
     """
     Why a kernel and its results stay in floating point: they have numbers that the type of
     a result would cut off.
@@ -75,7 +72,7 @@ def in_names_of_kernel(reason: str, op: Operation) -> str:
 def check_uses_own_values(op: Operation) -> None:
     """
     Raises:
-        StaysInFloat: if an op uses, in its regions, values from outside of it.
+        Unsupported: if an op uses, in its regions, values from outside of it.
     """
     if not op.regions:
         return
@@ -90,4 +87,4 @@ def check_uses_own_values(op: Operation) -> None:
     }
     inside = (inner for inner in op.walk() if inner is not op)
     if not all(value in own for inner in inside for value in inner.operands):
-        raise StaysInFloat(f"'{op.name}' uses values from outside of its regions")
+        raise Unsupported(f"'{op.name}' uses values from outside of its regions")

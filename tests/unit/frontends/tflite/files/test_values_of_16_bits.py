@@ -124,6 +124,6 @@ def test_the_result_of_logistic_has_one_scale():
     """A scale that is near it is refused by the runtime."""
     module = read_tflite(file_of("LOGISTIC", [0.001, 2**-15 * 2**0.0009]))
     apply_passes(module, "convert-tfl-to-linalg")
-    assert "the scale of the result is not 2**-15" in str(
+    assert "has a result whose scale is not 2**-15" in str(
         module.attributes["tfl.fallback"]
     )

@@ -153,12 +153,12 @@ def test_fallback_off():
         (
             'tfl.mul(%x, %y) <{fused_activation_function = "TANH"}>',
             ("0.5", "0.5", "0.5"),
-            "has no integer form: activation 'TANH' has no integer form",
+            "has the activation 'TANH', which has no integer form",
         ),
         (
             'tfl.mul(%x, %y) <{fused_activation_function = "NONE"}>',
             ("3.0e+38", "3.0e+38", "0.5"),
-            "has no integer form: a ratio of scales is no finite number",
+            "has a ratio of scales that is no finite number",
         ),
     ],
     ids=["activation", "scales"],
@@ -439,8 +439,8 @@ Q4 = "tensor<4x!quant.uniform<i8:f32, 0.5:3>>"
         (
             '%i = "tfl.cast"(%x) : (tensor<4xf32>) -> tensor<4xui64>\n'
             '%y = "tfl.cast"(%i) : (tensor<4xui64>) -> tensor<4xf32>',
-            "'tfl.cast' op cannot be converted: numbers from 0 to 18446744073709551615 "
-            "need more than 64 bits",
+            "'tfl.cast' op has numbers from 0 to 18446744073709551615, which need more "
+            "than 64 bits",
         ),
         (
             '%i = "tfl.sum"(%x, %a) <{keep_dims = false}> : '

@@ -149,8 +149,15 @@ def converted(text: str) -> ModuleOp:
     return module
 
 
+TESTED_ELSEWHERE = (
+    "has the activation 'TANH', which has no integer form",
+    "has a ratio of scales that is no finite number",
+    "has numbers from ... to ..., which need more than 64 bits",
+)
+
+
 def test_all_reasons_are_tested():
-    assert sorted({*REASONS} - {"has no integer form: ..."}) == sorted(MODULES)
+    assert sorted({*REASONS} - {*TESTED_ELSEWHERE}) == sorted(MODULES)
 
 
 @pytest.mark.parametrize("reason", MODULES)

@@ -29,7 +29,7 @@ from xdsl_quant.transforms.building.signless_types import signless
 
 from .element_types import Values, bit_width, converted, is_float
 from .elementwise import product, total
-from .lowering import LinalgLowering, UnsupportedError
+from .lowering import LinalgLowering, without_linalg
 from .reduction import reducing_loops
 from .windows import padded_for, window_of
 
@@ -187,7 +187,7 @@ def _group_size(
     """The size of the part of a dimension that is in one group."""
     size = builder.size(value, dimension)
     if group_count > 1 and not isinstance(size, int):
-        raise UnsupportedError.missing("has groups in a dimension of unknown size")
+        raise without_linalg("has groups in a dimension of unknown size")
     return builder.floor_divided(size, group_count)
 
 

@@ -41,7 +41,7 @@ from xdsl_quant.transforms.building.builder import (
 )
 
 from .element_types import Values, bit_width, converted, is_unsigned, stored_type
-from .lowering import LinalgLowering, UnsupportedError
+from .lowering import LinalgLowering, without_linalg
 from .windows import Padding, padded
 
 
@@ -114,7 +114,7 @@ class LowerReshape(LinalgLowering[ReshapeOp]):
     def lower(self, builder: LoweringBuilder, op: ReshapeOp, args: Values) -> Values:
         type_ = stored_type(op.results[0].type)
         if DYNAMIC_INDEX in (shape := type_.get_shape()):
-            raise UnsupportedError.missing("has a result of unknown size")
+            raise without_linalg("has a result of unknown size")
         return [builder.reshaped(args[0], type_, shape)]
 
 
@@ -142,7 +142,7 @@ class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
         shape, sizes = shape_of(args[0]), type_.get_shape()
         if DYNAMIC_INDEX in (*shape, *sizes):
             # Whether a size is 1, and so repeated, is not known.
-            raise UnsupportedError.missing("has an operand or a result of unknown size")
+            raise without_linalg("has an operand or a result of unknown size")
         source: list[AffineExpr] = [
             AffineConstantExpr(0)
             if size == 1 and sizes[dimension] != 1
@@ -217,7 +217,7 @@ class LowerGather(LinalgLowering[GatherOp]):
         table, start_indices = args
         shape, slice_sizes = shape_of(table), op.slice_sizes.get_values()
         if DYNAMIC_INDEX in shape:
-            raise UnsupportedError.missing("has an operand of unknown size")
+            raise without_linalg("has an operand of unknown size")
         numbers, index_type = op.dimension_numbers, element_type_of(op.start_indices)
         offset_dims = numbers.offset_dims.get_values()
         batching_dims = numbers.operand_batching_dims.get_values()

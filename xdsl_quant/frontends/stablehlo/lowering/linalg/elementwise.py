@@ -20,6 +20,7 @@ from xdsl_quant.dialects.quant.traits import ComputesElementwise, has_quantizati
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.stablehlo.dialect import CompareOp
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions, shape_of
+from xdsl_quant.unsupported import Unsupported
 
 from .element_types import (
     Values,
@@ -30,7 +31,7 @@ from .element_types import (
     is_unsigned,
     stored_type,
 )
-from .lowering import LinalgLowering, UnsupportedError
+from .lowering import LinalgLowering
 
 Formula = Callable[[LoweringBuilder, Operation, Values], SSAValue]
 """
@@ -219,7 +220,7 @@ class LowerElementwise(LinalgLowering):
 
     def lower(self, builder: LoweringBuilder, op: Operation, args: Values) -> Values:
         if (formula := FORMULAS.get(op_name(op))) is None:
-            raise UnsupportedError("is elementwise, but has no formula on scalars")
+            raise Unsupported("is elementwise, but has no formula on scalars")
         type_ = stored_type(op.results[0].type)
         ranks = [len(shape_of(operand)) for operand in args]
         result = builder.map(

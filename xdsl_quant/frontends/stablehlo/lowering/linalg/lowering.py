@@ -26,6 +26,7 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
 )
 from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.unsupported import Unsupported
 
 from .element_types import Values, is_arithmetic, stored_type
 
@@ -35,15 +36,6 @@ QUANTIZED_ARITHMETIC = (
     "is arithmetic on a quantized tensor: run 'convert-quantized-stablehlo-to-linalg' "
     "instead"
 )
-
-
-class UnsupportedError(Exception):
-    """What an op has or does that cannot be lowered: the predicate of a sentence."""
-
-    @classmethod
-    def missing(cls, feature: str) -> UnsupportedError:
-        """The error for an op with a feature that linalg has no counterpart of."""
-        return cls(f"{feature}, which has no conversion to linalg")
 
 
 class Replacement(NamedTuple):
@@ -98,7 +90,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
             Its results as tensors of signless types.
 
         Raises:
-            UnsupportedError: if there is nothing that computes the same.
+            Unsupported: if there is nothing that computes the same.
         """
 
     def replacement(self, op: Operation) -> Replacement:
@@ -106,7 +98,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
         The ops that replace an op.
 
         Raises:
-            UnsupportedError: if there are none.
+            Unsupported: if there are none.
         """
         for value in (*op.operands, *op.results):
             _check_type(op, value.type)
@@ -124,7 +116,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
                 results.append(_cast(builder, value, result.type))
                 for new in (value, results[-1]):
                     new.name_hint = new.name_hint or result.name_hint
-        except UnsupportedError:
+        except Unsupported:
             block.erase()
             raise
         # The terminator makes the results uses, which are replaced if they are results of
@@ -137,7 +129,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
             return
         try:
             replacement = self.replacement(op)
-        except UnsupportedError:
+        except Unsupported:
             return
         replacement.insert()
         rewriter.has_done_action = True
@@ -165,21 +157,26 @@ def accepts_stored_values(op: Operation) -> bool:
 def _check_type(op: Operation, type_: Attribute) -> None:
     value = f"has a value of type '{type_}'"
     if not isa(type_, TensorType):
-        raise UnsupportedError(f"{value}, which is no ranked tensor")
+        raise Unsupported(f"{value}, which is no ranked tensor")
     if not isinstance(type_.encoding, NoneAttr):
-        raise UnsupportedError(f"{value}, whose encoding is not known")
+        raise Unsupported(f"{value}, whose encoding is not known")
     element_type, accepts_stored = type_.element_type, accepts_stored_values(op)
     if isinstance(element_type, QuantizedType):
         if not (accepts_stored or has_quantization_trait(op, Reduces)):
-            raise UnsupportedError(QUANTIZED_ARITHMETIC)
+            raise Unsupported(QUANTIZED_ARITHMETIC)
         if not isinstance(element_type, StoredQuantizedType):
-            raise UnsupportedError(
+            raise Unsupported(
                 f"takes stored values of type '{element_type}', which has no storage type"
             )
     elif not is_arithmetic(element_type) and not (
         accepts_stored and isinstance(element_type, AnyFloat)
     ):
-        raise UnsupportedError(
+        raise Unsupported(
             f"{value}, but elements may be integers of up to 64 bits, bf16, f16, f32 and "
             "f64"
         )
+
+
+def without_linalg(feature: str) -> Unsupported:
+    """The error for an op with a feature that linalg has no counterpart of."""
+    return Unsupported(f"{feature}, which has no conversion to linalg")

@@ -43,14 +43,15 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
     static_sizes,
 )
+from xdsl_quant.unsupported import Unsupported
 
 from .element_types import Values, converted, is_arithmetic, stored_type
 from .elementwise import FORMULAS
 from .lowering import (
     QUANTIZED_ARITHMETIC,
     LinalgLowering,
-    UnsupportedError,
     accepts_stored_values,
+    without_linalg,
 )
 from .windows import padded, window_of
 
@@ -106,7 +107,7 @@ class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
         inputs: list[tuple[SSAValue, Sequence[AffineExpr]]] = []
         for value, init_value in zip(args[:count], args[count:], strict=True):
             if element_type_of(value) != element_type_of(init_value):
-                raise UnsupportedError.missing(
+                raise without_linalg(
                     "has an initial value of another type than its input"
                 )
             paddings = [along.padding for along in window]
@@ -206,9 +207,7 @@ def _converted(
     """An element of `source` as one of the type that elements of `target` have."""
     types = element_type_of(source), element_type_of(target)
     if types[0] != types[1] and any(isinstance(t, QuantizedType) for t in types):
-        raise UnsupportedError.missing(
-            "has a body of other quantized types than its operands"
-        )
+        raise without_linalg("has a body of other quantized types than its operands")
     return converted(builder, value, *types)
 
 
@@ -236,8 +235,8 @@ def _inlined(builder: LoweringBuilder, block: Block, args: Values) -> Values:
     raise AssertionError("a block ends with its results")
 
 
-def _unsupported(op: Operation, problem: str) -> UnsupportedError:
-    return UnsupportedError.missing(f"has a body with '{op_name(op)}', {problem}")
+def _unsupported(op: Operation, problem: str) -> Unsupported:
+    return without_linalg(f"has a body with '{op_name(op)}', {problem}")
 
 
 def _check_scalar(op: Operation, type_: Attribute) -> None:
@@ -250,7 +249,7 @@ def _check_scalar(op: Operation, type_: Attribute) -> None:
         if accepts_stored_values(op):
             return
         if op_name(op) in FORMULAS:
-            raise UnsupportedError(QUANTIZED_ARITHMETIC)
+            raise Unsupported(QUANTIZED_ARITHMETIC)
     if not is_arithmetic(element_type):
         raise _unsupported(op, f"for which there is no arithmetic on '{element_type}'")
 

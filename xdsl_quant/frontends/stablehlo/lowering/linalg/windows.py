@@ -26,7 +26,7 @@ from xdsl_quant.transforms.building.builder import (
     static_sizes,
 )
 
-from .lowering import UnsupportedError
+from .lowering import without_linalg
 
 
 class Padding(NamedTuple):
@@ -78,7 +78,7 @@ def window_of(
         return cast(DenseArrayBase[IntegerType], attribute).get_values()
 
     if DYNAMIC_INDEX in sizes:
-        raise UnsupportedError.missing("has a window of unknown size")
+        raise without_linalg("has a window of unknown size")
     edges = [0] * (2 * len(sizes))
     if padding is not None:
         edges = cast(Sequence[int], padding.get_values())

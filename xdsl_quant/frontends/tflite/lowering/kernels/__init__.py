@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 from xdsl.ir import Operation
 
+from xdsl_quant.unsupported import Unsupported
+
 from .computing import (
     Computation,
-    ComputationError,
     FallbackMode,
     Implementation,
     has_one_scale,
@@ -26,7 +27,6 @@ __all__ = [
     "IMPLEMENTATIONS",
     "MULTIPLIER_KERNELS",
     "Computation",
-    "ComputationError",
     "FallbackMode",
     "Implementation",
     "has_hybrid_kernel",

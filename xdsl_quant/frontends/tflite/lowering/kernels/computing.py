@@ -25,7 +25,6 @@ from xdsl_quant.dialects.quant.types import (
     StoredQuantizedType,
     scalar_or_element_type,
 )
-from xdsl_quant.frontends.tflite.formulas.fixed_point import NoIntegerFormError
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.rounding_mode import Rounding
@@ -34,6 +33,7 @@ from xdsl_quant.transforms.building.quantization_arithmetic import (
     Quantization,
 )
 from xdsl_quant.transforms.building.tensor_expressions import TensorExpression, plain
+from xdsl_quant.unsupported import Unsupported
 
 Formula: TypeAlias = Callable[..., Any]
 """Returns the array that an op computes of arrays, `None` for absent operands."""
@@ -56,10 +56,6 @@ FallbackMode: TypeAlias = Literal["on", "off", "only"]
 An op on stored values that has no integer kernel dequantizes, computes in `f32` and
 quantizes (`on`), or fails (`off`). With `only` all ops take the fallback.
 """
-
-
-class ComputationError(ValueError):
-    """Why an op cannot be computed: the predicate of a sentence."""
 
 
 class NoKernel(NamedTuple):
@@ -134,7 +130,7 @@ class Computation:
             mode: whether all ops on stored values take the fallback.
 
         Raises:
-            ComputationError: if results are of a kind that the op does not compute.
+            Unsupported: if results are of a kind that the op does not compute.
         """
         types = op.operand_types
         operands = [_operand(*pair) for pair in zip(values, types, strict=True)]
@@ -154,32 +150,32 @@ class Computation:
         assert self.kernel is not None
         try:
             return self.kernel(op, result, *operands)
-        except NoIntegerFormError as e:
-            fall_back(op, f"has no integer form: {e}")
+        except Unsupported as e:
+            fall_back(op, str(e))
             return self._by_fallback(op, values)
 
     def _check_numbers(self, values: Sequence[Any]) -> None:
         """
         Raises:
-            ComputationError: if operands are truth values that the op does not take.
+            Unsupported: if operands are truth values that the op does not take.
         """
         if self.takes_truths:
             return
         if any(x is not None and x.dtype == np.bool_ for x in values):
-            raise ComputationError("has operands of 'i1', expected numbers")
+            raise Unsupported("has operands of 'i1', expected numbers")
 
     def _check_kind(self, result_type: Attribute) -> None:
         """
         Raises:
-            ComputationError: if results of stored values are not of this type.
+            Unsupported: if results of stored values are not of this type.
         """
         is_quantized = parameters_of(result_type) is not None
         if self.is_truth and (is_quantized or is_float(result_type)):
-            raise ComputationError("has quantized operands and a result that is not i1")
+            raise Unsupported("has quantized operands and a result that is not i1")
         if isinstance(self.kernel, OnStoredValues) or self.is_truth:
             return
         if not is_quantized and not is_float(result_type):
-            raise ComputationError(
+            raise Unsupported(
                 "has quantized operands and a result that is neither quantized nor of "
                 "floats"
             )
@@ -359,10 +355,10 @@ def integers_of(values: Any) -> list[int]:
     are.
 
     Raises:
-        ComputationError: if they are known at run time only.
+        Unsupported: if they are known at run time only.
     """
     if isinstance(values, TensorExpression):
-        raise ComputationError("has sizes, axes or indices that are not constant")
+        raise Unsupported("has sizes, axes or indices that are not constant")
     return np.ravel(values).tolist()
 
 
@@ -423,7 +419,7 @@ def have_one_storage(*parameters: QuantizationParameters | None) -> bool:
 def check_moves_stored_values(operand_type: Attribute, result_type: Attribute) -> None:
     """
     Raises:
-        ComputationError: if stored values of one type do not express the same numbers in
+        Unsupported: if stored values of one type do not express the same numbers in
             the other.
     """
     element_types = map(scalar_or_element_type, (operand_type, result_type))
@@ -438,7 +434,7 @@ def check_moves_stored_values(operand_type: Attribute, result_type: Attribute) -
         and have_one_storage(*parameters)
     ):
         return
-    raise ComputationError(
+    raise Unsupported(
         f"moves stored values of '{operand_type}' to '{result_type}', which has other "
         "quantization parameters; use 'tfl.quantize' to change them"
     )

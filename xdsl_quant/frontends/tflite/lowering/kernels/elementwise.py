@@ -11,22 +11,18 @@ from xdsl.dialects.builtin import BoolAttr
 from xdsl.ir import Operation
 
 from xdsl_quant.frontends.tflite import dialect as tfl
-from xdsl_quant.frontends.tflite.formulas import (
-    elementwise,
-    floats,
-    rows,
-)
+from xdsl_quant.frontends.tflite.formulas import elementwise, floats, rows
 from xdsl_quant.frontends.tflite.formulas.fixed_point import wrapped
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
 from xdsl_quant.frontends.tflite.formulas.tables import looked_up
 from xdsl_quant.numerics import QuantizationParameters as Parameters
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.arrays import integer_width, numpy_dtype
+from xdsl_quant.unsupported import Unsupported
 
 from . import requirements
 from .computing import (
     Computation,
-    ComputationError,
     Implementation,
     Kernel,
     OnStoredValues,
@@ -181,7 +177,7 @@ def _cast(op: tfl.CastOp, value: Any) -> Any:
 def _quantize(op: tfl.QuantizeOp, value: Any) -> Any:
     source, result = parameters_of(op.input.type), parameters_of(op.output.type)
     if result is None:
-        raise ComputationError("has a result that is not quantized")
+        raise Unsupported("has a result that is not quantized")
     # The runtime has 32 bits from 16 bits alone; others would wrap around.
     is_wide = (
         source is not None and result.storage_width > 16 and source.storage_width != 16

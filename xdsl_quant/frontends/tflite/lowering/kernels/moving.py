@@ -27,10 +27,10 @@ from xdsl_quant.transforms.building.tensor_expressions import (
     TensorExpression,
     with_expression,
 )
+from xdsl_quant.unsupported import Unsupported
 
 from .computing import (
     Computation,
-    ComputationError,
     FallbackMode,
     Function,
     Implementation,
@@ -92,7 +92,7 @@ def _slice(op: tfl.SliceOp, value: Any, begin: Any, size: Any) -> Any:
     ):
         stop = whole if count == -1 else first + count
         if not 0 <= first <= stop <= whole:
-            raise ComputationError(
+            raise Unsupported(
                 f"has a slice from {first} to {stop} of a dimension of size {whole}"
             )
         parts.append(slice(first, stop))
@@ -138,14 +138,14 @@ def check_indices(indices: NDArray[Any], sizes: int | Sequence[int]) -> None:
             index of the last dimension of `indices`.
 
     Raises:
-        ComputationError: for the first index that is negative or too large.
+        Unsupported: for the first index that is negative or too large.
     """
     limits = np.broadcast_to(sizes, indices.shape)
     # NumPy takes negative indices from the end, and lowered code clamps.
     is_wrong = (indices < 0) | (indices >= limits)
     if is_wrong.any():
         index, limit = indices[is_wrong][0], limits[is_wrong][0]
-        raise ComputationError(f"has index {index}, expected 0 to {limit - 1}")
+        raise Unsupported(f"has index {index}, expected 0 to {limit - 1}")
 
 
 def _with_indices(
@@ -249,7 +249,7 @@ def _pad(op: tfl.PadOp, value: Any, widths: Any) -> Any:
 
 def _pad_v2(op: tfl.PadV2Op, value: Any, widths: Any, fill: Any) -> Any:
     if isinstance(fill, TensorExpression):
-        raise ComputationError("has a padding value that is not constant")
+        raise Unsupported("has a padding value that is not constant")
     return _pad_with(value, widths, np.asarray(fill).item())
 
 
@@ -321,7 +321,7 @@ def _range(op: tfl.RangeOp, start: Any, limit: Any, delta: Any) -> Any:
     numbers = [integers_of(operand) for operand in (start, limit, delta)]
     first, end, step = (number for (number,) in numbers)
     if not step:
-        raise ComputationError("has delta 0")
+        raise Unsupported("has delta 0")
     return cast("Any", np.arange(first, end, step))
 
 

@@ -19,11 +19,11 @@ from xdsl_quant.frontends.tflite.formulas import (
 )
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
 from xdsl_quant.numerics import QuantizationParameters as Parameters
+from xdsl_quant.unsupported import Unsupported
 
 from ..windows import window_of
 from .computing import (
     Computation,
-    ComputationError,
     Implementation,
     OnStoredValues,
     Operands,
@@ -271,7 +271,7 @@ def svdf(
     What `tfl.svdf` computes, and its next state.
 
     Raises:
-        ComputationError: if some operands are quantized and others are not.
+        Unsupported: if some operands are quantized and others are not.
     """
     rank, activation = op.rank.value.data, activation_of(op)
     values = x, features, time, state
@@ -284,7 +284,7 @@ def svdf(
     parameters = [*map(parameters_of, types)]
     if parameters[0] is None:
         if any(parameters):
-            raise ComputationError(
+            raise Unsupported(
                 "has quantized weights, but an input that is not quantized"
             )
         sums, next_state = floats.svdf(*values, rank)
@@ -293,9 +293,7 @@ def svdf(
     result = parameters_of(op.output.type)
     for type_, own in zip((*types, op.output.type), (*parameters, result), strict=True):
         if own is None or not has_one_scale(own):
-            raise ComputationError(
-                f"has type '{type_}', which is not quantized per tensor"
-            )
+            raise Unsupported(f"has type '{type_}', which is not quantized per tensor")
     signal, features, time, memory = (
         Quantized(value.astype(np.int64), cast(Parameters, own))
         for value, own in zip(values, parameters, strict=True)

@@ -28,10 +28,7 @@ from xdsl_quant.dialects.quant.storage_types import (
     default_storage_max,
     default_storage_min,
 )
-from xdsl_quant.dialects.quant.types import (
-    scalar_or_element_type,
-    with_element_type,
-)
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect.elementwise import BinaryOp
 from xdsl_quant.frontends.tflite.dialect.base import constant_integers
@@ -42,13 +39,9 @@ from xdsl_quant.transforms.building.builder import (
     element_type_of,
     shape_of,
 )
+from xdsl_quant.unsupported import Unsupported
 
 from ..fallbacks import SIZES_HINT
-
-
-class Unsupported(ValueError):
-    """What StableHLO has no form for: the predicate of a sentence about the op."""
-
 
 Lowering: TypeAlias = Callable[..., SSAValue | Sequence[SSAValue]]
 """Builds the results of an op, given the builder, the op, and its operands."""

@@ -12,8 +12,9 @@ from xdsl_quant.frontends.stablehlo.dialect import ComparisonDirection
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.formulas.floats import CLIPPED
 from xdsl_quant.transforms.building.builder import element_type_of
+from xdsl_quant.unsupported import Unsupported
 
-from .building import Lowering, StableHLOBuilder, Unsupported, result_shape
+from .building import Lowering, StableHLOBuilder, result_shape
 
 
 def _operands(

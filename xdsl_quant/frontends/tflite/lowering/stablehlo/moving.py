@@ -17,15 +17,9 @@ from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect.elementwise import BinaryOp
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
+from xdsl_quant.unsupported import Unsupported
 
-from .building import (
-    Lowering,
-    StableHLOBuilder,
-    Unsupported,
-    integers,
-    number,
-    result_shape,
-)
+from .building import Lowering, StableHLOBuilder, integers, number, result_shape
 from .windows import over_windows
 
 

@@ -23,17 +23,10 @@ from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.formulas.products import windows
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
+from xdsl_quant.unsupported import Unsupported
 
 from ..windows import window_of
-from .building import (
-    Lowering,
-    StableHLOBuilder,
-    Unsupported,
-    flag,
-    integers,
-    number,
-    result_shape,
-)
+from .building import Lowering, StableHLOBuilder, flag, integers, number, result_shape
 from .windows import over_windows, padding
 
 _IMAGE = 0, 3, [1, 2]

@@ -13,9 +13,10 @@ from xdsl_quant.frontends.stablehlo.dialect.attributes import padding_attr
 from xdsl_quant.frontends.stablehlo.dialect.elementwise import BinaryOp
 from xdsl_quant.frontends.tflite.formulas.products import Window
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
+from xdsl_quant.unsupported import Unsupported
 
 from ..windows import window_of
-from .building import StableHLOBuilder, Unsupported, number, result_shape
+from .building import StableHLOBuilder, number, result_shape
 
 
 def padding(

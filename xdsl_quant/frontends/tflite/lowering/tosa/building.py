@@ -52,16 +52,13 @@ from xdsl_quant.transforms.building.tosa_rescale import (
     Rescale,
     constant,
 )
+from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import tosa_ops
 
 from ..fallbacks import SIZES_HINT
 
 i48 = IntegerType(48)
 ui8 = IntegerType(8, Signedness.UNSIGNED)
-
-
-class Unsupported(ValueError):
-    """What TOSA, or its lowering, has no form for; the words follow the name of the op."""
 
 
 # Types

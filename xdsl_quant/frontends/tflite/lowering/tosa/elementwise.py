@@ -21,10 +21,7 @@ from xdsl_quant.frontends.tflite.formulas.fixed_point import (
     Multiplier,
     quantized_multiplier,
 )
-from xdsl_quant.frontends.tflite.formulas.quantized import (
-    Quantized,
-    scale_of,
-)
+from xdsl_quant.frontends.tflite.formulas.quantized import Quantized, scale_of
 from xdsl_quant.frontends.tflite.formulas.tables import (
     function,
     table_of_8_bits,
@@ -32,13 +29,13 @@ from xdsl_quant.frontends.tflite.formulas.tables import (
 )
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
+from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import tosa_ops
 
 from ..kernels.computing import check_moves_stored_values
 from .building import (
     Operand,
     TosaBuilder,
-    Unsupported,
     is_unsigned,
     lowered_type,
     parameters_of,

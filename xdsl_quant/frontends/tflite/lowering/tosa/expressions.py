@@ -38,9 +38,10 @@ from xdsl_quant.transforms.building.bounded_integers import (
     union,
 )
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
+from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import tosa_ops
 
-from .building import Operand, TosaBuilder, Unsupported
+from .building import Operand, TosaBuilder
 
 INT32 = signed_bounds(32)
 

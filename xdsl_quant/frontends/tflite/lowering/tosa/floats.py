@@ -22,9 +22,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.formulas import floats
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
+from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import tosa_ops
 
-from .building import Operand, TosaBuilder, Unsupported, lowered_type, parameters_of
+from .building import Operand, TosaBuilder, lowered_type, parameters_of
 from .elementwise import activation_of, dequantized, with_float_activation
 from .moving import number, result_shape, taken
 

@@ -28,24 +28,13 @@ from xdsl_quant.frontends.tflite.formulas.quantized import (
 )
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
+from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import tosa_ops
 
 from ..kernels.computing import check_moves_stored_values
 from ..kernels.moving import check_indices
-from .building import (
-    Operand,
-    TosaBuilder,
-    Unsupported,
-    is_unsigned,
-    lowered_type,
-    per_tensor,
-)
-from .elementwise import (
-    Lowering,
-    activation_of,
-    looked_up,
-    with_float_activation,
-)
+from .building import Operand, TosaBuilder, is_unsigned, lowered_type, per_tensor
+from .elementwise import Lowering, activation_of, looked_up, with_float_activation
 
 
 def number(attribute: Any, default: int = 0) -> int:

@@ -9,8 +9,9 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.formulas import rows
+from xdsl_quant.unsupported import Unsupported
 
-from .building import Operand, TosaBuilder, Unsupported, is_unsigned, per_tensor
+from .building import Operand, TosaBuilder, is_unsigned, per_tensor
 from .elementwise import Lowering, stored
 from .expressions import quantized
 
