@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 from xdsl.ir import Operation
 
-from xdsl_quant.unsupported import Unsupported
-
 from .computing import (
     Computation,
     FallbackMode,
