@@ -7,9 +7,10 @@ them need no op, are here.
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Self, SupportsIndex, TypeAlias, cast
+from typing import Any, ClassVar, Literal, Self, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 
@@ -110,11 +111,41 @@ class BoundedInteger(Bounded, ABC):
     ) -> Self:
         """Build an op; the bounds are those of its result."""
 
+    is_lazy: ClassVar[bool] = False
+    """True if ops without uses are not built: sums of constants are merged then."""
+
+    linear: tuple[Self, int, int] | None = None
+    """An integer, 1 or -1 as its factor, and a constant that is added."""
+
+    def plus(self, constant: int, factor: int = 1) -> Self | None:
+        """
+        The integer times 1 or -1 plus a constant, as one op if it is such a sum itself,
+        and `None` otherwise.
+        """
+        if self.linear is None or not self.is_lazy:
+            return None
+        base, own_factor, own_constant = self.linear
+        constant += factor * own_constant
+        factor *= own_factor
+        if factor == 1:
+            return base + constant
+        return constant - base
+
     def __add__(self, other: Number) -> Self:
         if bounds_of(other) == (0, 0):
             return self
-        bounds = combined(lambda a, b: a + b, self, other)
-        return self._combined("add", self, other, bounds)
+        if self.bounds == (0, 0) and isinstance(other, type(self)):
+            return other
+        if isinstance(other, Bounded):
+            bounds = combined(operator.add, self, other)
+            return self._combined("add", self, other, bounds)
+        constant = int(other)
+        if (merged := self.plus(constant)) is not None:
+            return merged
+        bounds = combined(operator.add, self, constant)
+        result = self._combined("add", self, constant, bounds)
+        result.linear = self, 1, constant
+        return result
 
     def __radd__(self, other: Number) -> Self:
         return self + other
@@ -122,12 +153,24 @@ class BoundedInteger(Bounded, ABC):
     def __sub__(self, other: Number) -> Self:
         if bounds_of(other) == (0, 0):
             return self
-        bounds = combined(lambda a, b: a - b, self, other)
-        return self._combined("subtract", self, other, bounds)
+        bounds = combined(operator.sub, self, other)
+        if isinstance(other, Bounded):
+            return self._combined("subtract", self, other, bounds)
+        if (merged := self.plus(-int(other))) is not None:
+            return merged
+        result = self._combined("subtract", self, other, bounds)
+        result.linear = self, 1, -int(other)
+        return result
 
     def __rsub__(self, other: Number) -> Self:
-        bounds = combined(lambda a, b: a - b, other, self)
-        return self._combined("subtract", other, self, bounds)
+        bounds = combined(operator.sub, other, self)
+        if isinstance(other, Bounded):
+            return self._combined("subtract", other, self, bounds)
+        if (merged := self.plus(int(other), -1)) is not None:
+            return merged
+        result = self._combined("subtract", other, self, bounds)
+        result.linear = self, -1, int(other)
+        return result
 
     def __neg__(self) -> Self:
         return 0 - self
@@ -135,7 +178,7 @@ class BoundedInteger(Bounded, ABC):
     def __mul__(self, other: Number) -> Self:
         if bounds_of(other) == (1, 1):
             return self
-        bounds = combined(lambda a, b: a * b, self, other)
+        bounds = combined(operator.mul, self, other)
         return self._combined("multiply", self, other, bounds)
 
     def __rmul__(self, other: Number) -> Self:
@@ -144,17 +187,17 @@ class BoundedInteger(Bounded, ABC):
     def __lshift__(self, other: Number) -> Self:
         if bounds_of(other) == (0, 0):
             return self
-        bounds = combined(lambda a, b: a << b, self, other)
+        bounds = combined(operator.lshift, self, other)
         return self._combined("shift_left", self, other, bounds)
 
     def __rlshift__(self, other: Number) -> Self:
-        bounds = combined(lambda a, b: a << b, other, self)
+        bounds = combined(operator.lshift, other, self)
         return self._combined("shift_left", other, self, bounds)
 
     def __rshift__(self, other: Number) -> Self:
         if bounds_of(other) == (0, 0):
             return self
-        bounds = combined(lambda a, b: a >> b, self, other)
+        bounds = combined(operator.rshift, self, other)
         return self._combined("shift_right", self, other, bounds)
 
     def __and__(self, other: SupportsIndex) -> Self:
@@ -165,6 +208,8 @@ class BoundedInteger(Bounded, ABC):
             return self
         bounds = 0, min(high, mask) if low >= 0 else mask
         return self._combined("and", self, mask, bounds)
+
+    __rand__ = __and__
 
     def minimum(self, other: Number) -> Self:
         """The smaller one of two numbers."""

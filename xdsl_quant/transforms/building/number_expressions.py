@@ -282,6 +282,10 @@ class IntegerExpression(_Expression, BoundedInteger):
 
     # Functions
 
+    def primitive(self, name: str) -> Callable[..., Any] | None:
+        """The form of a primitive for one integer; `None` to trace its definition."""
+        return _INTEGER_PRIMITIVES.get(name)
+
     def absolute(self) -> IntegerExpression:
         """The absolute value."""
         low, high = self.bounds
@@ -294,7 +298,7 @@ class IntegerExpression(_Expression, BoundedInteger):
         """-1, 0 or 1."""
         return (self > 0) - (self < 0).number
 
-    def wrapped(self, bits: int) -> IntegerExpression:
+    def wrapped(self, bits: int = 32) -> IntegerExpression:
         """The lowest bits, at most those of the value, as a signed number."""
         bounds = signed_bounds(bits)
         if are_within(self.bounds, bounds):
@@ -306,6 +310,12 @@ class IntegerExpression(_Expression, BoundedInteger):
         """The zeros before the first one of the 32 bits of a number from 0."""
         value = self.builder.op(math.CountLeadingZerosOp, (self.as_type(i32),), i32)
         return IntegerExpression(self.builder, value, (0, 32))
+
+
+_INTEGER_PRIMITIVES: Mapping[str, Callable[..., Any]] = {
+    "wrapped": IntegerExpression.wrapped,
+    "leading_zeros": IntegerExpression.leading_zeros,
+}
 
 
 # Floats
@@ -483,6 +493,10 @@ class FloatExpression(_Expression):
         return self._compared("une", other)
 
     # Functions
+
+    def primitive(self, name: str) -> Callable[..., Any] | None:
+        """The form of a primitive for one float; `None` to trace its definition."""
+        return FloatExpression.erfc if name == "erfc" else None
 
     def minimum(self, other: Real) -> FloatExpression:
         """The smaller one of two numbers; if one is NaN, NaN."""

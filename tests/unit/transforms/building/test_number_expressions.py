@@ -29,6 +29,7 @@ from tests.unit.frontends.tflite.formulas.cases import Case, Tensor, cases
 from xdsl_quant.frontends.tflite.formulas import elementwise, fixed_point
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
 from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.numerics import primitives
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.number_expressions import (
     Condition,
@@ -192,10 +193,10 @@ FORMULAS: list[Callable[[Any], Any]] = [
     selected,
     lambda x: x + (x == 3),
     lambda x: x - ((x >= 1) & (x != 9)),
-    lambda x: fixed_point.wrapped(x << 12, 16),
-    lambda x: fixed_point.rounding_divide(x, 5),
-    lambda x: fixed_point.leading_zeros(np.abs(x)),
-    lambda x: fixed_point.rescaled(x, fixed_point.quantized_multiplier(0.37)),
+    lambda x: primitives.wrapped(x << 12, 16),
+    lambda x: primitives.rounding_divide(x, 5),
+    lambda x: primitives.leading_zeros(np.abs(x)),
+    lambda x: primitives.rescaled(x, fixed_point.quantized_multiplier(0.37)),
     lambda x: fixed_point.rescaled_wide(x, fixed_point.quantized_multiplier(3.7)),
     lambda x: 1 << np.clip(x, 0, 30),
 ]

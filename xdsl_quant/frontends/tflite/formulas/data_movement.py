@@ -76,19 +76,6 @@ def gather_nd(values: Array, indices: Array) -> Array:
     return values[tuple(np.moveaxis(indices, -1, 0))]
 
 
-def dynamic_update_slice(values: Array, update: Any, start: Any) -> Array:
-    """A tensor with a part replaced; the start is clamped so that the part fits."""
-    if (with_part := getattr(values, "with_part", None)) is not None:
-        return with_part(update, start)
-    result = values.copy()
-    parts = [
-        slice(first := min(max(int(s), 0), size - part), first + part)
-        for s, size, part in zip(start, values.shape, update.shape, strict=True)
-    ]
-    result[tuple(parts)] = update
-    return result
-
-
 def space_to_batch(
     values: Array, block: Sequence[int], paddings: Array, fill: int
 ) -> Array:
@@ -140,14 +127,3 @@ def depth_to_space(values: Array, block: int) -> Array:
     split = values.reshape(batch, rows, columns, block, block, depth // block**2)
     order = 0, 1, 3, 2, 4, 5
     return split.transpose(order).reshape(batch, rows * block, columns * block, -1)
-
-
-def top_k(values: Array, count: int) -> tuple[Array, Array]:
-    """The largest elements along the last dimension and their indices, lower ones first."""
-    if (largest := getattr(values, "top_k", None)) is not None:
-        return largest(count)
-    last = values.shape[-1] - 1
-    # Of equal elements, the last one in the reversed order comes first.
-    reversed_order = np.argsort(values[..., ::-1], axis=-1, kind="stable")
-    order = last - reversed_order[..., ::-1][..., :count]
-    return np.take_along_axis(values, order, -1), order.astype(np.int32)

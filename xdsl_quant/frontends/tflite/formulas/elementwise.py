@@ -10,6 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics.parameters import QuantizationParameters
+from xdsl_quant.numerics.primitives import (
+    radicand,
+    rescaled,
+    rounded_product,
+    rounding_divide,
+    saturated,
+    saturating_shift,
+    wrapped,
+)
 
 from .fixed_point import (
     Integers,
@@ -17,10 +26,6 @@ from .fixed_point import (
     checked_log2,
     inverse_square_root,
     quantized_multiplier,
-    rescaled,
-    rounding_divide,
-    saturated,
-    wrapped,
 )
 from .quantized import (
     Quantized,
@@ -265,15 +270,8 @@ def square_root(x: Quantized, result: QuantizationParameters) -> Integers:
     Raises:
         ValueError: if a number is negative.
     """
-    _check_roots(x.corrected)
-    roots = np.sqrt(x.scale * np.maximum(x.corrected, 0).astype(np.float32))
+    roots = np.sqrt(x.scale * radicand(x.corrected).astype(np.float32))
     return clamped(np.trunc(roots / scale_of(result)), result).astype(np.int64)
-
-
-def _check_roots(values: Any) -> None:
-    # What is known at run time only is 0 instead.
-    if isinstance(values, np.ndarray) and (values < 0).any():
-        raise ValueError("square root of a negative number")
 
 
 def reciprocal_square_root(x: Quantized, result: QuantizationParameters) -> Integers:
@@ -284,9 +282,8 @@ def reciprocal_square_root(x: Quantized, result: QuantizationParameters) -> Inte
         ValueError: if a number is negative.
     """
     corrected = x.corrected
-    _check_roots(corrected)
     extra = 20
-    root, exponent = inverse_square_root(np.maximum(corrected, 0), -1)
+    root, exponent = inverse_square_root(radicand(corrected), -1)
     data = rescaled(np.ones_like(corrected), Multiplier(root, exponent + extra))
     value, shift = quantized_multiplier(1 / float(np.sqrt(x.scale) * scale_of(result)))
     values = clamped(rescaled(data, Multiplier(value, shift - extra)), result)
@@ -299,13 +296,13 @@ def hard_swish(x: Quantized, result: QuantizationParameters) -> Integers:
     outer, outer_exponent = quantized_multiplier(fine / scale_of(result))
     inner, inner_exponent = quantized_multiplier(fine / np.float32(3 / 32768))
     values = wrapped(x.corrected << 7, 16)
-    product = _high_product(values, _upper_half(outer))
+    product = rounded_product(values, _upper_half(outer), 15)
     gate = values
     if inner_exponent > 0:
-        gate = saturated(gate << (inner_exponent - 1), 16)
-    gate = _high_product(gate, _upper_half(inner))
+        gate = saturating_shift(gate, inner_exponent - 1, 16)
+    gate = rounded_product(gate, _upper_half(inner), 15)
     if inner_exponent > 0:
-        gate = saturated(gate << 1, 16)
+        gate = saturating_shift(gate, 1, 16)
     gate = rounding_divide(gate, max(-inner_exponent, 0))
     gate = (gate + (1 << 15)) >> 1
     gated = gate * product
@@ -317,8 +314,3 @@ def hard_swish(x: Quantized, result: QuantizationParameters) -> Integers:
 def _upper_half(multiplier: Any) -> Any:
     """The upper 16 bits of a multiplier, rounded half up."""
     return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1)
-
-
-def _high_product(lhs: Integers, rhs: Any) -> Integers:
-    """The product of numbers of 16 bits over `2**15`, rounded half up."""
-    return (lhs * rhs + (1 << 14)) >> 15

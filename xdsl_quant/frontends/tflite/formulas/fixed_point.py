@@ -1,25 +1,32 @@
 """
 The fixed-point arithmetic that the integer kernels of TensorFlow Lite are made of.
 
-Values are integers of 64 bits in arrays of any shape. Each function is written with
-operators of arrays and some NumPy functions alone, so it takes whatever has these:
-lowerings build ops with the same functions. The names of the kernels' own
-functions, from gemmlowp and from TensorFlow Lite, are in the docstrings.
+Values are integers of 64 bits in arrays of any shape, or expressions of a machine. The
+names of the kernels' own functions, from gemmlowp and from TensorFlow Lite, are in the
+docstrings.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from xdsl_quant.numerics.primitives import (
+    INT32_MAX,
+    Integers,
+    doubling_high_product,
+    half_sum,
+    leading_zeros,
+    rounded_product,
+    rounding_divide,
+    saturated,
+    saturating_shift,
+    wrapped,
+)
 from xdsl_quant.unsupported import Unsupported
-
-Integers: TypeAlias = NDArray[np.int64]
-
-INT32_MAX = 2**31 - 1
 
 
 class Multiplier(NamedTuple):
@@ -69,58 +76,11 @@ def checked_log2(scale: float | np.floating[Any]) -> int | None:
     return int(nearest) if np.abs(logarithm - nearest) < _LOG2_TOLERANCE else None
 
 
-def wrapped(values: Any, bits: int = 32) -> Integers:
-    """The lowest bits of integers, as signed ones."""
-    if (wrap := getattr(values, "wrapped", None)) is not None:
-        return wrap(bits)
-    half = 1 << (bits - 1)
-    return ((values + half) & (2 * half - 1)) - half
-
-
-def saturated(values: Integers, bits: int = 32) -> Integers:
-    """Integers limited to what signed ones of so many bits can be."""
-    return np.clip(values, -(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-
-
-def doubling_high_product(lhs: Any, rhs: Any) -> Integers:
-    """
-    `SaturatingRoundingDoublingHighMul`: `lhs * rhs / 2**31`, rounded half up. Two times
-    `-2**31` is limited to `2**31 - 1`.
-    """
-    return np.minimum((lhs * rhs + (1 << 30)) >> 31, INT32_MAX)
-
-
-def rounding_divide(values: Any, exponent: Any) -> Integers:
-    """`RoundingDivideByPOT`: `values / 2**exponent`, rounded half away from zero."""
-    if isinstance(exponent, int | np.integer) and exponent == 0:
-        return values
-    # What is added before the shift is 1 less for negative values.
-    half = (1 << exponent) >> 1
-    return (values + half - ((values < 0) & (exponent > 0))) >> exponent
-
-
 def scaled_by_power(values: Any, exponent: int) -> Integers:
     """`SaturatingRoundingMultiplyByPOT`: `values * 2**exponent` in 32 bits."""
     if exponent <= 0:
         return rounding_divide(values, -exponent)
-    return saturated(values << exponent)
-
-
-def half_sum(lhs: Any, rhs: Any) -> Integers:
-    """`RoundingHalfSum`: `(lhs + rhs) / 2`, rounded half away from zero."""
-    return rounding_divide(lhs + rhs, 1)
-
-
-def rescaled(values: Any, multiplier: Multiplier) -> Integers:
-    """
-    `MultiplyByQuantizedMultiplier` of 32 bits: the product with a multiplier, rounded
-    after each of two shifts.
-    """
-    value, exponent = multiplier
-    # After 32 bits nothing is left.
-    shifted = wrapped(values << np.clip(exponent, 0, 32))
-    product = doubling_high_product(shifted, value)
-    return rounding_divide(product, np.maximum(-exponent, 0))
+    return saturating_shift(values, exponent)
 
 
 def rescaled_wide(values: Any, multiplier: Multiplier) -> Integers:
@@ -138,14 +98,7 @@ def rescaled_wide(values: Any, multiplier: Multiplier) -> Integers:
         raise Unsupported(
             f"has a multiplier of exponent {np.max(exponent)}, expected less than 15"
         )
-    return wrapped((values * reduced + (1 << (shift - 1))) >> shift)
-
-
-def leading_zeros(values: Any) -> Integers:
-    """The zeros before the first one of the 32 bits of integers from 0."""
-    if (count := getattr(values, "leading_zeros", None)) is not None:
-        return count()
-    return 32 - np.frexp(np.asarray(values, np.float64))[1].astype(np.int64)
+    return wrapped(rounded_product(values, reduced, shift))
 
 
 # Functions of fixed-point numbers
@@ -177,7 +130,7 @@ def exp_of_negative(values: Integers) -> Integers:
     x3 = doubling_high_product(x2, x)
     x4 = doubling_high_product(x2, x2)
     third = doubling_high_product(wrapped(rounding_divide(x4, 2) + x3), 715827883)
-    series = wrapped(x + rounding_divide(third + x2, 1))
+    series = wrapped(x + half_sum(third, x2))
     result = 1895147668 + doubling_high_product(series, 1895147668)
     rest = remainder - values
     for exponent, factor in _EXP_FACTORS:
@@ -233,12 +186,12 @@ def log_from_one(values: Integers) -> Integers:
     quarter = rounding_divide(536870912, 6)
     zeros = leading_zeros(values)
     root_half = 1518500250
-    normalized = saturated(values << np.maximum(zeros - 1, 0))
+    normalized = saturating_shift(values, np.maximum(zeros - 1, 0))
     first = scaled_by_power(doubling_high_product(normalized, root_half), 1)
     first_power = saturated(((12 - zeros) << 25) + quarter)
     product = doubling_high_product(values, root_half)
     room = np.maximum(leading_zeros(product) - 1, 0)
-    second = saturated(values << room)
+    second = saturating_shift(values, room)
     second_power = saturated(((12 - room) << 25) - quarter)
     r, power = np.minimum(first, second), np.maximum(first_power, second_power)
     center = 1805811301

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from xdsl_quant.numerics.primitives import divisor, erfc
 
 from .products import Window, windows
 
@@ -65,15 +67,6 @@ def elu(values: Array) -> Array:
     return np.where(values < 0, np.expm1(np.minimum(values, 0)), values)
 
 
-_erfc_of_arrays = np.vectorize(math.erfc, otypes=[np.float64])
-
-
-def _erfc(values: Any) -> Array:
-    if (erfc := getattr(values, "erfc", None)) is not None:
-        return erfc()
-    return _erfc_of_arrays(values)
-
-
 def gelu(values: Array, approximate: bool = False) -> Array:
     """`x` times the normal distribution function of it, or of the formula with `tanh`."""
     wide = values.astype(np.float64)
@@ -81,7 +74,7 @@ def gelu(values: Array, approximate: bool = False) -> Array:
         inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
         factor = 1 + np.tanh(inner)
     else:
-        factor = _erfc(-wide * math.sqrt(0.5))
+        factor = erfc(-wide * math.sqrt(0.5))
     return (0.5 * wide * factor).astype(values.dtype)
 
 
@@ -102,7 +95,7 @@ def divide(lhs: Array, rhs: Array) -> Array:
     """
     if lhs.dtype.kind == "f":
         return lhs / rhs
-    remainder = np.fmod(lhs, _checked_divisor(rhs))
+    remainder = np.fmod(lhs, divisor(rhs))
     return (lhs - remainder) // rhs
 
 
@@ -115,7 +108,7 @@ def floor_divide(lhs: Array, rhs: Array) -> Array:
     """
     if lhs.dtype.kind == "f":
         return np.floor(lhs / rhs)
-    return lhs // _checked_divisor(rhs)
+    return lhs // divisor(rhs)
 
 
 def floor_modulo(lhs: Array, rhs: Array) -> Array:
@@ -125,14 +118,7 @@ def floor_modulo(lhs: Array, rhs: Array) -> Array:
     Raises:
         ValueError: if an integer is divided by zero.
     """
-    return lhs % (rhs if lhs.dtype.kind == "f" else _checked_divisor(rhs))
-
-
-def _checked_divisor(values: Any) -> Array:
-    is_known = isinstance(values, np.ndarray)
-    if is_known and not np.all(cast(Array, values)):
-        raise ValueError("division by zero")
-    return cast(Array, values)
+    return lhs % (rhs if lhs.dtype.kind == "f" else divisor(rhs))
 
 
 # Along the last dimension

@@ -9,14 +9,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics.parameters import QuantizationParameters
+from xdsl_quant.numerics.primitives import exact_factors, rescaled, saturated
 
-from .fixed_point import (
-    Integers,
-    quantized_multiplier,
-    rescaled,
-    rescaled_wide,
-    saturated,
-)
+from .fixed_point import Integers, quantized_multiplier, rescaled_wide
 from .quantized import Quantized, activated, clamped, round_away, scale_of, scales_of
 
 
@@ -94,9 +89,8 @@ def convolution_sums(
     """
     outputs, height, width, depth = weights.shape
     groups = values.shape[-1] // depth
-    view = windows(values, (height, width), window)
-    if _fits_floats(values, weights, height * width * depth):
-        view, weights = view.astype(np.float64), weights.astype(np.float64)
+    factors, weights = exact_factors(values, weights, height * width * depth)
+    view = windows(factors, (height, width), window)
     if groups == 1:
         sums = np.einsum("byxcij,oijc->byxo", view, weights, optimize=True)
         return sums.astype(values.dtype)
@@ -104,18 +98,6 @@ def convolution_sums(
     kernels = weights.reshape(groups, outputs // groups, height, width, depth)
     sums = np.einsum("byxgcij,goijc->byxgo", view, kernels, optimize=True)
     return sums.astype(values.dtype).reshape(*view.shape[:3], outputs)
-
-
-def _fits_floats(values: Any, weights: Any, count: int) -> bool:
-    """
-    Whether sums of so many products of integers are exact as floats of 64 bits, which NumPy
-    multiplies many times faster.
-    """
-    arrays = values, weights
-    if values.dtype.kind == "f" or not all(isinstance(a, np.ndarray) for a in arrays):
-        return False
-    largest = [int(np.abs(array).max(initial=0)) for array in arrays]
-    return largest[0] * largest[1] * count < 1 << 53
 
 
 def depthwise_sums(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics.parameters import QuantizationParameters
+from xdsl_quant.numerics.primitives import stored_values
 from xdsl_quant.unsupported import Unsupported
 
 from .fixed_point import Integers
@@ -68,7 +69,7 @@ def clamped(values: Integers, parameters: QuantizationParameters) -> Integers:
     """Corrected values as stored ones: what is out of the storage range is its end."""
     zero_point = int(parameters.zero_points)
     low, high = parameters.storage_min, parameters.storage_max
-    return np.clip(values + zero_point, low, high)
+    return stored_values(values, zero_point, low, high)
 
 
 def activation_bounds(
@@ -103,4 +104,4 @@ def activated(
 ) -> Integers:
     """Corrected values as stored ones of an op with a fused activation."""
     low, high = activation_bounds(parameters, activation)
-    return np.clip(values + int(parameters.zero_points), low, high)
+    return stored_values(values, int(parameters.zero_points), low, high)

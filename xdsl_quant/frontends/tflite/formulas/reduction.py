@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from xdsl_quant.numerics.parameters import QuantizationParameters
+from xdsl_quant.numerics.primitives import folded, rescaled, wrapped
 
-from .fixed_point import (
-    Integers,
-    Multiplier,
-    quantized_multiplier,
-    rescaled,
-    rescaled_wide,
-    wrapped,
-)
+from .fixed_point import Integers, Multiplier, quantized_multiplier, rescaled_wide
 from .quantized import Quantized, clamped, scale_of
 
 
@@ -47,16 +41,6 @@ def mean(x: Quantized, axes: Sequence[int], result: QuantizationParameters) -> I
     return clamped(rescaled(sums, divided), result)
 
 
-def _folded(rows: Integers, step: Callable[[Integers, Integers], Integers]) -> Integers:
-    """What a function makes of the elements of each row, one after the other."""
-    if (folded := getattr(rows, "folded", None)) is not None:
-        return folded(step)
-    result = rows[..., 0]
-    for index in range(1, rows.shape[-1]):
-        result = step(result, rows[..., index])
-    return result
-
-
 def product(
     x: Quantized, axes: Sequence[int], result: QuantizationParameters
 ) -> Integers:
@@ -73,6 +57,6 @@ def product(
     def step(product: Integers, factor: Integers) -> Integers:
         return wrapped(rescaled_wide(product * factor, multiplier))
 
-    product = _folded(rows, step)
+    product = folded(rows, step)
     values = clamped(wrapped(rescaled_wide(product, multiplier)), result)
     return np.expand_dims(values, tuple(distinct))

@@ -8,22 +8,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics.parameters import QuantizationParameters
-
-from .fixed_point import (
+from xdsl_quant.numerics.primitives import (
     INT32_MAX,
-    Integers,
-    Multiplier,
+    below_largest,
     doubling_high_product,
-    exp_of_negative,
-    inverse_square_root,
     leading_zeros,
-    log_from_one,
-    quantized_multiplier,
-    reciprocal_of_one_plus,
     rescaled,
+    rounded_product,
     rounding_divide,
     saturated,
     wrapped,
+)
+
+from .fixed_point import (
+    Integers,
+    Multiplier,
+    exp_of_negative,
+    inverse_square_root,
+    log_from_one,
+    quantized_multiplier,
+    reciprocal_of_one_plus,
 )
 from .quantized import Quantized, clamped
 from .tables import interpolated_lookup, table_of_16_bits
@@ -44,7 +48,7 @@ def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> In
     """
     if x.parameters.storage_width == 16:
         return _softmax_16(x, beta)
-    differences = x.values - x.values.max(axis=-1, keepdims=True)
+    differences = below_largest(x.values)
     exponentials, is_counted = _exponentials(differences, float(x.scale), beta)
     total = rounding_divide(exponentials, 12).sum(axis=-1, keepdims=True)
     # The largest element alone is 2**19.
@@ -92,7 +96,7 @@ def _softmax_tables() -> tuple[Integers, Integers]:
 
 def _softmax_16(x: Quantized, beta: float) -> Integers:
     exponential, reciprocal = _softmax_tables()
-    differences = x.values - x.values.max(axis=-1, keepdims=True)
+    differences = below_largest(x.values)
     ratio = float(x.scale * np.float32(beta)) / (10 / 65535)
     scaled = rescaled(differences, quantized_multiplier(ratio))
     exponentials = interpolated_lookup(exponential, saturated(scaled + 32767, 16))
@@ -102,7 +106,7 @@ def _softmax_16(x: Quantized, beta: float) -> Integers:
     normalized = (((total << (zeros - 1)) + (1 << 13)) >> 14) - (1 << 15) - (1 << 16)
     quotient = interpolated_lookup(reciprocal, saturated(normalized, 16))
     shift = 31 - zeros
-    values = (exponentials * quotient + (1 << (shift - 1))) >> shift
+    values = rounded_product(exponentials, quotient, shift)
     return np.clip(values, 0, 32767)
 
 
@@ -112,7 +116,7 @@ def log_softmax(x: Quantized, result: QuantizationParameters) -> Integers:
     result is 1/16.
     """
     multiplier, least = _input_scaling(float(x.scale), 1)
-    differences = x.values - x.values.max(axis=-1, keepdims=True)
+    differences = below_largest(x.values)
     exponentials, _ = _exponentials(differences, float(x.scale), 1)
     logarithm = log_from_one(
         rounding_divide(exponentials, 12).sum(axis=-1, keepdims=True)

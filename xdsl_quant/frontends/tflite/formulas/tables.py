@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics.parameters import QuantizationParameters, storage_range
+from xdsl_quant.numerics.primitives import lookup, rounded_product, wrapped
 from xdsl_quant.unsupported import Unsupported
 
-from .fixed_point import Integers, checked_log2, wrapped
+from .fixed_point import Integers, checked_log2
 from .quantized import Quantized, round_away, scale_of
 
 Function: TypeAlias = Callable[[NDArray[Any]], NDArray[Any]]
@@ -149,19 +150,12 @@ def table_of_16_bits(
     return np.clip(numbers, -32768, 32767).astype(np.int64)
 
 
-def entries(table: Integers, indices: Any) -> Integers:
-    """The entries of a table of one dimension at indices that are within it."""
-    if (entries_of := getattr(indices, "entries_of", None)) is not None:
-        return entries_of(table)
-    return table[indices]
-
-
 def interpolated_lookup(table: Integers, values: Integers) -> Integers:
     """`LUTLookup`: what a table of 513 points says about stored values of 16 bits."""
     index = 256 + (values >> 7)
-    first, second = entries(table, index), entries(table, index + 1)
+    first, second = lookup(table, index), lookup(table, index + 1)
     slope = wrapped(second - first, 16)
-    return wrapped(first + ((slope * (values & 127) + 64) >> 7), 16)
+    return wrapped(first + rounded_product(slope, values & 127, 7), 16)
 
 
 def looked_up(name: str, x: Quantized, result: QuantizationParameters) -> Integers:
@@ -182,7 +176,7 @@ def looked_up(name: str, x: Quantized, result: QuantizationParameters) -> Intege
     """
     if x.parameters.storage_width != 16:
         table = table_of_8_bits(name, x.parameters, result)
-        return entries(table, x.values - storage_range(x.parameters.storage)[0])
+        return lookup(table, x.values - storage_range(x.parameters.storage)[0])
     if x.zero_point or int(result.zero_points):
         raise Unsupported("has a zero point, which tables of 16 bits ignore")
     if name in ("logistic", "tanh"):
@@ -246,15 +240,16 @@ def _sigmoid_operand(x: Quantized, largest_exponent: int) -> Integers:
     factor, shift = float(x.scale) * 4096 * 3, 0
     while factor <= 32767 / 2 and shift <= 30:
         factor, shift = 2 * factor, shift + 1
-    half = 1 << (shift - 1) if shift else 0
-    return (x.values * int(factor) + half) >> shift
+    if not shift:
+        return x.values * int(factor)
+    return rounded_product(x.values, int(factor), shift)
 
 
 def _interpolated_sigmoid(magnitudes: Integers, bits: int, last: int) -> Integers:
     table = sigmoid_table()
     index, rest = magnitudes >> bits, magnitudes & ((1 << bits) - 1)
     inside = np.minimum(index, 254)
-    first, second = entries(table, inside), entries(table, inside + 1)
+    first, second = lookup(table, inside), lookup(table, inside + 1)
     return np.where(index >= 255, last, (first << bits) + rest * (second - first))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from xdsl_quant.numerics.parameters import QuantizationParameters, storage_range
+from xdsl_quant.numerics.primitives import rounding_divide
 
-from .fixed_point import Integers, rounding_divide
+from .fixed_point import Integers
 from .products import Window, windows
 from .quantized import activation_bounds
 

@@ -269,10 +269,9 @@ def _preimage(x: Mapped, value: Any) -> tuple[TensorExpression, int] | None:
 
 
 @implements("with_part")
-def _with_part(
-    x: TensorExpression, update: TensorExpression, start: Any
-) -> TensorExpression:
-    builder, base, update = x.builder, x.computed, update.computed
+def _with_part(x: TensorExpression, update: Any, start: Any) -> TensorExpression:
+    builder, base = x.builder, x.computed
+    update = as_expression(update, builder).computed
     bounds, element_type = _common((base, update))
     room = [size - part for size, part in zip(x.shape, update.shape, strict=True)]
     if isinstance(start, TensorExpression):

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
+from xdsl_quant.numerics import primitives
 from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 
@@ -160,43 +161,9 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
             self.builder, self.shape, dtype, partial(as_dtype, dtype=dtype), (self,)
         )
 
-    # What numerics asks expressions for
-
-    def wrapped(self, bits: int) -> TensorExpression:
-        """The lowest bits, as signed integers."""
-        return self._like(lambda x: x.wrapped(bits))
-
-    def leading_zeros(self) -> TensorExpression:
-        """The zeros before the first one of 32 bits."""
-        return self._like(lambda x: x.leading_zeros())
-
-    def entries_of(self, table: NDArray[Any]) -> TensorExpression:
-        """The entries of a table of one dimension at these indices."""
-        return np.take(cast(Any, constant(self.builder, table)), cast(Any, self))
-
-    def top_k(self, count: int) -> tuple[TensorExpression, TensorExpression]:
-        """The largest elements along the last dimension, and their indices."""
-        return FUNCTIONS["top_k"](self, count)
-
-    def folded(self, step: Callable[[Any, Any], Any]) -> TensorExpression:
-        """
-        What a function makes of the elements along the last dimension, one after the other.
-        It is given what it has made so far, an integer of 32 bits, and the next element.
-        """
-        return FUNCTIONS["folded"](self, step)
-
-    def with_part(
-        self, update: Any, start: Sequence[Any] | TensorExpression
-    ) -> TensorExpression:
-        """The array with a part replaced. The start is clamped so that the part fits."""
-        return FUNCTIONS["with_part"](self, as_expression(update, self.builder), start)
-
-    def erfc(self) -> TensorExpression:
-        """The complementary error function."""
-        return self._like(lambda x: x.erfc())
-
-    def _like(self, function: Callable[[Any], Any]) -> TensorExpression:
-        return Mapped(self.builder, self.shape, self.dtype, function, (self,))
+    def primitive(self, name: str) -> Callable[..., Any] | None:
+        """The form of a primitive on tensors; `None` to trace its definition."""
+        return FUNCTIONS.get(name)
 
     # Dimensions
 
@@ -659,6 +626,26 @@ def _where(condition: Any, x: Any, y: Any) -> TensorExpression:
 @implements(np.clip)
 def _clip(x: Any, low: Any, high: Any) -> TensorExpression:
     return mapped(np.minimum, mapped(np.maximum, x, low), high)
+
+
+def like(
+    x: TensorExpression, function: Callable[..., Any], *operands: Any
+) -> TensorExpression:
+    """A function of each element and of numbers that are known."""
+    return Mapped(x.builder, x.shape, x.dtype, function, (x, *operands))
+
+
+FUNCTIONS.update(
+    {
+        "wrapped": lambda x, bits=32: like(x, primitives.wrapped, bits),
+        "leading_zeros": lambda x: like(x, primitives.leading_zeros),
+        "erfc": lambda x: like(x, primitives.erfc),
+        "lookup": lambda table, x: np.take(cast(Any, constant(x.builder, table)), x),
+        "radicand": lambda x: mapped(np.maximum, x, 0),
+        "divisor": lambda x: x,
+        "exact_factors": lambda lhs, rhs, terms: (lhs, rhs),
+    }
+)
 
 
 @implements(np.ndim)

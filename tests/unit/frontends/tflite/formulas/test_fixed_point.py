@@ -13,19 +13,21 @@ from numpy.typing import NDArray
 
 from xdsl_quant.frontends.tflite.formulas.fixed_point import (
     Multiplier,
-    doubling_high_product,
     exp_of_negative,
-    half_sum,
     inverse_square_root,
-    leading_zeros,
     log_from_one,
     quantized_multiplier,
     reciprocal_of_one_plus,
-    rescaled,
     rescaled_wide,
+    scaled_by_power,
+)
+from xdsl_quant.numerics.primitives import (
+    doubling_high_product,
+    half_sum,
+    leading_zeros,
+    rescaled,
     rounding_divide,
     saturated,
-    scaled_by_power,
     wrapped,
 )
 from xdsl_quant.unsupported import Unsupported
@@ -83,29 +85,6 @@ def test_wrapped():
         0,
         127,
     ]
-
-
-class Expression:
-    """What a lowering has in place of an array."""
-
-    def __init__(self):
-        self.asked: list[object] = []
-
-    def wrapped(self, bits: int) -> object:
-        self.asked.append(bits)
-        return "wrapped"
-
-    def leading_zeros(self) -> object:
-        self.asked.append("leading zeros")
-        return "zeros"
-
-
-def test_expressions_wrap_and_count_themselves():
-    expression: Any = Expression()
-    assert wrapped(expression) == "wrapped"
-    assert wrapped(expression, 16) == "wrapped"
-    assert leading_zeros(expression) == "zeros"
-    assert expression.asked == [32, 16, "leading zeros"]
 
 
 def test_saturated():

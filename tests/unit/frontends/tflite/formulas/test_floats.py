@@ -152,8 +152,9 @@ class Expression:
     def astype(self, dtype: object) -> Expression:
         return self
 
-    def erfc(self) -> float:
-        return 1.0
+    def primitive(self, name: str) -> Any:
+        assert name == "erfc"
+        return lambda x: 1.0
 
 
 def test_expressions_have_an_error_function():

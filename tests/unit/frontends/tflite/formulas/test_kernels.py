@@ -18,7 +18,7 @@ from xdsl_quant.frontends.tflite.formulas import (
 )
 from xdsl_quant.frontends.tflite.formulas.products import Window
 from xdsl_quant.frontends.tflite.formulas.tables import looked_up
-from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics import QuantizationParameters, primitives
 
 from .cases import Case, cases
 
@@ -201,7 +201,7 @@ def space_to_batch(case: Case) -> Any:
 
 def top_k(case: Case) -> Any:
     x, count = arrays(case)
-    return move.top_k(x, int(count))
+    return primitives.top_k(x, int(count))
 
 
 KERNELS: Mapping[str, Callable[[Case], Any]] = {
@@ -256,7 +256,7 @@ KERNELS: Mapping[str, Callable[[Case], Any]] = {
     "STRIDED_SLICE": strided_slice,
     "GATHER": moved(move.gather, "axis", "batch_dims"),
     "GATHER_ND": moved(move.gather_nd),
-    "DYNAMIC_UPDATE_SLICE": moved(move.dynamic_update_slice),
+    "DYNAMIC_UPDATE_SLICE": moved(primitives.with_part),
     "SPACE_TO_BATCH_ND": space_to_batch,
     "BATCH_TO_SPACE_ND": moved(move.batch_to_space),
     "SPACE_TO_DEPTH": moved(move.space_to_depth, "block_size"),

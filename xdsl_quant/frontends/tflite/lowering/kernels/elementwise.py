@@ -12,10 +12,10 @@ from xdsl.ir import Operation
 
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.formulas import elementwise, floats, rows
-from xdsl_quant.frontends.tflite.formulas.fixed_point import wrapped
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
 from xdsl_quant.frontends.tflite.formulas.tables import looked_up
 from xdsl_quant.numerics import QuantizationParameters as Parameters
+from xdsl_quant.numerics.primitives import wrapped
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.arrays import integer_width, numpy_dtype
 from xdsl_quant.unsupported import Unsupported

@@ -22,6 +22,7 @@ from xdsl_quant.frontends.tflite.formulas.quantized import (
     scale_of,
 )
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.primitives import top_k, with_part
 from xdsl_quant.runtime.arrays import dense_elements, numpy_dtype
 from xdsl_quant.transforms.building.tensor_expressions import (
     TensorExpression,
@@ -186,7 +187,7 @@ def _reversed(op: Operation, value: Any, axes: Any) -> Any:
 def _top_k(op: tfl.TopKV2Op, values: Any, count: Any) -> Any:
     check_moves_stored_values(op.input.type, op.values.type)
     (k,) = integers_of(count)
-    return data_movement.top_k(values, k)
+    return top_k(values, k)
 
 
 # Parts that are put together
@@ -266,7 +267,7 @@ def _dynamic_update_slice(
         value = with_expression(value, start, update)
     if is_known:
         start = integers_of(start)
-    return data_movement.dynamic_update_slice(value, update, start)
+    return with_part(value, update, start)
 
 
 # Blocks and images

@@ -11,10 +11,12 @@ refused. Ops are built where a value is used.
 
 from __future__ import annotations
 
+import math
+import operator
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, SupportsIndex, cast
+from typing import Any, NamedTuple, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +54,22 @@ class _Expression(ArrayLike, ABC):
         return _FUNCTIONS
 
 
+class Parts(NamedTuple):
+    """What a number is known to be, for ops that fuse several functions."""
+
+    stored: SSAValue | None = None
+    """Stored values."""
+
+    shifted: tuple[Expression, int] | None = None
+    """A number, and by how many bits it is shifted to the left."""
+
+    rescale: Rescaling | None = None
+    """A product with a multiplier that is shifted to the right."""
+
+    saturated: tuple[Rescaling, int, int, int] | None = None
+    """A product, a zero point that is added, and a range that limits the sum."""
+
+
 class Condition(_Expression, Bounded):
     """A tensor of truth values."""
 
@@ -62,19 +80,16 @@ class Condition(_Expression, Bounded):
         builder: TosaBuilder,
         build: Callable[[], SSAValue],
         shape: Sequence[int],
-        negative: Expression | None = None,
     ):
         """
         Args:
             builder: builds the ops.
             build: builds the truth values.
             shape: the shape of the tensor.
-            negative: the number of which it is whether it is negative.
         """
         self.builder = builder
         self._build = build
         self.shape = tuple(shape)
-        self.negative = negative
         self._value: SSAValue | None = None
 
     @property
@@ -93,8 +108,7 @@ class Condition(_Expression, Bounded):
             return self.builder.binary(tosa_ops.LogicalAndOp, *operands)
 
         shape = np.broadcast_shapes(self.shape, other.shape)
-        # Rounding away from zero is for shifts by more than 0 bits: 0 bits round nothing.
-        return Condition(self.builder, build, shape, self.negative)
+        return Condition(self.builder, build, shape)
 
     __rand__ = __and__
 
@@ -116,13 +130,15 @@ class Condition(_Expression, Bounded):
 class Expression(_Expression, BoundedInteger):
     """A tensor of integers."""
 
+    is_lazy = True
+
     def __init__(
         self,
         builder: TosaBuilder,
         build: Callable[[], SSAValue],
         bounds: Bounds,
         shape: Sequence[int],
-        form: tuple[Any, ...] = ("other",),
+        parts: Parts = Parts(),
     ):
         """
         Args:
@@ -130,13 +146,13 @@ class Expression(_Expression, BoundedInteger):
             build: builds the lowest 32 bits of the value.
             bounds: what the value is within.
             shape: the shape of the tensor.
-            form: how it was made: a name and operands.
+            parts: what ops that fuse several functions are built from.
         """
         self.builder = builder
         self._build = build
         self.bounds = bounds
         self.shape = tuple(shape)
-        self.form = form
+        self.parts = parts
         self._low: SSAValue | None = None
 
     @classmethod
@@ -153,7 +169,7 @@ class Expression(_Expression, BoundedInteger):
             lambda: builder.widened(value),
             bounds,
             shape_of(value),
-            ("stored", value, 0),
+            Parts(stored=value),
         )
 
     @property
@@ -180,7 +196,7 @@ class Expression(_Expression, BoundedInteger):
             )
         return self.low
 
-    def _lifted(self, number: Number | NDArray[Any]) -> Number:
+    def lifted(self, number: Number | NDArray[Any]) -> Number:
         """An array of numbers as an expression."""
         if isinstance(number, Bounded) or not np.ndim(cast(Any, number)):
             return cast(Number, number)
@@ -218,27 +234,26 @@ class Expression(_Expression, BoundedInteger):
         lhs: Number,
         rhs: Number,
         bounds: Bounds,
-        form: tuple[Any, ...] = ("other",),
+        parts: Parts = Parts(),
         **properties: Attribute,
     ) -> Expression:
         def build() -> SSAValue:
             operands = self._operand(lhs), self._operand(rhs)
             return self.builder.binary(op_type, *operands, **properties)
 
-        return Expression(self.builder, build, bounds, _shape(lhs, rhs), form)
+        return Expression(self.builder, build, bounds, _shape(lhs, rhs), parts)
 
     def _combined(
         self, operation: IntegerOperation, lhs: Number, rhs: Number, bounds: Bounds
     ) -> Expression:
-        form: tuple[Any, ...] = (_FORMS.get(operation, "other"), lhs, rhs)
         match operation:
             case "multiply":
                 build = partial(self.product, lhs, rhs, 0)
             case "maximum" | "minimum":
                 build = partial(self._extreme, _OPERATIONS[operation], lhs, rhs)
             case _:
-                return self._binary(_OPERATIONS[operation], lhs, rhs, bounds, form)
-        return Expression(self.builder, build, bounds, _shape(lhs, rhs), form)
+                return self._binary(_OPERATIONS[operation], lhs, rhs, bounds)
+        return Expression(self.builder, build, bounds, _shape(lhs, rhs))
 
     def _extreme(self, op_type: type[Operation], lhs: Number, rhs: Number) -> SSAValue:
         limit = self._exact(rhs)
@@ -251,32 +266,17 @@ class Expression(_Expression, BoundedInteger):
     # Operators
 
     def __add__(self, other: Number) -> Expression:
-        return super().__add__(self._lifted(other))
+        return super().__add__(self.lifted(other))
 
     def __sub__(self, other: Number) -> Expression:
         (a, b), (c, d) = self.bounds, bounds_of(other)
-        if (c, d) == (0, 0):
-            return self
-        form: tuple[Any, ...] = ("other",)
-        match self.form:
-            case ("plus", x, half) if isinstance(other, Condition) and (
-                other.negative is x
-            ):
-                form = "plus_away", x, half
-            case ("stored", value, zero_point) if not isinstance(other, Bounded):
-                form = "stored", value, zero_point + int(other)
-            case _:
-                pass
-        bounds = a - d, b - c
-        if isinstance(other, Expression) and other.form == ("largest", self):
-            bounds = a - d, 0
         if not _fits((c, d)) and _fits((-d, -c)) and _fits(self.bounds):
             # The sum with what is as far from 0 does not overflow.
-            return self._binary(tosa.AddOp, self, -c, bounds)
-        return self._binary(tosa.SubOp, self, other, bounds, form)
+            return self._binary(tosa.AddOp, self, -c, (a - d, b - c))
+        return super().__sub__(other)
 
     def __mul__(self, other: Number) -> Expression:
-        return super().__mul__(self._lifted(other))
+        return super().__mul__(self.lifted(other))
 
     def product(self, lhs: Number, rhs: Number, shift: int) -> SSAValue:
         """A product of 64 bits, shifted to the right and rounded half up."""
@@ -294,28 +294,16 @@ class Expression(_Expression, BoundedInteger):
         return self >> (divisor.bit_length() - 1)
 
     def __lshift__(self, other: Number) -> Expression:
-        if isinstance(other, Expression) and other.form == ("zeros", self):
-            # The first one becomes the highest of 32 bits: there is one.
-            bounds = 1 << 31, (1 << 32) - 1
-            return self._combined("shift_left", self, other, bounds)
-        return super().__lshift__(other if isinstance(other, Bounded) else int(other))
+        if isinstance(other, Bounded):
+            return super().__lshift__(other)
+        result = super().__lshift__(int(other))
+        if result is not self:
+            result.parts = Parts(shifted=(self, int(other)))
+        return result
 
     def __rshift__(self, other: Number) -> Expression:
         if bounds_of(other) == (0, 0):
             return self
-        bounds = combined(lambda a, b: a >> b, self, other)
-        if (build := self._rounded(other)) is not None:
-            if self.form[1].form[0] == "product":
-                # Of two numbers of which one at least is not the smallest one.
-                bounds = max(bounds[0], INT32[0]), min(bounds[1], INT32[1])
-            form = build.form if isinstance(build, _Rescale) else ("other",)
-            return Expression(self.builder, build, bounds, self.shape, form)
-        form = ("other",)
-        match self.form:
-            case ("shifted", 1, bits) if bounds_of(other) == (1, 1):
-                form = "half", bits
-            case _:
-                pass
 
         def shifted() -> SSAValue:
             return self.builder.binary(
@@ -325,47 +313,8 @@ class Expression(_Expression, BoundedInteger):
                 round=BoolAttr.from_bool(False),
             )
 
-        return Expression(self.builder, shifted, bounds, self.shape, form)
-
-    def _rounded(self, bits: Number) -> Callable[[], SSAValue] | None:
-        """What builds a number plus half a unit, shifted; `None` for other numbers."""
-        match self.form:
-            case ("plus", Expression(form=("product", lhs, rhs)), half) if (
-                isinstance(half, int) and half == 1 << (int(bits) - 1)  # pyright: ignore[reportArgumentType] a number as half is
-            ):
-                rescale = None
-                if not isinstance(rhs, Expression) and int(bits) == 31:  # pyright: ignore[reportArgumentType] a number as half is
-                    rescale = _Rescale.of(self.builder, lhs, int(rhs))
-                if rescale is not None and rescale.is_valid:
-                    return rescale
-                return lambda: self.product(lhs, rhs, int(bits))  # pyright: ignore[reportArgumentType] a number as half is
-            case ("plus_away", Expression(form=("rescaled", x, value, 31)), _) if (
-                not isinstance(bits, Bounded)
-            ):
-                return _Rescale(self.builder, x, value, 31 + int(bits))
-            case (
-                "plus" | "plus_away",
-                Expression() as x,
-                Expression(form=("half", unit)),
-            ) if unit is bits:
-                if x.bounds[0] >= 0:
-                    return lambda: _rounded_up(x, unit).value
-                return lambda: _divided_by_power(x, unit).value
-            case ("plus" | "plus_away", Expression(form=("plus", a, b)), 1) if (
-                not isinstance(bits, Bounded)
-                and int(bits) == 1
-                and not _fits(self.bounds)
-            ):
-                return lambda: _mean(a, b, self.form[0] == "plus_away").value
-            case ("plus" | "plus_away", Expression() as x, half) if (
-                not isinstance(half, Bounded)
-                and not isinstance(bits, Bounded)
-                and int(half) == 1 << (int(bits) - 1)
-                and not _fits(self.bounds)
-            ):
-                return lambda: _divided(x, int(bits), self.form[0] == "plus_away").value
-            case _:
-                return None
+        bounds = combined(operator.rshift, self, other)
+        return Expression(self.builder, shifted, bounds, self.shape)
 
     def bits(self, mask: Expression) -> Expression:
         """The bits that a mask has."""
@@ -378,7 +327,6 @@ class Expression(_Expression, BoundedInteger):
         op_type: type[Operation],
         lhs: Number,
         rhs: Number,
-        negative: Expression | None = None,
     ) -> Condition:
         shape = _shape(lhs, rhs)
         builder = self.builder
@@ -388,14 +336,10 @@ class Expression(_Expression, BoundedInteger):
             operands = [builder.with_rank(value, len(shape)) for value in values]
             return builder.tosa(op_type, operands, shape, i1)
 
-        return Condition(builder, build, shape, negative)
+        return Condition(builder, build, shape)
 
-    def __lt__(self, other: Number) -> Condition | bool:
-        if bounds_of(other) != (0, 0):
-            return self._compared(tosa_ops.GreaterOp, other, self)
-        if self.bounds[0] >= 0:
-            return False
-        return self._compared(tosa_ops.GreaterOp, other, self, self)
+    def __lt__(self, other: Number) -> Condition:
+        return self._compared(tosa_ops.GreaterOp, other, self)
 
     def __le__(self, other: Number) -> Condition:
         return self._compared(tosa_ops.GreaterEqualOp, other, self)
@@ -423,44 +367,13 @@ class Expression(_Expression, BoundedInteger):
 
     # Functions
 
+    def primitive(self, name: str) -> Callable[..., Any] | None:
+        """TOSA's form of a primitive; `None` to trace its definition."""
+        return _PRIMITIVES.get(name)
+
     def clipped(self, low: SupportsIndex, high: SupportsIndex) -> Expression:
         """A number limited to a range."""
-        match self.form:
-            case ("shifted", Expression() as x, left) if not _fits(
-                self.bounds
-            ) and INT32 == (int(low), int(high)):
-                return self._saturated(x, left)
-            case _:
-                result = self.maximum(low).minimum(high)
-        if result is self:
-            result = Expression(self.builder, lambda: self.low, self.bounds, self.shape)
-        result.form = "clipped", self, int(low), int(high)
-        return result
-
-    def _saturated(self, x: Expression, left: Expression | SupportsIndex) -> Expression:
-        """This number, which is `x << left`, limited to 32 bits."""
-        low, high = INT32
-
-        def limit(bound: int) -> Number:
-            if not isinstance(left, Expression):
-                return bound >> int(left)
-            whole = np.full((1,) * self.ndim, bound)
-            number = Expression(
-                self.builder,
-                lambda: self.builder.array(whole, i32),
-                (bound, bound),
-                whole.shape,
-            )
-            return number >> left
-
-        inside = Expression(self.builder, lambda: self.low, INT32, self.shape)
-        result = inside
-        if self.bounds[1] > high:
-            result = _where(x > limit(high), high, result)
-        if self.bounds[0] < low:
-            result = _where(x >= limit(low), result, low)
-        bounds = max(self.bounds[0], low), min(self.bounds[1], high)
-        return Expression(self.builder, lambda: result.low, bounds, self.shape)
+        return self.maximum(low).minimum(high)
 
     def absolute(self) -> Expression:
         """The absolute value."""
@@ -471,14 +384,14 @@ class Expression(_Expression, BoundedInteger):
 
         return Expression(self.builder, build, (0, max(-low, high)), self.shape)
 
-    def wrapped(self, bits: int) -> Expression:
+    def wrapped(self, bits: int = 32) -> Expression:
         """The lowest bits as a signed number."""
         bounds = signed_bounds(bits)
         if are_within(self.bounds, bounds):
             return self
         if bits == 32:
             return Expression(
-                self.builder, lambda: self.low, bounds, self.shape, self.form
+                self.builder, lambda: self.low, bounds, self.shape, self.parts
             )
         shifted = (self << (32 - bits)).wrapped(32)
         return Expression(
@@ -492,28 +405,11 @@ class Expression(_Expression, BoundedInteger):
         def build() -> SSAValue:
             return self.builder.tosa(tosa_ops.ClzOp, (self.value,), self.shape, i32)
 
-        return Expression(self.builder, build, (low, high), self.shape, ("zeros", self))
-
-    def entries_of(self, table: NDArray[Any]) -> Expression:
-        """The entries of a table at indices that are within it."""
-        count = int(np.prod(self.shape, dtype=np.int64))
-
-        def build() -> SSAValue:
-            builder = self.builder
-            entries = builder.array(table.reshape(1, -1, 1), i32)
-            indices = builder.with_shape(self.value, (1, count))
-            found = builder.tosa(
-                tosa_ops.GatherOp, (entries, indices), (1, count, 1), i32
-            )
-            return builder.with_shape(found, self.shape)
-
-        bounds = int(table.min()), int(table.max())
-        return Expression(self.builder, build, bounds, self.shape)
+        return Expression(self.builder, build, (low, high), self.shape)
 
     def max(self, axis: int, keepdims: bool) -> Expression:
         """The largest number along a dimension."""
-        form = "largest", self
-        return self._reduced(tosa.ReduceMaxOp, axis, self.bounds, form)
+        return self._reduced(tosa.ReduceMaxOp, axis, self.bounds)
 
     def sum(self, axis: int, keepdims: bool) -> Expression:
         """The sum along a dimension."""
@@ -526,7 +422,6 @@ class Expression(_Expression, BoundedInteger):
         op_type: type[Operation],
         axis: int,
         bounds: Bounds,
-        form: tuple[Any, ...] = ("other",),
     ) -> Expression:
         axis %= self.ndim
         shape = [*self.shape]
@@ -535,7 +430,7 @@ class Expression(_Expression, BoundedInteger):
         def build() -> SSAValue:
             return self.builder.reduced(op_type, self.value, axis)
 
-        return Expression(self.builder, build, bounds, shape, form)
+        return Expression(self.builder, build, bounds, shape)
 
     # Results
 
@@ -543,43 +438,28 @@ class Expression(_Expression, BoundedInteger):
         """The value with the type of stored values, which its bounds fit."""
         if element_type == i32:
             return self.value
-        match self.form:
-            case ("clipped", Expression(form=("rescaled", x, value, shift)), low, high):
-                result = _Rescale(self.builder, x, value, shift)(element_type, 0)
+        if self.parts.saturated is not None:
+            rescaling, zero_point, low, high = self.parts.saturated
+            if not zero_point or element_type == i8:
+                result = rescaling.build(self.builder, element_type, zero_point)
                 return self.builder.bounded(result, low, high)
-            case (
-                "clipped",
-                Expression(
-                    form=("plus", Expression(form=("rescaled", x, value, shift)), zp)
-                ),
-                low,
-                high,
-            ) if element_type == i8:
-                result = _Rescale(self.builder, x, value, shift)(element_type, int(zp))
-                return self.builder.bounded(result, low, high)
-            case _:
-                return self.builder.tosa(
-                    tosa_ops.CastOp, (self.value,), self.shape, element_type
-                )
+        return self.builder.with_elements(self.value, element_type)
 
 
-class _Rescale:
-    """Builds a product with a multiplier that is shifted, rounded after each shift."""
+class Rescaling(NamedTuple):
+    """A product with a multiplier that is shifted, rounded after each shift."""
 
-    def __init__(self, builder: TosaBuilder, x: Expression, value: int, shift: int):
-        self.builder = builder
-        self.x = x
-        self.value = value
-        self.shift = shift
+    x: Expression
+    value: int
+    shift: int
 
-    @staticmethod
-    def of(builder: TosaBuilder, x: Expression, value: int) -> _Rescale:
+    @classmethod
+    def of(cls, x: Expression, value: int) -> Rescaling:
         """The upper half of a product with a multiplier."""
-        match x.form:
-            case ("shifted", source, int(left)):
-                return _Rescale(builder, source, value, 31 - left)
-            case _:
-                return _Rescale(builder, x, value, 31)
+        if x.parts.shifted is None:
+            return cls(x, value, 31)
+        source, left = x.parts.shifted
+        return cls(source, value, 31 - left)
 
     @property
     def is_valid(self) -> bool:
@@ -588,27 +468,154 @@ class _Rescale:
         low, high = self.x.bounds
         return self.value >= 0 and -limit <= low and high < limit
 
-    @property
-    def form(self) -> tuple[Any, ...]:
-        return "rescaled", self.x, self.value, self.shift
-
-    def __call__(self, element_type: Attribute = i32, output_zp: int = 0) -> SSAValue:
+    def build(
+        self, builder: TosaBuilder, element_type: Attribute = i32, output_zp: int = 0
+    ) -> SSAValue:
+        """The op, whose result has a zero point and saturates."""
         multiplier = Multiplier(self.value, 31 - self.shift)
-        value, zero_point = None, 0
-        match self.x.form:
-            case ("stored", stored, zero_point) if (
-                not zero_point or element_type_of(stored) == i8
-            ):
-                value = stored
-            case _:
-                zero_point = 0
-        return self.builder.rescaled(
-            self.x.value if value is None else value,
-            multiplier,
-            element_type,
-            zero_point,
-            output_zp,
+        x, factor, constant = self.x.linear or (self.x, 1, 0)
+        stored = x.parts.stored if factor == 1 else None
+        if stored is None or (constant and element_type_of(stored) != i8):
+            stored, constant = self.x.value, 0
+        return builder.rescaled(stored, multiplier, element_type, -constant, output_zp)
+
+    def expression(self, bounds: Bounds) -> Expression:
+        """The product as an expression."""
+        builder = self.x.builder
+        return Expression(
+            builder,
+            lambda: self.build(builder),
+            bounds,
+            self.x.shape,
+            Parts(rescale=self),
         )
+
+
+# Primitives
+
+
+def _rounded_product(lhs: Number, rhs: Number, exponent: Number) -> Expression:
+    product = lhs * rhs
+    if isinstance(exponent, Bounded):
+        return (product + (1 << (exponent - 1))) >> exponent
+    bits = int(exponent)
+    low, high = ((bound + (1 << (bits - 1))) >> bits for bound in product.bounds)
+    # Of two numbers of which one at least is not the smallest one.
+    bounds = max(low, INT32[0]), min(high, INT32[1])
+    build = partial(product.product, lhs, rhs, bits)
+    return Expression(product.builder, build, bounds, product.shape)
+
+
+def _doubling_high_product(lhs: Number, rhs: Number) -> Expression:
+    result = _rounded_product(lhs, rhs, 31)
+    x, factor = (lhs, rhs) if isinstance(lhs, Expression) else (rhs, lhs)
+    if not isinstance(factor, Bounded):
+        rescaling = Rescaling.of(cast(Expression, x), int(factor))
+        if rescaling.is_valid:
+            return rescaling.expression(result.bounds)
+    return result
+
+
+def _rounding_divide(x: Number, exponent: Number) -> Expression | Number:
+    if bounds_of(exponent) == (0, 0):
+        return x
+    if not isinstance(x, Expression):
+        x = _lifted(x, cast(Expression, exponent))
+    is_away = x.bounds[0] < 0
+    low, high = (
+        combined(lambda end, bits: (end + (1 << bits >> 1)) >> bits, bound, exponent)
+        for bound in (x.bounds[0], x.bounds[1])
+    )
+    bounds = low[0], high[1]
+    if isinstance(exponent, Bounded):
+        divided = _divided_by_power if is_away else _rounded_up
+        result = divided(x, cast(Expression, exponent))
+        return Expression(x.builder, lambda: result.value, bounds, result.shape)
+    bits = int(exponent)
+    if (rescaling := x.parts.rescale) is not None and rescaling.shift == 31:
+        return rescaling._replace(shift=31 + bits).expression(bounds)
+    half = 1 << (bits - 1)
+    if not _fits((x.bounds[0] + half - is_away, x.bounds[1] + half)):
+        result = _divided(x, bits, is_away)
+    else:
+        moved = x + half
+        if is_away:
+            moved = moved - cast(Condition, x < 0)
+        result = moved >> bits
+    return Expression(x.builder, lambda: result.value, bounds, x.shape)
+
+
+def _half_sum(lhs: Number, rhs: Number) -> Expression:
+    total = cast(Expression, lhs + rhs)
+    if _fits((total.bounds[0], total.bounds[1] + 1)):
+        return cast(Expression, _rounding_divide(total, 1))
+    first, second = (lhs, rhs) if isinstance(lhs, Expression) else (rhs, lhs)
+    mean = _mean(cast(Expression, first), second, total.bounds[0] < 0)
+    low, high = ((bound + 1) >> 1 for bound in total.bounds)
+    return Expression(total.builder, lambda: mean.value, (low, high), total.shape)
+
+
+def _saturating_shift(x: Number, left: Number, bits: int = 32) -> Expression:
+    shifted = cast(Expression, x << left)
+    low, high = signed_bounds(bits)
+    if bits < 32 or _fits(shifted.bounds):
+        return shifted.clipped(low, high)
+
+    def limit(bound: int) -> Number:
+        if not isinstance(left, Expression):
+            return bound >> int(left)
+        return _lifted(bound, left) >> left
+
+    builder, shape = shifted.builder, shifted.shape
+    x = _lifted(x, shifted)
+    result = Expression(builder, lambda: shifted.low, INT32, shape)
+    if shifted.bounds[1] > high:
+        result = _where(x > limit(high), high, result)
+    if shifted.bounds[0] < low:
+        result = _where(x >= limit(low), result, low)
+    bounds = max(shifted.bounds[0], low), min(shifted.bounds[1], high)
+    return Expression(builder, lambda: result.low, bounds, shape)
+
+
+def _stored_values(x: Expression, zero_point: int, low: int, high: int) -> Expression:
+    moved = x + zero_point
+    clipped = moved.clipped(low, high)
+    if x.parts.rescale is None:
+        return clipped
+    parts = Parts(saturated=(x.parts.rescale, zero_point, low, high))
+    return Expression(
+        x.builder, lambda: clipped.value, clipped.bounds, clipped.shape, parts
+    )
+
+
+def _lookup(table: NDArray[Any], indices: Expression) -> Expression:
+    builder, shape = indices.builder, indices.shape
+    count = math.prod(shape)
+
+    def build() -> SSAValue:
+        entries = builder.array(table.reshape(1, -1, 1), i32)
+        rows = builder.with_shape(indices.value, (1, count))
+        return builder.with_shape(builder.rows(entries, rows), shape)
+
+    bounds = int(table.min()), int(table.max())
+    return Expression(builder, build, bounds, shape)
+
+
+def _below_largest(values: Expression) -> Expression:
+    result = values - values.max(axis=-1, keepdims=True)
+    result.bounds = result.bounds[0], 0
+    return result
+
+
+def _lifted(number: Number, like: Expression) -> Expression:
+    """A number as an expression that is broadcast to another one."""
+    if isinstance(number, Condition):
+        return number.number
+    if isinstance(number, Expression):
+        return number
+    return cast(
+        Expression, like.lifted(np.full((1,) * like.ndim, bounds_of(number)[0]))
+    )
 
 
 def _mean(a: Expression, b: Number, is_away: bool) -> Expression:
@@ -631,8 +638,8 @@ def _divided(x: Expression, bits: int, is_away: bool) -> Expression:
     """
     mask = (1 << bits) - 1
     threshold: Number = mask >> 1
-    if is_away and isinstance(negative := x < 0, Condition):
-        threshold = negative.number + threshold
+    if is_away:
+        threshold = (x < 0).number + threshold
     return (x >> bits) + ((x & mask) > threshold).number
 
 
@@ -645,9 +652,7 @@ def _divided_by_power(x: Expression, bits: Expression) -> Expression:
     mask = Expression(
         x.builder, lambda: ((1 << inside) - 1).low, (0, INT32[1]), bits.shape
     )
-    negative = x < 0
-    assert isinstance(negative, Condition)
-    threshold = (mask >> 1) + negative.number
+    threshold = (mask >> 1) + (x < 0).number
     remainder = x.bits(mask)
     quotient = (x >> inside) + (remainder > threshold).number
     return quotient if bits.bounds[1] <= 31 else _where(bits > 31, 0, quotient)
@@ -678,12 +683,6 @@ _OPERATIONS: Mapping[IntegerOperation, type[Operation]] = {
     "minimum": tosa_ops.MinimumOp,
     "shift_left": tosa_ops.LogicalLeftShiftOp,
     "subtract": tosa.SubOp,
-}
-
-_FORMS: Mapping[IntegerOperation, str] = {
-    "add": "plus",
-    "multiply": "product",
-    "shift_left": "shifted",
 }
 
 
@@ -741,6 +740,19 @@ def _sign(x: Expression) -> Expression:
 def _rank(x: Expression) -> int:
     return x.ndim
 
+
+_PRIMITIVES: Mapping[str, Callable[..., Any]] = {
+    "wrapped": Expression.wrapped,
+    "saturating_shift": _saturating_shift,
+    "rounded_product": _rounded_product,
+    "doubling_high_product": _doubling_high_product,
+    "rounding_divide": _rounding_divide,
+    "half_sum": _half_sum,
+    "stored_values": _stored_values,
+    "leading_zeros": Expression.leading_zeros,
+    "lookup": _lookup,
+    "below_largest": _below_largest,
+}
 
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.minimum: _with_expression_first(Expression.minimum),

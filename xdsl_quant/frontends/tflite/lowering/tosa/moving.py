@@ -27,6 +27,7 @@ from xdsl_quant.frontends.tflite.formulas.quantized import (
     scale_of,
 )
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.primitives import with_part
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import tosa_ops
@@ -224,7 +225,7 @@ def _dynamic_update_slice(
     builder: TosaBuilder, op: Operation, x: Operand, update: Operand, start: Operand
 ) -> SSAValue:
     own, other = _positions(x.shape), _positions(update.shape)
-    positions = data_movement.dynamic_update_slice(own, other + own.size, start.numbers)
+    positions = with_part(own, other + own.size, start.numbers)
     flat = [
         builder.with_shape(value, (positions.size,))
         for value, positions in ((x.value, own), (update.value, other))
