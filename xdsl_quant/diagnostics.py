@@ -3,8 +3,9 @@
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, NoReturn
 
 from xdsl.dialects.builtin import FileLineColLoc, NameLoc, UnregisteredOp
 from xdsl.ir import Attribute, Operation
@@ -90,6 +91,45 @@ def fail(op: Operation, message: str) -> NoReturn:
     """
     message = located_message(op, message)
     op.emit_error(message, PassFailedException(message))
+
+
+class Diagnostic(NamedTuple):
+    """The parts of a message about one subject."""
+
+    subject: str
+    """The op, value or file with the problem, e.g. `'quant.qcast' op`."""
+
+    problem: str
+    """What is wrong, as the predicate of a sentence, e.g. `cannot be lowered`."""
+
+    found: object
+    """What was found, or the error that says so."""
+
+    remedy: str = ""
+    """What to do, if there is a choice."""
+
+    def __str__(self) -> str:
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"{self.subject} {self.problem}: {self.found}{remedy}"
+
+
+def refuse(op: Operation, problem: str, found: object, remedy: str = "") -> NoReturn:
+    """
+    Fail a pass because of an op, with the parts of a `Diagnostic` about it.
+
+    Raises:
+        PassFailedException: with the message, after the location of the op if it is known.
+    """
+    fail(op, str(Diagnostic(f"'{op_name(op)}' op", problem, found, remedy)))
+
+
+@contextmanager
+def refusing(op: Operation, problem: str, remedy: str = "") -> Generator[None]:
+    """`refuse` an op if a `ValueError` or `ImportError` says what was found."""
+    try:
+        yield
+    except (ValueError, ImportError) as e:
+        refuse(op, problem, e, remedy)
 
 
 def warn(message: str, place: str = "") -> None:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.diagnostics import shortened_message
+from xdsl_quant.diagnostics import Diagnostic, refusing, shortened_message
 from xdsl_quant.dialects.quant.format_types import block_scaled_type
 from xdsl_quant.numerics.formats import FORMATS
 from xdsl_quant.proving import UnsupportedError, provers
@@ -43,6 +44,22 @@ def test_text_that_is_very_long():
     message = f"'{'x' * 1000}' is not '{'y' * 500 + 'z' * 500}', but '!a' is"
     x, y, z = ("".join(letter * 30) for letter in "xyz")
     assert shortened_message(message) == f"'{x}...{x}' is not '{y}...{z}', but '!a' is"
+
+
+def test_parts_of_a_message():
+    diagnostic = Diagnostic("'a' op", "cannot be lowered", ValueError("size 3"))
+    assert str(diagnostic) == "'a' op cannot be lowered: size 3"
+    with_remedy = diagnostic._replace(remedy="pad it")
+    assert str(with_remedy) == "'a' op cannot be lowered: size 3; pad it"
+
+
+def test_ops_are_refused_with_the_error():
+    (op,) = parse_module("func.func private @f()").ops
+    with pytest.raises(PassFailedException, match="'func.func' op is bad: 3; use 4"):
+        with refusing(op, "is bad", "use 4"):
+            raise ValueError("3")
+    with pytest.raises(KeyError), refusing(op, "is bad"):
+        raise KeyError
 
 
 def lower(text: str, pipeline: str) -> Callable[[], object]:

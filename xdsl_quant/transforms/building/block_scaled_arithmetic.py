@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import cast
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import (
@@ -19,16 +21,17 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_quant.dialects.quant import BlockScaledQuantizedType, StoredNumbersAttr
+from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
+    ScaledQuantizedType,
+    StoredNumbersAttr,
+)
 from xdsl_quant.rounding_mode import Rounding
 
 from .builder import LoweringBuilder
+from .codec_arithmetic import codec_cast
 from .quantization_arithmetic import CastArithmetic, Dequantization, Quantization
 from .tensor_traversal import ElementConversion, Layout
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _ROUNDING_OPS: Mapping[str, type[Operation]] = {
     "nearest-even": math_dialect.RoundEvenOp,
@@ -104,9 +107,6 @@ class BlockScaledArithmetic(ElementConversion, ABC):
         type_ = self.quantized_type.element_quantized_type
         if type_.has_integer_storage:
             return integer_cast(type_, self.rounding, fuse=True)
-        # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
-        from .codec_arithmetic import codec_cast
-
         is_quantization = integer_cast is Quantization
         if is_quantization and (
             reason := self.rounding.unsupported(
@@ -154,7 +154,7 @@ def _dense(
     else:
         data = numbers.astype(f"<f{element_type.bitwidth // 8}")
     type_ = TensorType(element_type, shape)
-    return DenseIntOrFPElementsAttr(cast(Any, type_), BytesAttr(data.tobytes()))
+    return DenseIntOrFPElementsAttr(type_, BytesAttr(data.tobytes()))
 
 
 class BlockDequantization(BlockScaledArithmetic):
@@ -216,3 +216,25 @@ class BlockQuantization(BlockScaledArithmetic):
         zero = builder.number(0.0, self.computed)
         is_zero = builder.add(arith.CmpfOp(scale, zero, "oeq"))
         return self.float_op(builder, arith.SelectOp, is_zero, zero, value)
+
+
+def block_or_codec_cast(
+    quantized_type: ScaledQuantizedType | BlockScaledQuantizedType,
+    rounding: Rounding,
+    is_quantization: bool,
+) -> ElementConversion:
+    """
+    Return the conversion of an element to or from a type that is block-scaled, or whose
+    stored values are floats or indices of a table.
+
+    Raises:
+        ValueError: for an unsupported rounding or table, or a missing resource.
+        ImportError: if a package is missing.
+    """
+    if isinstance(quantized_type, ScaledQuantizedType):
+        return codec_cast(quantized_type, rounding, is_quantization)
+    conversion_type = BlockQuantization if is_quantization else BlockDequantization
+    conversion = conversion_type(quantized_type, rounding)
+    # The bytes of resources are read now, before any op changes.
+    _ = conversion.numbers, conversion.elements
+    return conversion

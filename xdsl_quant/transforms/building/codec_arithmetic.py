@@ -20,14 +20,8 @@ from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import SSAValue
 
-from xdsl_quant.dialects.quant import (
-    DynamicCastOp,
-    DynamicQuantizeCastOp,
-    ScaledQuantizedType,
-    StoredQuantizedType,
-)
-from xdsl_quant.dialects.quant.storage_types import QuantileType
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.dialects.quant import ScaledQuantizedType
+from xdsl_quant.dialects.quant.quantile_type import QuantileType
 from xdsl_quant.numerics.codecs import float_bounds, nearest_steps
 from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
 from xdsl_quant.numerics.parameters import QuantizationParameters
@@ -36,7 +30,6 @@ from xdsl_quant.rounding_mode import Rounding
 
 from .bounded_integers import signed_bounds
 from .builder import LoweringBuilder
-from .dynamic_arithmetic import OperandParameters, unit_type
 from .number_expressions import FloatExpression, IntegerExpression
 from .quantization_arithmetic import (
     CastArithmetic,
@@ -202,22 +195,6 @@ class TableDequantization(_TableCast, Dequantization):
         return _element(builder, table, index)
 
 
-class _DynamicFloatQuantization(OperandParameters, FloatQuantization):
-    """Small floats for expressed values and operands."""
-
-
-class _DynamicFloatDequantization(OperandParameters, FloatDequantization):
-    """Expressed values of small floats and operands."""
-
-
-class _DynamicTableQuantization(OperandParameters, TableQuantization):
-    """Indices of a table for expressed values and operands."""
-
-
-class _DynamicTableDequantization(OperandParameters, TableDequantization):
-    """Expressed values of indices of a table and operands."""
-
-
 def codec_cast(
     quantized_type: ScaledQuantizedType, rounding: Rounding, is_quantization: bool
 ) -> CastArithmetic:
@@ -232,8 +209,11 @@ def codec_cast(
             installed.
     """
     has_zero_points = quantized_type.zero_point_range != (0, 0)
-    if is_quantization:
-        _check_rounding(quantized_type, rounding, has_zero_points)
+    name = quantized_type.short_storage_name
+    if is_quantization and (
+        reason := rounding.unsupported(name, False, has_zero_points)
+    ):
+        raise ValueError(reason)
     # Only what becomes of NaN is left to choose.
     rounding = Rounding(nan=rounding.nan)
     if isinstance(quantized_type.storage_type, QuantileType):
@@ -243,28 +223,3 @@ def codec_cast(
         return found
     kind = FloatQuantization if is_quantization else FloatDequantization
     return kind(quantized_type, rounding, fuse=True)
-
-
-def dynamic_codec_type(op: DynamicCastOp) -> type[OperandParameters]:
-    """`codec_cast` for a cast whose scales are operands."""
-    is_quantization = isinstance(op, DynamicQuantizeCastOp)
-    if isinstance(op.storage.storage_type, QuantileType):
-        kinds = _DynamicTableQuantization, _DynamicTableDequantization
-    else:
-        kinds = _DynamicFloatQuantization, _DynamicFloatDequantization
-    return kinds[0] if is_quantization else kinds[1]
-
-
-def check_dynamic_codec(op: DynamicCastOp, rounding: Rounding) -> None:
-    """Raise what `codec_cast` raises, for a cast whose scales are operands."""
-    expressed = scalar_or_element_type(op.expressed.type)
-    is_quantization = isinstance(op, DynamicQuantizeCastOp)
-    codec_cast(unit_type(op.storage, expressed), rounding, is_quantization)
-
-
-def _check_rounding(
-    quantized_type: StoredQuantizedType, rounding: Rounding, has_zero_points: bool
-) -> None:
-    name = quantized_type.short_storage_name
-    if (reason := rounding.unsupported(name, False, has_zero_points)) is not None:
-        raise ValueError(reason)

@@ -11,8 +11,9 @@ before it converts to an integer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import NamedTuple, cast
 
 from xdsl.dialects import arith, cf, tensor
 from xdsl.dialects.builtin import (
@@ -22,13 +23,16 @@ from xdsl.dialects.builtin import (
     IntAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter
 
+from xdsl_quant.diagnostics import refusing
 from xdsl_quant.dialects.quant import (
-    AnyQuantizedType,
     DynamicCastOp,
+    DynamicQuantizeCastOp,
     UniformQuantizedType,
 )
+from xdsl_quant.dialects.quant.quantile_type import QuantileType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.rounding_mode import Rounding
 
@@ -39,38 +43,73 @@ from .builder import (
     element_type_of,
     shape_of,
 )
-from .quantization_arithmetic import CastArithmetic, Dequantization, Quantization
+from .checked_patterns import CheckedPattern
+from .codec_arithmetic import (
+    FloatDequantization,
+    FloatQuantization,
+    TableDequantization,
+    TableQuantization,
+    codec_cast,
+)
+from .quantization_arithmetic import (
+    CastArithmetic,
+    Dequantization,
+    Quantization,
+    RoundedCastPattern,
+    check_expressed_type,
+)
 from .tensor_traversal import Layout, convert_value
 
 
-def lowered_dynamic_cast(
-    op: DynamicCastOp,
-    conversion_type: type[OperandParameters],
-    rounding: Rounding,
-    fuse: bool,
-    runtime_checks: bool,
-) -> SSAValue:
+class _DynamicCast(NamedTuple):
+    """The arithmetic that a cast is lowered to."""
+
+    conversion_type: type[OperandParameters]
+    rounding: Rounding
+    fuse: bool
+
+
+@dataclass(frozen=True)
+class LowerDynamicCast(RoundedCastPattern, CheckedPattern[_DynamicCast]):
     """
-    The result of a cast, computed by ops before it.
+    Lower `quant.dynamic_qcast` and `quant.dynamic_dcast` to arith, math, tensor and linalg.
 
-    Args:
-        op: the cast.
-        conversion_type: what becomes of an element, given operands.
-        rounding: how expressed values are rounded.
-        fuse: whether a ranked tensor is computed by one `linalg.generic`.
-        runtime_checks: whether the number of scales is asserted where it or the size of
-            the values is not known.
+    With `runtime_checks` the number of scales is asserted where it or the size of the
+    values is dynamic.
     """
-    builder = LoweringBuilder.before(op)
-    if runtime_checks:
-        _assert_counts(builder, op)
-    conversion = conversion_type(op, rounding, fuse, builder)
-    return convert_value(builder, conversion, op.input, op.result.type, False)
+
+    def plan(self, op: Operation) -> _DynamicCast | None:
+        if not isinstance(op, DynamicCastOp):
+            return None
+        check_expressed_type(op, scalar_or_element_type(op.scale.type))
+        rounding = self.rounding_of(op, op.storage)
+        is_quantization = isinstance(op, DynamicQuantizeCastOp)
+        if op.storage.has_integer_storage:
+            kind = DynamicQuantization if is_quantization else DynamicDequantization
+            return _DynamicCast(kind, rounding, self.fuse)
+        with refusing(op, "cannot be lowered"):
+            codec_cast(_unit_type(op), rounding, is_quantization)
+        is_table = isinstance(op.storage.storage_type, QuantileType)
+        kind = _DYNAMIC_CODECS[is_table, is_quantization]
+        # Only what becomes of NaN is left to choose.
+        return _DynamicCast(kind, Rounding(nan=rounding.nan), fuse=True)
+
+    def rewrite(
+        self, op: Operation, plan: _DynamicCast, rewriter: PatternRewriter
+    ) -> None:
+        op = cast(DynamicCastOp, op)
+        builder = LoweringBuilder.before(op)
+        if self.runtime_checks:
+            _assert_counts(builder, op)
+        conversion = plan.conversion_type(op, plan.rounding, plan.fuse, builder)
+        result = convert_value(builder, conversion, op.input, op.result.type, False)
+        rewriter.replace(op, (), (result,))
 
 
-def unit_type(storage: AnyQuantizedType, expressed: Attribute) -> UniformQuantizedType:
-    """The type of values that are stored in this way with a scale of 1."""
-    _, *common = storage.common_parameters
+def _unit_type(op: DynamicCastOp) -> UniformQuantizedType:
+    """The type of values that are stored in the same way with a scale of 1."""
+    expressed = scalar_or_element_type(op.expressed.type)
+    _, *common = op.storage.common_parameters
     return UniformQuantizedType.new((expressed, *common, IntAttr(0), FloatData(1.0)))
 
 
@@ -85,8 +124,7 @@ class OperandParameters(CastArithmetic):
         builder: LoweringBuilder,
     ):
         self._op = op
-        expressed = scalar_or_element_type(op.expressed.type)
-        super().__init__(unit_type(op.storage, expressed), rounding, fuse)
+        super().__init__(_unit_type(op), rounding, fuse)
         self._as_mlir = False
         self._saturates = True
         self._clamped = self._compute_type("nearest-even")
@@ -142,6 +180,31 @@ class DynamicQuantization(OperandParameters, Quantization):
 
 class DynamicDequantization(OperandParameters, Dequantization):
     """Expressed values of stored ones."""
+
+
+class _DynamicFloatQuantization(OperandParameters, FloatQuantization):
+    """Small floats for expressed values and operands."""
+
+
+class _DynamicFloatDequantization(OperandParameters, FloatDequantization):
+    """Expressed values of small floats and operands."""
+
+
+class _DynamicTableQuantization(OperandParameters, TableQuantization):
+    """Indices of a table for expressed values and operands."""
+
+
+class _DynamicTableDequantization(OperandParameters, TableDequantization):
+    """Expressed values of indices of a table and operands."""
+
+
+_DYNAMIC_CODECS: Mapping[tuple[bool, bool], type[OperandParameters]] = {
+    (False, False): _DynamicFloatDequantization,
+    (False, True): _DynamicFloatQuantization,
+    (True, False): _DynamicTableDequantization,
+    (True, True): _DynamicTableQuantization,
+}
+"""The casts of storage that is a table or not, to it or from it."""
 
 
 def _operand(

@@ -6,12 +6,14 @@ formulas of [`choose_dynamic_parameters`][xdsl_quant.numerics.choose_dynamic_par
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, f32, f64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
+from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.dialects.quant import ChooseParametersOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
@@ -34,51 +36,99 @@ from .builder import (
     shape_of,
     static_sizes,
 )
+from .checked_patterns import CheckedPattern
 from .number_expressions import FloatExpression
+from .quantization_arithmetic import check_expressed_type
 
 
-def lowered_parameters(op: ChooseParametersOp) -> Sequence[SSAValue]:
-    """The results of an op that chooses parameters, computed by ops before it."""
-    builder = LoweringBuilder.before(op)
-    smallest, largest = _ranges(builder, op.input, op.blocks)
-    low, high = number_range(
-        QuantizationParameters(1.0, **storage_arguments(op.storage))
-    )
-    expressed = cast(AnyFloat, scalar_or_element_type(op.input.type))
-    is_wide = expressed == f64 or max(-low, high) > 1 << 24
-    computed = f64 if is_wide else f32
+@dataclass(frozen=True)
+class LowerChooseParameters(CheckedPattern[ChooseParametersOp]):
+    """Lower `quant.choose_parameters` to arith, math, tensor and linalg."""
 
-    def scale_of(inner: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        first, last = (FloatExpression(inner, a).as_float(computed) for a in args[:2])
-        if op.zero_point is None:
+    def plan(self, op: Operation) -> ChooseParametersOp | None:
+        if not isinstance(op, ChooseParametersOp):
+            return None
+        check_expressed_type(op, scalar_or_element_type(op.scale.type))
+        return op
+
+    def rewrite(
+        self, op: Operation, plan: ChooseParametersOp, rewriter: PatternRewriter
+    ) -> None:
+        builder = LoweringBuilder.before(op)
+        arithmetic = _ParameterArithmetic(plan)
+        smallest, largest = _ranges(builder, plan.input, plan.blocks)
+        results = [
+            _of_blocks(
+                builder,
+                plan.blocks,
+                (smallest, largest),
+                arithmetic.expressed,
+                arithmetic.scale,
+            )
+        ]
+        if plan.zero_point is not None:
+            values = (smallest, results[0])
+            storage = plan.storage.signless_storage_type
+            results.append(
+                _of_blocks(builder, plan.blocks, values, storage, arithmetic.zero_point)
+            )
+        rewriter.replace(op, (), results)
+
+
+@dataclass(eq=False)
+class _ParameterArithmetic:
+    """The scale and the zero point of a block."""
+
+    op: ChooseParametersOp
+
+    def __post_init__(self) -> None:
+        self.expressed = cast(AnyFloat, scalar_or_element_type(self.op.input.type))
+        parameters = QuantizationParameters(1.0, **storage_arguments(self.op.storage))
+        self._range = low, high = number_range(parameters)
+        is_wide = self.expressed == f64 or max(-low, high) > 1 << 24
+        self._computed = f64 if is_wide else f32
+
+    def _floats(
+        self, builder: LoweringBuilder, args: Sequence[SSAValue]
+    ) -> Sequence[FloatExpression]:
+        return [FloatExpression(builder, a).as_float(self._computed) for a in args[:2]]
+
+    def scale(self, builder: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        """The scale for the smallest and the largest value."""
+        first, last = self._floats(builder, args)
+        low, high = self._range
+        if self.op.zero_point is None:
             result = symmetric_scale(first, last, min(-low, high))
         else:
             result = range_scale(first, last, high - low)
-        return cast(FloatExpression, result).as_float(expressed).value
+        return cast(FloatExpression, result).as_float(self.expressed).value
 
-    def zero_point_of(inner: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        first, scale = (FloatExpression(inner, a).as_float(computed) for a in args[:2])
-        result = cast(FloatExpression, range_zero_point(first, scale, low, high))
+    def zero_point(
+        self, builder: LoweringBuilder, args: Sequence[SSAValue]
+    ) -> SSAValue:
+        """The zero point for the smallest value and the scale."""
+        first, scale = self._floats(builder, args)
+        result = cast(FloatExpression, range_zero_point(first, scale, *self._range))
         integer = result.as_integer().value
-        storage = op.storage.signless_storage_type
+        storage = self.op.storage.signless_storage_type
         if integer.type == storage:
             return integer
-        return inner.op(arith.TruncIOp, (integer,), storage)
+        return builder.op(arith.TruncIOp, (integer,), storage)
 
-    def mapped(
-        body: Body, values: Sequence[SSAValue], element_type: AnyFloat | IntegerType
-    ) -> SSAValue:
-        if not op.blocks:
-            return body(builder, values)
-        inputs = [(value, dimensions(range(len(op.blocks)))) for value in values]
-        type_ = TensorType(element_type, shape_of(smallest))
-        return builder.map(inputs, type_, builder.sizes(smallest), body)
 
-    scales = mapped(scale_of, (smallest, largest), expressed)
-    if op.zero_point is None:
-        return [scales]
-    storage = op.storage.signless_storage_type
-    return [scales, mapped(zero_point_of, (smallest, scales), storage)]
+def _of_blocks(
+    builder: LoweringBuilder,
+    blocks: Mapping[int, int],
+    values: Sequence[SSAValue],
+    element_type: AnyFloat | IntegerType,
+    body: Body,
+) -> SSAValue:
+    """Compute one number from `values`, or a tensor of one for each block."""
+    if not blocks:
+        return body(builder, values)
+    inputs = [(value, dimensions(range(len(blocks)))) for value in values]
+    type_ = TensorType(element_type, shape_of(values[0]))
+    return builder.map(inputs, type_, builder.sizes(values[0]), body)
 
 
 def _ranges(

@@ -20,6 +20,8 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     BytesAttr,
     DenseIntOrFPElementsAttr,
+    Float80Type,
+    Float128Type,
     FloatAttr,
     IntegerType,
     PackableType,
@@ -29,15 +31,27 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.utils.exceptions import VerifyException
+from xdsl.pattern_rewriter import RewritePattern
+from xdsl.utils.exceptions import PassFailedException, VerifyException
 
+from xdsl_quant.diagnostics import refuse, refusing
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
+    DynamicQuantizeCastOp,
+    QuantizeCastOp,
     ScaledQuantizedType,
     StoredQuantizedType,
 )
 from xdsl_quant.dialects.quant.float_formats import float_format, float_properties
-from xdsl_quant.rounding_mode import Rounding, RoundingMode, compute_type
+from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE, nan_result
+from xdsl_quant.rounding_mode import (
+    NanResult,
+    Rounding,
+    RoundingMode,
+    ScaleRounding,
+    ZeroPointOrder,
+    compute_type,
+)
 
 from .builder import LoweringBuilder, TensorwiseBuilder, integer_attr
 from .tensor_traversal import ElementConversion, Layout
@@ -406,3 +420,71 @@ def unsupported_reason(
     except VerifyException as e:
         return str(e)
     return None
+
+
+def check_expressed_type(op: Operation, expressed_type: Attribute) -> None:
+    """
+    Raise for an expressed type without arithmetic.
+
+    Raises:
+        PassFailedException: with the location of the op.
+    """
+    if isinstance(expressed_type, Float80Type | Float128Type):
+        found = f"xDSL has no constants of expressed type '{expressed_type}'"
+        refuse(op, "cannot be lowered", found, "use f64")
+
+
+@dataclass(frozen=True)
+class RoundedCastPattern(RewritePattern, ABC):
+    """Options of the patterns that lower casts."""
+
+    rounding_mode: RoundingMode | None = None
+    """
+    How a value between two stored ones is rounded; `None` for `truncate` to integers and
+    `nearest-even` to floats and numbers of a table.
+    """
+
+    fuse: bool = False
+    """Whether a ranked tensor is computed by one `linalg.generic`."""
+
+    runtime_checks: bool = False
+    """Whether sizes that are not known before run time are asserted."""
+
+    scale_rounding: ScaleRounding = "single"
+    """How the product with the integer multiplier of fixed-point scales is rounded."""
+
+    zero_point_order: ZeroPointOrder = "before-rounding"
+    """When the zero point is added."""
+
+    nan: NanResult = "storage-min"
+    """What NaN becomes, where a cast does not say it."""
+
+    def __post_init__(self) -> None:
+        if (mistake := self._rounding.mistake()) is not None:
+            raise PassFailedException(mistake)
+
+    @property
+    def _rounding(self) -> Rounding:
+        mode = self.rounding_mode or "truncate"
+        return Rounding(mode, self.zero_point_order, self.nan)
+
+    def rounding_of(self, op: Operation, quantized_type: Attribute) -> Rounding:
+        """
+        Return the rounding of a cast to or from a type.
+
+        Raises:
+            PassFailedException: for an unknown `quant.nan`, with the location of the op.
+        """
+        rounding = self._rounding
+        if (
+            self.rounding_mode is None
+            and isinstance(quantized_type, StoredQuantizedType)
+            and not quantized_type.has_integer_storage
+        ):
+            rounding = rounding._replace(mode="nearest-even")
+        is_quantization = isinstance(op, QuantizeCastOp | DynamicQuantizeCastOp)
+        if not is_quantization or NAN_ATTRIBUTE not in op.attributes:
+            return rounding
+        with refusing(op, "cannot be lowered"):
+            rounding = rounding._replace(nan=nan_result(op, self.nan))
+        return rounding

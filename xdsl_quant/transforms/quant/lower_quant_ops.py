@@ -57,12 +57,11 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Float80Type, Float128Type, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
-from xdsl.utils.exceptions import PassFailedException
+from xdsl.pattern_rewriter import PatternRewriter
 
-from xdsl_quant.diagnostics import fail
+from xdsl_quant.diagnostics import refuse, refusing
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
     ChooseParametersOp,
@@ -70,13 +69,11 @@ from xdsl_quant.dialects.quant import (
     ConstFakeQuantPerAxisOp,
     DequantizeCastOp,
     DynamicCastOp,
-    DynamicQuantizeCastOp,
     QuantizeCastOp,
     RegionOp,
     ScaledQuantizedType,
-    StoredQuantizedType,
 )
-from xdsl_quant.dialects.quant.nan_result import nan_result
+from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.dialects.quant.requantization import (
     fixed_point_type,
     requantized_dcast,
@@ -86,27 +83,18 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import (
     NanResult,
-    Rounding,
     RoundingMode,
     ScaleRounding,
     ZeroPointOrder,
 )
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
-from xdsl_quant.transforms.building.block_scaled_arithmetic import (
-    BlockDequantization,
-    BlockQuantization,
-)
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.cast_folding import find_folds, remove_folded
-from xdsl_quant.transforms.building.dynamic_arithmetic import (
-    DynamicDequantization,
-    DynamicQuantization,
-    lowered_dynamic_cast,
-)
-from xdsl_quant.transforms.building.fixed_point_requantization import Requantization
 from xdsl_quant.transforms.building.quantization_arithmetic import (
     Dequantization,
     Quantization,
+    RoundedCastPattern,
+    check_expressed_type,
     unsupported_reason,
 )
 from xdsl_quant.transforms.building.tensor_traversal import (
@@ -121,78 +109,28 @@ _NotLoweredOp = RegionOp | ConstFakeQuantOp | ConstFakeQuantPerAxisOp
 
 
 @dataclass(frozen=True)
-class LowerQuantCast(RewritePattern):
+class LowerQuantCast(RoundedCastPattern):
     """
-    Lower one `quant.qcast` or `quant.dcast`, or one with operands for scales.
+    Lower `quant.qcast` and `quant.dcast` to arith, math, tensor and linalg.
 
-    The pattern does not fold casts away. It raises `PassFailedException` for a type that
-    has no lowering, and when it is made with options that do not go together.
+    A `quant.qcast` of a `quant.dcast`, both with fixed-point scales, becomes one integer
+    computation. The pattern does not fold casts away. It raises `PassFailedException` for
+    a type without lowering, and for options that exclude each other.
     """
-
-    rounding_mode: RoundingMode | None = None
-    """
-    How a value between two stored ones is rounded; `None` for `truncate` to integers and
-    `nearest-even` to floats and numbers of a table.
-    """
-
-    fuse: bool = False
-    """Whether a ranked tensor is computed by one `linalg.generic`."""
-
-    runtime_checks: bool = False
-    """Whether sizes that are not known before run time are asserted."""
-
-    scale_rounding: ScaleRounding = "single"
-    """How the product with an integer multiplier is rounded."""
-
-    zero_point_order: ZeroPointOrder = "before-rounding"
-    """When the zero point is added."""
-
-    nan: NanResult = "storage-min"
-    """What NaN becomes, where a cast does not say it."""
 
     _conversions: dict[tuple[object, ...], ElementConversion] = field(
         default_factory=dict[tuple[object, ...], ElementConversion],
         init=False,
         compare=False,
     )
-    """One for each type or pair of types that was lowered, and kind of rounding."""
-
-    def __post_init__(self) -> None:
-        if (mistake := self._rounding.mistake()) is not None:
-            raise PassFailedException(mistake)
-
-    @property
-    def _rounding(self) -> Rounding:
-        mode = self.rounding_mode or "truncate"
-        return Rounding(mode, self.zero_point_order, self.nan)
+    """Conversions of the types, or pairs of types, that were lowered."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
-        if isinstance(op, ChooseParametersOp):
-            # Its formulas are those of NumPy, which other ops do not need.
-            from xdsl_quant.transforms.building.dynamic_parameters import (
-                lowered_parameters,
-            )
-
-            rewriter.replace(op, (), lowered_parameters(op))
-            return
-        if isinstance(op, DynamicCastOp):
-            rewriter.replace(op, (), (self._lowered_dynamic(op),))
-            return
         if not isinstance(op, CastOp):
             return
-        if (dcast := requantized_dcast(op)) is not None:
-            conversion = self._requantization_of(cast(QuantizeCastOp, op), dcast)
-            self._replace(op, dcast.input, conversion, rewriter)
-            return
-        if isinstance(op, DequantizeCastOp) and fixed_point_type(op.input) is not None:
-            for qcast in requantizing_qcasts(op):
-                conversion = self._requantization_of(qcast, op)
-                self._replace(qcast, op.input, conversion, rewriter)
-            # Nothing needs the expressed value any more.
-            if op.result.first_use is None:
-                rewriter.erase(op)
-                return
-        self._replace(op, op.input, self._conversion_of(op), rewriter)
+        is_fixed_point = isinstance(_quantized_type(op), FixedPointType)
+        if not is_fixed_point or not self._requantize(op, rewriter):
+            self._replace(op, op.input, self._conversion(op), rewriter)
 
     def check(self, op: CastOp, expressed: SSAValue | None = None) -> None:
         """
@@ -200,133 +138,80 @@ class LowerQuantCast(RewritePattern):
 
         Args:
             op: a cast.
-            expressed: what its operand is going to be, if not the one that it has.
+            expressed: future operand of the cast; by default its operand.
 
         Raises:
             PassFailedException: with the reason and the location of the op.
         """
         if (dcast := requantized_dcast(op, expressed)) is not None:
-            self._requantization_of(cast(QuantizeCastOp, op), dcast)
+            self._requantization(cast(QuantizeCastOp, op), dcast)
         elif not op.result.first_use or any(
             requantized_dcast(use.operation) is not op for use in op.result.uses
         ):
             # Otherwise the expressed value is never computed.
-            self._conversion_of(op)
+            self._conversion(op)
 
-    def _conversion_of(self, op: CastOp) -> ElementConversion:
+    def _conversion(self, op: CastOp) -> ElementConversion:
+        quantized_type = _quantized_type(op)
         is_quantization = isinstance(op, QuantizeCastOp)
-        quantized = op.result if is_quantization else op.input
-        quantized_type = scalar_or_element_type(quantized.type)
-        rounding = self._rounding_of(op, quantized_type)
+        rounding = self.rounding_of(op, quantized_type)
         key = (is_quantization, quantized_type, rounding)
         if (known := self._conversions.get(key)) is not None:
             return known
-        is_block_scaled = isinstance(quantized_type, BlockScaledQuantizedType)
-        reason = unsupported_reason(quantized_type, needs_integers=False)
-        if not is_block_scaled and reason is not None:
-            fail(op, f"'{op.name}' op cannot be lowered: {reason}")
-        expressed_type = cast(ScaledQuantizedType, quantized_type).expressed_type
-        _check_expressed_type(op, expressed_type)
-        if is_block_scaled:
-            conversion = self._block_conversion(op, quantized_type, rounding)
-            self._conversions[key] = conversion
-            return conversion
-        conversion = self._conversions[key] = self._conversion(
-            op, cast(ScaledQuantizedType, quantized_type), rounding
-        )
-        return conversion
-
-    def _conversion(
-        self, op: CastOp, quantized_type: ScaledQuantizedType, rounding: Rounding
-    ) -> ElementConversion:
-        is_quantization = isinstance(op, QuantizeCastOp)
-        if quantized_type.has_integer_storage:
-            conversion_type = Quantization if is_quantization else Dequantization
-            return conversion_type(quantized_type, rounding, self.fuse)
-        # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
-        from xdsl_quant.transforms.building.codec_arithmetic import codec_cast
-
-        try:
-            return codec_cast(quantized_type, rounding, is_quantization)
-        except (ValueError, ImportError) as e:
-            fail(op, f"'{op.name}' op cannot be lowered: {e}")
-
-    def _block_conversion(
-        self, op: CastOp, type_: BlockScaledQuantizedType, rounding: Rounding
-    ) -> ElementConversion:
-        is_quantization = isinstance(op, QuantizeCastOp)
-        conversion_type = BlockQuantization if is_quantization else BlockDequantization
-        conversion = conversion_type(type_, rounding)
-        try:
-            # The bytes of resources are read now, so that nothing is changed before.
-            _ = conversion.numbers, conversion.elements
-        except (ValueError, ImportError) as e:
-            fail(op, f"'{op.name}' op cannot be lowered: {e}")
-        return conversion
-
-    def _lowered_dynamic(self, op: DynamicCastOp) -> SSAValue:
-        rounding, fuse = self._rounding_of(op, op.storage), self.fuse
-        if op.storage.has_integer_storage:
-            is_quantization = isinstance(op, DynamicQuantizeCastOp)
-            kind = DynamicQuantization if is_quantization else DynamicDequantization
+        if not isinstance(quantized_type, BlockScaledQuantizedType):
+            reason = unsupported_reason(quantized_type, needs_integers=False)
+            if reason is not None:
+                refuse(op, "cannot be lowered", reason)
+        type_ = cast("ScaledQuantizedType | BlockScaledQuantizedType", quantized_type)
+        check_expressed_type(op, type_.expressed_type)
+        if isinstance(type_, ScaledQuantizedType) and type_.has_integer_storage:
+            kind = Quantization if is_quantization else Dequantization
+            conversion = kind(type_, rounding, self.fuse)
         else:
             # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
-            from xdsl_quant.transforms.building.codec_arithmetic import (
-                dynamic_codec_type,
-            )
+            from xdsl_quant.transforms.building import block_scaled_arithmetic as rare
 
-            kind = dynamic_codec_type(op)
-            # Only what becomes of NaN is left to choose.
-            rounding, fuse = Rounding(nan=rounding.nan), True
-        return lowered_dynamic_cast(op, kind, rounding, fuse, self.runtime_checks)
+            with refusing(op, "cannot be lowered"):
+                conversion = rare.block_or_codec_cast(type_, rounding, is_quantization)
+        self._conversions[key] = conversion
+        return conversion
 
-    def check_dynamic(self, op: DynamicOp) -> None:
-        """`check` for a cast whose scales are operands, or what chooses them."""
-        _check_expressed_type(op, scalar_or_element_type(op.scale.type))
-        if not isinstance(op, DynamicCastOp):
-            return
-        rounding = self._rounding_of(op, op.storage)
-        if op.storage.has_integer_storage:
-            return
-        # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
-        from xdsl_quant.transforms.building.codec_arithmetic import check_dynamic_codec
+    def _requantize(self, op: CastOp, rewriter: PatternRewriter) -> bool:
+        """Lower requantizations with integers alone; true if the cast is lowered, too."""
+        if (dcast := requantized_dcast(op)) is not None:
+            conversion = self._requantization(cast(QuantizeCastOp, op), dcast)
+            self._replace(op, dcast.input, conversion, rewriter)
+            return True
+        if isinstance(op, QuantizeCastOp):
+            return False
+        for qcast in requantizing_qcasts(op):
+            conversion = self._requantization(qcast, op)
+            self._replace(qcast, op.input, conversion, rewriter)
+        if op.result.first_use is not None:
+            return False
+        # No op needs the expressed value any more.
+        rewriter.erase(op)
+        return True
 
-        try:
-            check_dynamic_codec(op, rounding)
-        except (ValueError, ImportError) as e:
-            fail(op, f"'{op.name}' op cannot be lowered: {e}")
-
-    def _rounding_of(
-        self, op: CastOp | DynamicCastOp, quantized_type: Attribute
-    ) -> Rounding:
-        rounding = self._rounding
-        if (
-            self.rounding_mode is None
-            and isinstance(quantized_type, StoredQuantizedType)
-            and not quantized_type.has_integer_storage
-        ):
-            rounding = rounding._replace(mode="nearest-even")
-        if not isinstance(op, QuantizeCastOp | DynamicQuantizeCastOp):
-            return rounding
-        try:
-            return rounding._replace(nan=nan_result(op, self.nan))
-        except ValueError as e:
-            fail(op, f"'{op.name}' op cannot be lowered: {e}")
-
-    def _requantization_of(
+    def _requantization(
         self, qcast: QuantizeCastOp, dcast: DequantizeCastOp
     ) -> ElementConversion:
-        source, target = fixed_point_type(dcast.input), fixed_point_type(qcast.result)
+        # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
+        from xdsl_quant.transforms.building.fixed_point_requantization import (
+            Requantization,
+        )
+
+        key = source, target = (
+            fixed_point_type(dcast.input),
+            fixed_point_type(qcast.result),
+        )
         assert source is not None
         assert target is not None
-        if (known := self._conversions.get((source, target))) is not None:
-            return known
-        try:
-            requantization = Requantization(source, target, self.scale_rounding)
-        except ValueError as e:
-            fail(qcast, f"'{qcast.name}' op cannot be lowered: {e}")
-        self._conversions[source, target] = requantization
-        return requantization
+        if (known := self._conversions.get(key)) is None:
+            with refusing(qcast, "cannot be lowered"):
+                known = Requantization(source, target, self.scale_rounding)
+            self._conversions[key] = known
+        return known
 
     def _replace(
         self,
@@ -342,13 +227,9 @@ class LowerQuantCast(RewritePattern):
         rewriter.replace(op, (), (result,))
 
 
-def _check_expressed_type(op: Operation, expressed_type: Attribute) -> None:
-    if isinstance(expressed_type, Float80Type | Float128Type):
-        fail(
-            op,
-            f"'{op.name}' op cannot be lowered: xDSL has no constants of expressed type "
-            f"'{expressed_type}'; use f64",
-        )
+def _quantized_type(op: CastOp) -> Attribute:
+    quantized = op.result if isinstance(op, QuantizeCastOp) else op.input
+    return scalar_or_element_type(quantized.type)
 
 
 # Pass
@@ -403,14 +284,7 @@ class LowerQuantOpsPass(CountingPass):
 
     @patched_pass
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        pattern = LowerQuantCast(
-            self.rounding_mode,
-            self.fuse,
-            self.runtime_checks,
-            self.scale_rounding,
-            self.zero_point_order,
-            self.nan,
-        )
+        pattern = LowerQuantCast(*self._options)
         ops = [*op.walk()]
         casts = [o for o in ops if isinstance(o, CastOp)]
         dynamic_ops = [o for o in ops if isinstance(o, DynamicOp)]
@@ -421,16 +295,17 @@ class LowerQuantOpsPass(CountingPass):
         lowered = [cast_op for cast_op in casts if cast_op.result not in folds]
         for cast_op in lowered:
             pattern.check(cast_op, folds.get(cast_op.input))
-        for dynamic_op in dynamic_ops:
-            pattern.check_dynamic(dynamic_op)
+        dynamic_patterns = self._dynamic_patterns() if dynamic_ops else ()
+        for dynamic_pattern in dynamic_patterns:
+            dynamic_pattern.plan_module(op)
         with without_garbage_collection():
             remove_folded(casts, folds)
             for cast_op in lowered:
                 # A requantization is lowered together with the cast before it.
                 if cast_op.parent is not None:
                     pattern.match_and_rewrite(cast_op, PatternRewriter(cast_op))
-            for dynamic_op in dynamic_ops:
-                pattern.match_and_rewrite(dynamic_op, PatternRewriter(dynamic_op))
+            for dynamic_pattern in dynamic_patterns:
+                dynamic_pattern.rewrite_planned()
         left = [o for o in ops if isinstance(o, _NotLoweredOp)]
         return PassOutcome(
             [*casts, *dynamic_ops, *left],
@@ -440,3 +315,28 @@ class LowerQuantOpsPass(CountingPass):
             "'quant-export' lowers kernels, 'quant-convert-simulated-quantization' makes "
             "casts of fake quantization",
         )
+
+    @property
+    def _options(
+        self,
+    ) -> tuple[
+        RoundingMode | None, bool, bool, ScaleRounding, ZeroPointOrder, NanResult
+    ]:
+        """The arguments of the patterns for casts."""
+        return (
+            self.rounding_mode,
+            self.fuse,
+            self.runtime_checks,
+            self.scale_rounding,
+            self.zero_point_order,
+            self.nan,
+        )
+
+    def _dynamic_patterns(self):
+        # They need NumPy, whose import takes longer than starting `xdsl-opt`.
+        from xdsl_quant.transforms.building.dynamic_arithmetic import LowerDynamicCast
+        from xdsl_quant.transforms.building.dynamic_parameters import (
+            LowerChooseParameters,
+        )
+
+        return LowerDynamicCast(*self._options), LowerChooseParameters()

@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
+from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriteWalker
+from xdsl.utils.exceptions import PassFailedException
 
 from tests.unit.machines.numpy.running import FLOAT_DTYPES, same_bits
 from xdsl_quant import execution
@@ -26,6 +28,8 @@ from xdsl_quant.numerics import (
     quantize,
 )
 from xdsl_quant.runtime.loading import apply_passes, parse_module
+from xdsl_quant.transforms.building.dynamic_arithmetic import LowerDynamicCast
+from xdsl_quant.transforms.building.dynamic_parameters import LowerChooseParameters
 
 Array = NDArray[Any]
 
@@ -541,3 +545,24 @@ func.func @f(%x: tensor<?x4xf32>) -> (tensor<?x4xi8>, tensor<?xf32>, tensor<?xi8
             ((0,), "float32"),
             ((0,), "int8"),
         ]
+
+
+@pytest.mark.parametrize("text", [PER_TENSOR, PER_TOKEN])
+def test_patterns_of_their_own(text: str):
+    module, expected = parse_module(text), parse_module(text)
+    patterns = [LowerChooseParameters(), LowerDynamicCast("nearest-even")]
+    walker = PatternRewriteWalker(GreedyRewritePatternApplier(patterns))
+    assert walker.rewrite_module(module)
+    apply_passes(expected, "lower-quant-ops{rounding-mode=nearest-even}")
+    assert str(module) == str(expected)
+
+
+@pytest.mark.parametrize("pattern", [LowerChooseParameters(), LowerDynamicCast()])
+def test_patterns_refuse_types_without_constants(pattern: Any):
+    module = parse_module(PER_TENSOR.replace("f32", "f80"))
+    before = str(module)
+    with pytest.raises(
+        PassFailedException, match="no constants of expressed type 'f80'"
+    ):
+        pattern.rewrite_module(module)
+    assert str(module) == before
