@@ -55,7 +55,7 @@ def test_parts_of_a_message():
 
 def test_ops_are_refused_with_the_error():
     (op,) = parse_module("func.func private @f()").ops
-    with pytest.raises(PassFailedException, match="'func.func' op is bad: 3; use 4"):
+    with pytest.raises(PassFailedException, match="op is bad: 3; use 4"):
         with refusing(op, "is bad", "use 4"):
             raise ValueError("3")
     with pytest.raises(KeyError), refusing(op, "is bad"):

@@ -317,11 +317,7 @@ class LowerQuantOpsPass(CountingPass):
         )
 
     @property
-    def _options(
-        self,
-    ) -> tuple[
-        RoundingMode | None, bool, bool, ScaleRounding, ZeroPointOrder, NanResult
-    ]:
+    def _options(self):
         """The arguments of the patterns for casts."""
         return (
             self.rounding_mode,
