@@ -15,12 +15,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
+from xdsl_quant.numerics import rescale_multiplier
 from xdsl_quant.rounding_mode import ScaleRounding
 
 from .builder import LoweringBuilder
@@ -33,9 +36,6 @@ from .fixed_point_arithmetic import (
     subtract,
 )
 from .tensor_traversal import ElementConversion, Layout
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(eq=False)
@@ -70,10 +70,6 @@ class Requantization(ElementConversion):
         What is computed with: `multiplier`, `shift`, `source_zero_point` and `zero_point`,
         arrays of one shape, with a dimension for each axis.
         """
-        import numpy as np
-
-        from xdsl_quant.numerics import rescale_multiplier
-
         scales, source_zero_points = _scales_and_zero_points(self.source, self.axes)
         target_scales, zero_points = _scales_and_zero_points(self.target, self.axes)
         if (

@@ -12,7 +12,7 @@ the largest number, whichever of these the type has first, as in `ml_dtypes`; un
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -32,12 +32,12 @@ from xdsl.pattern_rewriter import (
 
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.numerics.small_floats import SMALL_FLOATS, SmallFloat
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions
+from xdsl_quant.transforms.building.number_expressions import FloatExpression
+from xdsl_quant.transforms.building.small_floats import decoded, encoded
 from xdsl_quant.xdsl_patches import patched_pass
-
-if TYPE_CHECKING:
-    from xdsl_quant.numerics.small_floats import SmallFloat
 
 
 class ExpandSmallFloatConversion(RewritePattern):
@@ -51,9 +51,6 @@ class ExpandSmallFloatConversion(RewritePattern):
             return
         if min(source.bitwidth, target.bitwidth) > 8:
             return
-        # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
-        from xdsl_quant.numerics.small_floats import SMALL_FLOATS
-
         formats = SMALL_FLOATS.get(source.name), SMALL_FLOATS.get(target.name)
         if not any(formats) or (formats[0] and not formats[0].is_part_of_f16):
             return
@@ -92,9 +89,6 @@ def _converted(
     formats: tuple[SmallFloat | None, SmallFloat | None],
 ) -> SSAValue:
     """A float in another type, given the formats of both types that are small."""
-    from xdsl_quant.transforms.building.number_expressions import FloatExpression
-    from xdsl_quant.transforms.building.small_floats import decoded, encoded
-
     source_format, target_format = formats
     number = FloatExpression(builder, value)
     if source_format is not None:

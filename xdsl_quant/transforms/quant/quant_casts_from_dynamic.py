@@ -13,8 +13,10 @@ range, as in MLIR; that of a dynamic cast saturates.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -40,15 +42,15 @@ from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
     with_element_type,
 )
+from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
+from xdsl_quant.numerics.parameters import storage_arguments
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.arrays import constant_elements, stored_elements
 from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
 from xdsl_quant.xdsl_patches import patched_pass
 
 from .quant_casts_to_dynamic import keeps_compute_type
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,6 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
     The type with the scales and zero points of a cast; `None` if they are no constants or
     there is no such type.
     """
-    from xdsl_quant.numerics import QuantizationParameters
-    from xdsl_quant.numerics.parameters import storage_arguments
-
     expressed = cast(AnyFloat, scalar_or_element_type(op.expressed.type))
     scales = _constant(op.scale)
     zero_points = None if op.zero_point is None else _constant(op.zero_point)
@@ -128,8 +127,6 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
 
 
 def _constant(value: SSAValue) -> NDArray[Any] | None:
-    import numpy as np
-
     attr = (
         value.owner.get_attr_or_prop("value")
         if isinstance(value.owner, Operation)
@@ -145,10 +142,6 @@ def _constant(value: SSAValue) -> NDArray[Any] | None:
 
 def _shortest(scales: NDArray[Any], expressed: AnyFloat) -> NDArray[Any]:
     """The doubles of the shortest texts that are these scales in the expressed type."""
-    import numpy as np
-
-    from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
-
     dtype = float_dtype(expressed.name)
     exact = scales.astype(np.float64)
     if dtype == np.float64:

@@ -18,8 +18,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 
@@ -37,15 +38,12 @@ from xdsl_quant.dialects.quant.fixed_point_types import (
     multipliers_attr,
     shifts_attr,
 )
+from xdsl_quant.numerics import quantize_multiplier
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.quantized_type_conversion import (
     QuantizedTypeConversion,
 )
 from xdsl_quant.transforms.building.type_replacement import quantized_ops
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _BLOCK_TYPES: Mapping[type[QuantizedType], str] = {
     UniformQuantizedSubChannelType: "sub-channel",
@@ -89,8 +87,6 @@ def fixed_point_type(
 def _multipliers_and_shifts(
     scales: NDArray[np.float64],
 ) -> tuple[array[int], array[int]]:
-    from xdsl_quant.numerics import quantize_multiplier
-
     # What is less than half a unit above the largest scale is rounded to it.
     is_wrong = (scales < _SMALLEST) | (scales >= _LARGEST + 0.125)
     if is_wrong.any():

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects import tosa
 from xdsl.dialects.builtin import IntegerType, ModuleOp
@@ -56,9 +57,6 @@ from xdsl_quant.transforms.building.tosa_rescale import (
 )
 
 from .quant_scales_to_fixed_point import fixed_point_type
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class RequantizationTypes(NamedTuple):

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeGuard, cast
+from typing import Literal, TypeGuard, cast
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -47,10 +49,6 @@ from xdsl_quant.transforms.building.type_replacement import (
 )
 
 from .ranges.value_ranges import AXIS, AXIS_STATS, calibrated_ranges
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True)
@@ -87,8 +85,6 @@ def _widened(
     Ranges that contain 0. Where the scale would be denormal in the expressed type, it is
     one of its numbers: rounding it to one might cut up to a third of the range off.
     """
-    import numpy as np
-
     expressed_type = scalar_or_element_type(type_)
     assert isinstance(expressed_type, AnyFloat)
     float_format = FLOAT_FORMATS[type(expressed_type)]

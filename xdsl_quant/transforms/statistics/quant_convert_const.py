@@ -21,8 +21,10 @@ constant. All constants are quantized before the first op is replaced.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
@@ -52,6 +54,11 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE, nan_result
 from xdsl_quant.dialects.quant.storage_types import FloatStorageType, QuantileType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.numerics import QuantizationParameters, quantize
+from xdsl_quant.numerics.arrays import array_of_bytes, bytes_of, sign_extended
+from xdsl_quant.numerics.block_scaled import BlockScaledParameters, quantize_blocks
+from xdsl_quant.numerics.quantization import quantize_constant
+from xdsl_quant.numerics.small_floats import small_float
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.plugins import dialect_ops
@@ -61,9 +68,6 @@ from xdsl_quant.xdsl_patches import patched_pass
 from xdsl_quant.xdsl_patches.resources import new_resource
 
 from .ranges.float_constants import float_numbers
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _CASTS = ("quant.qcast", "stablehlo.uniform_quantize", "tfl.quantize")
 _CONSTANTS = {
@@ -108,14 +112,10 @@ def _stored_attribute(
     storage_type: IntegerType | FloatStorageType,
 ) -> Attribute:
     """The constant of stored values that takes the place of `value`."""
-    from xdsl_quant.numerics.arrays import bytes_of, sign_extended
-
     type_ = with_element_type(quantized, storage_type)
     if not isinstance(storage_type, IntegerType):
         stored = stored.view("u1")
         if type_ is storage_type:
-            from xdsl_quant.numerics.small_floats import small_float
-
             number = small_float(storage_type.name).decode(stored)
             return FloatAttr(float(number), cast(AnyFloat, storage_type))
     # xDSL keeps integers with a sign, whatever they mean, unless they are unsigned.
@@ -247,11 +247,6 @@ class QuantizeConstant(CheckedPattern[Operation]):
         constant: Operation,
         quantized_type: ScaledQuantizedType | BlockScaledQuantizedType,
     ) -> NDArray[Any]:
-        # Importing NumPy takes longer than starting `xdsl-opt`.
-        from xdsl_quant.numerics import QuantizationParameters, quantize
-        from xdsl_quant.numerics.arrays import array_of_bytes
-        from xdsl_quant.numerics.quantization import quantize_constant
-
         rounding, as_mlir_14 = Rounding(nan="stored-zero"), False
         is_qcast = isinstance(cast_op, QuantizeCastOp)
         if cast_op.name == "tfl.quantize":
@@ -287,10 +282,6 @@ class QuantizeConstant(CheckedPattern[Operation]):
 def _quantized_blocks(
     expressed: Any, quantized_type: BlockScaledQuantizedType, rounding: Rounding
 ) -> NDArray[Any]:
-    import numpy as np
-
-    from xdsl_quant.numerics.block_scaled import BlockScaledParameters, quantize_blocks
-
     parameters = BlockScaledParameters.from_type(quantized_type)
     array = np.asarray(expressed, parameters.expressed_dtype)
     return quantize_blocks(array, parameters, rounding)

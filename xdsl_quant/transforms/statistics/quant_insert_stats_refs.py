@@ -35,6 +35,7 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import NamedTuple
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, ShapedType, StringAttr
 from xdsl.ir import Operation, SSAValue, TypeAttribute
@@ -289,7 +290,4 @@ def _is_useful(op: Operation) -> bool:
         return True
     if numbers is None:
         return True
-    # Importing NumPy takes longer than starting `xdsl-opt`.
-    import numpy as np
-
     return bool(np.any(numbers) and np.isfinite(numbers).all())

@@ -15,8 +15,9 @@ positive `s`, such as `tfl.relu` or the maximum with zeros. No other op may use 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, ShapedType
 from xdsl.ir import Operation, SSAValue
@@ -38,9 +39,6 @@ from .layers.layer import (
     scales_with,
 )
 from .quant_quantize_weights import weight_of
-
-if TYPE_CHECKING:
-    pass
 
 _BALANCED = 0.01
 """Factors that are nearer to 1 are not worth another rounding of the weights."""
@@ -97,8 +95,6 @@ class EqualizePair(RewritePattern):
     """By which numbers channels are divided."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
-        import numpy as np
-
         if (pair := pair_of(op)) is None:
             return
         first, second, dimension = pair

@@ -30,8 +30,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -49,15 +51,12 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.numerics.weights import weight_parameters
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.statistics.ranges.fake_quantization import quantized_and_back
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Granularity = Literal["tensor", "axis", "block"]
 """What has a scale: all weights, each output channel, or each block of one."""
@@ -86,8 +85,6 @@ class Weight(NamedTuple):
             ValueError: if a resource has no data, or NumPy has no such floats.
             ImportError: if the type of floats needs `ml_dtypes`, which is not installed.
         """
-        import numpy as np
-
         owner = self.value.owner
         assert isinstance(owner, Operation)
         if (found := float_numbers(owner.get_attr_or_prop("value"))) is None:
@@ -223,8 +220,6 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
 
     def _type(self, weight: Weight, elements: NDArray[np.floating]) -> Attribute:
         """The quantized type of a weight."""
-        from xdsl_quant.numerics.weights import weight_parameters
-
         expressed = scalar_or_element_type(weight.value.type)
         assert isinstance(expressed, AnyFloat)
         parameters = weight_parameters(

@@ -26,8 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     IntegerAttr,
@@ -53,6 +55,7 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
     quantization_trait,
 )
+from xdsl_quant.numerics.weights import smoothing_factors
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.plugins import dialect_ops
 
@@ -73,10 +76,6 @@ from .layers.layer import (
     scales_with,
 )
 from .quant_quantize_weights import weight_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 class Constant(NamedTuple):
@@ -216,10 +215,6 @@ class SmoothActivation:
         Returns:
             why nothing was changed; `None` if it was.
         """
-        import numpy as np
-
-        from xdsl_quant.numerics.weights import smoothing_factors
-
         is_ranked = isinstance(op.result.type, TensorType)
         if op.axis is None or op.axis_stats is None or not is_ranked:
             return Unsupported("there are no ranges of channels, expected an axis")
@@ -260,8 +255,6 @@ class SmoothActivation:
 
 def _axis_ranges(op: StatisticsOp) -> NDArray[np.float64]:
     """The smallest and the largest value of each channel, of shape `(n, 2)`."""
-    import numpy as np
-
     assert op.axis_stats is not None
     return np.array(ranges_of(op.axis_stats), np.float64)
 

@@ -39,8 +39,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from numpy.typing import NDArray
 from typing_extensions import TypeIs
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -66,6 +67,7 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
 )
 from xdsl_quant.dialects.quant.types import with_element_type
+from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
@@ -81,9 +83,6 @@ from .integers import Integers, Port
 from .loops import Loop
 from .order import check_constants, check_operands, cuts_off
 from .reasons import ResultOutOfRange, check_parameters, reason_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(eq=False)
@@ -624,8 +623,6 @@ def _loaded(value: SSAValue, port: Port) -> Integers:
     numbers = constant_numbers(owner) if isinstance(owner, Operation) else None
     width = storage.bitwidth
     if numbers is not None and width in (8, 16, 32):
-        from xdsl_quant.numerics import QuantizationParameters, quantize
-
         parameters = QuantizationParameters.from_integer_type(port.type)
         array = quantize(
             cast("NDArray[Any]", numbers).astype(parameters.expressed_dtype), parameters

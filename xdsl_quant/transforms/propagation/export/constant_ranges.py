@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import ConstantLike
 
@@ -12,10 +12,6 @@ from xdsl_quant.dialects.quant.traits import MovesElements, quantization_trait
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 from xdsl_quant.unsupported import Unsupported
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 def fits(value: SSAValue, type_: QuantizedType) -> bool:
@@ -59,8 +55,6 @@ def ends_of(type_: ScaledQuantizedType) -> tuple[float, float]:
 
 def has_nan(value: SSAValue) -> bool:
     """Whether a value is a constant with an element that is no number."""
-    import numpy as np
-
     try:
         return is_constant(value) and bool(np.isnan(numbers_of(value)).any())
     except Unsupported:
@@ -74,8 +68,6 @@ def numbers_of(value: SSAValue) -> NDArray[np.float64]:
     Raises:
         Unsupported: if they are not known.
     """
-    import numpy as np
-
     op = value.owner
     while isinstance(op, Operation):
         if op.has_trait(ConstantLike):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects import linalg, tensor
 from xdsl.ir import Block, Operation
 
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 from xdsl_quant.unsupported import Unsupported
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,6 @@ class Constant:
     @property
     def number(self) -> float:
         """The one number."""
-        import numpy as np
-
         array = np.asarray(self.values)
         if not array.size or (array != array.flat[0]).any():
             raise Unsupported("a constant within that is not one number")
@@ -71,6 +68,4 @@ def constant_numbers(op: Operation) -> NDArray[Any] | float | None:
         raise Unsupported(str(e)) from None
     if numbers is None or isinstance(numbers, float):
         return numbers
-    import numpy as np
-
     return np.asarray(numbers, np.float64)

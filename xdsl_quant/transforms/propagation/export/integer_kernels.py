@@ -15,6 +15,7 @@ from fractions import Fraction
 from math import isinf, prod
 from typing import TypeAlias, cast
 
+import numpy as np
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -351,8 +352,6 @@ class IntegerKernel:
 
     def _tensor_of(self, constant: Constant) -> Integers:
         """A constant without a specification, as integers of about 24 bits."""
-        import numpy as np
-
         array = np.asarray(constant.values, np.float64)
         if not array.size:
             raise Unsupported("a constant without elements")
@@ -592,8 +591,6 @@ def _weight(
     is_plain = all(isinstance(index, AffineDimExpr) for index in map_.results)
     if factor.array is None or not is_plain or not factor.array.size:
         return count * factor.largest
-    import numpy as np
-
     loops = [cast(AffineDimExpr, index).position for index in map_.results]
     axes = tuple(axis for axis, loop in enumerate(loops) if loop in reduced)
     corrected = np.abs(factor.array.astype(np.int64) - factor.zero_point)

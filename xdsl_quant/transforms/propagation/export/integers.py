@@ -12,17 +12,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from math import gcd
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import SSAValue
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.unsupported import Unsupported
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 HALF = Fraction(1, 2)
 

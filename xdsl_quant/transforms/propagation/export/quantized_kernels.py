@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeGuard, cast
 
+import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, DenseArrayBase
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
@@ -39,6 +40,7 @@ from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
     with_element_type,
 )
+from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.transforms.building.builder import shape_of
 from xdsl_quant.unsupported import Unsupported
 
@@ -76,10 +78,6 @@ def _accumulator_type(
         specs: how the operands of the kernel are stored: that of a bias may have been
             rounded to `f32`. It is taken then, so that integers of one scale are added.
     """
-    import numpy as np
-
-    from xdsl_quant.numerics import QuantizationParameters
-
     trait = quantization_trait(op, MultipliesAndAccumulates)
     assert trait is not None
     lhs, rhs = (
@@ -112,8 +110,6 @@ def _along_each_axis(
     dimension in the result of an op than in its operand, and each op has a rule for it,
     but for a matrix product: there it is the last one.
     """
-    from xdsl_quant.numerics import QuantizationParameters
-
     if type_.axis is None:
         return (type_,)
     parameters = QuantizationParameters.from_integer_type(type_)
@@ -399,8 +395,6 @@ class QuantizedKernel:
 
 def _with_storage_of(type_: UniformType, other: UniformType) -> QuantizedType:
     """The type with the storage type of another one, and the range of its own."""
-    from xdsl_quant.numerics import QuantizationParameters
-
     parameters = QuantizationParameters.from_integer_type(type_)
     storage = QuantizationParameters.from_integer_type(other).storage
     return uniform_type(replace(parameters, storage=storage), type_.expressed_type)
@@ -420,8 +414,6 @@ def _sum_type(op: Operation, terms: SSAValue) -> ScaledQuantizedType:
     Raises:
         Unsupported: if there may be so many terms that their sum has more bits.
     """
-    from xdsl_quant.numerics import QuantizationParameters
-
     type_ = scalar_or_element_type(terms.type)
     if not isinstance(type_, ScaledQuantizedType):
         raise Unsupported(f"'{op.name}' adds what is not quantized")

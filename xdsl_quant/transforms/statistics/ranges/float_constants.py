@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
@@ -15,10 +17,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.xdsl_patches.resources import resource_data
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def float_numbers(value: Attribute | None) -> NDArray[Any] | float | None:
@@ -37,11 +37,6 @@ def float_numbers(value: Attribute | None) -> NDArray[Any] | float | None:
     element_type = scalar_or_element_type(value.get_type())
     if not isinstance(element_type, AnyFloat):
         return None
-    # Importing NumPy takes longer than starting `xdsl-opt`.
-    import numpy as np
-
-    from xdsl_quant.numerics.float_dtypes import float_dtype
-
     dtype = float_dtype(element_type.name)
     if isinstance(value, DenseIntOrFPElementsAttr):
         data = value.data.data

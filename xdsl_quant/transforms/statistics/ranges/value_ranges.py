@@ -7,8 +7,10 @@ The ranges of values: from statistics, in calibrated types, and in the attribute
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
@@ -27,9 +29,6 @@ from xdsl.utils.hints import isa
 from xdsl_quant.dialects.quant import CalibratedQuantizedType, StatisticsOp
 
 from .float_constants import float_numbers
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 AXIS = "quant.axis"
 """The attribute that says which dimension has ranges."""
@@ -98,8 +97,6 @@ def calibrated_ranges(
     Raises:
         ValueError: if the attributes about an axis are not those of `axis_attributes`.
     """
-    import numpy as np
-
     layer = np.array([[type_.min.data, type_.max.data]])
     axis, pairs = axis_ranges(attributes) or (None, None)
     return ValueRanges(layer, axis, pairs)
@@ -115,8 +112,6 @@ def axis_ranges(
     Raises:
         ValueError: if they are not those of `axis_attributes`.
     """
-    import numpy as np
-
     if not attributes.keys() & {AXIS, AXIS_STATS}:
         return None
     axis, stats = attributes.get(AXIS), attributes.get(AXIS_STATS)
@@ -142,8 +137,6 @@ def attribute_ranges(attributes: Mapping[str, Attribute]) -> ValueRanges | None:
     Raises:
         ValueError: if they are not those of `layer_attributes` and `axis_attributes`.
     """
-    import numpy as np
-
     found = axis_ranges(attributes)
     if (stats := attributes.get(LAYER_STATS)) is None:
         return of_all_indices(*found) if found else None
@@ -160,8 +153,6 @@ def of_all_indices(axis: int, pairs: NDArray[Any]) -> ValueRanges:
     Raises:
         ValueError: if there are none.
     """
-    import numpy as np
-
     if not len(pairs):
         raise ValueError(f"needs '{AXIS_STATS}' with a range at least")
     layer = np.array([[pairs[:, 0].min(), pairs[:, 1].max()]])
@@ -189,22 +180,16 @@ def recorded_ranges(op: StatisticsOp) -> ValueRanges:
 
 
 def _union(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
-    import numpy as np
-
     return np.where([True, False], np.minimum(one, other), np.maximum(one, other))
 
 
 def _pairs(attr: DenseIntOrFPElementsAttr) -> NDArray[Any]:
     """The ranges of an attribute, which must be finite and not reversed."""
-    import numpy as np
-
     return _checked(np.asarray(float_numbers(attr), np.float64).reshape(-1, 2))
 
 
 def _checked(pairs: NDArray[Any]) -> NDArray[Any]:
     """Ranges that are finite and not reversed."""
-    import numpy as np
-
     # Comparisons with NaN are false.
     is_range = (pairs[:, 0] <= pairs[:, 1]) & np.isfinite(pairs).all(axis=1)
     if not is_range.all():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     AnyFloat,
     BytesAttr,
@@ -20,12 +22,9 @@ from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant.dialect_ops import DialectOps
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.numerics.float_dtypes import float_dtype, float_info
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 from xdsl_quant.xdsl_patches.resources import new_resource
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 def constant_numbers(value: SSAValue) -> NDArray[np.floating] | None:
@@ -33,8 +32,6 @@ def constant_numbers(value: SSAValue) -> NDArray[np.floating] | None:
     The numbers of a constant of floats, which `stablehlo.broadcast_in_dim` or
     `linalg.fill` may repeat; `None` if the value is none or they are not there.
     """
-    import numpy as np
-
     owner = value.owner
     if not isinstance(owner, Operation):
         return None
@@ -81,8 +78,6 @@ def of_channels(
     Returns:
         an array of f64 with shape `(n,)`.
     """
-    import numpy as np
-
     if not isinstance(type_, ShapedType) or not isinstance(
         scalar_or_element_type(type_), AnyFloat
     ):
@@ -112,10 +107,6 @@ def constant_like(
         numbers: its elements.
         type_: its type.
     """
-    import numpy as np
-
-    from xdsl_quant.numerics.float_dtypes import float_dtype
-
     owner = value.owner
     assert isinstance(owner, Operation)
     element_type = scalar_or_element_type(type_)
@@ -156,8 +147,6 @@ def constants_of_channels(
     Returns:
         ops of which the last one has the operand as its result.
     """
-    import numpy as np
-
     shape = cast("ShapedType", type_).get_shape()
     element_type = scalar_or_element_type(type_)
     sizes = [len(numbers), *[1] * (len(shape) - 1 - channel)]
@@ -176,8 +165,6 @@ def largest_weights(
     weights: NDArray[np.float64], dimension: int
 ) -> NDArray[np.float64]:
     """The largest absolute weight for each index of a dimension."""
-    import numpy as np
-
     others = tuple(d for d in range(weights.ndim) if d != dimension)
     return np.abs(weights).max(others)
 
@@ -193,10 +180,6 @@ def along(
 
 def are_finite_in(type_: Attribute, *arrays: NDArray[np.float64]) -> bool:
     """Whether numbers are finite as elements of a type."""
-    import numpy as np
-
-    from xdsl_quant.numerics.float_dtypes import float_dtype, float_info
-
     element_type = scalar_or_element_type(type_)
     assert isinstance(element_type, AnyFloat)
     limit = float(float_info(float_dtype(element_type.name)).max)

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import ShapedType
 from xdsl.ir import Operation, SSAValue
 
@@ -23,10 +25,6 @@ from xdsl_quant.dialects.quant.traits import (
 )
 
 from .layer import Layer
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -65,16 +63,12 @@ class MatrixProduct:
         Returns:
             an array of shape `(groups, count, outputs)`.
         """
-        import numpy as np
-
         rows = np.moveaxis(weights, self.layer.dimension, -1)
         split = rows.reshape(self.count, self.groups, self.outputs)
         return split.transpose(1, 0, 2)
 
     def weights(self, matrices: NDArray[Any]) -> NDArray[Any]:
         """The inverse of `matrices`."""
-        import numpy as np
-
         sizes = [n for d, n in enumerate(self.shape) if d != self.layer.dimension]
         rows = matrices.transpose(1, 0, 2).reshape(*sizes, -1)
         return np.moveaxis(rows, -1, self.layer.dimension)
@@ -84,8 +78,6 @@ class MatrixProduct:
         Ops whose last results are the columns of `X`, if no value has them: products by
         weights that are 1 at one input for each output channel, and 0 at all others.
         """
-        import numpy as np
-
         found: list[Sequence[Operation]] = []
         for start in range(0, self.count, self.outputs):
             ones = np.eye(self.count, self.outputs, -start)
@@ -103,8 +95,6 @@ class MatrixProduct:
         Returns:
             an array of shape `(groups, n, count)`.
         """
-        import numpy as np
-
         if self.input is not None:
             rows = np.moveaxis(values[0], self.input_dimension, -1)
             return rows.reshape(1, -1, self.count).astype(np.float64)

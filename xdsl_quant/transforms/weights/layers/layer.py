@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     AnyFloat,
     NoneType,
@@ -39,11 +41,6 @@ from .channels import (
     constants_of_channels,
     of_channels,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 _ACTIVATION = "fused_activation_function"
 
@@ -89,16 +86,12 @@ class Layer:
 
     def weights(self) -> NDArray[np.float64]:
         """The weights as f64."""
-        import numpy as np
-
         elements = self.weight.elements()
         assert elements is not None
         return elements.astype(np.float64)
 
     def biases(self) -> NDArray[np.float64]:
         """The bias of each output channel as f64, zeros if there is none."""
-        import numpy as np
-
         if self.bias is None:
             size: int = self.weights().shape[self.dimension]
             return np.zeros(size, np.float64)
@@ -263,14 +256,10 @@ def without_activation(op: Operation) -> Operation:
 
 
 def _zeros(type_: ShapedType) -> NDArray[np.float64]:
-    import numpy as np
-
     return np.zeros(type_.get_shape())
 
 
 def _biases(op: Operation, operand: int, layer: Layer) -> NDArray[np.float64] | None:
-    import numpy as np
-
     value, type_ = op.operands[operand], layer.product.results[0].type
     if isinstance(value.type, NoneType):
         return np.zeros(cast("ShapedType", type_).get_shape()[layer.channel])
