@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import SSAValue
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
-from xdsl_quant.dialects.quant.quantile_type import QuantileType
+from xdsl_quant.dialects.quant.storage_types import QuantileType
 from xdsl_quant.numerics.codecs import float_bounds, nearest_steps
 from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
 from xdsl_quant.numerics.parameters import QuantizationParameters

@@ -32,7 +32,7 @@ from xdsl_quant.dialects.quant import (
     DynamicQuantizeCastOp,
     UniformQuantizedType,
 )
-from xdsl_quant.dialects.quant.quantile_type import QuantileType
+from xdsl_quant.dialects.quant.storage_types import QuantileType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.rounding_mode import Rounding
 
