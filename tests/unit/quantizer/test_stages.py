@@ -141,7 +141,7 @@ def test_stages_that_do_not_exist_or_have_run():
         steps.replace("fuse", unchanged)
     with pytest.raises(ValueError, match=f"^{message}"):
         steps.insert("mine", unchanged, before="fuse")
-    with pytest.raises(ValueError, match="^stage 'check' exists already; replace it$"):
+    with pytest.raises(ValueError, match=r"^stage 'check' exists already; replace it$"):
         steps.insert("check", unchanged, before="store")
     steps.run(until="prepare")
     message = "^stage 'prepare' has run; use a new pipeline$"
@@ -152,9 +152,9 @@ def test_stages_that_do_not_exist_or_have_run():
 
 
 def test_mistakes_are_found_before_a_stage_runs():
-    with pytest.raises(ValueError, match="expected no target; leave it out$"):
+    with pytest.raises(ValueError, match=r"expected no target; leave it out$"):
         pipeline(Request(dense_layers(), DATA, "int8-weights", target="mac-array"))
-    with pytest.raises(ValueError, match="has no widths to search"):
+    with pytest.raises(ValueError, match=r"has no widths to search"):
         pipeline(Request(dense_layers(), DATA, "int8", budget="1 dB"))
 
 
