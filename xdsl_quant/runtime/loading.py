@@ -123,16 +123,7 @@ def parse_module(
         IRError: if the text does not parse, or the module is invalid.
         TypeError: if it is not text.
     """
-    if not isinstance(cast(object, text), str):
-        raise TypeError(f"the text of a module is a str, not {type(text).__name__}")
-    if is_file_name(text):
-        raise IRError(
-            f"{file_name}: error: the text of a module is needed, but '{text}' is a file "
-            "name"
-        )
-    blank = match(_BLANK, text)
-    if blank is not None and blank.end() == len(text):
-        raise IRError(f"{file_name}: error: the text contains no op")
+    _check_is_text_of_ops(text, file_name)
     xdsl_patches.apply()
     try:
         parser = _LocatingParser(ctx or multiverse_context(), text, file_name)
@@ -154,6 +145,19 @@ def parse_module(
         # it comes from is not in the sentence.
         raise IRError(f"{file_name}: error: {' '.join(map(str, e.args))}") from e
     return parsed
+
+
+def _check_is_text_of_ops(text: str, file_name: str) -> None:
+    if not isinstance(cast(object, text), str):
+        raise TypeError(f"the text of a module is a str, not {type(text).__name__}")
+    if is_file_name(text):
+        raise IRError(
+            f"{file_name}: error: the text of a module is needed, but '{text}' is a file "
+            "name"
+        )
+    blank = match(_BLANK, text)
+    if blank is not None and blank.end() == len(text):
+        raise IRError(f"{file_name}: error: the text contains no op")
 
 
 def parse_type(text: str, ctx: Context | None = None) -> Attribute:

@@ -168,6 +168,25 @@ class QuantizationUniverse(Universe):
     """
 
 
+_Part: TypeAlias = Callable[[QuantizationUniverse], Mapping[str, _T]]
+
+
+def _united(
+    kind: str, parts: Iterable[tuple[str, Mapping[str, _T]]]
+) -> Mapping[str, _T]:
+    owners: dict[str, str] = {}
+    united: dict[str, _T] = {}
+    for plugin, part in parts:
+        for name, value in part.items():
+            if (owner := owners.setdefault(name, plugin)) != plugin:
+                raise ValueError(
+                    f"two plugins with one {kind}, found '{name}' in '{owner}' and "
+                    f"'{plugin}'; uninstall one of them"
+                )
+            united[name] = value
+    return united
+
+
 @cache
 def plugins() -> QuantizationUniverse:
     """
@@ -187,20 +206,8 @@ def plugins() -> QuantizationUniverse:
         if isinstance(universe := plugin.load(), QuantizationUniverse)
     ]
 
-    def united(
-        kind: str, extensions: Callable[[QuantizationUniverse], Mapping[str, _T]]
-    ) -> Mapping[str, _T]:
-        owners: dict[str, str] = {}
-        result: dict[str, _T] = {}
-        for plugin, universe in universes:
-            for name, value in extensions(universe).items():
-                if (owner := owners.setdefault(name, plugin)) != plugin:
-                    raise ValueError(
-                        f"two plugins with one {kind}, found '{name}' in '{owner}' and "
-                        f"'{plugin}'; uninstall one of them"
-                    )
-                result[name] = value
-        return result
+    def united(kind: str, part: _Part[_T]) -> Mapping[str, _T]:
+        return _united(kind, ((name, part(universe)) for name, universe in universes))
 
     return QuantizationUniverse(
         hardware_targets=united("target", lambda each: each.hardware_targets),

@@ -169,8 +169,14 @@ def read_tflite(
         OSError: if the file cannot be read.
         ImportError: if the package `tflite` is not installed.
     """
-    name = "<bytes>" if isinstance(source, bytes) else str(source)
-    content = source if isinstance(source, bytes) else Path(source).read_bytes()
+    if isinstance(source, bytes):
+        return _imported("<bytes>", source, shapes or {}, static)
+    return _imported(str(source), Path(source).read_bytes(), shapes or {}, static)
+
+
+def _imported(
+    name: str, content: bytes, shapes: Mapping[str, Sequence[int]], static: bool
+) -> ModuleOp:
     model = read_model(content, name)
     xdsl_patches.apply()
     try:
