@@ -18,6 +18,7 @@ from xdsl_quant.dialects.quant.regions import RegionOp
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
+from xdsl_quant.transforms.propagation.target_extensions import target_extensions
 from xdsl_quant.transforms.propagation.target_files import parse_target, read_target
 from xdsl_quant.transforms.propagation.target_spec import (
     KernelSpec,
@@ -491,3 +492,19 @@ def test_no_such_target(tmp_path: Path):
         IRError, match=re.escape(f"{path}:1: error: unknown key, found 'kernel' in a")
     ):
         apply_passes(module, f'quant-fuse-kernels{{target="{path}"}}')
+
+
+# Documents
+
+
+def test_the_kernel_that_contributing_adds_to_a_target():
+    root = Path(__file__).parents[4]
+    (kernel,) = re.findall(
+        r"```toml\n(.*?)```", (root / "CONTRIBUTING.md").read_text(), re.S
+    )
+    target = target_extensions().targets["mac-array"]().read_text()
+    text = function("%0 = stablehlo.negate %x : T", "%0")
+    assert kernels(fused(text, target)) == []
+    assert kernels(fused(text, target + kernel)) == [
+        ("stablehlo.negate", "stablehlo.negate")
+    ]
