@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
@@ -27,7 +26,7 @@ from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.numerics.arrays import Array, DType
 from xdsl_quant.runtime.array_types import allows_shape, shape_of
 from xdsl_quant.runtime.arrays import integer_width, numpy_dtype, shortened
 from xdsl_quant.transforms.building.signless_types import has_signedness, signless
@@ -62,7 +61,7 @@ class Boundary:
     type_: Attribute
     """The type in the signature, possibly quantized."""
 
-    dtype: np.dtype[np.generic]
+    dtype: DType
 
     @staticmethod
     def of(type_: Attribute, name: str) -> Boundary:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from xdsl.ir import Attribute
 
-from xdsl_quant.numerics.arrays import Array, check_unmasked
+from xdsl_quant.numerics.arrays import Array, DType, check_unmasked
 from xdsl_quant.runtime.array_types import check_argument, shape_text
 from xdsl_quant.runtime.arrays import shortened
 from xdsl_quant.runtime.entry_function import check_argument_count
@@ -377,7 +377,7 @@ def _input(value: ArrayLike, boundary: Boundary, index: int) -> Array:
 
 
 def _check_output(
-    output: Array, dtype: np.dtype[np.generic], shape: tuple[int, ...], name: str
+    output: Array, dtype: DType, shape: tuple[int, ...], name: str
 ) -> None:
     if not isinstance(cast(object, output), np.ndarray):
         raise TypeError(f"{name} is a {type(output).__name__} but no array")

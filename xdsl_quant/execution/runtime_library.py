@@ -19,14 +19,14 @@ from weakref import WeakSet
 
 import numpy as np
 
-from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.numerics.arrays import Array, DType
 
 
 def _words(address: int, count: int) -> list[int]:
     return (ctypes.c_int64 * count).from_address(address)[:]
 
 
-def _array(descriptor: int, rank: int, dtype: np.dtype[np.generic]) -> Array:
+def _array(descriptor: int, rank: int, dtype: DType) -> Array:
     # { allocated, aligned, offset, sizes, strides }
     _, aligned, offset, *rest = _words(descriptor, 3 + 2 * rank)
     sizes, strides = rest[:rank], rest[rank:]
@@ -39,7 +39,7 @@ def _array(descriptor: int, rank: int, dtype: np.dtype[np.generic]) -> Array:
     return np.ndarray(sizes, dtype, memory, 0, [stride * size for stride in strides])
 
 
-def array_at(descriptor: int, rank: int, dtype: np.dtype[np.generic]) -> Array:
+def array_at(descriptor: int, rank: int, dtype: DType) -> Array:
     """
     The array that the descriptor of a memref describes, read-only. Its memory is there
     until the callback returns.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
@@ -17,10 +15,11 @@ from xdsl_quant.dialects.quant.types import (
     uniform_type,
 )
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.loading import parse_type
 
 from .comparison import Comparison
-from .compiled import DEFAULT, ROUNDINGS, Compiled, MLIRDefault, options_of
+from .compiled import DEFAULT, ROUNDINGS, Compiled, MLIRDefault, compile_options
 from .counting import Computation, Labels, as_numbers, counted_differences
 from .definitions import OnnxDefinition, StableHLODefinition
 from .inputs import all_expressed_values, expressed_values, stored_values
@@ -36,7 +35,6 @@ from .libraries import (
 from .runtimes import Library, Runtime
 from .worker import Worker
 
-Array = NDArray[Any]
 Op = Literal["quantize", "dequantize"]
 
 RUNTIMES: Mapping[str, Runtime] = {
@@ -175,13 +173,16 @@ def _compared(
         ]
 
     def computation(runtime: Runtime) -> Computation[Array]:
-        if isinstance(runtime, Library):
-            run = partial(worker.call, runtime, op, parameters)
-        else:
-            run = partial(getattr(runtime, op), parameters)
+        method = _method(runtime, op)
+
+        def run(values: Array) -> Array:
+            if isinstance(runtime, Library):
+                return worker.call(method, parameters, values)
+            return method(parameters, values)
+
         options = None
         if isinstance(runtime, Compiled):
-            options = options_of(runtime.rounding)
+            options = compile_options(runtime.rounding)
         return Computation(
             runtime.name, run, runtime.version(), options, runtime.missing()
         )
@@ -193,6 +194,12 @@ def _compared(
         [*map(computation, candidates)],
         ((chunk, _labels(chunk)) for chunk in chunks),
     )
+
+
+def _method(
+    runtime: Runtime, op: Op
+) -> Callable[[QuantizationParameters, Array], Array]:
+    return runtime.quantize if op == "quantize" else runtime.dequantize
 
 
 def _labels(inputs: Array) -> Labels:

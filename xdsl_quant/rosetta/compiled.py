@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any
-
-from numpy.typing import NDArray
 
 from xdsl_quant.dialects.quant.types import uniform_type
+from xdsl_quant.execution import compile
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.rounding_mode import Rounding
 
 from .runtimes import Runtime
-
-Array = NDArray[Any]
 
 DEFAULT = Rounding()
 
@@ -27,14 +25,14 @@ ROUNDINGS = (
 """All roundings of numbers."""
 
 
-def options_of(rounding: Rounding) -> dict[str, str]:
+def compile_options(rounding: Rounding) -> dict[str, str]:
     """The options of `compile` and of `lower-quant-ops` that are not the default ones."""
     names = ("rounding-mode", "zero-point-order", "nan")
     values = zip(names, rounding, DEFAULT, strict=True)
     return {name: value for name, value, default in values if value != default}
 
 
-def _text(parameters: QuantizationParameters, op: str) -> str:
+def _cast_text(parameters: QuantizationParameters, op: str) -> str:
     """A function with a cast of a tensor of rank 1."""
     quantized = f"tensor<?x{uniform_type(parameters)}>"
     floats = f"tensor<?x{parameters.expressed}>"
@@ -53,7 +51,9 @@ class Compiled(Runtime):
 
     def __init__(self, rounding: Rounding = DEFAULT):
         self.rounding = rounding
-        options = (f" {name}={value}" for name, value in options_of(rounding).items())
+        options = (
+            f" {name}={value}" for name, value in compile_options(rounding).items()
+        )
         self.name = "compiled" + "".join(options)
 
     def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
@@ -63,11 +63,12 @@ class Compiled(Runtime):
         return self._run(parameters, "dcast", stored)
 
     def _run(self, parameters: QuantizationParameters, op: str, values: Array) -> Array:
-        from xdsl_quant.execution import compile
-
         mode, order, nan = self.rounding
         function = compile(
-            _text(parameters, op), rounding_mode=mode, zero_point_order=order, nan=nan
+            _cast_text(parameters, op),
+            rounding_mode=mode,
+            zero_point_order=order,
+            nan=nan,
         )
         return function(values)
 
@@ -93,12 +94,14 @@ class MLIRDefault(Runtime):
 
 
 @cache
-def _lowered_by_mlir(parameters: QuantizationParameters, op: str) -> Any:
-    from xdsl_quant.execution import compile
+def _lowered_by_mlir(
+    parameters: QuantizationParameters, op: str
+) -> Callable[[Array], Array]:
+    # Needs the extra `mlir`.
     from xdsl_quant.execution.mlir_bindings import ir, run_passes
 
     with ir.Context():
-        module = ir.Module.parse(_text(parameters, op))
+        module = ir.Module.parse(_cast_text(parameters, op))
         passes = (
             "func.func(lower-quant-ops)",
             "strip-func-quant-types",

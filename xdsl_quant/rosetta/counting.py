@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xdsl_quant.numerics.arrays import Array
+
 from .comparison import Comparison, Difference, Match, Row
 from .runtimes import Unavailable
 
-Array = NDArray[Any]
 Numbers = NDArray[np.float64]
 
 InputsT = TypeVar("InputsT")

@@ -7,20 +7,16 @@ Each operation rounds to the expressed type. What a specification does not say i
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.parameters import storage_range
 
 from .runtimes import Runtime, Unavailable
 
-Array = NDArray[Any]
 
-
-def _scale_and_zero_point(parameters: QuantizationParameters) -> tuple[Any, Any]:
+def _scale_and_zero_point(parameters: QuantizationParameters) -> tuple[Array, Array]:
     """Both as numbers of the expressed type."""
     dtype = parameters.expressed_dtype
     return parameters.scales.astype(dtype), parameters.zero_points.astype(dtype)

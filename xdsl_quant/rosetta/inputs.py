@@ -9,16 +9,14 @@ some floats, and others in and out of range.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.arrays import Array
 
 from .runtimes import Unavailable
-
-Array = NDArray[Any]
 
 _ULPS = 4
 """How many floats beside each multiple are tried in both directions."""

@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xdsl_quant.dialects.quant.types import uniform_type
 from xdsl_quant.frontends.tflite import write_tflite
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.loading import parse_module
 
 from .runtimes import Library, Unavailable
-
-Array = NDArray[Any]
 
 _FLOATS = {"f16": "FLOAT16", "f32": "FLOAT"}
 _STORAGES = {"i8": "INT8", "u8": "UINT8", "i16": "INT16", "u16": "UINT16"}
 
 
-def _known(names: Mapping[str, Any], kind: str, name: str) -> Any:
+def _checked(names: Collection[str], kind: str, name: str) -> str:
     """
-    What a library calls a type.
+    The name of a type that a library has.
 
     Raises:
-        Unavailable: if it has none.
+        Unavailable: if it is none of the names.
     """
     if name not in names:
         raise Unavailable(f"no {kind} type '{name}'")
-    return names[name]
+    return name
 
 
 # ONNX
 
 
+class _Session(Protocol):
+    def run(self, names: None, inputs: Mapping[str, Array], /) -> Sequence[Array]: ...
+
+
 @cache
-def _session(expressed: str, storage: str, *, quantizes: bool) -> Any:
-    onnx: Any = import_module("onnx")
+def _session(expressed: str, storage: str, *, quantizes: bool) -> _Session:
+    onnx = import_module("onnx")
     helper, types = onnx.helper, onnx.TensorProto
-    float_type = getattr(types, _known(_FLOATS, "expressed", expressed))
-    stored_type = getattr(types, _known(_STORAGES, "storage", storage))
+    float_type = getattr(types, _FLOATS[_checked(_FLOATS, "expressed", expressed)])
+    stored_type = getattr(types, _STORAGES[_checked(_STORAGES, "storage", storage)])
     op, source, target = "DequantizeLinear", stored_type, float_type
     if quantizes:
         op, source, target = "QuantizeLinear", float_type, stored_type
@@ -115,21 +117,21 @@ class Torch(Library):
     modules = ("torch",)
 
     def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
-        torch: Any = import_module("torch")
-        _known({"f32": None}, "expressed", parameters.expressed)
-        dtype = _known(_TORCH_STORAGES, "storage", parameters.storage)
+        torch = import_module("torch")
+        _checked({"f32"}, "expressed", parameters.expressed)
+        storage = _checked(_TORCH_STORAGES, "storage", parameters.storage)
         quantized = torch.quantize_per_tensor(
             torch.from_numpy(values),
             float(parameters.scales),
             int(parameters.zero_points),
-            getattr(torch, dtype),
+            getattr(torch, _TORCH_STORAGES[storage]),
         )
         return quantized.int_repr().numpy()
 
     def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
-        torch: Any = import_module("torch")
-        _known({"f32": None}, "expressed", parameters.expressed)
-        _known(_TORCH_STORAGES, "storage", parameters.storage)
+        torch = import_module("torch")
+        _checked({"f32"}, "expressed", parameters.expressed)
+        _checked(_TORCH_STORAGES, "storage", parameters.storage)
         quantized = torch._make_per_tensor_quantized_tensor(
             torch.from_numpy(stored),
             float(parameters.scales),
@@ -148,8 +150,8 @@ class TorchFakeQuantize(Torch):
     only_quantizes = True
 
     def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
-        torch: Any = import_module("torch")
-        _known({"f16": None, "f32": None}, "expressed", parameters.expressed)
+        torch = import_module("torch")
+        _checked({"f16", "f32"}, "expressed", parameters.expressed)
         scale = float(np.float32(parameters.scales))
         zero_point = int(parameters.zero_points)
         floats = torch.fake_quantize_per_tensor_affine(
@@ -168,10 +170,18 @@ class TorchFakeQuantize(Torch):
 # LiteRT
 
 
+class _Interpreter(Protocol):
+    def get_input_details(self) -> Sequence[Mapping[str, object]]: ...
+    def get_output_details(self) -> Sequence[Mapping[str, object]]: ...
+    def get_tensor(self, index: object, /) -> Array: ...
+    def invoke(self) -> None: ...
+    def set_tensor(self, index: object, values: Array, /) -> None: ...
+
+
 @cache
 def _interpreter(
     parameters: QuantizationParameters, op: str, count: int, resolver: str
-) -> Any:
+) -> _Interpreter:
     """An interpreter of a model with one op on so many values."""
     quantized = f"tensor<{count}x{uniform_type(parameters)}>"
     source, target = quantized, f"tensor<{count}x{parameters.expressed}>"
@@ -184,11 +194,11 @@ def _interpreter(
         f'  %y = "tfl.{op}"(%x) {properties}: ({source}) -> {target}\n'
         f"  return %y : {target}\n}}"
     )
-    return _loaded(write_tflite(module), resolver)
+    return _loaded_model(write_tflite(module), resolver)
 
 
-def _loaded(file: bytes, resolver: str) -> Any:
-    library: Any = import_module("ai_edge_litert.interpreter")
+def _loaded_model(file: bytes, resolver: str) -> _Interpreter:
+    library = import_module("ai_edge_litert.interpreter")
     interpreter = library.Interpreter(
         model_content=file,
         experimental_op_resolver_type=getattr(library.OpResolverType, resolver),
@@ -198,7 +208,7 @@ def _loaded(file: bytes, resolver: str) -> Any:
     return interpreter
 
 
-def _invoked(interpreter: Any, arguments: Sequence[Array]) -> Array:
+def _invoked(interpreter: _Interpreter, arguments: Sequence[Array]) -> Array:
     for detail, array in zip(interpreter.get_input_details(), arguments, strict=True):
         interpreter.set_tensor(detail["index"], array)
     interpreter.invoke()
@@ -228,14 +238,14 @@ class LiteRTReference(Library):
         op: Literal["quantize", "dequantize"],
         values: Array,
     ) -> Array:
-        _known({"f32": None}, "expressed", parameters.expressed)
-        _known({"i8": None, "u8": None, "i16": None}, "storage", parameters.storage)
+        _checked({"f32"}, "expressed", parameters.expressed)
+        _checked({"i8", "u8", "i16"}, "storage", parameters.storage)
         interpreter = _interpreter(parameters, op, values.size, self.resolver)
         return _invoked(interpreter, [values])
 
     def run_file(self, file: bytes, runs: Sequence[Sequence[Array]]) -> list[Array]:
         """The flat results of a model with one result."""
-        interpreter = _loaded(file, self.resolver)
+        interpreter = _loaded_model(file, self.resolver)
         return [_invoked(interpreter, run).ravel() for run in runs]
 
 
@@ -271,16 +281,12 @@ class StableHLO(Library):
 
     @staticmethod
     def _run(parameters: QuantizationParameters, op: str, values: Array) -> Array:
-        ir: Any = import_module("litert_converter.mlir.ir")
-        stablehlo: Any = import_module("litert_converter.mlir.dialects.stablehlo")
-        extension: Any = import_module(
-            "litert_converter.mlir._mlir_libs.converter_api_ext"
-        )
+        ir = import_module("litert_converter.mlir.ir")
+        stablehlo = import_module("litert_converter.mlir.dialects.stablehlo")
+        extension = import_module("litert_converter.mlir._mlir_libs.converter_api_ext")
         # Without them the attributes have no data.
-        _known(
-            {"f16": None, "f32": None, "f64": None}, "expressed", parameters.expressed
-        )
-        _known({**_STORAGES, "i32": None}, "storage", parameters.storage)
+        _checked({"f16", "f32", "f64"}, "expressed", parameters.expressed)
+        _checked({*_STORAGES, "i32"}, "storage", parameters.storage)
         quantized = f"tensor<{values.size}x{uniform_type(parameters)}>"
         floats = f"tensor<{values.size}x{parameters.expressed}>"
         quantizes = op == "uniform_quantize"

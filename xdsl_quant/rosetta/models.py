@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.frontends.tflite import TFLiteFileError
 from xdsl_quant.frontends.tflite.lowering.kernels import unsupported_type
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import numpy_dtype
 from xdsl_quant.runtime.loading import IRError, apply_passes
 
@@ -26,8 +25,6 @@ from .runtimes import Runtime, Unavailable
 from .single_ops import SingleOp, single_ops
 from .tosa import TosaTools
 from .worker import Worker
-
-Array = NDArray[Any]
 
 _OPTIONS: Sequence[Mapping[str, str]] = (
     {},
@@ -152,11 +149,10 @@ def _of_library(
     def run(_: None) -> Array:
         if isinstance(runtime, OnnxRuntime):
             model, bounds = onnx_model(single.op)
-            results = worker.call(runtime, "run_model", model, single.runs)
+            results = worker.call(runtime.run_model, model, single.runs)
             return np.clip(np.concatenate(results), *bounds)
-        return np.concatenate(
-            worker.call(runtime, "run_file", _file(single), single.runs)
-        )
+        assert isinstance(runtime, LiteRTReference)
+        return np.concatenate(worker.call(runtime.run_file, _file(single), single.runs))
 
     return Computation(runtime.name, run, runtime.version(), None, runtime.missing())
 

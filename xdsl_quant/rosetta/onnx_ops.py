@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike
 from xdsl.dialects.builtin import FloatAttr, NoneType, ShapedType, StringAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -19,11 +18,10 @@ from xdsl_quant.dialects.quant.types import (
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.formulas.quantized import activation_bounds
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import constant_elements, stored_elements
 
 from .runtimes import Unavailable
-
-Array = NDArray[Any]
 
 _CONTRIB = "com.microsoft"
 """The domain of the ops that are onnxruntime's own."""
@@ -34,12 +32,12 @@ class _Graph:
 
     def __init__(self, op: Operation):
         self.op = op
-        self._onnx: Any = import_module("onnx")
-        self._nodes: list[Any] = []
-        self._constants: list[Any] = []
+        self._onnx = import_module("onnx")
+        self._nodes: list[object] = []
+        self._constants: list[object] = []
 
     def node(
-        self, name: str, inputs: Sequence[str], domain: str = "", **attributes: Any
+        self, name: str, inputs: Sequence[str], domain: str = "", **attributes: object
     ) -> str:
         """Add a node with one result, and return its name."""
         result = f"t{len(self._nodes)}"
@@ -48,7 +46,7 @@ class _Graph:
         self._nodes.append(node)
         return result
 
-    def constant(self, values: Any, dtype: Any) -> str:
+    def constant(self, values: ArrayLike, dtype: DTypeLike) -> str:
         """Add a constant, and return its name."""
         name = f"c{len(self._constants)}"
         array = np.asarray(values).astype(dtype)
@@ -104,7 +102,7 @@ def _elementwise(name: str) -> Callable[[_Graph], str]:
             inputs += [f"x{index}", *graph.scale_and_zero_point(value)]
         inputs += graph.scale_and_zero_point(graph.op.results[0])
         alpha = graph.op.properties.get("alpha")
-        attributes = {}
+        attributes: dict[str, object] = {}
         if isinstance(alpha, FloatAttr):
             attributes["alpha"] = alpha.value.data
         return graph.node(name, inputs, _CONTRIB, **attributes)

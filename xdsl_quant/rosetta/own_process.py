@@ -11,7 +11,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+_Request = TypeVar("_Request")
 
 
 class ProcessEnded(Exception):
@@ -48,6 +50,7 @@ class OwnProcess:
         process.communicate()
         return process.returncode
 
+    # Its type depends on the request.
     def ask(self, request: object) -> Any:
         """
         The answer of the process.
@@ -74,7 +77,7 @@ class OwnProcess:
             raise ProcessEnded(self.close()) from None
 
 
-def answer_all(answer: Callable[[Any], object]) -> None:
+def answer_all(answer: Callable[[_Request], object]) -> None:
     """Answer each request from the standard input on the standard output."""
     # What libraries print does not get among the answers.
     stdout = os.fdopen(os.dup(1), "wb")

@@ -6,13 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import Any, ClassVar
-
-from numpy.typing import NDArray
+from typing import ClassVar
 
 from xdsl_quant.numerics import QuantizationParameters
-
-Array = NDArray[Any]
+from xdsl_quant.numerics.arrays import Array
 
 
 class Unavailable(Exception):

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     Float32Type,
@@ -33,12 +31,11 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.frontends.tflite import write_tflite
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import constant_attr
 
 from .counting import Labels, as_numbers
 from .inputs import expressed_values, stored_values
-
-Array = NDArray[Any]
 
 _PAIRS = 1 << 16
 """How many inputs an elementwise op with several operands has."""

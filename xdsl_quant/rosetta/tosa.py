@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from xdsl_quant.numerics.arrays import Array, DType
 
 from .own_process import OwnProcess, ProcessEnded
 from .runtimes import Unavailable
-
-Array = NDArray[Any]
 
 TOSA_PYTHON = Path(".venv-tosa/bin/python")
 """The Python of the environment of `make tosa-tools`, which needs an old NumPy."""
@@ -34,7 +33,8 @@ class TosaTools(OwnProcess):
         """Whether the environment is there."""
         return self.python.exists()
 
-    def call(self, name: str, *arguments: Any) -> tuple[str, Any]:
+    # The answers of the functions have several types.
+    def call(self, name: str, *arguments: object) -> tuple[str, Any]:
         """What a function of `tosa_worker` returns; `aborts` if it ends the process."""
         try:
             return self.ask((name, arguments))
@@ -42,7 +42,7 @@ class TosaTools(OwnProcess):
             return "aborts", ""
 
     def run_file(
-        self, file: bytes, runs: Sequence[Sequence[Array]], dtype: np.dtype[Any]
+        self, file: bytes, runs: Sequence[Sequence[Array]], dtype: DType
     ) -> list[Array]:
         """
         The flat results of a `.tflite` file with one result, as the public converter

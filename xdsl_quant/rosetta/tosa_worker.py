@@ -16,19 +16,20 @@ import tempfile
 from importlib import import_module
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import Any
 
 
-def run(text: str, inputs: list[Any]) -> tuple[str, Any]:
+def run(text: str, inputs: list[object]) -> tuple[str, object]:
     """`runs` and the results of a module of TOSA, or `invalid` and a message."""
     status, results = run_all(text, [inputs])
     return status, results[0] if status == "runs" else results
 
 
-def run_all(text: str, runs: list[list[Any]]) -> tuple[str, Any]:
+def run_all(
+    text: str, runs: list[list[object]]
+) -> tuple[str, list[list[object]] | str]:
     """`runs` and the results for each of several inputs, or `invalid` and a message."""
     tosa_opt = distribution("tosa-tools").locate_file("bin/tosa-opt")
-    reference_model: Any = import_module("tosa_reference_model")
+    reference_model = import_module("tosa_reference_model")
     with tempfile.TemporaryDirectory() as directory:
         module, graph = Path(directory, "module.mlir"), Path(directory, "module.tosa")
         module.write_text(text)
@@ -41,7 +42,7 @@ def run_all(text: str, runs: list[list[Any]]) -> tuple[str, Any]:
         if done.returncode:
             return "invalid", done.stderr
         content = graph.read_bytes()
-    answers: list[Any] = []
+    answers: list[list[object]] = []
     for inputs in runs:
         results, status = reference_model.run(content, inputs)
         if status != reference_model.GraphStatus.TOSA_VALID:
@@ -52,7 +53,7 @@ def run_all(text: str, runs: list[list[Any]]) -> tuple[str, Any]:
 
 def convert(model: bytes) -> tuple[str, str]:
     """`ok` and the text that the public converter writes, or `error` and a message."""
-    converter: Any = import_module("tosa_converter_for_tflite")
+    converter = import_module("tosa_converter_for_tflite")
     with tempfile.TemporaryDirectory() as directory:
         file, text = Path(directory, "model.tflite"), Path(directory, "module.mlir")
         file.write_bytes(model)

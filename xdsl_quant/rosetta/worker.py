@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeVar, TypeVarTuple
 
 from .own_process import OwnProcess, ProcessEnded, answer_all
 from .runtimes import Unavailable
+
+_Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
+_Request = tuple[Callable[..., object], Sequence[object]]
 
 
 class Worker(OwnProcess):
@@ -15,7 +20,9 @@ class Worker(OwnProcess):
     def __init__(self):
         super().__init__(sys.executable, "-m", __name__)
 
-    def call(self, target: object, method: str, *arguments: Any) -> Any:
+    def call(
+        self, method: Callable[[*_Arguments], _Result], *arguments: *_Arguments
+    ) -> _Result:
         """
         What a method of an object returns in the process.
 
@@ -23,7 +30,7 @@ class Worker(OwnProcess):
             Unavailable: with the message of what it raises, or if it ends the process.
         """
         try:
-            is_result, answer = self.ask((target, method, arguments))
+            is_result, answer = self.ask((method, arguments))
         except ProcessEnded:
             raise Unavailable("its library ended the process") from None
         if not is_result:
@@ -31,10 +38,10 @@ class Worker(OwnProcess):
         return answer
 
 
-def _answer(request: tuple[object, str, tuple[Any, ...]]) -> tuple[bool, Any]:
-    target, method, arguments = request
+def _answer(request: _Request) -> tuple[bool, object]:
+    method, arguments = request
     try:
-        return True, getattr(target, method)(*arguments)
+        return True, method(*arguments)
     except Unavailable as error:
         return False, str(error)
     except Exception as error:

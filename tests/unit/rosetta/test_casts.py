@@ -154,7 +154,7 @@ def test_onnxruntime():
     halves = QuantizationParameters(0.5, 127, storage="u8", expressed="bf16")
     with Worker() as worker:
         with pytest.raises(Unavailable, match="no expressed type 'bf16'"):
-            worker.call(RUNTIMES["onnxruntime"], "quantize", halves, np.zeros(1))
+            worker.call(RUNTIMES["onnxruntime"].quantize, halves, np.zeros(1))
 
 
 def test_litert():
@@ -330,13 +330,13 @@ class Calls:
 @pytest.mark.sampled(0)
 def test_worker():
     with Worker() as worker:
-        assert worker.call(Calls(), "double", 3) == 6
+        assert worker.call(Calls().double, 3) == 6
         with pytest.raises(Unavailable, match=r"^RuntimeError: first line$"):
-            worker.call(Calls(), "fail")
+            worker.call(Calls().fail)
         with pytest.raises(Unavailable, match="its library ended the process"):
-            worker.call(Calls(), "end")
+            worker.call(Calls().end)
         # It is started again.
-        assert worker.call(Calls(), "double", 4) == 8
+        assert worker.call(Calls().double, 4) == 8
 
 
 # Tables

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.numerics.arrays import Array, DType
 
 from .. import mlir_bindings as mlir
 from ..mlir_bindings import Op, arith, ir, memref
@@ -186,7 +186,7 @@ def _narrowed(numbers: Array, type_: ir.Type) -> Array:
     return numbers << unused >> unused
 
 
-def _dtype(type_: ir.Type) -> np.dtype[np.generic] | None:
+def _dtype(type_: ir.Type) -> DType | None:
     """The dtype of a type; `None` if there is none."""
     if isinstance(type_, ir.IndexType):
         return np.dtype(np.int64)
