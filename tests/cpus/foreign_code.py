@@ -20,6 +20,7 @@ from typing import Any
 from unittest.mock import patch
 
 from xdsl_quant.execution import llvm_library, runtime_library
+from xdsl_quant.execution.code_options import CodeOptions
 from xdsl_quant.execution.cpu import Cpu, available_cpus, cpu_named, known_cpus
 from xdsl_quant.execution.llvm_library import LinkedObject
 from xdsl_quant.execution.machine_code import MachineCode
@@ -60,9 +61,11 @@ def foreign_code(*, with_tiles: bool = False) -> Generator[None]:
     def named(name: object) -> Cpu:
         return foreign.get(str(name)) or cpu_named(name)
 
-    def compiled(*arguments: Any, cpu: Cpu, **options: Any) -> MachineCode:
-        class_ = ForeignCode if cpu.name in foreign else native
-        return class_(*arguments, cpu=cpu, **options)
+    def compiled(
+        text: str, names: Sequence[str], options: CodeOptions, *arguments: Any
+    ) -> MachineCode:
+        class_ = ForeignCode if options.cpu.name in foreign else native
+        return class_(text, names, options, *arguments)
 
     with (
         patch("xdsl_quant.execution.compilation.cpu_named", named),

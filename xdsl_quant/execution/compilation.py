@@ -9,7 +9,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp
 
@@ -28,9 +28,10 @@ from xdsl_quant.runtime.loading import (
 from xdsl_quant.xdsl_patches.resources import resource_data
 
 from . import disk_cache
+from .code_options import CodeOptions
 from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
-from .cpu import Cpu, CpuName, cpu_named
+from .cpu import CpuName, cpu_named
 from .entry_wrapper import EntryWrapper
 from .stored_lowering import Lowered, is_known, read_lowered, write_lowered
 
@@ -40,8 +41,17 @@ if TYPE_CHECKING:
 _MAX_CACHED = 256
 
 
-_Key = tuple[str, str | None, Rounding, bool, bool, Cpu, int, str]
-"""A digest of the module, the options, and the path of a file, which is read again."""
+class _Request(NamedTuple):
+    """What is compiled of a module, and how."""
+
+    entry: str | None
+    rounding: Rounding
+    fuse: bool
+    code: CodeOptions
+
+
+_Key = tuple[str, _Request, str]
+"""A digest of the module, the request, and the path of a file, which is read again."""
 
 _cache: OrderedDict[_Key, CompiledFunction] = OrderedDict()
 """The functions that were asked for last, the very last one at the end."""
@@ -67,23 +77,20 @@ def compile(
 
     Casts are lowered by `lower-quant-ops`, each as it is written: a `quant.dcast` of a
     `quant.qcast` is computed and not folded away. The module may just as well be lowered
-    already. Ops of `tfl` are lowered by `convert-tfl-to-linalg`; where they have state, it
-    must be arguments and results: see
-    [`StatefulFunction`][xdsl_quant.runtime.stateful_function]. The module is not changed.
+    already. Ops of `tfl` are lowered by `convert-tfl-to-linalg`; their state must be
+    arguments and results: see [`StatefulFunction`][xdsl_quant.runtime.stateful_function].
 
-    The last 256 results are kept: the same module with the same options is not compiled
-    again. Other processes find the code in the folder
+    The last 256 results are kept, and the code for other processes in the folder
     `XDSL_QUANT_CACHE`, by default `~/.cache/xdsl-quant`. Any thread may call this.
 
     Args:
         module: a module or its text, in which all dialects that `xdsl-opt` finds may
             occur, or the path of a `.tflite` file, whose dynamic sizes become those for
             which it was written, mostly a batch size of 1: see
-            [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite] for others.
-        entry: the name of the function; by default that of the only public function, or
-            `main`.
-        rounding_mode: how `lower-quant-ops` rounds. Its `truncate` is undefined for
-            values that do not fit the storage type.
+            [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite]. It is not changed.
+        entry: the name of the function; by default the only public one, or `main`.
+        rounding_mode: how `lower-quant-ops` rounds. Its `truncate` is undefined for values
+            that do not fit the storage type.
         zero_point_order: when `lower-quant-ops` adds the zero point.
         nan: what it makes of NaN in casts without an attribute `quant.nan`.
         fuse: whether each cast becomes one loop with its scales as constants.
@@ -93,9 +100,8 @@ def compile(
             of a CPU without some of them, which changes no number.
         threads: how many threads compute large products of 8-bit integers; others run in
             the thread of the call.
-        host_functions: the Python functions that the module declares and calls, by name:
-            see [`host_functions`][xdsl_quant.runtime.host_functions]. With these nothing
-            is kept.
+        host_functions: the Python functions that the module declares and calls: see
+            [`host_functions`][xdsl_quant.runtime.host_functions]. Nothing is kept then.
 
     Raises:
         TypeError: if the module or another argument is something else.
@@ -103,13 +109,24 @@ def compile(
             has not all instructions of that CPU.
         CompilationError: if the module is invalid, has no such function, or contains what
             MLIR does not compile.
-        ImportError: if MLIR, or a package for a type in the signature or a file, is not
-            installed.
+        ImportError: if MLIR, or a package for a type or a file, is not installed.
 
     Warns:
-        RuntimeWarning: if a step of scheduling fails. The function is compiled without it.
+        RuntimeWarning: if a step of scheduling fails and is left out.
     """
     rounding = Rounding(rounding_mode, zero_point_order, nan)
+    request = _checked_request(entry, rounding, fuse, schedule, cpu, threads)
+    return _compiled(module, request, checked_host_functions(host_functions))
+
+
+def _checked_request(
+    entry: str | None,
+    rounding: Rounding,
+    fuse: bool,
+    schedule: bool,
+    cpu: CpuName,
+    threads: int,
+) -> _Request:
     if (mistake := rounding.mistake()) is not None:
         raise ValueError(mistake)
     check_function_name(entry, "entry")
@@ -118,18 +135,22 @@ def compile(
             raise TypeError(f"{option} must be True or False, not {value!r}")
     if type(cast(object, threads)) is not int or threads < 1:
         raise ValueError(f"threads must be a positive int, not {threads!r}")
-    host_functions = checked_host_functions(host_functions)
-    machine = cpu_named(cpu)
+    options = CodeOptions(schedule, cpu_named(cpu), threads)
+    return _Request(entry, rounding, fuse, options)
+
+
+def _compiled(
+    module: ModuleOp | str | Path, request: _Request, host_functions: HostFunctions
+) -> CompiledFunction:
+    """A function, from the cache if it calls no Python."""
     path = str(module) if is_tflite_file(module) else ""
-    # Nothing is kept of a function that calls Python.
-    is_keyed = not host_functions or not isinstance(module, ModuleOp)
-    digest = _digest(module) if is_keyed else ""
-    key = digest, entry, rounding, fuse, schedule, machine, threads, path
     if host_functions:
-        return _compile(module, key, host_functions)
+        digest = "" if isinstance(module, ModuleOp) else _digest(module)
+        return _compile(module, digest, request, host_functions)
+    key = _digest(module), request, path
     with _lock:
         if (known := _cache.pop(key, None)) is None:
-            known = _compile(module, key, {})
+            known = _compile(module, key[0], request, {})
         _cache[key] = known
         if len(_cache) > _MAX_CACHED:
             _cache.popitem(last=False)
@@ -137,9 +158,11 @@ def compile(
 
 
 def _compile(
-    module: ModuleOp | str | Path, key: _Key, host_functions: HostFunctions
+    module: ModuleOp | str | Path,
+    digest: str,
+    request: _Request,
+    host_functions: HostFunctions,
 ) -> CompiledFunction:
-    digest, entry, rounding, fuse, schedule, cpu, threads, _ = key
     # The caller may change the module that was given.
     given = module.clone() if isinstance(module, ModuleOp) else module
 
@@ -156,23 +179,24 @@ def _compile(
         # What is in the cache needs none of all that it imports.
         from .source_ops import Source
 
+        entry, rounding, fuse, _ = request
         return Source(load, entry, host_functions.keys(), rounding, fuse)
 
-    lowered = _lowered(source, key, is_kept=not host_functions)
+    lowered = _lowered(source, digest, request, is_kept=not host_functions)
     return CompiledFunction(
         EntryWrapper(lowered.entry_point),
         lowered.text,
         lambda: source().numbered(),
         host_functions,
-        schedule=schedule,
-        cpu=cpu,
-        threads=threads,
+        request.code,
     )
 
 
-def _lowered(source: Callable[[], Source], key: _Key, *, is_kept: bool) -> Lowered:
+def _lowered(
+    source: Callable[[], Source], digest: str, request: _Request, *, is_kept: bool
+) -> Lowered:
     """What is handed to MLIR, from the cache if it is there."""
-    digest, entry, rounding, fuse, *_ = key
+    entry, rounding, fuse, _ = request
     stored = None
     if is_kept and xdsl_patches.are_on():
         stored = disk_cache.key_of("lowered", digest, repr(entry), rounding, fuse)

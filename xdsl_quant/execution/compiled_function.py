@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +20,7 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 from . import runtime_library
 from .bound_call import BoundCall
 from .boundary import Boundary
-from .cpu import Cpu
+from .code_options import CodeOptions
 from .entry_wrapper import EntryWrapper
 from .profile import Profile, measure_steps, rows_of
 from .stored_code import StoredCode, code_of
@@ -79,10 +80,7 @@ class CompiledFunction:
         text: str,
         source: Callable[[], NumberedSource],
         host_functions: HostFunctions,
-        *,
-        schedule: bool,
-        cpu: Cpu,
-        threads: int,
+        options: CodeOptions,
     ):
         """
         Args:
@@ -90,9 +88,7 @@ class CompiledFunction:
             text: the entry point and all that it needs, for MLIR.
             source: returns the text again, with numbers for ops.
             host_functions: Python functions that the code calls.
-            schedule: whether the code is made fast.
-            cpu: the instructions that it may use.
-            threads: how many threads compute large products.
+            options: how the code is generated, without streaming.
 
         Raises:
             CompilationError: if MLIR does not compile it.
@@ -108,9 +104,7 @@ class CompiledFunction:
         self._wrapper = wrapper
         self._source = source
         self._host_functions = host_functions
-        self._schedule = schedule
-        self._cpu = cpu
-        self._threads = threads
+        self._options = options
         self._code = code = self._compiled(stream=False)
         self.temporary_bytes = code.temporary_bytes
         self._can_stream = code.can_stream and wrapper.writes_more_than_it_reads
@@ -189,6 +183,7 @@ class CompiledFunction:
             ValueError: as in a call.
             Exception: whatever a Python function raises that the code calls.
         """
+        # Needs the extra `mlir`, which code from the cache does not.
         from .clock_reads import ClockReads
 
         inputs = self._inputs(arguments)
@@ -309,35 +304,14 @@ class CompiledFunction:
     def _compiled(
         self, *, stream: bool, text: str | None = None, clock: ClockReads | None = None
     ) -> MachineCode | StoredCode:
-        functions, names = self._host_functions, self._wrapper.names
         text = f"{self.text if text is None else text}\n{self._wrapper.text}"
-        if not functions and clock is None:
-            return code_of(
-                text,
-                names,
-                schedule=self._schedule,
-                cpu=self._cpu,
-                threads=self._threads,
-                stream=stream,
-            )
-        from .machine_code import MachineCode
-
-        declarations = self._wrapper.entry.host_declarations
+        functions, options = self._host_functions, replace(self._options, stream=stream)
         callbacks = {
             f"_mlir_ciface_{name}": _host_callback(arguments, functions[name])
-            for name, arguments in declarations.items()
+            for name, arguments in self._wrapper.entry.host_declarations.items()
         }
-        return MachineCode(
-            text,
-            names,
-            functions,
-            callbacks,
-            schedule=self._schedule,
-            cpu=self._cpu,
-            threads=self._threads,
-            stream=stream,
-            clock=clock,
-        )
+        names = self._wrapper.names
+        return code_of(text, names, options, functions, callbacks, clock)
 
 
 def _host_callback(

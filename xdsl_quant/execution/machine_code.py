@@ -18,8 +18,8 @@ from . import mlir_bindings as mlir
 from . import runtime_library
 from .buffer_planning import free_where_assertions_fail, plan_buffers
 from .clock_reads import ClockReads
+from .code_options import CodeOptions
 from .compilation_error import CompilationError
-from .cpu import Cpu
 from .float_fixes import call_libm, convert_floats_exactly, convert_integers_to_bf16
 from .llvm_fixes import (
     check_is_llvm,
@@ -38,7 +38,7 @@ from .loop_fixes import (
 )
 from .mlir_bindings import ir
 from .outlining import outline_loops
-from .scheduling import Schedule, StepError
+from .schedule import Schedule, StepError, schedule_for
 from .size_checks import check_sizes
 from .tensor_fixes import (
     check_has_no_llvm,
@@ -146,27 +146,18 @@ class MachineCode:
         self,
         text: str,
         names: Sequence[str],
+        options: CodeOptions,
         host_functions: HostFunctions,
         callbacks: Mapping[str, object],
-        *,
-        schedule: bool,
-        cpu: Cpu,
-        threads: int = 1,
-        stream: bool = False,
         clock: ClockReads | None = None,
     ):
         """
-        Compile a module; `names` are its public functions, the kernel first.
-
         Args:
             text: the module.
-            names: the functions.
+            names: its public functions, the kernel first.
+            options: how the code is generated.
             host_functions: the Python functions that the module calls, by name.
             callbacks: these as ctypes callbacks, by symbols.
-            schedule: whether code is made fast, beside what MLIR does.
-            cpu: the instructions that it may use.
-            threads: how many threads compute large products.
-            stream: whether the kernel streams results, where it can.
             clock: what reads the clock in the kernel.
 
         Raises:
@@ -176,26 +167,15 @@ class MachineCode:
         Warns:
             RuntimeWarning: if a step of scheduling fails and is left out.
         """
+        schedule = schedule_for(names[0], host_functions, options)
         context = mlir.new_context()
         try:
             with _lock, context, ir.Location.unknown(context):
-                steps = Schedule(
-                    names[0], host_functions, cpu, stream=stream, threads=threads
-                )
-                module = self._lowered(text, names, steps if schedule else None, clock)
-                generate_for_cpu(module, cpu)
-                self.thread_calls = calls = steps.thread_calls
-                self._callbacks = {**callbacks, **steps.callbacks}
-                self.calls_python = bool(self._callbacks)
-                self._callbacks |= calls.callbacks
-                # Code writes to the memory of the times.
-                self._clock = clock
-                if clock:
-                    self._callbacks |= clock.callbacks
-                self.can_stream = steps.can_stream
-                self.is_complete = not steps.left_out
+                module = self._lowered(text, names, schedule, clock)
+                generate_for_cpu(module, options.cpu)
+                self._keep(schedule, callbacks, clock)
                 self._start(module, names)
-                calls.link(self.function)
+                self.thread_calls.link(self.function)
         except mlir.MLIRError as e:
             raise CompilationError(f"MLIR: {mlir.first_diagnostic(e)}") from None
 
@@ -203,7 +183,7 @@ class MachineCode:
         self,
         text: str,
         names: Sequence[str],
-        schedule: Schedule | None,
+        schedule: Schedule,
         clock: ClockReads | None,
     ) -> ir.Module:
         """
@@ -213,7 +193,14 @@ class MachineCode:
         while True:
             module = ir.Module.parse(text)
             try:
-                self._lower(module, names, schedule, clock)
+                _lower_tensors(module, schedule)
+                copy_in_loops(module)
+                mlir.run_passes(module, _BUFFERS_TO_LOOPS)
+                self.has_sizes_of_shapes = depends_on_shapes_alone(module, names[1:])
+                _lower_numbers(module, schedule)
+                if clock:
+                    clock.insert(module, names[0])
+                self.temporary_bytes = _lower_loops(module, names)
             except StepError as e:
                 warnings.warn(
                     f"{e}; compiled code has the same results without it, but may be "
@@ -224,62 +211,23 @@ class MachineCode:
             else:
                 return module
 
-    def _lower(
+    def _keep(
         self,
-        module: ir.Module,
-        names: Sequence[str],
-        schedule: Schedule | None,
+        schedule: Schedule,
+        callbacks: Mapping[str, object],
         clock: ClockReads | None,
     ) -> None:
-        """Make a module one of the LLVM dialect."""
-        check_has_no_llvm(module)
-        # Inlining may leave out what is only needed to find sizes wrong.
-        check_sizes(module)
-        mlir.run_passes(module, _TO_ONE_FUNCTION)
-        define_undefined_tensors(module)
-        if schedule:
-            schedule.schedule_tensors(module)
-        read_initial_values_as_inputs(module)
-        mlir.run_passes(module, _TO_LINALG)
-        if schedule:
-            schedule.schedule_fused(module)
-        reshape_where_sizes_are_dynamic(module)
-        copy_what_while_loops_carry(module)
-        read_where_padded(module)
-        separate_destinations(module)
-        # Or what one branch computes is written to a result of the size of another.
-        if not has_dynamic_branches(module) and may_write_results_at_once(module):
-            mlir.run_passes(module, ("eliminate-empty-tensors",))
-        mlir.run_passes(module, _TENSORS_TO_BUFFERS)
-        if schedule:
-            schedule.schedule_buffers(module)
-        copy_in_loops(module)
-        mlir.run_passes(module, _BUFFERS_TO_LOOPS)
-        self.has_sizes_of_shapes = depends_on_shapes_alone(module, names[1:])
-        convert_integers_to_bf16(module)
-        mlir.run_passes(module, _TO_SUPPORTED_FLOATS)
-        if schedule:
-            schedule.schedule_loops(module)
-        check_divisions(module)
-        call_libm(module)
-        store_whole_bytes(module)
-        if schedule:
-            schedule.schedule_bytes(module)
-        convert_floats_exactly(module)
-        keep_vectors_whole(module)
-        if schedule:
-            schedule.schedule_llvm(module)
+        """Keep what code calls, and what is known of it."""
+        self.thread_calls = schedule.thread_calls
+        self._callbacks = {**callbacks, **schedule.callbacks}
+        self.calls_python = bool(self._callbacks)
+        self._callbacks |= schedule.thread_calls.callbacks
+        # Code writes to the memory of the times.
+        self._clock = clock
         if clock:
-            clock.insert(module, names[0])
-        outlined = outline_loops(module, names[0])
-        self.temporary_bytes = plan_buffers(module, names[0])
-        free_where_assertions_fail(module)
-        mlir.run_passes(module, _LOOPS_TO_LLVM)
-        check_is_llvm(module)
-        move_bf16_as_integers(module)
-        reduce_with_ordered_zeros(module)
-        return_where_assertions_fail(module, names)
-        mark_buffers_as_distinct(module, (*names, *outlined))
+            self._callbacks |= clock.callbacks
+        self.can_stream = schedule.can_stream
+        self.is_complete = not schedule.left_out
 
     def _start(self, module: ir.Module, names: Sequence[str]) -> None:
         """Let LLVM compile a module."""
@@ -310,3 +258,56 @@ class MachineCode:
         """
         address = self._engine.raw_lookup(f"_mlir_ciface_{name}")
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
+
+
+def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
+    """Let a module of tensors be one of ops on memrefs."""
+    check_has_no_llvm(module)
+    # Inlining may leave out what is only needed to find sizes wrong.
+    check_sizes(module)
+    mlir.run_passes(module, _TO_ONE_FUNCTION)
+    define_undefined_tensors(module)
+    schedule.schedule_tensors(module)
+    read_initial_values_as_inputs(module)
+    mlir.run_passes(module, _TO_LINALG)
+    schedule.schedule_fused(module)
+    reshape_where_sizes_are_dynamic(module)
+    copy_what_while_loops_carry(module)
+    read_where_padded(module)
+    separate_destinations(module)
+    # Or what one branch computes is written to a result of the size of another.
+    if not has_dynamic_branches(module) and may_write_results_at_once(module):
+        mlir.run_passes(module, ("eliminate-empty-tensors",))
+    mlir.run_passes(module, _TENSORS_TO_BUFFERS)
+    schedule.schedule_buffers(module)
+
+
+def _lower_numbers(module: ir.Module, schedule: Schedule) -> None:
+    """Let loops have the numbers and the arithmetic of the machine."""
+    convert_integers_to_bf16(module)
+    mlir.run_passes(module, _TO_SUPPORTED_FLOATS)
+    schedule.schedule_loops(module)
+    check_divisions(module)
+    call_libm(module)
+    store_whole_bytes(module)
+    schedule.schedule_bytes(module)
+    convert_floats_exactly(module)
+    keep_vectors_whole(module)
+    schedule.schedule_llvm(module)
+
+
+def _lower_loops(module: ir.Module, names: Sequence[str]) -> int:
+    """
+    Let a module of loops be one of the LLVM dialect, and return the bytes of intermediate
+    values that its kernel allocates.
+    """
+    outlined = outline_loops(module, names[0])
+    temporary_bytes = plan_buffers(module, names[0])
+    free_where_assertions_fail(module)
+    mlir.run_passes(module, _LOOPS_TO_LLVM)
+    check_is_llvm(module)
+    move_bf16_as_integers(module)
+    reduce_with_ordered_zeros(module)
+    return_where_assertions_fail(module, names)
+    mark_buffers_as_distinct(module, (*names, *outlined))
+    return temporary_bytes

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from xdsl_quant.runtime.host_functions import HostFunctions
+
 from . import disk_cache, runtime_library
-from .cpu import Cpu
+from .code_options import CodeOptions
 from .llvm_library import LinkedObject, LinkError
 from .thread_calls import ThreadCalls
 
 if TYPE_CHECKING:
+    from .clock_reads import ClockReads
     from .machine_code import MachineCode
 
 
@@ -46,36 +49,33 @@ class StoredCode:
 def code_of(
     text: str,
     names: Sequence[str],
-    *,
-    schedule: bool,
-    cpu: Cpu,
-    threads: int,
-    stream: bool,
+    options: CodeOptions,
+    host_functions: HostFunctions | None = None,
+    callbacks: Mapping[str, object] | None = None,
+    clock: ClockReads | None = None,
 ) -> MachineCode | StoredCode:
     """
-    The code of a module without Python functions. The arguments are those of `MachineCode`.
+    The code of a module. The arguments are those of `MachineCode`. What calls Python or
+    reads the clock is compiled anew.
 
     Raises:
         CompilationError: if MLIR does not compile the module.
         ImportError: if MLIR is not installed.
     """
     # Not every process may use what the machine has.
-    machine = cpu.name, cpu.has_tiles
-    key = disk_cache.key_of("code", text, names, schedule, machine, threads, stream)
+    machine = options.cpu.name, options.cpu.has_tiles
+    others = options.schedule, machine, options.threads, options.stream
+    key = None
+    if not host_functions and clock is None:
+        key = disk_cache.key_of("code", text, names, *others)
     if key and (entry := disk_cache.read(key)):
         with suppress(LinkError):
             return StoredCode(entry, names)
+    # Needs the extra `mlir`, which code from the cache does not.
     from .machine_code import MachineCode
 
     code = MachineCode(
-        text,
-        names,
-        {},
-        {},
-        schedule=schedule,
-        cpu=cpu,
-        threads=threads,
-        stream=stream,
+        text, names, options, host_functions or {}, callbacks or {}, clock
     )
     if key and code.is_complete and not code.calls_python:
         header = {

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from xdsl_quant.execution.code_options import CodeOptions
 from xdsl_quant.execution.compiled_function import CompiledFunction
 from xdsl_quant.execution.cpu import CPU_LEVELS, Cpu
 from xdsl_quant.execution.entry_wrapper import EntryWrapper
@@ -48,9 +49,7 @@ class LoweredModule:
                 self._text,
                 self._source.numbered,
                 {},
-                schedule=True,
-                cpu=cpu,
-                threads=1,
+                CodeOptions(schedule=True, cpu=cpu),
             )
 
 

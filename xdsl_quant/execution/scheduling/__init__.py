@@ -1,11 +1,11 @@
 """
 What makes compiled code fast and changes no number.
 
-`execution.machine_code` calls the methods of a `Schedule` between the passes of its
+`execution.machine_code` calls the methods of a `FastSchedule` between the passes of its
 lowering, and works without them as well: `compile(..., schedule=False)`. A step that fails
 is left out.
 """
 
-from .schedule import Schedule, StepError
+from .schedule import FastSchedule
 
-__all__ = ["Schedule", "StepError"]
+__all__ = ["FastSchedule"]

@@ -20,6 +20,7 @@ from tests.unit.execution.other_cpus import (
 )
 from tests.unit.execution.scheduling.test_byte_products import product, some
 from xdsl_quant.execution import disk_cache
+from xdsl_quant.execution.code_options import CodeOptions
 from xdsl_quant.execution.compiled_function import CompiledFunction
 from xdsl_quant.execution.cpu import cpu_named
 from xdsl_quant.execution.machine_code import MachineCode
@@ -126,16 +127,16 @@ func.func @kernel(%x: memref<64xf32> {bufferization.writable = false},
   }
   return
 }"""
-    options: dict[str, Any] = {"schedule": True, "cpu": VNNI, "stream": True}
+    options = CodeOptions(schedule=True, cpu=VNNI, stream=True)
     with foreign_code():
-        assert MachineCode(text, ["kernel"], {}, {}, **options).can_stream
+        assert MachineCode(text, ["kernel"], options, {}, {}).can_stream
 
         def fail(*_: Any) -> None:
             raise IndexError
 
         monkeypatch.setattr(schedule, name, fail)
         with pytest.warns(RuntimeWarning, match="'streaming_stores' failed"):
-            code = MachineCode(text, ["kernel"], {}, {}, **options)
+            code = MachineCode(text, ["kernel"], options, {}, {})
     assert not code.can_stream
     assert not code.is_complete
 
@@ -164,11 +165,5 @@ func.func @kernel() attributes {llvm.emit_c_interface, passthrough = ["noinline"
 }"""
     context = pytest.warns(RuntimeWarning) if fails else nullcontext()
     with context:
-        code_of(
-            *(text, ["kernel"]),
-            schedule=True,
-            cpu=cpu_named("native"),
-            threads=1,
-            stream=False,
-        )
+        code_of(text, ["kernel"], CodeOptions(schedule=True, cpu=cpu_named("native")))
     assert write.call_count == (not fails)

@@ -41,7 +41,8 @@ def streaming_codes(monkeypatch: pytest.MonkeyPatch) -> Sequence[MachineCode]:
 
     def make(*arguments: Any, **options: Any) -> MachineCode:
         code = MachineCode(*arguments, **options)
-        if options["stream"]:
+        _, _, code_options, *_ = arguments
+        if code_options.stream:
             codes.append(code)
         return code
 

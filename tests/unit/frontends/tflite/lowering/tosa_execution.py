@@ -15,6 +15,7 @@ from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
 from tests.unit.frontends.tflite.files.models import DTYPES, model_of
 from tests.unit.frontends.tflite.formulas.cases import Case, Tensor
+from xdsl_quant.execution.code_options import CodeOptions
 from xdsl_quant.execution.compiled_function import CompiledFunction
 from xdsl_quant.execution.cpu import cpu_named
 from xdsl_quant.execution.entry_point import EntryPoint
@@ -63,10 +64,8 @@ def executable(mlir: Mlir, module: ModuleOp) -> CompiledFunction:
     aliases, _, rest = answer.text.partition("module {\n")
     functions = rest.rpartition("}")[0]
     wrapper = EntryWrapper(entry_point)
-    text, cpu = aliases + functions, cpu_named("native")
-    return CompiledFunction(
-        wrapper, text, no_source, {}, schedule=False, cpu=cpu, threads=1
-    )
+    options = CodeOptions(schedule=False, cpu=cpu_named("native"))
+    return CompiledFunction(wrapper, aliases + functions, no_source, {}, options)
 
 
 def group_of(case: Case) -> str:
