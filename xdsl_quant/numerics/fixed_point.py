@@ -93,8 +93,7 @@ def apply_scale(
 ) -> NDArray[np.int32]:
     """
     Values times `multiplier / 2**shift` in integers, exactly as `apply_scale_32` of the
-    [TOSA specification](https://www.mlplatform.org/tosa/tosa_spec.html), which
-    `tosa.rescale` and `tosa.apply_scale` are defined by:
+    [TOSA specification](https://www.mlplatform.org/tosa/tosa_spec.html):
     `(value * multiplier + (1 << (shift - 1))) >> shift` with 64 bits.
 
     Args:

@@ -63,10 +63,11 @@ def short_text(type_: TypeAttribute) -> str:
     return f"{text[: _SHORT_TEXT_LENGTH - end]} ... {text[-end:]}"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A NumPy scalar, or an array without dimensions, as what Python has for it."""
-    is_scalar = getattr(value, "shape", None) == () and hasattr(value, "item")
-    return value.item() if is_scalar else value
+    is_scalar = getattr(value, "shape", None) == ()
+    item = getattr(value, "item", None) if is_scalar else None
+    return value if item is None else item()
 
 
 def _value_text(value: object) -> str:
@@ -100,10 +101,10 @@ class NumberKind(NamedTuple):
     dtype_kinds: str
     """NumPy's kinds of what always fits such an array."""
 
-    convert: Callable[[Any], float]
+    convert: Callable[[object], float]
     """Raises a `TypeError` for what is no such number."""
 
-    def checked(self, value: object, needed: str) -> Any:
+    def checked(self, value: object, needed: str) -> float:
         """
         A Python or NumPy number.
 
@@ -118,14 +119,18 @@ class NumberKind(NamedTuple):
         raise TypeError(f"{needed}, not {_value_text(value)}")
 
 
-def _to_double(value: Any) -> float:
+def _to_double(value: object) -> float:
     # Unlike `float`, an array takes no texts.
-    return array("d", (value,))[0]
+    return array("d", (cast(float, value),))[0]
+
+
+def _to_integer(value: object) -> int:
+    return index(cast(int, value))
 
 
 FLOATS = NumberKind("numbers", "d", "iuf", _to_double)
 # Unsigned integers may be too large for 64 bits with a sign.
-INTEGERS = NumberKind("integers", "q", "i", index)
+INTEGERS = NumberKind("integers", "q", "i", _to_integer)
 
 
 def float_argument(value: object, what: str) -> FloatData:
@@ -142,7 +147,7 @@ def int_argument(value: object, what: str) -> IntAttr:
     Raises:
         TypeError: if it is none.
     """
-    return IntAttr(INTEGERS.checked(value, f"{what} must be an integer"))
+    return IntAttr(int(INTEGERS.checked(value, f"{what} must be an integer")))
 
 
 def checked_expressed_type(expressed_type: object) -> AnyFloat:
@@ -167,10 +172,10 @@ _NO_SEQUENCES: tuple[type, ...] = (str, bytes, bytearray, Mapping, AbstractSet)
 """What can be iterated over, but is no sequence of numbers or has no order."""
 
 
-def _is_row(value: Any) -> bool:
+def _is_row(value: object) -> bool:
     """Whether an element of a sequence has elements itself."""
     if hasattr(value, "ravel"):
-        return value.shape != ()
+        return getattr(value, "shape", ()) != ()
     # The first element of a text is a text.
     return isinstance(value, Sequence) and not isinstance(value, _NO_SEQUENCES)
 

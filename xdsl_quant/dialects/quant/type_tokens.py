@@ -298,8 +298,7 @@ _HEXADECIMAL = re.compile(rb"(?<=[{,\s])0x([0-9A-Fa-f]{1,16})(?=[},:\s])")
 
 def _read_plain_list(text: str, typecodes: str) -> Columns | None:
     """
-    The numbers of a list, in arrays of these types, in which all lists of a level are
-    equally long and zero points are decimal; `None` if it is not surely so.
+    The numbers of a regular list with decimal zero points; `None` if it may be another.
 
     Numbers of JSON are numbers of MLIR, too; hexadecimal ones take the place of its NaN.
     There is no Python code per element: a type may have a million of them.
@@ -325,9 +324,8 @@ def _read_plain_list(text: str, typecodes: str) -> Columns | None:
         )
         numbers, (*shape, length) = flattened(nested, "list", "numbers")
         step = len(typecodes) - 1 + has_zero_points
-        columns = [
-            array(code, numbers[i::step]) for i, code in zip(range(step), typecodes)
-        ]
+        used = enumerate(typecodes[:step])
+        columns = [array(code, numbers[i::step]) for i, code in used]
     except (TypeError, ValueError, OverflowError, RecursionError, VerifyException):
         return None
     if not has_zero_points:

@@ -256,16 +256,7 @@ class NVFP4(PackedElements):
                 if np.isinf(1 / of_tensor):
                     of_tensor = np.float32(1)
             else:
-                given = numbers(tensor_scale, "tensor_scale", "iuf")
-                if given.size != 1:
-                    raise ValueError(
-                        f"expected one number as tensor_scale, found shape {given.shape}"
-                    )
-                of_tensor = np.float32(given.reshape(()))
-                if not 0 < of_tensor < np.inf:
-                    raise ValueError(
-                        f"tensor_scale {tensor_scale} is not a positive finite number"
-                    )
+                of_tensor = _positive_f32(tensor_scale)
             of_blocks = largest / np.float32(element.largest) / of_tensor
             scales = scale.encode(
                 np.maximum(of_blocks, scale.smallest_normal), saturate=True
@@ -299,6 +290,18 @@ class NVFP4(PackedElements):
     def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
         (of_tensor,) = self.arrays(packed, "per_tensor_scale")
         return self._stored(*self.unpack_elements(packed), of_tensor)
+
+
+def _positive_f32(tensor_scale: float) -> np.float32:
+    given = numbers(tensor_scale, "tensor_scale", "iuf")
+    if given.size != 1:
+        raise ValueError(
+            f"expected one number as tensor_scale, found shape {given.shape}"
+        )
+    of_tensor = np.float32(given.reshape(()))
+    if not 0 < of_tensor < np.inf:
+        raise ValueError(f"tensor_scale {tensor_scale} is not a positive finite number")
+    return of_tensor
 
 
 MX_FORMATS: tuple[MXFormat, ...] = (

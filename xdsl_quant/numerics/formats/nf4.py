@@ -124,17 +124,7 @@ class NF4(Format):
         array = f32_values(values)
         check_finite(array, self.name)
         block_shape = flat_block_shape(array.shape, self.block)
-        blocks, is_shorter = _padded(array.reshape(-1), self.block)
-        largest = np.abs(blocks).max(1)
-        if is_shorter:
-            largest[-1] = max(largest[-1], _SMALLEST)
-        divisors = np.maximum(largest, _SMALLEST)[:, np.newaxis]
-        quotients = blocks * (1 / divisors)
-        if is_shorter:
-            quotients[-1] = blocks[-1] / divisors[-1]
-        elements = np.array(NF4_TABLE, np.float32)
-        ties = (elements[:-1] + elements[1:]) / 2
-        codes = _codes(ties, quotients)[: array.size]
+        largest, codes = _elements(array.reshape(-1), self.block)
         counts = [-(-n // b) for n, b in zip(array.shape, block_shape, strict=True)]
         scales = Stored(largest.reshape(counts), "f32")
         if quantizes_scales:
@@ -237,6 +227,21 @@ def _padded(flat: F32, size: int) -> tuple[F32, bool]:
 def _codes(ties: Array, quotients: Array) -> Bytes:
     """Indices of the nearest elements, for ties the smaller one, as a flat array."""
     return counts_below(ties, quotients.reshape(-1)).astype(np.uint8, copy=False)
+
+
+def _elements(flat: F32, size: int) -> tuple[F32, Bytes]:
+    """The largest magnitude of each block, and the codes of its elements."""
+    blocks, is_shorter = _padded(flat, size)
+    largest = np.abs(blocks).max(1)
+    if is_shorter:
+        largest[-1] = max(largest[-1], _SMALLEST)
+    divisors = np.maximum(largest, _SMALLEST)[:, np.newaxis]
+    quotients = blocks * (1 / divisors)
+    if is_shorter:
+        quotients[-1] = blocks[-1] / divisors[-1]
+    elements = np.array(NF4_TABLE, np.float32)
+    ties = (elements[:-1] + elements[1:]) / 2
+    return largest, _codes(ties, quotients)[: flat.size]
 
 
 def _quantized_scales(
