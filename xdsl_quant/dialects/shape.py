@@ -235,7 +235,7 @@ Shape = Dialect(
 )
 
 
-def _adopt(registered: Dialect) -> Dialect:
+def _adopt_ops(registered: Dialect) -> Dialect:
     """
     Put the classes of `registered` in the place of this module's.
 
@@ -260,4 +260,4 @@ def _adopt(registered: Dialect) -> Dialect:
 
 
 if _get_registered := get_all_dialects().get("shape"):
-    Shape = _adopt(_get_registered())
+    Shape = _adopt_ops(_get_registered())

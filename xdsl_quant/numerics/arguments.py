@@ -13,7 +13,7 @@ from .parameters import QuantizationParameters, check_storable
 from .small_floats import SmallFloat
 
 
-def check_parameters(*values: object) -> None:
+def check_are_parameters(*values: object) -> None:
     """Raise a `TypeError` if a value is no `QuantizationParameters`."""
     for value in values:
         if isinstance(value, QuantizationParameters):
@@ -35,7 +35,7 @@ def check_requantization(
         TypeError: if one is no `QuantizationParameters`.
         ValueError: if their expressed types differ.
     """
-    check_parameters(source, target)
+    check_are_parameters(source, target)
     if source.expressed != target.expressed:
         raise ValueError(
             f"cannot requantize from expressed type '{source.expressed}' to "
@@ -50,7 +50,7 @@ def expressed_array(values: ArrayLike, parameters: QuantizationParameters) -> Ar
     Raises:
         TypeError: if an array has another dtype or is masked, or values are no numbers.
     """
-    check_parameters(parameters)
+    check_are_parameters(parameters)
     expected = parameters.expressed_dtype
     if isinstance(values, np.ndarray | np.generic):
         return _with_dtype(cast(Array, values), expected, "expressed values")
@@ -67,10 +67,10 @@ def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> Array
             is masked, or values are no integers.
         ValueError: if a value is outside of the storage type.
     """
-    check_parameters(parameters)
+    check_are_parameters(parameters)
     expected = parameters.storage_dtype
     if parameters.small_float is not None:
-        return _codes(values, parameters.small_float, expected)
+        return _small_float_codes(values, parameters.small_float, expected)
     if isinstance(values, np.ndarray | np.generic):
         array = _with_dtype(cast(Array, values), expected, "stored values")
         if parameters.storage_width == 8 * expected.itemsize and (
@@ -93,7 +93,7 @@ def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> Array
     return array.astype(expected, copy=False)
 
 
-def _codes(values: ArrayLike, format: SmallFloat, expected: DType) -> Array:
+def _small_float_codes(values: ArrayLike, format: SmallFloat, expected: DType) -> Array:
     """Small floats, which may be given as codes."""
     if not isinstance(values, np.ndarray | np.generic):
         raise TypeError(

@@ -26,7 +26,7 @@ from xdsl_quant.rounding_mode import (
 )
 
 from .arrays import Array, DType
-from .blocks import Grid, Shape, aligned, block_shape, pieces
+from .blocks import Grid, Shape, aligned, grid_block_shape, pieces
 from .codecs import Codec, codec_of, represented_numbers
 from .float_dtypes import float_info, rounded
 from .parameters import QuantizationParameters, storage_range
@@ -119,7 +119,7 @@ class Arithmetic:
         self.parameters = parameters
         numbers = [parameters.scales, parameters.zero_points]
         self.grid: Grid = (
-            block_shape(parameters, shape),
+            grid_block_shape(parameters, shape),
             numbers if parameters.has_zero_points else numbers[:1],
         )
         """The shape of a block, scales and, if any of them is not 0, zero points."""

@@ -18,7 +18,7 @@ from .quantization import dequantize, quantize
 from .rounding import check_rounding
 
 
-class BlockScaledType(Protocol):
+class TypeWithBlockScales(Protocol):
     """A type with block scales, as far as parameters need it."""
 
     @property
@@ -62,7 +62,7 @@ class BlockScaledParameters:
     """The expressed type, e.g. `f32`."""
 
     @classmethod
-    def from_type(cls, quantized_type: BlockScaledType) -> Self:
+    def from_type(cls, quantized_type: TypeWithBlockScales) -> Self:
         """
         The parameters of a type.
 
@@ -230,12 +230,12 @@ def scaled_blocks(
         values[np.broadcast_to(scales == 0, values.shape)] = 0
         if parameters.zero_points is not None:
             if rounding.zero_point_order == "after-rounding":
-                values = _rounded(values, rounding)
+                values = _rounded_quotients(values, rounding)
             values += blocks.numbers(parameters.zero_points)
     return values.reshape(array.shape)
 
 
-def _rounded(values: Array, rounding: Rounding) -> Array:
+def _rounded_quotients(values: Array, rounding: Rounding) -> Array:
     if rounding.mode == "nearest-even":
         return np.rint(values)
     truncated = np.trunc(values)

@@ -20,7 +20,7 @@ Grid = tuple[Shape, Sequence[Array]]
 """The shape of a block, and arrays that have one number for each block."""
 
 
-def block_shape(parameters: QuantizationParameters, shape: Shape) -> Shape:
+def grid_block_shape(parameters: QuantizationParameters, shape: Shape) -> Shape:
     """
     The shape of a block of values that share a scale, in an array of this shape.
 
@@ -86,7 +86,7 @@ def aligned(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
         for block, group in grids
         for array in group
     ]
-    return merged(views, numbers)
+    return merged_views(views, numbers)
 
 
 def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
@@ -117,7 +117,7 @@ def _on_blocks(
     return array.reshape(split)
 
 
-def merged(views: Sequence[Array], numbers: Sequence[Array]) -> list[Array]:
+def merged_views(views: Sequence[Array], numbers: Sequence[Array]) -> list[Array]:
     """
     Views of the same arrays with as few dimensions as possible, in the order of the first
     one in memory.
@@ -141,7 +141,7 @@ def merged(views: Sequence[Array], numbers: Sequence[Array]) -> list[Array]:
     ]
     order = sorted(range(rank), key=lambda axis: -abs(strides[0][axis]))
     sizes, steps = _merged_dimensions(shape, strides, order)
-    # What is merged is contiguous, so it is not copied.
+    # What is merged_views is contiguous, so it is not copied.
     result = [view.transpose(order).reshape(sizes) for view in views]
     for i, array in enumerate(numbers, len(views)):
         counts = [
@@ -154,7 +154,7 @@ def merged(views: Sequence[Array], numbers: Sequence[Array]) -> list[Array]:
 def _merged_dimensions(
     shape: Shape, strides: Sequence[Shape], order: Sequence[int]
 ) -> tuple[list[int], list[list[int]]]:
-    """The sizes of merged dimensions, and the strides of each array along them."""
+    """The sizes of merged_views dimensions, and the strides of each array along them."""
     sizes: list[int] = []
     steps: list[list[int]] = []
     for axis in [axis for axis in order if shape[axis] > 1] or [0]:
@@ -183,13 +183,13 @@ def pieces(arrays: Sequence[Array], limit: int) -> Iterator[list[Array]]:
         size *= shape[axis]
     step = max(1, limit * shape[axis] // size)
     for outer in product(*map(range, shape[:axis])):
-        rows = [(row, len(row) > 1) for row in (_row(a, outer) for a in arrays)]
+        rows = [(row, len(row) > 1) for row in (_row_at(a, outer) for a in arrays)]
         for start in range(0, shape[axis], step):
             part = slice(start, start + step)
             yield [row[part] if is_cut else row for row, is_cut in rows]
 
 
-def _row(array: Array, index: Shape) -> Array:
+def _row_at(array: Array, index: Shape) -> Array:
     if not index:
         return array
     return array[

@@ -132,7 +132,7 @@ def _above(scales: Array) -> Array:
     return np.ldexp(1.0, exponents - (mantissas == 0.5))
 
 
-def _same(scales: Array) -> Array:
+def _as_chosen(scales: Array) -> Array:
     return scales
 
 
@@ -181,7 +181,7 @@ def _adapted(ranges: Ranges, rule: RangeRule, symmetric: bool, dtype: DType) -> 
     return smallest - margin, largest + margin
 
 
-def _is_zero(widths: Array, rule: RangeRule) -> NDArray[np.bool_]:
+def _is_zero_range(widths: Array, rule: RangeRule) -> NDArray[np.bool_]:
     return widths < _MLIR_NARROWEST if rule == "mlir" else widths == 0
 
 
@@ -196,7 +196,7 @@ def _nudged(
         scales = adjusted(range_scale(smallest, largest, high - low))
         zero_points = range_zero_point(smallest, scales, low, high)
         return scales, zero_points.astype(np.int64)
-    is_zero = _is_zero(largest - smallest, rule)
+    is_zero = _is_zero_range(largest - smallest, rule)
     scales = adjusted(np.where(is_zero, 1.0, (largest - smallest) / (high - low)))
     # Both ends of the range say what the zero point is: the smaller numbers are more
     # exact.
@@ -209,7 +209,7 @@ def _nudged(
     return scales, np.where(is_zero, low, nearest).astype(np.int64)
 
 
-def _symmetric(
+def _symmetric_choice(
     ranges: Ranges,
     bounds: tuple[int, int],
     rule: RangeRule,
@@ -219,12 +219,12 @@ def _symmetric(
     zero_point = 0 if low < 0 else (high + 1) // 2
     steps = min(zero_point - low, high - zero_point)
     bound = np.maximum(abs(smallest), abs(largest))
-    scales = np.where(_is_zero(2 * bound, rule), 1.0, bound / steps)
+    scales = np.where(_is_zero_range(2 * bound, rule), 1.0, bound / steps)
     return adjusted(scales), np.full(scales.shape, zero_point)
 
 
-_CHOICES = _nudged, _symmetric
-_ADJUSTMENTS = _same, _above
+_CHOICES = _nudged, _symmetric_choice
+_ADJUSTMENTS = _as_chosen, _above
 
 
 # Parameters at run time
@@ -280,7 +280,7 @@ def choose_dynamic_parameters(
     bounds = _number_bounds(options, symmetric)
     wide_values = rounded(values, _range_dtype(expressed, bounds))
     ranges = _block_ranges(wide_values, sizes)
-    choose = _symmetric_scales if symmetric else _scales_and_zero_points
+    choose = _dynamic_symmetric if symmetric else _dynamic_affine
     with np.errstate(all="ignore"):
         scales, zero_points = choose(ranges, bounds, values.dtype)
     return DynamicParameters(
@@ -306,7 +306,7 @@ def _number_bounds(options: StorageArguments, symmetric: bool) -> tuple[float, f
     return low, high
 
 
-def _symmetric_scales(
+def _dynamic_symmetric(
     ranges: Ranges, bounds: tuple[float, float], dtype: DType
 ) -> tuple[Array, None]:
     smallest, largest = ranges
@@ -314,7 +314,7 @@ def _symmetric_scales(
     return rounded(np.asarray(scales), dtype), None
 
 
-def _scales_and_zero_points(
+def _dynamic_affine(
     ranges: Ranges, bounds: tuple[float, float], dtype: DType
 ) -> tuple[Array, Array]:
     (smallest, largest), (low, high) = ranges, bounds

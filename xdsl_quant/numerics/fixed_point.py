@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from xdsl_quant.rounding_mode import ScaleRounding
 
-from .arguments import check_parameters, stored_array
+from .arguments import check_are_parameters, stored_array
 from .arrays import Array, Integers, check_bounds, check_positive, numbers
-from .blocks import aligned, block_shape, merged, pieces
+from .blocks import aligned, grid_block_shape, merged_views, pieces
 from .parameters import QuantizationParameters
 
 MIN_SHIFT, MAX_SHIFT = 2, 62
@@ -114,16 +114,16 @@ def apply_scale(
             of others fit 32 bits.
     """
     check_scale_rounding(rounding)
-    factors = _integers(multiplier, "multiplier", 0, _INT32.max)
-    shifts = _integers(shift, "shift", MIN_SHIFT, MAX_SHIFT)
-    integers = _integers(values, "value", _INT32.min, _INT32.max)
+    factors = _bounded_integers(multiplier, "multiplier", 0, _INT32.max)
+    shifts = _bounded_integers(shift, "shift", MIN_SHIFT, MAX_SHIFT)
+    integers = _bounded_integers(values, "value", _INT32.min, _INT32.max)
     shape = _broadcast_shape(integers, factors, shifts)
     result = np.empty(shape, np.int32)
     if not result.size:
         return result
     operands = [array.astype(np.int64) for array in (factors, shifts)]
     views = [np.broadcast_to(integers, shape), result]
-    for x, out, m, s in pieces(merged(views, operands), PIECE):
+    for x, out, m, s in pieces(merged_views(views, operands), PIECE):
         wide = x.astype(np.int64)
         _check_shiftable(wide, s)
         # With values of such a size no result is more than 2**30.
@@ -161,7 +161,7 @@ def check_scale_rounding(rounding: ScaleRounding) -> None:
         )
 
 
-def _integers(values: ArrayLike, what: str, low: int, high: int) -> Array:
+def _bounded_integers(values: ArrayLike, what: str, low: int, high: int) -> Array:
     array = numbers(values, f"{what}s", "iu")
     message = f"{what} {{}} is not in the range {low} to {high}"
     check_bounds(array, low, high, message)
@@ -212,7 +212,7 @@ def affine_to_fixed_point(
             storage type.
     """
     values = stored_array(stored_values, parameters)
-    grid = (block_shape(parameters, values.shape), [parameters.zero_points])
+    grid = (grid_block_shape(parameters, values.shape), [parameters.zero_points])
     dtype = np.dtype(np.int32 if parameters.storage_width < 32 else np.int64)
     result = np.empty_like(values, dtype, subok=False)
     if values.size:
@@ -241,9 +241,9 @@ def fixed_point_to_affine(
         TypeError: if the values are no signed integers.
         ValueError: if they have the wrong shape.
     """
-    check_parameters(parameters)
+    check_are_parameters(parameters)
     values = numbers(fixed_point_values, "fixed-point values", "i")
-    grid = (block_shape(parameters, values.shape), [parameters.zero_points])
+    grid = (grid_block_shape(parameters, values.shape), [parameters.zero_points])
     result = np.empty_like(values, parameters.storage_dtype, subok=False)
     if not values.size:
         return result

@@ -13,7 +13,7 @@ from xdsl_quant.rounding_mode import ScaleRounding
 
 from .arguments import check_requantization, stored_array
 from .arrays import Array, Floats, Integers, check_positive, checked_out, numbers
-from .blocks import aligned, block_shape, pieces
+from .blocks import aligned, grid_block_shape, pieces
 from .fixed_point import MAX_SHIFT, PIECE, check_scale_rounding, first_wrong, scaled
 from .parameters import QuantizationParameters
 
@@ -44,12 +44,12 @@ def rescale_multiplier(
         ValueError: if one is not positive and finite, the shapes do not broadcast, or a
             quotient is `2**29` or more, or less than `2**-63`.
     """
-    arrays = _broadcast([*map(_positive, (*source_scales, target_scale))])
+    arrays = _broadcast_scales([*map(_positive, (*source_scales, target_scale))])
     shape = arrays[0].shape
     *sources, (divisors, divisor_exponents) = map(_integers_of, arrays)
     dividends = reduce(mul, [significands for significands, _ in sources])
     exponents = sum(exponents for _, exponents in sources) - divisor_exponents
-    multipliers, shifts = _nearest(dividends, divisors, exponents)
+    multipliers, shifts = _nearest_multipliers(dividends, divisors, exponents)
     if (wrong := first_wrong(multipliers, shifts)) is not None:
         index, reason = wrong
         *scales, divisor = (float(array.flat[index]) for array in arrays)
@@ -67,7 +67,7 @@ def _positive(scale: ArrayLike) -> Floats:
     return array
 
 
-def _broadcast(arrays: Sequence[Floats]) -> Sequence[Floats]:
+def _broadcast_scales(arrays: Sequence[Floats]) -> Sequence[Floats]:
     try:
         return np.broadcast_arrays(*arrays)
     except ValueError:
@@ -82,16 +82,19 @@ def _integers_of(scales: Floats) -> tuple[Array, Integers]:
     return significands.astype(object), exponents.astype(np.int64) - _SIGNIFICAND_BITS
 
 
-def _nearest(
+def _nearest_multipliers(
     dividends: Array, divisors: Array, exponents: Integers
 ) -> tuple[Integers, Integers]:
     """Multipliers and shifts for `dividends / divisors * 2**exponents`."""
     # The quotient has so many bits before its point, or one more.
     bits = _bit_lengths(dividends) - _bit_lengths(divisors)
-    bits += dividends * _power(-bits) >= divisors * _power(bits)
+    bits += dividends * _powers_of_two(-bits) >= divisors * _powers_of_two(bits)
     shifts = np.minimum(31 - bits - exponents, MAX_SHIFT)
     powers = shifts + exponents
-    dividends, divisors = dividends * _power(powers), divisors * _power(-powers)
+    dividends, divisors = (
+        dividends * _powers_of_two(powers),
+        divisors * _powers_of_two(-powers),
+    )
     multipliers = ((2 * dividends + divisors) // (2 * divisors)).astype(np.int64)
     # Just below 2**31 is rounded to it.
     is_carried = multipliers == 1 << 31
@@ -103,7 +106,7 @@ def _bit_lengths(integers: Array) -> Integers:
     return np.fromiter(map(int.bit_length, integers), np.int64, len(integers))
 
 
-def _power(exponents: Integers) -> Array:
+def _powers_of_two(exponents: Integers) -> Array:
     """Powers of two as integers of any size, and 1 for those less than 1."""
     return np.left_shift(1, np.maximum(exponents, 0).astype(object))
 
@@ -165,7 +168,7 @@ def _requantize(
     rounding: ScaleRounding,
 ) -> None:
     grids = [
-        (block_shape(type_, values.shape), [type_.scales, type_.zero_points])
+        (grid_block_shape(type_, values.shape), [type_.scales, type_.zero_points])
         for type_ in types
     ]
     stored, result, source_scales, source_zero_points, target_scales, zero_points = (

@@ -100,7 +100,7 @@ def rounded(values: Array, dtype: DType) -> Array:
     with np.errstate(all="ignore"):
         # By themselves, all types of `ml_dtypes` are rounded twice, first to f32.
         if values.dtype == np.float64 and dtype.type.__module__ != "numpy":
-            values = _to_odd_f32(values)
+            values = _f64_to_odd_f32(values)
         return values.astype(dtype, copy=False)
 
 
@@ -118,7 +118,7 @@ def nearest_floats(values: Floats, name: str) -> Floats:
     return rounded(values, dtype).astype(np.float64)
 
 
-def _to_odd_f32(values: Array) -> Array:
+def _f64_to_odd_f32(values: Array) -> Array:
     """
     f64 as f32, with the last bit set wherever that is not exact.
 

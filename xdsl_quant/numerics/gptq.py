@@ -73,7 +73,7 @@ def gptq(
         raise ValueError(f"expected 'natural' or 'activation', found order {order!r}")
     if not damping > 0:
         raise ValueError(f"expected a positive damping, found {damping}")
-    rest, squares, steps = _checked(weights, hessian, scales)
+    rest, squares, steps = _checked_problem(weights, hessian, scales)
     inputs: Array = np.broadcast_to(range(rest.shape[-2]), rest.shape[:-1])
     if order == "activation":
         diagonal: Floats = np.diagonal(squares, axis1=-2, axis2=-1)
@@ -88,26 +88,26 @@ def gptq(
     return result
 
 
-def _checked(
+def _checked_problem(
     weights: ArrayLike, hessian: ArrayLike, scales: ArrayLike
 ) -> tuple[Floats, Floats, Floats]:
     """Weights, their hessian, and the scale of each weight."""
-    rest = _finite(weights, "weights")
+    rest = _finite_floats(weights, "weights")
     if rest.ndim < 2 or not rest.size:
         raise ValueError(
             f"expected weights of shape (..., inputs, outputs), found {rest.shape}"
         )
-    squares = _finite(hessian, "hessian")
+    squares = _finite_floats(hessian, "hessian")
     shape = (*rest.shape[:-1], rest.shape[-2])
     if squares.shape != shape:
         raise ValueError(f"expected a hessian of shape {shape}, found {squares.shape}")
-    steps = _finite(scales, "scales")
+    steps = _finite_floats(scales, "scales")
     if not (steps > 0).all():
         raise ValueError(f"scales must be positive, found {steps.min()}")
     return rest, squares, np.broadcast_to(steps, rest.shape)
 
 
-def _finite(values: ArrayLike, what: str) -> Floats:
+def _finite_floats(values: ArrayLike, what: str) -> Floats:
     array = numbers(values, what, "iuf").astype(np.float64)
     if not (is_finite := np.isfinite(array)).all():
         raise ValueError(f"{what} must be finite, found {array[~is_finite][0]}")

@@ -28,8 +28,8 @@ from .observations import (
     Observation,
     check_channels,
     integers_from_json,
+    range_union,
     ranges_from_json,
-    union,
 )
 
 _OCTAVES = 32
@@ -142,7 +142,7 @@ class Histogram(Observation):
             highs: largest values.
         """
         exponents = _exponents(lows, highs)
-        counts = _counted(values, exponents.reshape(-1, 1))
+        counts = _bin_counts(values, exponents.reshape(-1, 1))
         # With an axis it takes four times as long.
         axis = None if len(values) == 1 else 1
         zeros = np.count_nonzero(values == 0, axis)
@@ -160,7 +160,9 @@ class Histogram(Observation):
         counts = _coarser(self.counts, exponents - self.exponents)
         counts += _coarser(other.counts, exponents - other.exponents)
         zeros = np.asarray(self.zeros + other.zeros)
-        return type(self)(*union(self, other), np.asarray(exponents), counts, zeros)
+        return type(self)(
+            *range_union(self, other), np.asarray(exponents), counts, zeros
+        )
 
     def to_json(self) -> Json:
         # Most bins of most channels are empty.
@@ -231,7 +233,7 @@ def _bins_by_leading_bits() -> Integers:
     return bins_of(np.ldexp(values, -_SCALED_EXPONENT))
 
 
-def _counted(values: Array, exponents: Integers) -> Integers:
+def _bin_counts(values: Array, exponents: Integers) -> Integers:
     if values.dtype == np.float32:
         is_small = exponents < _MIN_F32_EXPONENT
         if (values[is_small[:, 0]] != 0).any():

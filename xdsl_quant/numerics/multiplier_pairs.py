@@ -53,10 +53,12 @@ def normalize_multiplier(
         ValueError: if a multiplier is not positive or has more than 31 significant bits,
             the shift would not be 2 to 62, or the shapes do not broadcast.
     """
-    return _pair(*_normalized(*_broadcast(multiplier, shift)))
+    return _pair(*_normalized(*_broadcast_pair(multiplier, shift)))
 
 
-def _broadcast(multiplier: ArrayLike, shift: ArrayLike) -> tuple[Integers, Integers]:
+def _broadcast_pair(
+    multiplier: ArrayLike, shift: ArrayLike
+) -> tuple[Integers, Integers]:
     """Arrays of one shape."""
     arrays = [numbers(multiplier, "multipliers", "iu"), numbers(shift, "shifts", "iu")]
     try:
@@ -130,7 +132,7 @@ def multiplier_from_tflite(
         ValueError: as by `normalize_multiplier`. TensorFlow Lite's multiplier 0, which
             stands for less than `2**-32`, and shifts of more than 29 are among them.
     """
-    multipliers, shifts = _broadcast(multiplier, shift)
+    multipliers, shifts = _broadcast_pair(multiplier, shift)
     return _pair(*_normalized(multipliers, _BITS - shifts))
 
 
@@ -157,7 +159,7 @@ def multiplier_to_tflite(
         TypeError: if an argument has no integers.
         ValueError: if one is out of these bounds, or the shapes do not broadcast.
     """
-    multipliers, shifts = _broadcast(multiplier, shift)
+    multipliers, shifts = _broadcast_pair(multiplier, shift)
     for array, what, low, high in (
         (multipliers, "multiplier", 0, _MAX_MULTIPLIER),
         (shifts, "shift", MIN_SHIFT, MAX_SHIFT),

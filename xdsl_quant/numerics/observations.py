@@ -148,7 +148,7 @@ def integers_from_json(values: ArrayLike, shape: tuple[int, ...]) -> Integers:
     return array.astype(np.int64)
 
 
-def union(one: Observation, other: Observation) -> tuple[Floats, Floats]:
+def range_union(one: Observation, other: Observation) -> tuple[Floats, Floats]:
     return (
         np.asarray(np.minimum(one.lows, other.lows)),
         np.asarray(np.maximum(one.highs, other.highs)),
@@ -166,7 +166,7 @@ class MinMax(Observation):
 
     def _merge(self, other: Self) -> Self:
         check_channels(self.lows, other.lows)
-        return type(self)(*union(self, other))
+        return type(self)(*range_union(self, other))
 
     @classmethod
     def from_json(cls, state: Mapping[str, ArrayLike]) -> Self:
@@ -201,7 +201,7 @@ class BatchMinMax(Observation):
 
     def extend(self, other: Observation) -> Self:
         check_channels(self.lows[0], other.lows[0])
-        return type(self)(*union(self, other), self.batches)
+        return type(self)(*range_union(self, other), self.batches)
 
     @classmethod
     def from_json(cls, state: Mapping[str, ArrayLike]) -> Self:

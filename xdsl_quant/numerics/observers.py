@@ -441,7 +441,7 @@ def parse_observer(text: str) -> Observer:
     arguments: dict[str, float] = {}
     if equals:
         option = next(iter(known), "")
-        arguments[option] = _number(name, number, known.get(option, bool))
+        arguments[option] = _option_number(name, number, known.get(option, bool))
     if comma:
         expected = "only 'symmetric'" if "symmetric" in known else "nothing"
         if (flag := flag.strip()) != "symmetric" or "symmetric" not in known:
@@ -452,7 +452,7 @@ def parse_observer(text: str) -> Observer:
     return class_(**arguments)
 
 
-def _number(name: str, text: str, number_type: type[float]) -> float:
+def _option_number(name: str, text: str, number_type: type[float]) -> float:
     """The value of the first option of an observer; type `bool` means that it has none."""
     if number_type is bool:
         raise ValueError(f"observer '{name}' takes no number, but got '{text}'")

@@ -64,8 +64,8 @@ def storage_bounds(
         TypeError: if one is no integer.
     """
     low, high = full_range
-    first = _integer(low if storage_min is None else storage_min, "storage_min")
-    last = _integer(high if storage_max is None else storage_max, "storage_max")
+    first = _checked_integer(low if storage_min is None else storage_min, "storage_min")
+    last = _checked_integer(high if storage_max is None else storage_max, "storage_max")
     if not low <= first < last <= high:
         raise ValueError(
             f"storage range {first} to {last} is no part of '{storage}', whose values are "
@@ -247,7 +247,9 @@ class QuantizationParameters:
                 f"expressed type is {expressed!r}, but must be a text, e.g. 'f32'"
             )
         if quantized_dimension is not None:
-            quantized_dimension = _integer(quantized_dimension, "quantized_dimension")
+            quantized_dimension = _checked_integer(
+                quantized_dimension, "quantized_dimension"
+            )
         vars(self).update(
             expressed=expressed,
             quantized_dimension=quantized_dimension,
@@ -509,7 +511,7 @@ def _checked_table(
     if (wrong := values[~np.isfinite(values)]).size:
         raise ValueError(f"expected a table of finite numbers, found {wrong[0]}")
     low, high = full_range
-    first = low if table_min is None else _integer(table_min, "table_min")
+    first = low if table_min is None else _checked_integer(table_min, "table_min")
     last = first + values.size - 1
     if not low <= first < last <= high:
         raise ValueError(
@@ -621,7 +623,7 @@ def _check_block_sizes(
             )
 
 
-def _integer(value: SupportsIndex, what: str) -> int:
+def _checked_integer(value: SupportsIndex, what: str) -> int:
     try:
         return index(value)
     except TypeError:
@@ -642,6 +644,9 @@ def block_size_pairs(
             "dimension and a size"
         ) from None
     return tuple(
-        (_integer(dimension, "dimension of a block size"), _integer(size, "block size"))
+        (
+            _checked_integer(dimension, "dimension of a block size"),
+            _checked_integer(size, "block size"),
+        )
         for dimension, size in pairs
     )

@@ -52,11 +52,11 @@ def quantize(
     rounding = Rounding(rounding_mode, zero_point_order, nan)
     arithmetic = Arithmetic(parameters, rounding, values.shape)
     values, out = checked_out(values, out, parameters.storage_dtype)
-    return _quantized(values, out, arithmetic)
+    return _quantize_pieces(values, out, arithmetic)
 
 
 @np.errstate(all="ignore")
-def _quantized(values: Array, out: Array, arithmetic: Arithmetic) -> Array:
+def _quantize_pieces(values: Array, out: Array, arithmetic: Arithmetic) -> Array:
     for expressed, stored, *operands in operand_pieces([values, out], [arithmetic]):
         arithmetic.quantize(expressed, operands, stored)
     return out
@@ -95,7 +95,7 @@ def quantize_constant(
     rounding = Rounding("nearest-away", order, nan)
     arithmetic = Arithmetic(parameters, rounding, values.shape, is_exact=True)
     stored = np.empty(values.shape, parameters.storage_dtype)
-    return _quantized(values, stored, arithmetic)
+    return _quantize_pieces(values, stored, arithmetic)
 
 
 def dequantize(
@@ -182,11 +182,11 @@ def requantize(
         for parameters in (source, target)
     )
     values, out = checked_out(values, out, target.storage_dtype)
-    return _requantized(values, out, first, second)
+    return _requantize_pieces(values, out, first, second)
 
 
 @np.errstate(all="ignore")
-def _requantized(
+def _requantize_pieces(
     values: Array, out: Array, first: Arithmetic, second: Arithmetic
 ) -> Array:
     limit = min(first.limit, second.limit)

@@ -212,15 +212,15 @@ class SmallFloat:
         limit = self.largest_code if saturate else self.overflow
         codes = np.minimum(self._magnitude(np.abs(floats), is_double), limit)
         if not self.is_signed:
-            codes = _where(bits <= 0, 0 if saturate else self.overflow, codes)
-            return _where(is_nan, self.overflow, codes)
+            codes = _choice(bits <= 0, 0 if saturate else self.overflow, codes)
+            return _choice(is_nan, self.overflow, codes)
         sign = (bits >> (63 if is_double else 31)) & self.sign_bit
         if self.nan is None:
-            return _where(is_nan, self.sign_bit - sign, codes + sign)
+            return _choice(is_nan, self.sign_bit - sign, codes + sign)
         if self.has_negative_zero:
-            return _where(is_nan, self.nan, codes) + sign
-        codes = _where((codes & (self.sign_bit - 1)) != 0, codes + sign, codes)
-        return _where(is_nan, self.nan, codes)
+            return _choice(is_nan, self.nan, codes) + sign
+        codes = _choice((codes & (self.sign_bit - 1)) != 0, codes + sign, codes)
+        return _choice(is_nan, self.nan, codes)
 
     def _magnitude(self, absolute: Any, is_double: bool) -> Any:
         """
@@ -241,8 +241,8 @@ class SmallFloat:
         to_add = (1 << (dropped - 1)) - ((bias - self.bias) << mantissa_bits)
         if not self.is_signed:
             smallest = bits_of(math.ldexp(1.0, -self.bias))
-            above_smallest = _where(bits > smallest, 1, 0)
-            return _where(
+            above_smallest = _choice(bits > smallest, 1, 0)
+            return _choice(
                 bits >= smallest_normal, (bits + to_add) >> dropped, above_smallest
             )
         last = (bits >> dropped) & 1
@@ -250,7 +250,7 @@ class SmallFloat:
         # The last bit of this sum has the weight of the last bit of subnormal numbers.
         unit = math.ldexp(1.0, 1 - self.bias + dropped)
         subnormal = float_bits(absolute + float_type(unit)) - bits_of(unit)
-        return _where(bits >= smallest_normal, normal, subnormal)
+        return _choice(bits >= smallest_normal, normal, subnormal)
 
     def decode(self, codes: ArrayLike) -> NDArray[np.float32]:
         """
@@ -287,7 +287,7 @@ def float_bits(values: Any) -> Any:
     return values.bits()
 
 
-def _where(condition: Any, a: Any, b: Any) -> Any:
+def _choice(condition: Any, a: Any, b: Any) -> Any:
     return cast(Any, np).where(condition, a, b)
 
 

@@ -127,17 +127,20 @@ def _with_least_error(blocks: Array, scales: Floats, last: int) -> Floats:
     step = max(1, _PIECE // rows.shape[1])
     for start in range(0, len(rows), step):
         piece = slice(start, start + step)
-        full, errors = best[piece].copy(), _errors(rows[piece], best[piece], last)
+        full, errors = (
+            best[piece].copy(),
+            _squared_errors(rows[piece], best[piece], last),
+        )
         for part in _CLIPPED:
             candidates = full * part
-            found = _errors(rows[piece], candidates, last)
+            found = _squared_errors(rows[piece], candidates, last)
             is_better = found < errors
             best[piece][is_better] = candidates[is_better]
             errors = np.minimum(errors, found)
     return best.reshape(scales.shape)
 
 
-def _errors(rows: Array, scales: Floats, last: int) -> Floats:
+def _squared_errors(rows: Array, scales: Floats, last: int) -> Floats:
     """The sum of squared errors of each row, which is stored as multiples of its scale."""
     steps = scales.astype(rows.dtype)[:, np.newaxis]
     stored = np.rint(rows / steps).clip(-last, last)

@@ -115,9 +115,9 @@ def accumulators(module: ModuleOp) -> Iterator[Accumulator]:
         if product is None or len(op.results) != 1:
             continue
         lhs, rhs = op.operands[product.lhs], op.operands[product.rhs]
-        if _type(lhs) is None or _type(rhs) is None:
+        if _scaled_type(lhs) is None or _scaled_type(rhs) is None:
             continue
-        yield _accumulator(op, lhs, rhs, names.get(op.results[0], "?"))
+        yield _accumulator_of(op, lhs, rhs, names.get(op.results[0], "?"))
 
 
 def theorems(module: ModuleOp) -> Iterator[Theorem]:
@@ -128,13 +128,15 @@ def theorems(module: ModuleOp) -> Iterator[Theorem]:
         start = time.perf_counter()
 
 
-def _type(value: SSAValue) -> ScaledQuantizedType | None:
+def _scaled_type(value: SSAValue) -> ScaledQuantizedType | None:
     type_ = scalar_or_element_type(value.type)
     return type_ if isinstance(type_, ScaledQuantizedType) else None
 
 
-def _accumulator(op: Operation, lhs: SSAValue, rhs: SSAValue, name: str) -> Accumulator:
-    type_ = _type(lhs)
+def _accumulator_of(
+    op: Operation, lhs: SSAValue, rhs: SSAValue, name: str
+) -> Accumulator:
+    type_ = _scaled_type(lhs)
     assert type_ is not None
     low, high = type_.storage_range
     zero_points = type_.zero_point_range
@@ -145,19 +147,19 @@ def _accumulator(op: Operation, lhs: SSAValue, rhs: SSAValue, name: str) -> Accu
     ends = (*values, 0) if is_padded else values
     trait = quantization_trait(op, AffineOpCoefficient)
     contracted = () if trait is None else trait.contracted_of(op)
-    weights = _weights(rhs) if contracted else None
+    weights = _corrected_weights(rhs) if contracted else None
     if weights is None:
         smallest, largest = _of_any_weights(rhs, contracted, ends)
     else:
         smallest, largest = _of_weights(weights, contracted, ends)
-    biases = _bias(op, smallest.shape)
+    biases = _bias_bounds(op, smallest.shape)
     # With its bias, a sum may need more than 64 bits.
     smallest = np.asarray(smallest.astype(object) + biases[0], object)
     largest = np.asarray(largest.astype(object) + biases[1], object)
     sizes = np.maximum(-smallest, largest)
     return Accumulator(
         f"'{op_name(op)}' op {name}",
-        _width(op, type_),
+        _accumulator_width(op, type_),
         int(smallest.min()),
         int(largest.max()),
         None if weights is None else int(sizes.argmax()),
@@ -185,9 +187,9 @@ def _of_weights(
     return smallest, largest
 
 
-def _weights(value: SSAValue) -> Array | None:
+def _corrected_weights(value: SSAValue) -> Array | None:
     """Zero-point-corrected weights; `None` if they are no constants."""
-    type_ = _type(value)
+    type_ = _scaled_type(value)
     assert type_ is not None
     if isinstance(value.owner, StorageCastOp):
         value = value.owner.input
@@ -211,7 +213,7 @@ def _of_any_weights(
     value: SSAValue, contracted: Sequence[int], values: Sequence[int]
 ) -> tuple[Array, Array]:
     """The bounds of sums for weights that are no constants."""
-    type_ = _type(value)
+    type_ = _scaled_type(value)
     assert type_ is not None
     assert isinstance(value.type, ShapedType)
     shape = value.type.get_shape()
@@ -228,7 +230,9 @@ def _of_any_weights(
     return np.array(min(ends) * count, object), np.array(max(ends) * count, object)
 
 
-def _bias(op: Operation, shape: tuple[int, ...]) -> tuple[Array | int, Array | int]:
+def _bias_bounds(
+    op: Operation, shape: tuple[int, ...]
+) -> tuple[Array | int, Array | int]:
     """The least and the largest of what is added, in the shape of channels."""
     trait = quantization_trait(op, AccumulatorUniformScale)
     if trait is None or trait.bias >= len(op.operands):
@@ -240,13 +244,13 @@ def _bias(op: Operation, shape: tuple[int, ...]) -> tuple[Array | int, Array | i
         value = value.owner.input
     elements = constant_elements(value)
     if elements is None or elements.dtype.kind != "i":
-        return _range(value.type)
+        return _integer_range(value.type)
     channels = elements.astype(object).ravel()
     channels = np.broadcast_to(channels, shape or channels.shape)
     return channels, channels
 
 
-def _range(type_: Attribute) -> tuple[int, int]:
+def _integer_range(type_: Attribute) -> tuple[int, int]:
     """The least and the largest integer of a type, or of its storage."""
     element = scalar_or_element_type(type_)
     if isinstance(element, StoredQuantizedType):
@@ -261,7 +265,7 @@ def _largest_sum(weights: Array) -> int:
     return weights.size * int(np.abs(weights).max(initial=0))
 
 
-def _width(op: Operation, type_: StoredQuantizedType) -> int:
+def _accumulator_width(op: Operation, type_: StoredQuantizedType) -> int:
     """Of 16 bits, sums of `tfl` have 64, unless the bias has 32."""
     if not op_name(op).startswith("tfl.") or type_.storage_type_integral_width <= 8:
         return 32

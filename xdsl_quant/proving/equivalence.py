@@ -28,7 +28,7 @@ from xdsl_quant.transforms.quant.normalize_quant_types import uniform_counterpar
 
 from .pipelines import lowering
 from .scalars import Number
-from .tensors import Numbers, as_elements, elements, static_shape
+from .tensors import Numbers, as_elements, static_shape, tensor_elements
 from .terms import Term, Terms, UnsupportedError, bit_count, float_sizes
 from .theorems import Theorem, number, proved_or_unknown
 from .translation import translated
@@ -88,10 +88,12 @@ def equivalent(
     inputs, outputs = types[0].inputs.data, types[0].outputs.data
     _check_same("arguments", inputs, types[1].inputs.data)
     _check_same("results", outputs, types[1].outputs.data)
-    arguments = [[*_arguments(terms, type_, f"%{i}")] for i, type_ in enumerate(inputs)]
-    given = [*map(_given, inputs, arguments)]
+    arguments = [
+        [*_argument_elements(terms, type_, f"%{i}")] for i, type_ in enumerate(inputs)
+    ]
+    given = [*map(_argument_value, inputs, arguments)]
     expected, found = (
-        [*_results(outputs, _returned(terms, module, lowered_by, entry, given))]
+        [*_result_elements(outputs, _returned(terms, module, lowered_by, entry, given))]
         for module in (before, after)
     )
     known = [*chain(*arguments)]
@@ -104,16 +106,17 @@ def equivalent(
     values = [[number(e.type, next(bits)) for e in some] for some in arguments]
     pairs = zip(known, chain(*values), strict=True)
     numbers = ", ".join(f"{element.name} = {value}" for element, value in pairs)
-    details = f"{numbers or 'without arguments'}: {_difference(expected, found, bits)}"
+    change = _first_changed_result(expected, found, bits)
+    details = f"{numbers or 'without arguments'}: {change}"
     is_shown = all(map(_has_numbers, inputs))
-    options = [*map(_option, inputs, values)] if is_shown else None
+    options = [*map(_input_option, inputs, values)] if is_shown else None
     return Theorem(claim, "refuted", "solver", answer.seconds, details, inputs=options)
 
 
-def _given(type_: Attribute, some: Sequence[_Element]) -> Numbers:
+def _argument_value(type_: Attribute, some: Sequence[_Element]) -> Numbers:
     """The elements of an argument as its value."""
     if shape := static_shape(type_):
-        return elements(shape, (element.number for element in some))
+        return tensor_elements(shape, (element.number for element in some))
     return some[0].number
 
 
@@ -130,7 +133,7 @@ def _are_same(
     return terms.op("IMPLIES", in_range, terms.all(*same))
 
 
-def _difference(
+def _first_changed_result(
     expected: Sequence[_Element], found: Sequence[_Element], bits: Iterator[int]
 ) -> str:
     """The first result that differs, from the values of `_shown` terms."""
@@ -156,7 +159,7 @@ def _has_numbers(type_: Attribute) -> bool:
     return not isinstance(element, StoredQuantizedType) or element.has_integer_storage
 
 
-def _option(type_: Attribute, values: Sequence[float | str]) -> str:
+def _input_option(type_: Attribute, values: Sequence[float | str]) -> str:
     """The option of `xdsl-quant-run` for an argument."""
     if not static_shape(type_):
         return f"--input={values[0]}"
@@ -192,7 +195,7 @@ def preserved(
 def _check_same(
     noun: str, before: Sequence[Attribute], after: Sequence[Attribute]
 ) -> None:
-    layouts = [[_layout(type_) for type_ in types] for types in (before, after)]
+    layouts = [[_type_layout(type_) for type_ in types] for types in (before, after)]
     texts = [", ".join(map(str, types)) or "none" for types in (before, after)]
     if layouts[0] != layouts[1]:
         raise UnsupportedError(
@@ -206,9 +209,9 @@ def _check_same(
         )
 
 
-def _layout(type_: Attribute) -> tuple[object, ...]:
+def _type_layout(type_: Attribute) -> tuple[object, ...]:
     """The shape of a type, and the bits of its elements or the parts of these floats."""
-    stored = _stored(scalar_or_element_type(type_))
+    stored = _stored_type(scalar_or_element_type(type_))
     return static_shape(type_), float_sizes(stored) or bit_count(stored)
 
 
@@ -238,7 +241,9 @@ def _express_the_same(before: Attribute, after: Attribute) -> bool:
         return False
     if not isinstance(second, ScaledQuantizedType):
         return False
-    pairs = zip(*(_parameters(type_, shape) for type_ in (first, second)), strict=True)
+    pairs = zip(
+        *(_element_parameters(type_, shape) for type_ in (first, second)), strict=True
+    )
     return all(np.array_equal(*pair) for pair in pairs)
 
 
@@ -250,7 +255,7 @@ def _uniform(type_: Attribute) -> Attribute:
     return uniform_counterpart(element, static_shape(type_)) or element
 
 
-def _parameters(
+def _element_parameters(
     type_: ScaledQuantizedType, shape: Sequence[int]
 ) -> tuple[Floats, Integers]:
     """The scale, a number of the expressed type, and the zero point of each element."""
@@ -270,7 +275,7 @@ def _parameters(
     )
 
 
-def _stored(type_: Attribute) -> Attribute:
+def _stored_type(type_: Attribute) -> Attribute:
     """
     The type of stored values, which says if they are unsigned; or the type itself.
 
@@ -285,10 +290,10 @@ def _stored(type_: Attribute) -> Attribute:
     return IntegerType(type_.storage_type_integral_width, signedness)
 
 
-def _arguments(terms: Terms, type_: Attribute, name: str) -> Iterator[_Element]:
+def _argument_elements(terms: Terms, type_: Attribute, name: str) -> Iterator[_Element]:
     """Symbols, which are defined in their storage range."""
     quantized = scalar_or_element_type(type_)
-    stored = _stored(quantized)
+    stored = _stored_type(quantized)
     for index in np.ndindex(static_shape(type_)):
         place = f"{name}{[*index]}" if index else name
         term = terms.symbol(stored, place)
@@ -305,11 +310,11 @@ def _arguments(terms: Terms, type_: Attribute, name: str) -> Iterator[_Element]:
         yield _Element(place, stored, Number(term, condition))
 
 
-def _results(
+def _result_elements(
     types: Sequence[Attribute], values: Sequence[Numbers]
 ) -> Iterator[_Element]:
     for i, (type_, value) in enumerate(zip(types, values, strict=True)):
-        stored, array = _stored(scalar_or_element_type(type_)), as_elements(value)
+        stored, array = _stored_type(scalar_or_element_type(type_)), as_elements(value)
         for index in np.ndindex(static_shape(type_)):
             name = f"result {i}{[*index]}" if index else f"result {i}"
             yield _Element(name, stored, cast(Number, array[index]))

@@ -120,7 +120,7 @@ class RequantizationProver:
         arguments = [Number(q.term, terms.true())]
         r = scalar(*translated(terms, self._function, arguments))
         condition = terms.all(r.is_defined, self._is_near(q.term, r.term))
-        values = [q, *results(terms, _storage(self.target), r)]
+        values = [q, *results(terms, _signed_storage(self.target), r)]
         show = Show(self.text, f"-p {shlex.quote(self.passes)}")
         return decided(
             terms,
@@ -133,7 +133,7 @@ class RequantizationProver:
 
     @cached_property
     def _q(self) -> Value:
-        type_ = _storage(self.source)
+        type_ = _signed_storage(self.source)
         return Value("q", type_, self._terms.symbol(type_, "q"))
 
     def _in_steps(self, claim: str) -> Theorem | None:
@@ -146,7 +146,7 @@ class RequantizationProver:
         if not isinstance(constant := multiply.rhs.owner, ConstantOp):
             return None
         multiplier = bits_of(constant.value)
-        ratio = _scale(self.source) / _scale(self.target)
+        ratio = _exact_scale(self.source) / _exact_scale(self.target)
         shift = _nearest_shift(multiplier, ratio)
         if abs(Fraction(multiplier, 1 << shift) - ratio) > ratio / (1 << _ERROR_BITS):
             return None
@@ -182,7 +182,7 @@ class RequantizationProver:
         """Whether a product has a possible value; `None` if it may exceed 64 bits."""
         # All stored values of the type, whatever its storage range is.
         width, zero_point = (
-            _storage(self.source).width.data,
+            _signed_storage(self.source).width.data,
             self.source.zero_point.data,
         )
         low = -(1 << width - 1) if self.source.is_signed else 0
@@ -241,7 +241,7 @@ class RequantizationProver:
         """Whether an error is within limits, or a result at the end of the range."""
         terms = self._terms
         low, high = (
-            terms.equal(r, terms.of_bits(_storage(self.target), bound))
+            terms.equal(r, terms.of_bits(_signed_storage(self.target), bound))
             for bound in self.target.storage_range
         )
         return terms.all(
@@ -258,13 +258,13 @@ def _zero_point_corrected(
     return wide.terms.op("BV_SUB", extended, wide.constant(type_.zero_point.data))
 
 
-def _storage(type_: FixedPointQuantizedType) -> IntegerType:
+def _signed_storage(type_: FixedPointQuantizedType) -> IntegerType:
     """The type of stored values, which says if they are unsigned."""
     signedness = Signedness.SIGNLESS if type_.is_signed else Signedness.UNSIGNED
     return IntegerType(type_.storage_type_integral_width, signedness)
 
 
-def _scale(type_: FixedPointQuantizedType) -> Fraction:
+def _exact_scale(type_: FixedPointQuantizedType) -> Fraction:
     return Fraction(type_.multiplier.data, 1) / Fraction(2) ** type_.shift.data
 
 

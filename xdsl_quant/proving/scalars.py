@@ -113,11 +113,11 @@ def _check_flags(op: Operation) -> None:
         raise UnsupportedError(f"'{op_name(op)}' op with '{name}' has no term")
 
 
-def _type(op: Operation) -> Attribute:
+def _result_type(op: Operation) -> Attribute:
     return scalar_or_element_type(op.results[0].type)
 
 
-def _source(op: Operation) -> Attribute:
+def _source_type(op: Operation) -> Attribute:
     return scalar_or_element_type(op.operands[0].type)
 
 
@@ -136,9 +136,9 @@ def bits_of(attribute: object) -> int:
     raise UnsupportedError(f"constant '{attribute}' is no number")
 
 
-def _constant(terms: Terms, op: Operation, _: Sequence[Term]) -> _Translated:
+def _constant_term(terms: Terms, op: Operation, _: Sequence[Term]) -> _Translated:
     value = op.get_attr_or_prop("value")
-    return terms.of_bits(_type(op), bits_of(value)), None
+    return terms.of_bits(_result_type(op), bits_of(value)), None
 
 
 def _same_bits(_: Terms, __: Operation, operands: Sequence[Term]) -> _Translated:
@@ -154,17 +154,19 @@ def _check_float(type_: Attribute) -> tuple[int, int]:
     return sizes
 
 
-def _rounded(kind: str, direction: RoundingName = "RNE") -> _Rule:
+def _rounding_rule(kind: str, direction: RoundingName = "RNE") -> _Rule:
     """An op whose result is rounded."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-        _check_float(_type(op))
-        return terms.rounded(kind, _type(op), *operands, direction=direction), None
+        _check_float(_result_type(op))
+        return terms.rounded(
+            kind, _result_type(op), *operands, direction=direction
+        ), None
 
     return rule
 
 
-def _exact(kind: str) -> _Rule:
+def _exact_rule(kind: str) -> _Rule:
     """An op that rounds nothing."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
@@ -181,12 +183,12 @@ def _extreme_float(kind: str, *, keeps_nan: bool) -> _Rule:
         signs = [terms.op("FP_IS_NEG", each) for each in operands]
         is_right = signs[kind == "FP_GT"]
         if not keeps_nan:
-            is_open = terms.open_bit(f"sign of '{op_name(op)}' of '{_type(op)}'")
+            is_open = terms.open_bit(f"sign of '{op_name(op)}' of '{_result_type(op)}'")
             is_right = terms.choice(is_open, *signs)
         return terms.all(terms.op("FP_EQUAL", *operands), is_right)
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-        _check_float(_type(op))
+        _check_float(_result_type(op))
         first, second = operands
         is_first = terms.op(kind, first, second)
         if all(map(terms.may_be_zero, operands)):
@@ -201,13 +203,13 @@ def _extreme_float(kind: str, *, keeps_nan: bool) -> _Rule:
 
 
 def _to_float(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-    source = _source(op)
+    source = _source_type(op)
     if op_name(op) == "arith.uitofp":
         source = IntegerType(bit_count(source), Signedness.UNSIGNED)
-    return terms.converted(source, _type(op), *operands), None
+    return terms.converted(source, _result_type(op), *operands), None
 
 
-def float_bits(value: int, sizes: tuple[int, int]) -> int | None:
+def power_of_two_bits(value: int, sizes: tuple[int, int]) -> int | None:
     """The bits of a power of two, or minus one, as a float; `None` if it is too large."""
     exponent_bits, precision = sizes
     bias = (1 << exponent_bits - 1) - 1
@@ -218,11 +220,13 @@ def float_bits(value: int, sizes: tuple[int, int]) -> int | None:
     return magnitude | (value < 0) << exponent_bits + precision - 1
 
 
-def _to_integer(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
+def _float_to_integer(
+    terms: Terms, op: Operation, operands: Sequence[Term]
+) -> _Translated:
     """A float, which is truncated; it is defined if the result is in range."""
     (value,) = operands
     is_signed = op_name(op) == "arith.fptosi"
-    source, width = _source(op), bit_count(_type(op))
+    source, width = _source_type(op), bit_count(_result_type(op))
     sizes = _check_float(source)
     truncated = terms.op("FP_RTI", terms.rounding("RTZ"), value)
     limits = [(1 << width - is_signed, "FP_LT")]
@@ -231,7 +235,7 @@ def _to_integer(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Trans
         terms.negation(terms.op(f"FP_IS_{kind}", value)) for kind in ("NAN", "INF")
     ]
     for limit, compare in limits:
-        if (bits := float_bits(limit, sizes)) is not None:
+        if (bits := power_of_two_bits(limit, sizes)) is not None:
             bound = terms.of_bits(source, bits)
             conditions.append(terms.op(compare, truncated, bound))
     if not is_signed:
@@ -269,7 +273,7 @@ def _compared_floats(
     predicate = _FLOAT_ORDER[cast(CmpfOp, op).predicate.value.data]
     is_nan = terms.op("OR", *(terms.op("FP_IS_NAN", operand) for operand in operands))
     if predicate in ("false", "true"):
-        return terms.of_bits(_type(op), predicate == "true"), None
+        return terms.of_bits(_result_type(op), predicate == "true"), None
     if predicate in ("ord", "uno"):
         holds = is_nan if predicate == "uno" else terms.negation(is_nan)
     elif predicate in ("one", "une"):
@@ -288,7 +292,7 @@ def _compared_floats(
 
 
 def _bit(terms: Terms, op: Operation, condition: Term) -> Term:
-    one, zero = (terms.of_bits(_type(op), bit) for bit in (1, 0))
+    one, zero = (terms.of_bits(_result_type(op), bit) for bit in (1, 0))
     return terms.choice(condition, one, zero)
 
 
@@ -314,11 +318,11 @@ def _overflowing(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Tran
     return terms.op(kind, *operands), terms.all(*conditions) if conditions else None
 
 
-def _divided(kind: str) -> _Rule:
+def _division_rule(kind: str) -> _Rule:
     """A quotient, or the remainder: not by 0, and it must be a number of the type."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-        type_, width = _type(op), bit_count(_type(op))
+        type_, width = _result_type(op), bit_count(_result_type(op))
         zero, least, minus_one = (
             terms.of_bits(type_, bits) for bits in (0, 1 << width - 1, -1)
         )
@@ -338,14 +342,14 @@ def _shift(kind: str) -> _Rule:
     """A shift by less than the number of bits."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-        width = terms.of_bits(_type(op), bit_count(_type(op)))
+        width = terms.of_bits(_result_type(op), bit_count(_result_type(op)))
         return terms.op(kind, *operands), terms.op("BV_ULT", operands[1], width)
 
     return rule
 
 
 def _resized(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-    before, after = bit_count(_source(op)), bit_count(_type(op))
+    before, after = bit_count(_source_type(op)), bit_count(_result_type(op))
     if after < before:
         return terms.op("BV_EXTRACT", *operands, indices=[after - 1, 0]), None
     is_signed = op_name(op) in ("arith.extsi", "arith.index_cast")
@@ -367,7 +371,7 @@ def _compared_integers(
     return _bit(terms, op, terms.op(kind, *operands)), None
 
 
-def _extreme(kind: str) -> _Rule:
+def _extreme_integer(kind: str) -> _Rule:
     """The larger or the smaller integer."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
@@ -377,13 +381,13 @@ def _extreme(kind: str) -> _Rule:
 
 
 _RULES: Mapping[str, _Rule] = {
-    "arith.constant": _constant,
+    "arith.constant": _constant_term,
     "quant.scast": _same_bits,
-    "arith.addf": _rounded("FP_ADD"),
-    "arith.subf": _rounded("FP_SUB"),
-    "arith.mulf": _rounded("FP_MUL"),
-    "arith.divf": _rounded("FP_DIV"),
-    "arith.negf": _exact("FP_NEG"),
+    "arith.addf": _rounding_rule("FP_ADD"),
+    "arith.subf": _rounding_rule("FP_SUB"),
+    "arith.mulf": _rounding_rule("FP_MUL"),
+    "arith.divf": _rounding_rule("FP_DIV"),
+    "arith.negf": _exact_rule("FP_NEG"),
     "arith.maxnumf": _extreme_float("FP_GT", keeps_nan=False),
     "arith.minnumf": _extreme_float("FP_LT", keeps_nan=False),
     "arith.maximumf": _extreme_float("FP_GT", keeps_nan=True),
@@ -393,25 +397,25 @@ _RULES: Mapping[str, _Rule] = {
     "arith.truncf": _to_float,
     "arith.sitofp": _to_float,
     "arith.uitofp": _to_float,
-    "arith.fptosi": _to_integer,
-    "arith.fptoui": _to_integer,
-    "math.absf": _exact("FP_ABS"),
-    "math.fma": _rounded("FP_FMA"),
-    "math.sqrt": _rounded("FP_SQRT"),
-    "math.roundeven": _rounded("FP_RTI"),
-    "math.round": _rounded("FP_RTI", "RNA"),
-    "math.floor": _rounded("FP_RTI", "RTN"),
-    "math.ceil": _rounded("FP_RTI", "RTP"),
-    "math.trunc": _rounded("FP_RTI", "RTZ"),
+    "arith.fptosi": _float_to_integer,
+    "arith.fptoui": _float_to_integer,
+    "math.absf": _exact_rule("FP_ABS"),
+    "math.fma": _rounding_rule("FP_FMA"),
+    "math.sqrt": _rounding_rule("FP_SQRT"),
+    "math.roundeven": _rounding_rule("FP_RTI"),
+    "math.round": _rounding_rule("FP_RTI", "RNA"),
+    "math.floor": _rounding_rule("FP_RTI", "RTN"),
+    "math.ceil": _rounding_rule("FP_RTI", "RTP"),
+    "math.trunc": _rounding_rule("FP_RTI", "RTZ"),
     "arith.addi": _overflowing,
     "arith.subi": _overflowing,
     "arith.muli": _overflowing,
-    "arith.divsi": _divided("BV_SDIV"),
-    "arith.divui": _divided("BV_UDIV"),
-    "arith.remui": _divided("BV_UREM"),
-    "arith.andi": _exact("BV_AND"),
-    "arith.ori": _exact("BV_OR"),
-    "arith.xori": _exact("BV_XOR"),
+    "arith.divsi": _division_rule("BV_SDIV"),
+    "arith.divui": _division_rule("BV_UDIV"),
+    "arith.remui": _division_rule("BV_UREM"),
+    "arith.andi": _exact_rule("BV_AND"),
+    "arith.ori": _exact_rule("BV_OR"),
+    "arith.xori": _exact_rule("BV_XOR"),
     "arith.shli": _shift("BV_SHL"),
     "arith.shrsi": _shift("BV_ASHR"),
     "arith.shrui": _shift("BV_SHR"),
@@ -420,10 +424,10 @@ _RULES: Mapping[str, _Rule] = {
     "arith.trunci": _resized,
     "arith.index_cast": _resized,
     "arith.cmpi": _compared_integers,
-    "arith.maxsi": _extreme("BV_SGT"),
-    "arith.minsi": _extreme("BV_SLT"),
-    "arith.maxui": _extreme("BV_UGT"),
-    "arith.minui": _extreme("BV_ULT"),
+    "arith.maxsi": _extreme_integer("BV_SGT"),
+    "arith.minsi": _extreme_integer("BV_SLT"),
+    "arith.maxui": _extreme_integer("BV_UGT"),
+    "arith.minui": _extreme_integer("BV_ULT"),
 }
 """What ops compute."""
 

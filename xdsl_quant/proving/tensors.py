@@ -69,7 +69,7 @@ def static_shape(type_: Attribute) -> tuple[int, ...]:
     return shape
 
 
-def elements(shape: Sequence[int], numbers: Iterable[Number]) -> Elements:
+def tensor_elements(shape: Sequence[int], numbers: Iterable[Number]) -> Elements:
     """Numbers, in row-major order, as a tensor of a shape."""
     found = np.empty(tuple(shape), object)
     for index, number in zip(np.ndindex(found.shape), numbers, strict=True):
@@ -92,7 +92,9 @@ def _repeated(type_: Attribute, number: Numbers) -> Elements:
     return np.full(static_shape(type_), number, object)
 
 
-def _constant(terms: Terms, op: Operation, _: Sequence[Numbers]) -> Sequence[Numbers]:
+def _constant_elements(
+    terms: Terms, op: Operation, _: Sequence[Numbers]
+) -> Sequence[Numbers]:
     value = op.get_attr_or_prop("values" if isinstance(op, tosa.ConstOp) else "value")
     type_ = op.results[0].type
     element = scalar_or_element_type(type_)
@@ -100,7 +102,7 @@ def _constant(terms: Terms, op: Operation, _: Sequence[Numbers]) -> Sequence[Num
         array = dense_elements(cast(ElementsAttr, value))
         bits = (int.from_bytes(n.tobytes(), "little") for n in array.ravel())
         numbers = (Number(terms.of_bits(element, b), terms.true()) for b in bits)
-        return [elements(static_shape(type_), numbers)]
+        return [tensor_elements(static_shape(type_), numbers)]
     return [Number(terms.of_bits(element, bits_of(value)), terms.true())]
 
 
@@ -118,12 +120,14 @@ def _from_elements(
     _: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Sequence[Numbers]:
     return [
-        elements(static_shape(op.results[0].type), cast(Sequence[Number], operands))
+        tensor_elements(
+            static_shape(op.results[0].type), cast(Sequence[Number], operands)
+        )
     ]
 
 
 def _dim(terms: Terms, op: Operation, operands: Sequence[Numbers]) -> Sequence[Numbers]:
-    shape, place = as_elements(operands[0]).shape, _known(operands[1])
+    shape, place = as_elements(operands[0]).shape, _known_number(operands[1])
     if place >= len(shape):
         raise UnsupportedError(
             f"'tensor.dim' op has an index that is out of bounds, {place}; expected a "
@@ -133,7 +137,7 @@ def _dim(terms: Terms, op: Operation, operands: Sequence[Numbers]) -> Sequence[N
     return [Number(terms.of_bits(op.results[0].type, size), terms.true())]
 
 
-def _known(number: Numbers, noun: str = "an index") -> int:
+def _known_number(number: Numbers, noun: str = "an index") -> int:
     """
     An index or another number that is a constant.
 
@@ -147,7 +151,7 @@ def _known(number: Numbers, noun: str = "an index") -> int:
 
 
 def _extract(_: Terms, __: Operation, operands: Sequence[Numbers]) -> Sequence[Numbers]:
-    source, place = as_elements(operands[0]), tuple(map(_known, operands[1:]))
+    source, place = as_elements(operands[0]), tuple(map(_known_number, operands[1:]))
     if any(i >= size for i, size in zip(place, source.shape, strict=True)):
         raise UnsupportedError(
             f"'tensor.extract' op has an index that is out of bounds of {source.shape}"
@@ -155,13 +159,15 @@ def _extract(_: Terms, __: Operation, operands: Sequence[Numbers]) -> Sequence[N
     return [source[place]]
 
 
-def _moved(_: Terms, op: Operation, operands: Sequence[Numbers]) -> Sequence[Numbers]:
+def _data_movement(
+    _: Terms, op: Operation, operands: Sequence[Numbers]
+) -> Sequence[Numbers]:
     """What the interpreter makes of arrays, whatever is in them."""
     for value in (*op.operands, *op.results):
         static_shape(value.type)
     interpreter = Interpreter(cast(ModuleOp, op.get_toplevel_object()))
     register_implementations(interpreter)
-    numbers = [_known(o) if isinstance(o, Number) else o for o in operands]
+    numbers = [_known_number(o) if isinstance(o, Number) else o for o in operands]
     try:
         return interpreter.run_op(op, tuple(numbers))
     except InterpretationError as error:
@@ -264,7 +270,7 @@ def _rescale(
             in_range = wide.lies_in(scaled, *signed_bounds(32))
         value = terms.op("BV_ADD", scaled, wide.constant(output_zp))
         found[index] = Number(
-            _saturated(wide, value, target_width, to_unsigned),
+            _saturated_bits(wide, value, target_width, to_unsigned),
             terms.all(number.is_defined, in_range),
         )
     return [found]
@@ -280,7 +286,7 @@ def _rescale_constants(
         [_signed(number, operand.type, noun) for number in as_elements(value).ravel()]
         for value, operand, noun in triples
     ]
-    _check_scales(*constants[:2])
+    _check_rescale_constants(*constants[:2])
     return constants
 
 
@@ -301,7 +307,9 @@ def _scaled(
     return terms.op("BV_ASHR", total, wide.constant(shift))
 
 
-def _saturated(wide: WideIntegers, value: Term, width: int, is_unsigned: bool) -> Term:
+def _saturated_bits(
+    wide: WideIntegers, value: Term, width: int, is_unsigned: bool
+) -> Term:
     bounds = (0, (1 << width) - 1) if is_unsigned else signed_bounds(width)
     clamped = _clamped(wide.terms, value, *map(wide.constant, bounds))
     return wide.terms.op("BV_EXTRACT", clamped, indices=[width - 1, 0])
@@ -322,7 +330,7 @@ def _is_double(op: tosa.RescaleOp) -> bool:
     )
 
 
-def _check_scales(multipliers: Sequence[int], shifts: Sequence[int]) -> None:
+def _check_rescale_constants(multipliers: Sequence[int], shifts: Sequence[int]) -> None:
     """
     Raises:
         UnsupportedError: if one is not what the specification requires.
@@ -342,7 +350,7 @@ _WIDTH = 128
 def _signed(number: Number, type_: Attribute, noun: str) -> int:
     """A number of a tensor type that is a constant; the noun is what it is."""
     width = bit_count(scalar_or_element_type(type_))
-    value = _known(number, noun)
+    value = _known_number(number, noun)
     return value - (1 << width) if value >> width - 1 else value
 
 
@@ -351,7 +359,7 @@ def _clamped(terms: Terms, value: Term, low: Term, high: Term) -> Term:
     return terms.choice(terms.op("BV_SGT", value, high), high, value)
 
 
-def _clamp(
+def _clamp_op(
     terms: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Sequence[Numbers]:
     assert isinstance(op, tosa.ClampOp)
@@ -365,23 +373,23 @@ def _clamp(
     numbers = (
         Number(_clamped(terms, n.term, low, high), n.is_defined) for n in values.ravel()
     )
-    return [elements(values.shape, numbers)]
+    return [tensor_elements(values.shape, numbers)]
 
 
 TENSOR_RULES: Mapping[str, _TensorRule] = {
-    "arith.constant": _constant,
-    "tensor.cast": _moved,
-    "tensor.collapse_shape": _moved,
-    "tensor.concat": _moved,
+    "arith.constant": _constant_elements,
+    "tensor.cast": _data_movement,
+    "tensor.collapse_shape": _data_movement,
+    "tensor.concat": _data_movement,
     "tensor.dim": _dim,
     "tensor.empty": _empty,
-    "tensor.expand_shape": _moved,
+    "tensor.expand_shape": _data_movement,
     "tensor.extract": _extract,
-    "tensor.extract_slice": _moved,
+    "tensor.extract_slice": _data_movement,
     "tensor.from_elements": _from_elements,
     "tensor.splat": _splat,
-    "tosa.clamp": _clamp,
-    "tosa.const": _constant,
+    "tosa.clamp": _clamp_op,
+    "tosa.const": _constant_elements,
     "tosa.rescale": _rescale,
 }
 """Ops that are not computed element by element."""

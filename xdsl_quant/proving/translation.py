@@ -79,21 +79,21 @@ def translated_block(
         if op.results and all(result in numbers for result in op.results):
             continue
         try:
-            results = _results(terms, op, numbers)
+            results = _op_results(terms, op, numbers)
         except UnsupportedError as error:
             raise located(op, error) from None
         numbers.update(zip(op.results, results, strict=True))
     return [numbers[operand] for operand in last.operands]
 
 
-def _results(terms: Terms, op: Operation, numbers: Values) -> Sequence[Numbers]:
+def _op_results(terms: Terms, op: Operation, numbers: Values) -> Sequence[Numbers]:
     operands = [numbers[operand] for operand in op.operands]
     if (rule := TENSOR_RULES.get(op_name(op))) is not None:
         return rule(terms, op, operands)
     if isinstance(op, LinalgStructuredOperation):
         return structured(terms, op, operands, numbers, translated_block)
     if any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)):
-        return [_elementwise(terms, op, operands)]
+        return [_elementwise_numbers(terms, op, operands)]
     return [result(terms, op, cast(Sequence[Number], operands))]
 
 
@@ -105,7 +105,9 @@ def located(op: Operation, error: UnsupportedError) -> UnsupportedError:
     return error if is_located else UnsupportedError(f"{prefix}error: {message}")
 
 
-def _elementwise(terms: Terms, op: Operation, operands: Sequence[Numbers]) -> Elements:
+def _elementwise_numbers(
+    terms: Terms, op: Operation, operands: Sequence[Numbers]
+) -> Elements:
     """An op of each element of tensors, of which there may be none."""
     check(op)
     arrays = np.broadcast_arrays(*map(as_elements, operands))

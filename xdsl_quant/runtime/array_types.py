@@ -72,10 +72,10 @@ def check_argument(value: ArrayLike, type_: Attribute, name: str) -> Array:
     check_unmasked(value, name)
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(cast(Array, value))
-        _check_shape(array, type_, name)
+        _check_argument_shape(array, type_, name)
         return _checked_array(array, dtype, type_, name)
     array = _array_of_numbers(value, type_, name)
-    _check_shape(array, type_, name)
+    _check_argument_shape(array, type_, name)
     if array.dtype.kind == "b" and dtype.kind != "b":
         raise TypeError(
             f"{name} is a truth value, but '{shortened(type_)}' takes numbers"
@@ -102,7 +102,7 @@ def allows_shape(type_: Attribute, shape: Sequence[int]) -> bool:
     )
 
 
-def _check_shape(array: Array, type_: Attribute, name: str) -> None:
+def _check_argument_shape(array: Array, type_: Attribute, name: str) -> None:
     if allows_shape(type_, array.shape):
         return
     expected = shape_of(type_)

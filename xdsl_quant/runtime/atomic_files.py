@@ -61,7 +61,7 @@ def open_atomically(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
         os.close(os.open(path, os.O_WRONLY))
     name = f".{target.name[:_MAX_PREFIX]}.{secrets.token_hex(8)}.tmp"
     temporary = target.with_name(name)
-    descriptor = _created(temporary)
+    descriptor = _created_file(temporary)
     try:
         with open(descriptor, "wb") as stream:
             yield stream
@@ -113,7 +113,7 @@ def _open_directly(path: str | os.PathLike[str], status: os.stat_result) -> Bina
     return open(os.dup(descriptor), "wb")
 
 
-def _created(temporary: Path) -> int:
+def _created_file(temporary: Path) -> int:
     """
     The descriptor of a new file.
 

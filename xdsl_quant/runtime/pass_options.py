@@ -27,7 +27,7 @@ def options_mistake(pass_type: type[ModulePass], spec: ArgSpec) -> str | None:
             known = ", ".join(f"'{option}'" for option in options)
             listed = f"available: {known}" if known else "the pass has none"
             return f"unknown option '{name}'; {listed}"
-        if not _fits(values, options[name]):
+        if not _fits_type(values, options[name]):
             return f"{name} must be {_allowed(options[name])}, {_contrast(values)}"
     for name in map(_option, pass_type.required_fields()):
         if name not in given:
@@ -39,7 +39,7 @@ def _option(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _fits(values: ParameterListType, type_: Any) -> bool:
+def _fits_type(values: ParameterListType, type_: Any) -> bool:
     if not values and NoneType in get_args(type_):
         return True
     return isa(values, type_) or (len(values) == 1 and isa(values[0], type_))

@@ -132,7 +132,7 @@ class StatefulFunction:
         kept = {state.result for state in self._states}
         visible = tuple(result for i, result in enumerate(results) if i not in kept)
         self.state = [
-            _own(results[state.result], (*visible, *arguments))
+            _own_array(results[state.result], (*visible, *arguments))
             for state in self._states
         ]
         return visible
@@ -148,7 +148,7 @@ def _as_tuple(results: Any) -> tuple[Array, ...]:
     )
 
 
-def _own(array: Array, others: Sequence[ArrayLike]) -> Array:
+def _own_array(array: Array, others: Sequence[ArrayLike]) -> Array:
     """An array that shares no memory with others."""
     arrays = (np.asarray(other) for other in others)
     is_shared = any(np.may_share_memory(array, other) for other in arrays)

@@ -178,7 +178,7 @@ BLOCK_ELEMENT_TYPES = (
 _NAN_SCALE = 255
 
 
-def _scale_codes(texts: Sequence[str]) -> bytes:
+def _block_scale_codes(texts: Sequence[str]) -> bytes:
     """
     The codes of `f8E8M0FNU`. A text may have too few digits for a power of two, so each
     becomes the nearest one.
@@ -263,7 +263,7 @@ class BlockScaledType(ParametrizedAttribute, TypeAttribute):
         if (end := content.find("}", start)) < 0:
             parser.raise_error("expected '}'")
         try:
-            codes = _scale_codes(content[start:end].partition("{")[2].split(","))
+            codes = _block_scale_codes(content[start:end].partition("{")[2].split(","))
         except ValueError as e:
             parser.raise_error(str(e), start, end)
         parser._resume_from(end)  # pyright: ignore[reportPrivateUsage] no public way
@@ -365,7 +365,7 @@ def _is_plain_number(type_: Attribute) -> bool:
 
 
 @dataclass(frozen=True)
-class TensorKind(AttrConstraint[TensorType[Attribute]]):
+class TosaTensorKind(AttrConstraint[TensorType[Attribute]]):
     """Ranked tensors without an empty dimension, by their elements and shape."""
 
     words: str
@@ -397,75 +397,79 @@ class TensorKind(AttrConstraint[TensorType[Attribute]]):
         return self
 
 
-def _elements(*types: Attribute) -> TensorKind:
+def _tosa_elements(*types: Attribute) -> TosaTensorKind:
     words = " or ".join(map(str, types))
-    return TensorKind(f"tosa-conformant tensor of {words} values", types.__contains__)
+    return TosaTensorKind(
+        f"tosa-conformant tensor of {words} values", types.__contains__
+    )
 
 
-def _of_rank(*ranks: int) -> TensorKind:
+def _of_rank(*ranks: int) -> TosaTensorKind:
     words = " or ".join(f"{rank}-d" for rank in ranks)
-    return TensorKind(f"{words} tosa-conformant tensor", ranks=ranks)
+    return TosaTensorKind(f"{words} tosa-conformant tensor", ranks=ranks)
 
 
-_NUMBERS = TensorKind("tosa-conformant tensor of number values")
-_FLOATS = TensorKind(
+_NUMBERS = TosaTensorKind("tosa-conformant tensor of number values")
+_FLOATS = TosaTensorKind(
     "tosa-conformant tensor of floating-point values",
     lambda type_: isinstance(type_, AnyFloat),
 )
-_BOOLEANS = _elements(i1)
-_NON_SCALAR = TensorKind(
+_BOOLEANS = _tosa_elements(i1)
+_NON_SCALAR = TosaTensorKind(
     "tosa-conformant tensor of at least rank 1", ranks=range(1, 1 << 16)
 )
-_BLOCK_ELEMENTS = TensorKind(
+_BLOCK_ELEMENTS = TosaTensorKind(
     "tosa-conformant tensor of at least rank 1 of micro-scaling format values",
     lambda type_: isinstance(type_, BLOCK_ELEMENT_TYPES),
     range(1, 1 << 16),
 )
-_BLOCK_SCALES = TensorKind(
+_BLOCK_SCALES = TosaTensorKind(
     "tosa-conformant tensor of at least rank 1 of micro-scaling format scale values",
     lambda type_: isinstance(type_, Float8E8M0FNUType),
     range(1, 1 << 16),
 )
-_ONE_NUMBER = TensorKind(
+_ONE_NUMBER = TosaTensorKind(
     "tosa-conformant scalar tensor of integer or floating-point values",
     _is_plain_number,
     shape=(1,),
 )
-_ONE = TensorKind("tosa-conformant scalar tensor of number values", shape=(1,))
+_ONE = TosaTensorKind("tosa-conformant scalar tensor of number values", shape=(1,))
 _SHAPE = BaseAttr(ShapeType)
 
 
 # What verifiers share
 
 
-def _fail(op: IRDLOperation, message: str) -> VerifyException:
+def _fail_tosa(op: IRDLOperation, message: str) -> VerifyException:
     return VerifyException(f"'{op.name}' op {message}")
 
 
-def _tensor_type(value: SSAValue) -> TensorType[Attribute]:
+def _tosa_tensor_type(value: SSAValue) -> TensorType[Attribute]:
     return cast(TensorType[Attribute], value.type)
 
 
-def _element_type(value: SSAValue) -> Attribute:
-    return _tensor_type(value).element_type
+def _tosa_element_type(value: SSAValue) -> Attribute:
+    return _tosa_tensor_type(value).element_type
 
 
-def _shape(value: SSAValue) -> Sequence[int]:
-    return _tensor_type(value).get_shape()
+def _tosa_shape(value: SSAValue) -> Sequence[int]:
+    return _tosa_tensor_type(value).get_shape()
 
 
 def _verify_same_elements(op: IRDLOperation, *values: SSAValue) -> None:
-    if len({_element_type(value) for value in values}) > 1:
-        raise _fail(op, "requires the same element type for all operands and results")
+    if len({_tosa_element_type(value) for value in values}) > 1:
+        raise _fail_tosa(
+            op, "requires the same element type for all operands and results"
+        )
 
 
 def _verify_zero_point(
     op: IRDLOperation, value: SSAValue, zero_point: SSAValue
 ) -> None:
-    type_ = _element_type(value)
+    type_ = _tosa_element_type(value)
     # Of a quantized type, it is the storage type.
-    if getattr(type_, "storage_type", type_) != _element_type(zero_point):
-        raise _fail(op, f"expect zero point to have the element type of {type_}")
+    if getattr(type_, "storage_type", type_) != _tosa_element_type(zero_point):
+        raise _fail_tosa(op, f"expect zero point to have the element type of {type_}")
 
 
 def _is_size(size: int, other: int) -> bool:
@@ -474,47 +478,47 @@ def _is_size(size: int, other: int) -> bool:
 
 
 def _verify_same_shape(op: IRDLOperation, a: SSAValue, b: SSAValue) -> None:
-    shapes = _shape(a), _shape(b)
+    shapes = _tosa_shape(a), _tosa_shape(b)
     if len({len(shape) for shape in shapes}) > 1 or not all(map(_is_size, *shapes)):
-        raise _fail(op, "requires the same shape for all operands and results")
+        raise _fail_tosa(op, "requires the same shape for all operands and results")
 
 
 def _verify_broadcast(op: IRDLOperation, *operands: SSAValue) -> None:
-    result = _shape(op.results[0])
-    shapes = [_shape(operand) for operand in operands]
+    result = _tosa_shape(op.results[0])
+    shapes = [_tosa_shape(operand) for operand in operands]
     if any(len(shape) != len(result) for shape in shapes):
-        raise _fail(op, "operands don't have matching ranks")
+        raise _fail_tosa(op, "operands don't have matching ranks")
     for size, *sizes in zip(result, *shapes, strict=True):
         larger = {other for other in sizes if other not in (1, DYNAMIC_INDEX)}
         if len(larger) > 1:
-            raise _fail(op, "operands don't have broadcast-compatible shapes")
+            raise _fail_tosa(op, "operands don't have broadcast-compatible shapes")
         smaller = DYNAMIC_INDEX if DYNAMIC_INDEX in sizes else 1
         expected = larger.pop() if larger else smaller
         if not _is_size(size, expected):
-            raise _fail(
+            raise _fail_tosa(
                 op, "result type not broadcast compatible with broadcasted operands"
             )
 
 
 def _verify_axis(op: IRDLOperation, axis: IntegerAttr, value: SSAValue) -> None:
-    rank = len(_shape(value))
+    rank = len(_tosa_shape(value))
     if not 0 <= axis.value.data < rank:
-        raise _fail(op, f"expected axis in [0, {rank}), got {axis.value.data}")
+        raise _fail_tosa(op, f"expected axis in [0, {rank}), got {axis.value.data}")
 
 
 def _verify_result_shape(op: IRDLOperation, expected: Sequence[int]) -> None:
-    shape = _shape(op.results[0])
+    shape = _tosa_shape(op.results[0])
     if len(shape) != len(expected) or not all(map(_is_size, shape, expected)):
         words = "x".join("?" if s == DYNAMIC_INDEX else str(s) for s in expected)
-        raise _fail(op, f"expected output shape '{words}'")
+        raise _fail_tosa(op, f"expected output shape '{words}'")
 
 
 def _verify_rank(op: IRDLOperation, operand: SSAValue) -> None:
-    if len(_shape(operand)) != len(_shape(op.results[0])):
-        raise _fail(op, "expect input and output to have the same ranks")
+    if len(_tosa_shape(operand)) != len(_tosa_shape(op.results[0])):
+        raise _fail_tosa(op, "expect input and output to have the same ranks")
 
 
-def _sizes(value: SSAValue) -> Sequence[int] | None:
+def _static_sizes(value: SSAValue) -> Sequence[int] | None:
     """The value of a shape; `None` if it is not a constant."""
     op = value.owner
     if not isinstance(op, ConstShapeOp):
@@ -800,9 +804,9 @@ class IntDivOp(BinaryOp):
 
     name = "tosa.intdiv"
 
-    input1 = operand_def(_elements(i32, i64))
-    input2 = operand_def(_elements(i32, i64))
-    output = result_def(_elements(i32, i64))
+    input1 = operand_def(_tosa_elements(i32, i64))
+    input2 = operand_def(_tosa_elements(i32, i64))
+    output = result_def(_tosa_elements(i32, i64))
 
 
 class LogicalOp(BinaryOp, ABC):
@@ -952,7 +956,7 @@ class ArgMaxOp(KeywordOp):
     axis = prop_def(IntegerAttr[I32])
     nan_mode = opt_prop_def(NanModeAttr, default_value=NanModeAttr(NanMode.PROPAGATE))
     output = result_def(
-        TensorKind(
+        TosaTensorKind(
             "tosa-conformant tensor of integer values",
             lambda type_: is_number(type_) and isinstance(type_, IntegerType),
         )
@@ -960,7 +964,7 @@ class ArgMaxOp(KeywordOp):
 
     def verify_(self) -> None:
         _verify_axis(self, self.axis, self.input)
-        shape, axis = _shape(self.input), self.axis.value.data
+        shape, axis = _tosa_shape(self.input), self.axis.value.data
         _verify_result_shape(self, (*shape[:axis], *shape[axis + 1 :]))
 
 
@@ -993,12 +997,12 @@ class ConstShapeOp(IRDLOperation):
     def verify_(self) -> None:
         type_ = self.values.type
         if not isinstance(type_.element_type, IndexType):
-            raise _fail(self, "expected values to be index elements")
+            raise _fail_tosa(self, "expected values to be index elements")
         if type_.get_num_dims() != 1:
-            raise _fail(self, "expect elements in attribute values with rank 1")
+            raise _fail_tosa(self, "expect elements in attribute values with rank 1")
         rank = self.output.type.rank.data
         if type_.get_shape() != (rank,):
-            raise _fail(
+            raise _fail_tosa(
                 self,
                 "expect number of elements in attribute values "
                 f"({type_.get_shape()[0]}) to be equal to the rank "
@@ -1010,7 +1014,7 @@ def _verify_lengths(op: IRDLOperation, rank: int, *shapes: SSAValue) -> None:
     for value in shapes:
         length = cast(ShapeType, value.type).rank.data
         if length != rank:
-            raise _fail(op, f"expected a shape of {rank} sizes, got {length}")
+            raise _fail_tosa(op, f"expected a shape of {rank} sizes, got {length}")
 
 
 @irdl_op_definition
@@ -1025,14 +1029,14 @@ class ReshapeOp(TosaOp):
 
     def verify_(self) -> None:
         _verify_same_elements(self, self.input1, self.output)
-        _verify_lengths(self, len(_shape(self.output)), self.shape)
-        if (sizes := _sizes(self.shape)) is not None:
+        _verify_lengths(self, len(_tosa_shape(self.output)), self.shape)
+        if (sizes := _static_sizes(self.shape)) is not None:
             _verify_result_shape(self, [DYNAMIC_INDEX if s == -1 else s for s in sizes])
-        shapes = _shape(self.input1), _shape(self.output)
+        shapes = _tosa_shape(self.input1), _tosa_shape(self.output)
         if DYNAMIC_INDEX not in (*shapes[0], *shapes[1]):
             before, after = map(math.prod, shapes)
             if before != after:
-                raise _fail(self, f"cannot reshape {before} elements into {after}")
+                raise _fail_tosa(self, f"cannot reshape {before} elements into {after}")
 
 
 class _MovingOp(TosaOp, ABC):
@@ -1053,7 +1057,7 @@ class TileOp(_MovingOp):
 
     def verify_(self) -> None:
         super().verify_()
-        _verify_lengths(self, len(_shape(self.input1)), self.multiples)
+        _verify_lengths(self, len(_tosa_shape(self.input1)), self.multiples)
 
 
 @irdl_op_definition
@@ -1070,9 +1074,9 @@ class PadOp(_MovingOp):
     def verify_(self) -> None:
         _verify_same_elements(self, self.input1, self.pad_const, self.output)
         super().verify_()
-        shape = _shape(self.input1)
+        shape = _tosa_shape(self.input1)
         _verify_lengths(self, 2 * len(shape), self.padding)
-        if (padding := _sizes(self.padding)) is not None:
+        if (padding := _static_sizes(self.padding)) is not None:
             expected = [
                 size if size == DYNAMIC_INDEX else before + size + after
                 for size, before, after in zip(
@@ -1095,7 +1099,7 @@ class SliceOp(_MovingOp):
 
     def verify_(self) -> None:
         super().verify_()
-        _verify_lengths(self, len(_shape(self.input1)), self.start, self.size)
+        _verify_lengths(self, len(_tosa_shape(self.input1)), self.start, self.size)
 
 
 @irdl_op_definition
@@ -1112,9 +1116,9 @@ class TransposeOp(_MovingOp):
 
     def verify_(self) -> None:
         super().verify_()
-        shape, perms = _shape(self.input1), self.perms.get_values()
+        shape, perms = _tosa_shape(self.input1), self.perms.get_values()
         if sorted(perms) != [*range(len(shape))]:
-            raise _fail(self, "expected valid permutation indices")
+            raise _fail_tosa(self, "expected valid permutation indices")
         _verify_result_shape(self, [shape[axis] for axis in perms])
 
 
@@ -1141,16 +1145,18 @@ class GatherOp(TosaOp):
 
     values = operand_def(_of_rank(3))
     indices = operand_def(
-        TensorKind("2-d tensor of i32 or i64", {i32, i64}.__contains__, (2,))
+        TosaTensorKind("2-d tensor of i32 or i64", {i32, i64}.__contains__, (2,))
     )
     output = result_def(_of_rank(3))
 
     def verify_(self) -> None:
         _verify_same_elements(self, self.values, self.output)
-        batches, _, channels = _shape(self.values)
-        if not _is_size(batches, _shape(self.indices)[0]):
-            raise _fail(self, f"requires indices dimension 0 to have size {batches}")
-        _verify_result_shape(self, (batches, _shape(self.indices)[1], channels))
+        batches, _, channels = _tosa_shape(self.values)
+        if not _is_size(batches, _tosa_shape(self.indices)[0]):
+            raise _fail_tosa(
+                self, f"requires indices dimension 0 to have size {batches}"
+            )
+        _verify_result_shape(self, (batches, _tosa_shape(self.indices)[1], channels))
 
 
 @irdl_op_definition
@@ -1169,24 +1175,24 @@ class ResizeOp(KeywordOp):
     def verify_(self) -> None:
         _verify_lengths(self, 4, self.scale)
         _verify_lengths(self, 2, self.offset, self.border)
-        constants = [_sizes(value) for value in self.operands[1:]]
+        constants = [_static_sizes(value) for value in self.operands[1:]]
         if None in constants:
             return
         scale, offset, border = cast(Sequence[Sequence[int]], constants)
         sizes: list[int] = []
-        for i, size in enumerate(_shape(self.input)[1:3]):
+        for i, size in enumerate(_tosa_shape(self.input)[1:3]):
             steps = (size - 1) * scale[2 * i] - offset[i] + border[i]
             if size in (1, DYNAMIC_INDEX):
                 # MLIR takes any size of the result for an image of one pixel.
                 sizes.append(DYNAMIC_INDEX)
             elif steps % scale[2 * i + 1]:
-                raise _fail(
+                raise _fail_tosa(
                     self,
                     f"expected {steps} to be wholly divisible by {scale[2 * i + 1]}",
                 )
             else:
                 sizes.append(steps // scale[2 * i + 1] + 1)
-        shape = _shape(self.output)
+        shape = _tosa_shape(self.output)
         _verify_result_shape(self, (shape[0], *sizes, shape[3]))
 
 
@@ -1221,28 +1227,28 @@ class ConvolutionOp(TosaOp, ABC):
     def verify_(self) -> None:
         _verify_zero_point(self, self.input, self.input_zp)
         _verify_zero_point(self, self.weight, self.weight_zp)
-        element_type = _element_type(self.input)
+        element_type = _tosa_element_type(self.input)
         types = _ACCUMULATORS.get(element_type, (self.acc_type,))
         if self.acc_type not in types:
             words = "/".join(map(str, types))
-            raise _fail(
+            raise _fail_tosa(
                 self, f"accumulator type for {element_type} tensor is not {words}"
             )
-        channels, biases = _shape(self.output)[3], _shape(self.bias)[0]
+        channels, biases = _tosa_shape(self.output)[3], _tosa_shape(self.bias)[0]
         if biases != 1 and not _is_size(biases, channels):
-            raise _fail(
+            raise _fail_tosa(
                 self,
                 f"bias channels expected to be equal to output channels ({channels}) "
                 f"or 1, got {biases}",
             )
-        kernel = [_shape(self.weight)[axis] for axis in self.KERNEL]
-        image = _shape(self.input)[1:3]
+        kernel = [_tosa_shape(self.weight)[axis] for axis in self.KERNEL]
+        image = _tosa_shape(self.input)[1:3]
         if DYNAMIC_INDEX not in (*kernel, *image):
             sizes = [
                 self.output_size(dimension, size, kernel[dimension])
                 for dimension, size in enumerate(image)
             ]
-            shape = _shape(self.output)
+            shape = _tosa_shape(self.output)
             _verify_result_shape(self, (shape[0], *sizes, shape[3]))
 
     def output_size(self, dimension: int, size: int, kernel: int) -> int:
@@ -1262,7 +1268,7 @@ class _PaddedConvolutionOp(ConvolutionOp, ABC):
         extent = (kernel - 1) * self.dilation.get_values()[dimension]
         steps = size - 1 + sum(pads) - extent
         if steps % stride:
-            raise _fail(
+            raise _fail_tosa(
                 self,
                 f"expected {steps}, which is input_size - 1 + padding - "
                 f"(kernel_size - 1) * dilation, to be wholly divisible by stride {stride}",
@@ -1324,11 +1330,14 @@ class CastFromBlockScaledOp(KeywordOp):
 
     def verify_(self) -> None:
         super().verify_()
-        (*sizes, last), scale_shape = _shape(self.input_data), _shape(self.input_scale)
+        (*sizes, last), scale_shape = (
+            _tosa_shape(self.input_data),
+            _tosa_shape(self.input_scale),
+        )
         if len(scale_shape) != len(sizes) + 1 or not all(
             map(_is_size, sizes, scale_shape)
         ):
-            raise _fail(
+            raise _fail_tosa(
                 self,
                 f"require compatible shapes for input_data ('{self.input_data.type}') and "
                 f"input_scale ('{self.input_scale.type}') except for the last dimension",
@@ -1336,13 +1345,13 @@ class CastFromBlockScaledOp(KeywordOp):
         if last == DYNAMIC_INDEX:
             return
         if last % BLOCK_SIZE:
-            raise _fail(
+            raise _fail_tosa(
                 self,
                 f"expect last dimension of input_data ({last}) to be divisible by "
                 f"block_size ({BLOCK_SIZE})",
             )
         if not _is_size(scale_shape[-1], last // BLOCK_SIZE):
-            raise _fail(
+            raise _fail_tosa(
                 self,
                 f"expect last dimension of input_scale ({scale_shape[-1]}) to be equal to "
                 f"last dimension of input_data / block_size ({last // BLOCK_SIZE})",

@@ -163,11 +163,11 @@ def _read_packed(text: str, element_type: Attribute) -> tuple[bytes, tuple[int, 
 
     @cache
     def packed_int(number: str) -> bytes:
-        return _packed(element_type, int(number))
+        return _packed_number(element_type, int(number))
 
     @cache
     def packed_float(number: str) -> bytes:
-        return _packed(element_type, float(number))
+        return _packed_number(element_type, float(number))
 
     if isinstance(element_type, IntegerType):
         nested = json.loads(text, parse_int=packed_int, parse_float=refuse)
@@ -184,7 +184,7 @@ def _read_packed(text: str, element_type: Attribute) -> tuple[bytes, tuple[int, 
     return element_type.pack(numbers) if is_native else b"".join(numbers), shape
 
 
-def _packed(element_type: Any, number: float) -> bytes:
+def _packed_number(element_type: Any, number: float) -> bytes:
     """The bytes of one number."""
     type_ = TensorType(element_type, ())
     return DenseIntOrFPElementsAttr.from_list(type_, (number,)).data.data

@@ -124,13 +124,13 @@ def _to_double(value: object) -> float:
     return array("d", (cast(float, value),))[0]
 
 
-def _to_integer(value: object) -> int:
+def _to_index(value: object) -> int:
     return index(cast(int, value))
 
 
 FLOATS = NumberKind("numbers", "d", "iuf", _to_double)
 # Unsigned integers may be too large for 64 bits with a sign.
-INTEGERS = NumberKind("integers", "q", "i", _to_integer)
+INTEGERS = NumberKind("integers", "q", "i", _to_index)
 
 
 def float_argument(value: object, what: str) -> FloatData:

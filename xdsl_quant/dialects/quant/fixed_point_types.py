@@ -79,11 +79,17 @@ def _verify_multipliers_and_shifts(
         for number in (min(numbers), max(numbers)):
             if not low <= number <= high:
                 is_multiplier = numbers is multipliers
-                hint = _hint(number, multipliers, shifts) if is_multiplier else ""
+                hint = (
+                    _same_scale_hint(number, multipliers, shifts)
+                    if is_multiplier
+                    else ""
+                )
                 raise _range_error(what, number, hint)
 
 
-def _hint(multiplier: int, multipliers: Sequence[int], shifts: Sequence[int]) -> str:
+def _same_scale_hint(
+    multiplier: int, multipliers: Sequence[int], shifts: Sequence[int]
+) -> str:
     """How to write the same scale, if it is one."""
     shift = shifts[multipliers.index(multiplier)]
     zeros = MAX_MULTIPLIER.bit_length() - multiplier.bit_length()
@@ -211,7 +217,7 @@ def multipliers_attr(values: array[int]) -> Multipliers:
     Raises:
         VerifyException: if one has more than 31 bits.
     """
-    return _narrowed("multiplier", values, "i", i32)
+    return _narrow_array("multiplier", values, "i", i32)
 
 
 def shifts_attr(values: array[int]) -> Shifts:
@@ -221,13 +227,13 @@ def shifts_attr(values: array[int]) -> Shifts:
     Raises:
         VerifyException: if one has more than 8 bits.
     """
-    return _narrowed("shift", values, "b", i8)
+    return _narrow_array("shift", values, "b", i8)
 
 
 _IntegerT = TypeVar("_IntegerT", bound=IntegerType)
 
 
-def _narrowed(
+def _narrow_array(
     what: str, values: array[int], typecode: str, element_type: _IntegerT
 ) -> DenseArrayBase[_IntegerT]:
     try:

@@ -108,7 +108,7 @@ def _is_nearest_to(text: str, value: float, float_format: FloatFormat) -> bool:
 
 
 @cache
-def _power(base: int, exponent: int) -> int:
+def _integer_power(base: int, exponent: int) -> int:
     return cast(int, base**exponent)
 
 
@@ -120,11 +120,11 @@ def _significant_digits(value: float, count: int) -> tuple[str, int]:
     significand, denominator = value.as_integer_ratio()
     exponent = 1 - denominator.bit_length()
     if exponent:
-        significand *= _power(5, -exponent)
+        significand *= _integer_power(5, -exponent)
     needed_bits = (count * 196 + 58) // 59
     removable = (significand.bit_length() - needed_bits) * 59 // 196
     if removable > 0:
-        significand //= _power(10, removable)
+        significand //= _integer_power(10, removable)
         exponent += removable
     digits = str(significand)
     if (excess := len(digits) - count) > 0:

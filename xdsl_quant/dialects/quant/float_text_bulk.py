@@ -80,7 +80,7 @@ def _digit_count(integers: Integers) -> Integers:
     return np.searchsorted(_small_powers_of_10(), integers, side="right")
 
 
-def _significant_digits(values: Floats, count: int) -> tuple[Integers, Integers]:
+def _digits_in_bulk(values: Floats, count: int) -> tuple[Integers, Integers]:
     """
     At most `count` decimal digits of each positive number as an integer, and the power of
     ten of the last one, as `APFloat::toString` finds them.
@@ -124,12 +124,12 @@ def _short_texts(
 
     is_short = _are_nearly_short(numbers, float_format)
     candidates = numbers[is_short]
-    digits, exponents = _significant_digits(candidates, _SHORT_DIGITS)
+    digits, exponents = _digits_in_bulk(candidates, _SHORT_DIGITS)
     counts = _digit_count(digits)
     digits *= _small_powers_of_10()[_SHORT_DIGITS + 1 - counts]
     leading, fraction = np.divmod(digits, 10**_SHORT_DIGITS)
     texts = _formatted("%d.%06de%+03d", leading, fraction, exponents + counts - 1)
-    read_back = _nearest(map(float, texts), float_format) == candidates
+    read_back = _nearest_texts(map(float, texts), float_format) == candidates
     is_short[is_short] = read_back
     return is_short, np.array(texts, dtype=object)[read_back]
 
@@ -145,7 +145,7 @@ def _are_nearly_short(values: Floats, float_format: FloatFormat) -> NDArray[bool
     return nearly
 
 
-def _nearest(values: Iterable[float], float_format: FloatFormat) -> Floats:
+def _nearest_texts(values: Iterable[float], float_format: FloatFormat) -> Floats:
     from array import array
 
     import numpy as np
@@ -157,7 +157,7 @@ def _long_texts(numbers: Floats, count: int) -> NDArray[object_]:
     """The texts with up to `count` digits, empty where there is no decimal point."""
     import numpy as np
 
-    digits, exponents = _significant_digits(numbers, count)
+    digits, exponents = _digits_in_bulk(numbers, count)
     counts = _digit_count(digits)
     powers = exponents + counts - 1
     is_scientific = powers < -3

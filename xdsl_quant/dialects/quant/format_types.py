@@ -73,7 +73,7 @@ def block_scaled_type(
         for part in (stored.scales, stored.zero_points, stored.offsets)
     )
     return BlockScaledQuantizedType(
-        _storage_type(stored),
+        _format_storage_type(stored),
         checked_expressed_type(expressed_type),
         cast(StoredNumbersAttr, scales),
         block_sizes={} if is_whole else dict(enumerate(stored.block_shape)),
@@ -92,19 +92,19 @@ def _numbers_attr(stored: StoredNumbers, is_whole: bool) -> StoredNumbersAttr:
     if _is_block_scaled(stored):
         quantized_type = block_scaled_type(cast(BlockScaledNumbers, stored))
     codes = stored.codes.reshape(()) if is_whole else stored.codes
-    element_type = _element_type(stored.type)
+    element_type = _code_type(stored.type)
     return StoredNumbersAttr.from_array(codes, element_type, quantized_type)
 
 
-def _element_type(name: str) -> AnyFloat | IntegerType:
+def _code_type(name: str) -> AnyFloat | IntegerType:
     """The type of stored numbers, signless for integers."""
     if (float_type := _FLOAT_TYPES.get(name)) is not None:
         return float_type()
     return IntegerType(int(name.lstrip("siu")))
 
 
-def _storage_type(stored: StoredNumbers) -> StorageType:
-    storage_type = _element_type(stored.type)
+def _format_storage_type(stored: StoredNumbers) -> StorageType:
+    storage_type = _code_type(stored.type)
     if stored.table is None:
         return cast(StorageType, storage_type)
     return QuantileType(storage_type, f32, stored.table)

@@ -212,7 +212,7 @@ def _are_f32_ranges(attr: DenseIntOrFPElementsAttr, rank: int) -> bool:
 # Ops
 
 
-def _is_tensor(type_: Attribute) -> bool:
+def _is_tensor_type(type_: Attribute) -> bool:
     return isinstance(type_, TensorType | UnrankedTensorType)
 
 
@@ -388,7 +388,7 @@ class ConstFakeQuantPerAxisOp(_ConstFakeQuantOp):
     name = "quant.const_fake_quant_per_axis"
     KIND: ClassVar[TypeKind] = TypeKind(
         "tensor of floating-point values",
-        lambda type_: _is_tensor(type_) and has_floats(type_),
+        lambda type_: _is_tensor_type(type_) and has_floats(type_),
     )
 
     min = attribute(_F32_ARRAY)
@@ -496,7 +496,7 @@ class StatisticsOp(InstrumentationOp):
             self._verify_axis_stats(self.axis_stats)
 
     def _verify_axis_stats(self, axis_stats: DenseIntOrFPElementsAttr) -> None:
-        if not _is_tensor(self.input.type):
+        if not _is_tensor_type(self.input.type):
             raise self._error("arg needs to be tensor type.")
         if self.axis is None:
             raise self._error("axis must be specified for axisStats")

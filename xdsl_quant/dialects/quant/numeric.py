@@ -16,19 +16,19 @@ from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics.arrays import Array, Floats, bytes_of, sign_extended
 from xdsl_quant.numerics.block_scaled import (
     BlockScaledParameters,
-    BlockScaledType,
+    TypeWithBlockScales,
     dequantize_blocks,
 )
-from xdsl_quant.numerics.codecs import represented_numbers as numbers_of_parameters
+from xdsl_quant.numerics.codecs import represented_numbers
 from xdsl_quant.numerics.parameters import ScaledType, StoredType, storage_arguments
 from xdsl_quant.numerics.small_floats import small_float
 from xdsl_quant.rounding_mode import RepresentedNumbers
 
 
-def represented_numbers(quantized_type: StoredType) -> RepresentedNumbers:
+def numbers_of_type(quantized_type: StoredType) -> RepresentedNumbers:
     """Return the numbers that stored values of a type stand for."""
     storage = storage_arguments(quantized_type)
-    return numbers_of_parameters(QuantizationParameters(1.0, **storage))
+    return represented_numbers(QuantizationParameters(1.0, **storage))
 
 
 def element_bytes(array: Array, element_type: AnyFloat | IntegerType) -> bytes:
@@ -64,7 +64,7 @@ def stored_codes(
     return codes.view(f"<u{size}") & ((1 << element_type.bitwidth) - 1)
 
 
-def decoded(codes: Array, element_type: AnyFloat | IntegerType) -> Floats:
+def numbers_of_codes(codes: Array, element_type: AnyFloat | IntegerType) -> Floats:
     """Return the numbers of codes from `stored_codes`."""
     name = element_type.name
     if name == "bf16":
@@ -74,10 +74,10 @@ def decoded(codes: Array, element_type: AnyFloat | IntegerType) -> Floats:
     return codes.astype(np.float64)
 
 
-def dequantized(codes: Array, quantized_type: StoredType) -> Floats:
+def dequantized_codes(codes: Array, quantized_type: StoredType) -> Floats:
     """Return the expressed values of stored ones, for a type with scales."""
     if hasattr(quantized_type, "get_numbers"):
-        block_scaled_type = cast(BlockScaledType, quantized_type)
+        block_scaled_type = cast(TypeWithBlockScales, quantized_type)
         block_parameters = BlockScaledParameters.from_type(block_scaled_type)
         return dequantize_blocks(codes, block_parameters).astype(np.float64)
     scaled_type = cast(ScaledType, quantized_type)

@@ -10,7 +10,7 @@ from .ops import DequantizeCastOp, QuantizeCastOp
 from .types import scalar_or_element_type
 
 
-def fixed_point_type(value: SSAValue) -> FixedPointType | None:
+def fixed_point_type_of(value: SSAValue) -> FixedPointType | None:
     """The type with fixed-point scales that a value or its elements have, if they do."""
     quantized_type = scalar_or_element_type(value.type)
     return quantized_type if isinstance(quantized_type, FixedPointType) else None
@@ -26,10 +26,13 @@ def requantized_dcast(
         op: any op.
         expressed: what to take for its operand, if not the one that it has.
     """
-    if not isinstance(op, QuantizeCastOp) or fixed_point_type(op.result) is None:
+    if not isinstance(op, QuantizeCastOp) or fixed_point_type_of(op.result) is None:
         return None
     dcast = (op.input if expressed is None else expressed).owner
-    if not isinstance(dcast, DequantizeCastOp) or fixed_point_type(dcast.input) is None:
+    if (
+        not isinstance(dcast, DequantizeCastOp)
+        or fixed_point_type_of(dcast.input) is None
+    ):
         return None
     return dcast
 

@@ -232,8 +232,8 @@ class StoredNumbersAttr(ParametrizedAttribute):
         """
         if not isinstance(self.quantized_type, NoneAttr):
             codes = self.codes(self.quantized_type.is_signed)
-            return numeric().dequantized(codes, self.quantized_type)
-        numbers = numeric().decoded(self.codes(is_signed), self.element_type)
+            return numeric().dequantized_codes(codes, self.quantized_type)
+        numbers = numeric().numbers_of_codes(self.codes(is_signed), self.element_type)
         self._check_resource(numbers)
         return numbers
 

@@ -28,11 +28,11 @@ _WIDTH, _HEIGHT, _MARGIN = 240, 40, 2
 _CELL_STYLE = "text-align:left;vertical-align:top;padding:0.15em 0.8em 0.15em 0"
 
 
-def _number(value: float) -> str:
+def _number_text(value: float) -> str:
     return f"{value:.6g}"
 
 
-def _row(name: str, value: str) -> str:
+def _table_row(name: str, value: str) -> str:
     """A row of the table; `value` is HTML."""
     return (
         f'<tr><th scope="row" style="{_CELL_STYLE}">{escape(name)}</th>'
@@ -78,7 +78,7 @@ def _sparkline(scales: NDArray[np.float64], title: str) -> str:
 
 def _numbers_text(name: str, numbers: array[float]) -> str:
     if len(numbers) <= _MAX_LISTED:
-        return ", ".join(map(_number, numbers))
+        return ", ".join(map(_number_text, numbers))
     import numpy as np
 
     values = np.frombuffer(numbers)
@@ -87,7 +87,7 @@ def _numbers_text(name: str, numbers: array[float]) -> str:
     if not finite.size:
         return f"{values.size}: all NaN"
     low, median, high = map(
-        _number, map(float, (finite.min(), np.median(finite), finite.max()))
+        _number_text, map(float, (finite.min(), np.median(finite), finite.max()))
     )
     nan = f", {values.size - finite.size} NaN" if finite.size < values.size else ""
     return f"{values.size}: min {low}, median {median}, max {high}{nan}" + _sparkline(
@@ -109,7 +109,7 @@ def _value_html(name: str, value: object) -> str:
         case array():
             return _integers_text(cast("array[int]", value))
         case float():
-            return _number(value)
+            return _number_text(value)
         case _:
             return escape(str(value))
 
@@ -130,7 +130,7 @@ def type_html(quantized_type: DescribedType) -> str:
     More than eight scales are summed up, and drawn as a small curve.
     """
     rows = "".join(
-        _row(name, _value_html(name, value))
+        _table_row(name, _value_html(name, value))
         for name, value in quantized_type.description()
     )
     return (

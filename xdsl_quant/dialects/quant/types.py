@@ -322,7 +322,7 @@ class StoredQuantizedType(QuantizedType, ABC):
         """The numbers that stored values stand for."""
         if self.has_integer_storage:
             return RepresentedNumbers.integers(self.storage_range)
-        return numeric().represented_numbers(self)
+        return numeric().numbers_of_type(self)
 
     @property
     def signless_storage_type(self) -> IntegerType:
@@ -1315,7 +1315,7 @@ def _warn_of_bits(
     )
 
 
-def _storage_type(parameters: QuantizationParameters) -> StorageType:
+def _storage_type_of(parameters: QuantizationParameters) -> StorageType:
     if parameters.small_float is not None:
         types = {type_.name: type_ for type_ in get_args(MLIRStorageType)}
         if (float_type := types.get(parameters.storage)) is None:
@@ -1360,7 +1360,7 @@ def uniform_type(
         "storage_type_max": parameters.storage_max,
         "is_signed": parameters.is_signed,
     }
-    types = _storage_type(parameters), expressed_type
+    types = _storage_type_of(parameters), expressed_type
     scales, zero_points = parameters.scales, parameters.zero_points
     if (blocks := parameters.block_sizes) is not None:
         return UniformQuantizedSubChannelType(

@@ -35,14 +35,14 @@ from xdsl_quant.xdsl_patches.arith import RemFOp
 from .implementations import interpreter_functions
 from .values import (
     Load,
-    dense_elements,
+    as_numbers,
+    constant_array,
     failure,
-    numbers,
     resized,
     signed,
     unsigned,
     width_of,
-    wrapped,
+    wrapped_to,
 )
 
 Binary = Callable[[Array, Array], Array]
@@ -50,17 +50,17 @@ Binary = Callable[[Array, Array], Array]
 # Constants
 
 
-def _constant(op: arith.ConstantOp) -> Array:
+def _constant_value(op: arith.ConstantOp) -> Array:
     value = op.value
     if isinstance(value, IntegerAttr):
-        return _integer(value.value.data, value.type)
+        return _integer_constant(value.value.data, value.type)
     if isinstance(value, FloatAttr):
         double = np.array(value.value.data, np.float64)
         return rounded(double, numpy_dtype(value.type))[()]
-    return dense_elements(op, value)
+    return constant_array(op, value)
 
 
-def _integer(value: int, type_: Attribute) -> Array:
+def _integer_constant(value: int, type_: Attribute) -> Array:
     # An attribute may have either of the numbers with the same bits, -1 or 255 : i8.
     bits = np.array(value & ((1 << 64) - 1), np.uint64)
     return resized(bits, type_)[()]
@@ -69,12 +69,12 @@ def _integer(value: int, type_: Attribute) -> Array:
 # Integers
 
 
-def _integers(
+def _integer_result(
     function: Binary, load: Load, op: Operation, lhs: Array, rhs: Array
 ) -> Array:
     """Both operands and the result have the same type."""
     type_ = op.results[0].type
-    return wrapped(function(load(lhs, type_), load(rhs, type_)), type_)
+    return wrapped_to(function(load(lhs, type_), load(rhs, type_)), type_)
 
 
 def _divisions(
@@ -82,7 +82,7 @@ def _divisions(
 ) -> Array:
     if np.any(rhs == 0):
         raise failure(op, "divides by zero")
-    return _integers(function, load, op, lhs, rhs)
+    return _integer_result(function, load, op, lhs, rhs)
 
 
 def _truncated_quotient(lhs: Array, rhs: Array) -> Array:
@@ -101,7 +101,7 @@ def _shift_right_signed(op: arith.ShRSIOp, lhs: Array, rhs: Array) -> Array:
     value, amount = signed(lhs, type_), unsigned(rhs, type_)
     most = amount.dtype.type(8 * amount.dtype.itemsize - 1)
     amount = np.minimum(amount, most).view(value.dtype)
-    return wrapped(np.right_shift(value, amount), type_)
+    return wrapped_to(np.right_shift(value, amount), type_)
 
 
 def _add_extended(
@@ -109,11 +109,11 @@ def _add_extended(
 ) -> tuple[Array, Array]:
     type_ = op.sum.type
     lhs = unsigned(lhs, type_)
-    total = wrapped(lhs + unsigned(rhs, type_), type_)
+    total = wrapped_to(lhs + unsigned(rhs, type_), type_)
     return total, unsigned(total, type_) < lhs
 
 
-def _upper_half(lhs: Array, rhs: Array) -> Array:
+def _upper_words(lhs: Array, rhs: Array) -> Array:
     """The upper 64 bits of the products of unsigned numbers of 64 bits."""
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     lhs_low, lhs_high = lhs & mask, lhs >> half
@@ -130,7 +130,7 @@ def _multiply_extended(
     loaded = [load(arg, type_) for arg in args]
     wide = np.dtype(f"{loaded[0].dtype.kind}8")
     lhs, rhs = (value.astype(wide).view(np.uint64) for value in loaded)
-    upper = _upper_half(lhs, rhs)
+    upper = _upper_words(lhs, rhs)
     if wide.kind == "i":
         zero = np.uint64(0)
         for value, other in ((lhs, rhs), (rhs, lhs)):
@@ -157,11 +157,11 @@ def _compare_integers(op: arith.CmpiOp, lhs: Array, rhs: Array) -> Array:
     return compare(load(lhs, op.lhs.type), load(rhs, op.lhs.type))
 
 
-def _select(op: arith.SelectOp, condition: Array, lhs: Array, rhs: Array) -> Array:
+def _selected(op: arith.SelectOp, condition: Array, lhs: Array, rhs: Array) -> Array:
     if not np.ndim(condition):
         return lhs if condition else rhs
     type_ = op.result.type
-    return np.where(condition, numbers(lhs, type_), numbers(rhs, type_))
+    return np.where(condition, as_numbers(lhs, type_), as_numbers(rhs, type_))
 
 
 # Floats
@@ -170,7 +170,7 @@ def _select(op: arith.SelectOp, condition: Array, lhs: Array, rhs: Array) -> Arr
 def floats(function: Callable[..., Array], op: Operation, *args: Array) -> Array:
     """Apply a function whose results are floats of the type of its operands."""
     type_ = op.results[0].type
-    return function(*(numbers(arg, type_) for arg in args))
+    return function(*(as_numbers(arg, type_) for arg in args))
 
 
 def maximum(lhs: Array, rhs: Array) -> Array:
@@ -214,7 +214,7 @@ _OPPOSITES = (6, 5, 4, 3, 2, 1, 7, 0)
 
 def _compare_floats(op: arith.CmpfOp, lhs: Array, rhs: Array) -> Array:
     predicate, type_ = op.predicate.value.data, op.lhs.type
-    lhs, rhs = numbers(lhs, type_), numbers(rhs, type_)
+    lhs, rhs = as_numbers(lhs, type_), as_numbers(rhs, type_)
     if predicate < len(_ORDERED_PREDICATES):
         return _ORDERED_PREDICATES[predicate](lhs, rhs)
     return ~_ORDERED_PREDICATES[_OPPOSITES[predicate - 8]](lhs, rhs)
@@ -245,7 +245,7 @@ def _to_odd_f64(integers: Array) -> Array:
 
 
 def _float_to_int(is_signed: bool, op: Operation, value: Array) -> Array:
-    floats = numbers(value, op.operands[0].type)
+    floats = as_numbers(value, op.operands[0].type)
     type_ = op.results[0].type
     width = width_of(type_)
     if floats.dtype.itemsize < 4:
@@ -255,15 +255,15 @@ def _float_to_int(is_signed: bool, op: Operation, value: Array) -> Array:
     end = 2.0 ** (width - is_signed)
     dtype = integer_dtype(width, is_signed=is_signed)
     if not floats.size or (floats.min() >= low and floats.max() < end):
-        return wrapped(floats.astype(dtype), type_)
+        return wrapped_to(floats.astype(dtype), type_)
     is_inside = (floats > low) & (floats < end)
     integers = np.where(is_inside, floats, low).astype(dtype)
     largest = dtype.type((1 << (width - is_signed)) - 1)
-    return wrapped(np.where(floats >= end, largest, integers)[()], type_)
+    return wrapped_to(np.where(floats >= end, largest, integers)[()], type_)
 
 
 def _float_to_float(op: Operation, value: Array) -> Array:
-    floats = numbers(value, op.operands[0].type)
+    floats = as_numbers(value, op.operands[0].type)
     return rounded(floats, numpy_dtype(op.results[0].type))
 
 
@@ -271,9 +271,9 @@ def _resize(load: Load, op: Operation, value: Array) -> Array:
     return resized(load(value, op.operands[0].type), op.results[0].type)
 
 
-def _bitcast(op: arith.BitcastOp, value: Array) -> Array:
+def _bits_as_type(op: arith.BitcastOp, value: Array) -> Array:
     source_type, result_type = op.input.type, op.result.type
-    values = numbers(value, source_type)
+    values = as_numbers(value, source_type)
     dtype = numpy_dtype(result_type)
     if values.dtype == dtype:
         return values
@@ -283,16 +283,16 @@ def _bitcast(op: arith.BitcastOp, value: Array) -> Array:
     # The unused bits of narrow floats are zero, those of integers are the sign.
     if values.dtype.kind in "iu":
         return unsigned(values, source_type).view(dtype)
-    return wrapped(values, result_type)
+    return wrapped_to(values, result_type)
 
 
 ARITH = interpreter_functions(
     {
-        arith.ConstantOp: _constant,
+        arith.ConstantOp: _constant_value,
         # Integers
-        arith.AddiOp: partial(_integers, np.add, signed),
-        arith.SubiOp: partial(_integers, np.subtract, signed),
-        arith.MuliOp: partial(_integers, np.multiply, signed),
+        arith.AddiOp: partial(_integer_result, np.add, signed),
+        arith.SubiOp: partial(_integer_result, np.subtract, signed),
+        arith.MuliOp: partial(_integer_result, np.multiply, signed),
         arith.DivSIOp: partial(_divisions, _truncated_quotient, signed),
         arith.DivUIOp: partial(_divisions, np.floor_divide, unsigned),
         arith.CeilDivSIOp: partial(_divisions, _raised_quotient, signed),
@@ -300,21 +300,21 @@ ARITH = interpreter_functions(
         arith.FloorDivSIOp: partial(_divisions, np.floor_divide, signed),
         arith.RemSIOp: partial(_divisions, np.fmod, signed),
         arith.RemUIOp: partial(_divisions, np.fmod, unsigned),
-        arith.MaxSIOp: partial(_integers, np.maximum, signed),
-        arith.MaxUIOp: partial(_integers, np.maximum, unsigned),
-        arith.MinSIOp: partial(_integers, np.minimum, signed),
-        arith.MinUIOp: partial(_integers, np.minimum, unsigned),
-        arith.AndIOp: partial(_integers, np.bitwise_and, signed),
-        arith.OrIOp: partial(_integers, np.bitwise_or, signed),
-        arith.XOrIOp: partial(_integers, np.bitwise_xor, signed),
-        arith.ShLIOp: partial(_integers, np.left_shift, unsigned),
-        arith.ShRUIOp: partial(_integers, np.right_shift, unsigned),
+        arith.MaxSIOp: partial(_integer_result, np.maximum, signed),
+        arith.MaxUIOp: partial(_integer_result, np.maximum, unsigned),
+        arith.MinSIOp: partial(_integer_result, np.minimum, signed),
+        arith.MinUIOp: partial(_integer_result, np.minimum, unsigned),
+        arith.AndIOp: partial(_integer_result, np.bitwise_and, signed),
+        arith.OrIOp: partial(_integer_result, np.bitwise_or, signed),
+        arith.XOrIOp: partial(_integer_result, np.bitwise_xor, signed),
+        arith.ShLIOp: partial(_integer_result, np.left_shift, unsigned),
+        arith.ShRUIOp: partial(_integer_result, np.right_shift, unsigned),
         arith.ShRSIOp: _shift_right_signed,
         arith.AddUIExtendedOp: _add_extended,
         arith.MulSIExtendedOp: partial(_multiply_extended, signed),
         arith.MulUIExtendedOp: partial(_multiply_extended, unsigned),
         arith.CmpiOp: _compare_integers,
-        arith.SelectOp: _select,
+        arith.SelectOp: _selected,
         # Floats
         arith.AddfOp: partial(floats, np.add),
         arith.SubfOp: partial(floats, np.subtract),
@@ -338,7 +338,7 @@ ARITH = interpreter_functions(
         arith.ExtUIOp: partial(_resize, unsigned),
         arith.TruncIOp: partial(_resize, signed),
         arith.IndexCastOp: partial(_resize, signed),
-        arith.BitcastOp: _bitcast,
+        arith.BitcastOp: _bits_as_type,
     }
 )
 """The ops of the dialect."""

@@ -12,7 +12,7 @@ from .implementations import interpreter_functions
 from .values import failure
 
 
-def _assert(op: cf.AssertOp, condition: Array) -> tuple[()]:
+def _check_assertion(op: cf.AssertOp, condition: Array) -> tuple[()]:
     if not np.all(condition):
         raise failure(op, f"failed: {op.msg.data}")
     return ()
@@ -35,5 +35,5 @@ def _for(
     return values
 
 
-CONTROL_FLOW = interpreter_functions({cf.AssertOp: _assert}, {scf.ForOp: _for})
+CONTROL_FLOW = interpreter_functions({cf.AssertOp: _check_assertion}, {scf.ForOp: _for})
 """The assertion, and the loop that counts."""

@@ -205,17 +205,17 @@ def _check_arguments(
     ):
         hint = f" (%{parameter.name_hint})" if parameter.name_hint else ""
         array = check_argument(argument, parameter.type, f"argument {index}{hint}")
-        values.append(array[()] if _is_scalar(parameter.type) else array)
+        values.append(array[()] if _is_scalar_type(parameter.type) else array)
     return tuple(values)
 
 
-def _is_scalar(type_: Attribute) -> bool:
+def _is_scalar_type(type_: Attribute) -> bool:
     return scalar_or_element_type(type_) is type_
 
 
 def _result(value: ArrayLike, type_: Attribute, arguments: Sequence[Array]) -> Array:
     array = np.asarray(value)
-    if _is_scalar(type_):
+    if _is_scalar_type(type_):
         return array[()]
     # A tensor of equal numbers, an argument or a constant is no array of its own.
     is_own = array.flags.owndata and array.flags.writeable

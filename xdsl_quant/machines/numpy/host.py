@@ -30,13 +30,13 @@ class HostFailure(Exception):
 def host_implementations(host_functions: HostFunctions) -> InterpreterFunctions:
     """What to pass to `Interpreter.register_implementations`."""
     methods = {
-        f"host_{index}": _method(name, function)
+        f"host_{index}": _host_method(name, function)
         for index, (name, function) in enumerate(host_functions.items())
     }
     return register_impls(type("HostFunctions", (InterpreterFunctions,), methods))()
 
 
-def _method(name: str, function: Callable[..., object]) -> object:
+def _host_method(name: str, function: Callable[..., object]) -> object:
     def call(
         functions: InterpreterFunctions,
         interpreter: Interpreter,

@@ -35,7 +35,7 @@ from xdsl_quant.runtime.array_types import shape_text
 
 from .arith import maximum
 from .implementations import interpreter_functions, run_block
-from .values import Load, failure, numbers, signed, unsigned, wrapped
+from .values import Load, as_numbers, failure, signed, unsigned, wrapped_to
 
 BLOCK_SIZE = 1 << 18
 """How many elements are computed at once."""
@@ -47,7 +47,9 @@ Ranges = Sequence[range]
 # Operands
 
 
-def _part(op: Operation, values: Array, map_: AffineMap, ranges: Ranges) -> Array:
+def _operand_part(
+    op: Operation, values: Array, map_: AffineMap, ranges: Ranges
+) -> Array:
     """
     What an operand is in a part of the iteration space: an array that broadcasts to it,
     with size 1 for each loop that the operand does not depend on.
@@ -78,7 +80,7 @@ def _part(op: Operation, values: Array, map_: AffineMap, ranges: Ranges) -> Arra
 
 
 def _is_view(map_: AffineMap) -> bool:
-    """Whether `_part` of an operand is a view of it."""
+    """Whether `_operand_part` of an operand is a view of it."""
     dimensions = [expr for expr in map_.results if isinstance(expr, AffineDimExpr)]
     others = [expr for expr in map_.results if not isinstance(expr, AffineDimExpr)]
     is_constant = all(not expr.used_dims() for expr in others)
@@ -94,7 +96,7 @@ def _check_bounds(op: Operation, index: Array, size: int) -> None:
         )
 
 
-def _parts(sizes: Sequence[int], one_by_one: Sequence[int]) -> Iterator[Ranges]:
+def _space_parts(sizes: Sequence[int], one_by_one: Sequence[int]) -> Iterator[Ranges]:
     """
     The iteration space in blocks, in the order of the loops.
 
@@ -127,16 +129,16 @@ along which it is reduced. These have size 1 in the results.
 """
 
 
-def _integers(function: np.ufunc, load: Load = signed) -> Combine:
+def _reduce_integers(function: np.ufunc, load: Load = signed) -> Combine:
     def combine(result: Array, values: Array, axes: _Axes, type_: Attribute) -> Array:
         loaded = load(values, type_)
         reduced = function.reduce(loaded, axes, dtype=loaded.dtype, keepdims=True)
-        return wrapped(function(load(result, type_), reduced), type_)
+        return wrapped_to(function(load(result, type_), reduced), type_)
 
     return combine
 
 
-def _in_order(
+def _reduce_in_order(
     function: np.ufunc, result: Array, values: Array, axes: _Axes, type_: Attribute
 ) -> Array:
     front = range(len(axes))
@@ -167,17 +169,17 @@ def _minimum(result: Array, values: Array, axes: _Axes, type_: Attribute) -> Arr
 
 
 _COMBINES: dict[type[Operation], Combine] = {
-    arith.AddiOp: _integers(np.add),
-    arith.MuliOp: _integers(np.multiply),
-    arith.AndIOp: _integers(np.bitwise_and),
-    arith.OrIOp: _integers(np.bitwise_or),
-    arith.XOrIOp: _integers(np.bitwise_xor),
-    arith.MaxSIOp: _integers(np.maximum),
-    arith.MinSIOp: _integers(np.minimum),
-    arith.MaxUIOp: _integers(np.maximum, unsigned),
-    arith.MinUIOp: _integers(np.minimum, unsigned),
-    arith.AddfOp: partial(_in_order, np.add),
-    arith.MulfOp: partial(_in_order, np.multiply),
+    arith.AddiOp: _reduce_integers(np.add),
+    arith.MuliOp: _reduce_integers(np.multiply),
+    arith.AndIOp: _reduce_integers(np.bitwise_and),
+    arith.OrIOp: _reduce_integers(np.bitwise_or),
+    arith.XOrIOp: _reduce_integers(np.bitwise_xor),
+    arith.MaxSIOp: _reduce_integers(np.maximum),
+    arith.MinSIOp: _reduce_integers(np.minimum),
+    arith.MaxUIOp: _reduce_integers(np.maximum, unsigned),
+    arith.MinUIOp: _reduce_integers(np.minimum, unsigned),
+    arith.AddfOp: partial(_reduce_in_order, np.add),
+    arith.MulfOp: partial(_reduce_in_order, np.multiply),
     arith.MaximumfOp: _maximum,
     arith.MinimumfOp: _minimum,
     arith.MaxnumfOp: partial(_ignoring_nan, np.fmax),
@@ -277,7 +279,9 @@ class _Structure:
     ) -> Sequence[Array]:
         """Values of the body in a part of the iteration space."""
         args = [
-            _part(self.op, operand, map_, ranges) if self.is_used(index) else None
+            _operand_part(self.op, operand, map_, ranges)
+            if self.is_used(index)
+            else None
             for index, (operand, map_) in enumerate(
                 zip(operands, self.maps, strict=True)
             )
@@ -307,7 +311,7 @@ class _Structure:
     def evaluate(self, args: PythonValues) -> PythonValues:
         """The results of the op for the values of its operands."""
         operands = [
-            numbers(arg, value.type)
+            as_numbers(arg, value.type)
             for arg, value in zip(args, self.op.operands, strict=True)
         ]
         sizes = self.loop_sizes(operands)
@@ -321,15 +325,15 @@ class _Structure:
         # A result is read where the body uses it as its argument.
         operands[self.input_count :] = results
         if reduced and (combiners := self.combiners()) is not None:
-            for ranges in _parts(sizes, ()):
+            for ranges in _space_parts(sizes, ()):
                 self.reduce_part(operands, combiners, reduced, ranges)
             return tuple(results)
-        for ranges in _parts(sizes, reduced):
+        for ranges in _space_parts(sizes, reduced):
             values = self.values(operands, ranges, self.yielded)
             for result, map_, value in zip(
                 results, self.output_maps, values, strict=True
             ):
-                part = _part(self.op, result, map_, ranges)
+                part = _operand_part(self.op, result, map_, ranges)
                 np.copyto(part, value, casting="equiv")
         return tuple(results)
 
@@ -349,8 +353,8 @@ class _Structure:
         for combiner, result, map_, value in zip(
             combiners, results, self.output_maps, values, strict=True
         ):
-            part = _part(self.op, result, map_, ranges)
-            value = np.broadcast_to(numbers(value, combiner.value.type), shape)
+            part = _operand_part(self.op, result, map_, ranges)
+            value = np.broadcast_to(as_numbers(value, combiner.value.type), shape)
             total = combiner.combine(part, value, reduced, combiner.value.type)
             np.copyto(part, total, casting="equiv")
 
@@ -363,17 +367,17 @@ def _run_structured(
     return _Structure(interpreter, op, block, maps, input_count).evaluate(args)
 
 
-def _without(rank: int, dimensions: Sequence[int]) -> AffineMap:
+def _map_without(rank: int, dimensions: Sequence[int]) -> AffineMap:
     """The map to all dimensions but these."""
     kept = [dimension for dimension in range(rank) if dimension not in dimensions]
     return AffineMap(rank, 0, tuple(map(AffineDimExpr, kept)))
 
 
-def _broadcast(
+def _run_broadcast(
     interpreter: Interpreter, op: linalg.ops.BroadcastOp, *args: Array
 ) -> PythonValues:
     rank = np.ndim(args[1])
-    maps = [_without(rank, op.dimensions.get_values()), AffineMap.identity(rank)]
+    maps = [_map_without(rank, op.dimensions.get_values()), AffineMap.identity(rank)]
     block = op.hidden_region.block
     return _Structure(interpreter, op, block, maps, 1).evaluate(args)
 
@@ -382,14 +386,14 @@ def _reduce(
     interpreter: Interpreter, op: linalg.ops.ReduceOp, *args: Array
 ) -> PythonValues:
     rank, dimensions = np.ndim(args[0]), op.dimensions.get_values()
-    maps = [AffineMap.identity(rank), _without(rank, dimensions)]
+    maps = [AffineMap.identity(rank), _map_without(rank, dimensions)]
     return _Structure(interpreter, op, op.region.block, maps, 1).evaluate(args)
 
 
 LINALG = interpreter_functions(
     {},
     {
-        linalg.ops.BroadcastOp: _broadcast,
+        linalg.ops.BroadcastOp: _run_broadcast,
         linalg.ops.ReduceOp: _reduce,
         **{
             op: _run_structured

@@ -21,12 +21,12 @@ from xdsl_quant.numerics.float_dtypes import rounded
 
 from .arith import floats
 from .implementations import interpreter_functions
-from .values import failure, numbers, signed, unsigned, width_of, wrapped
+from .values import as_numbers, failure, signed, unsigned, width_of, wrapped_to
 
 
 def _in_f64(function: Callable[..., Array], op: Operation, *args: Array) -> Array:
     """Apply a function that is computed in f64 and rounded."""
-    values = [numbers(arg, op.results[0].type) for arg in args]
+    values = [as_numbers(arg, op.results[0].type) for arg in args]
     result = function(*(value.astype(np.float64) for value in values))
     return rounded(result, values[0].dtype)
 
@@ -42,7 +42,7 @@ def round_away(values: Array) -> Array:
 
 def _fma(op: math.FmaOp, *args: Array) -> Array:
     type_ = op.result.type
-    values = [numbers(arg, type_) for arg in args]
+    values = [as_numbers(arg, type_) for arg in args]
     dtype = values[0].dtype
     if dtype.itemsize > 4:
         raise failure(op, f"of '{type_}' is not supported, only of floats up to f32")
@@ -67,14 +67,14 @@ def _sum_to_odd(lhs: Array, rhs: Array) -> Array:
 
 
 def _absolute_integers(op: math.AbsIOp, value: Array) -> Array:
-    return wrapped(np.abs(signed(value, op.result.type)), op.result.type)
+    return wrapped_to(np.abs(signed(value, op.result.type)), op.result.type)
 
 
 _erf = np.vectorize(math_of_python.erf, otypes=[np.float64])
 
 
 def _float_to_integer_power(op: math.FPowIOp, lhs: Array, rhs: Array) -> Array:
-    base, exponent = numbers(lhs, op.lhs.type), signed(rhs, op.rhs.type)
+    base, exponent = as_numbers(lhs, op.lhs.type), signed(rhs, op.rhs.type)
     power = np.power(base.astype(np.float64), exponent.astype(np.float64))
     return rounded(power, base.dtype)
 
@@ -91,7 +91,7 @@ def _leading_zeros(op: math.CountLeadingZerosOp, value: Array) -> Array:
     high = bits.astype(np.uint64) >> np.uint64(32)
     _, exponents = np.frexp(np.where(high > 0, high, low).astype(np.float64))
     used = exponents + np.where(high > 0, 32, 0)
-    return wrapped((width_of(type_) - used).astype(bits.dtype), type_)
+    return wrapped_to((width_of(type_) - used).astype(bits.dtype), type_)
 
 
 MATH = interpreter_functions(

@@ -54,12 +54,12 @@ from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.arrays import numpy_dtype
 
 from .implementations import interpreter_functions
-from .values import failure, numbers, signed, unsigned, wrapped
+from .values import as_numbers, failure, signed, unsigned, wrapped_to
 
 _parameters = lru_cache(maxsize=64)(QuantizationParameters.from_type)
 
 
-def _parameters_of(type_: Attribute) -> QuantizationParameters:
+def _uniform_parameters(type_: Attribute) -> QuantizationParameters:
     return _parameters(cast(QuantizedType, scalar_or_element_type(type_)))
 
 
@@ -79,23 +79,23 @@ def _block_parameters_of(
         raise failure(op, f"cannot be computed: {e}") from None
 
 
-def _quantize(
+def _run_quantize(
     rounding: Rounding, interpreter: Interpreter, op: QuantizeCastOp, value: Array
 ) -> Array:
     if (blocks := _block_parameters_of(op, op.result.type)) is not None:
         rounding = rounding._replace(nan=nan_result(op, rounding.nan))
-        return quantize_blocks(numbers(value, op.input.type), blocks, rounding)
-    parameters = _parameters_of(op.result.type)
+        return quantize_blocks(as_numbers(value, op.input.type), blocks, rounding)
+    parameters = _uniform_parameters(op.result.type)
     if (dcast := requantized_dcast(op)) is not None:
         (stored,) = interpreter.get_values((dcast.input,))
         return requantize_fixed_point(
-            stored, _parameters_of(dcast.input.type), parameters
+            stored, _uniform_parameters(dcast.input.type), parameters
         )
     rounding = rounding._replace(nan=nan_result(op, rounding.nan))
-    return _stored(numbers(value, op.input.type), parameters, rounding)
+    return _quantized_values(as_numbers(value, op.input.type), parameters, rounding)
 
 
-def _stored(
+def _quantized_values(
     values: Array, parameters: QuantizationParameters, rounding: Rounding
 ) -> Array:
     return quantize(
@@ -107,10 +107,10 @@ def _stored(
     )
 
 
-def _dequantize(rounding: Rounding, op: DequantizeCastOp, value: Array) -> Array:
+def _run_dequantize(rounding: Rounding, op: DequantizeCastOp, value: Array) -> Array:
     if (blocks := _block_parameters_of(op, op.input.type)) is not None:
         return dequantize_blocks(value, blocks)
-    parameters = _parameters_of(op.input.type)
+    parameters = _uniform_parameters(op.input.type)
     return dequantize(value, parameters, rounding_mode=rounding.mode)
 
 
@@ -118,7 +118,7 @@ def _dynamic_parameters(
     op: DynamicCastOp, scale: Array, zero_point: Array | None = None
 ) -> DynamicParameters:
     storage, blocks = op.storage, op.blocks
-    arrays = [numbers(scale, op.scale.type).astype(np.float64)]
+    arrays = [as_numbers(scale, op.scale.type).astype(np.float64)]
     if op.zero_point is not None:
         to_numbers = signed if storage.is_signed else unsigned
         arrays.append(to_numbers(zero_point, op.zero_point.type))
@@ -135,19 +135,19 @@ def _dynamic_parameters(
 def _dynamic_quantize(
     rounding: Rounding, op: DynamicQuantizeCastOp, value: Array, *operands: Array
 ) -> Array:
-    values = numbers(value, op.input.type)
+    values = as_numbers(value, op.input.type)
     if not values.size:
         return np.empty(values.shape, numpy_dtype(op.result.type))
     parameters = _dynamic_parameters(op, *operands)
     rounding = rounding._replace(nan=nan_result(op, rounding.nan))
-    stored = _stored(values, parameters, rounding)
-    return stored if has_floats(op.result.type) else wrapped(stored, op.result.type)
+    stored = _quantized_values(values, parameters, rounding)
+    return stored if has_floats(op.result.type) else wrapped_to(stored, op.result.type)
 
 
 def _dynamic_dequantize(
     rounding: Rounding, op: DynamicDequantizeCastOp, value: Array, *operands: Array
 ) -> Array:
-    stored = numbers(value, op.input.type)
+    stored = as_numbers(value, op.input.type)
     if not has_floats(op.input.type):
         to_numbers = signed if op.storage.is_signed else unsigned
         stored = to_numbers(value, op.input.type)
@@ -171,14 +171,14 @@ def _choose_parameters(op: ChooseParametersOp, value: Array) -> tuple[Array, ...
     if op.zero_point is None:
         return (scales,)
     stored = parameters.zero_points.astype(parameters.storage_dtype)
-    return scales, wrapped(stored, op.zero_point.type)
+    return scales, wrapped_to(stored, op.zero_point.type)
 
 
 def _cast_storage(op: StorageCastOp, value: Array) -> Array:
     if has_floats(op.result.type) or has_floats(op.input.type):
         # Both have the dtype of the float.
         return value
-    return wrapped(signed(value, op.input.type), op.result.type)
+    return wrapped_to(signed(value, op.input.type), op.result.type)
 
 
 def _unchanged(op: Operation, value: Array) -> Array:
@@ -193,8 +193,8 @@ def _simulate(
         type_ = quantized_result_type(op, exact_bits=True)
     except PassFailedException as e:
         raise InterpretationError(str(e)) from None
-    parameters = _parameters_of(type_)
-    stored = _stored(numbers(value, op.input.type), parameters, rounding)
+    parameters = _uniform_parameters(type_)
+    stored = _quantized_values(as_numbers(value, op.input.type), parameters, rounding)
     return dequantize(stored, parameters, rounding_mode=rounding.mode)
 
 
@@ -203,7 +203,7 @@ def quant_functions(rounding: Rounding) -> InterpreterFunctions:
     """The ops of the dialect, with this rounding."""
     return interpreter_functions(
         {
-            DequantizeCastOp: partial(_dequantize, rounding),
+            DequantizeCastOp: partial(_run_dequantize, rounding),
             DynamicQuantizeCastOp: partial(_dynamic_quantize, rounding),
             DynamicDequantizeCastOp: partial(_dynamic_dequantize, rounding),
             ChooseParametersOp: _choose_parameters,
@@ -212,5 +212,5 @@ def quant_functions(rounding: Rounding) -> InterpreterFunctions:
             ConstFakeQuantPerAxisOp: partial(_simulate, rounding),
             **dict.fromkeys((StatisticsOp, StatisticsRefOp, CoupledRefOp), _unchanged),
         },
-        {QuantizeCastOp: partial(_quantize, rounding)},
+        {QuantizeCastOp: partial(_run_quantize, rounding)},
     )

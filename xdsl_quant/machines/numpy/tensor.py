@@ -24,12 +24,12 @@ from xdsl_quant.runtime.array_types import allows_shape, shape_of, shape_text
 from xdsl_quant.runtime.arrays import numpy_dtype, shortened
 
 from .implementations import interpreter_functions, run_block
-from .values import failure, numbers
+from .values import as_numbers, failure
 
 # Shapes
 
 
-def _sizes(
+def _known_sizes(
     op: Operation, static: Sequence[int], dynamic: Iterable[SupportsIndex]
 ) -> tuple[int, ...]:
     """Sizes with those that are only known now, the next in `dynamic`, in place of `?`."""
@@ -42,7 +42,7 @@ def _sizes(
     return sizes
 
 
-def _check_type(op: Operation, shape: Sequence[int], type_: Attribute) -> None:
+def _check_value_shape(op: Operation, shape: Sequence[int], type_: Attribute) -> None:
     """The shape must be one that the type allows."""
     if not allows_shape(type_, shape):
         raise failure(
@@ -52,7 +52,7 @@ def _check_type(op: Operation, shape: Sequence[int], type_: Attribute) -> None:
         )
 
 
-def _reshaped(op: Operation, values: Array, shape: Sequence[int]) -> Array:
+def _checked_reshape(op: Operation, values: Array, shape: Sequence[int]) -> Array:
     if math.prod(shape) != np.size(values):
         raise failure(
             op,
@@ -62,12 +62,12 @@ def _reshaped(op: Operation, values: Array, shape: Sequence[int]) -> Array:
     return np.reshape(values, shape)
 
 
-def _cast(op: tensor.CastOp, value: Array) -> Array:
-    _check_type(op, np.shape(value), op.dest.type)
+def _cast_tensor(op: tensor.CastOp, value: Array) -> Array:
+    _check_value_shape(op, np.shape(value), op.dest.type)
     return value
 
 
-def _dim(op: tensor.DimOp, value: Array, index: int) -> np.int64:
+def _dimension_size(op: tensor.DimOp, value: Array, index: int) -> np.int64:
     shape = np.shape(value)
     if not 0 <= index < len(shape):
         raise failure(
@@ -76,10 +76,10 @@ def _dim(op: tensor.DimOp, value: Array, index: int) -> np.int64:
     return np.int64(shape[index])
 
 
-def _reshape(op: tensor.ReshapeOp, value: Array, sizes: Array) -> Array:
-    shape = _sizes(op, sizes.tolist(), ())
-    _check_type(op, shape, op.result.type)
-    return _reshaped(op, value, shape)
+def _reshape_tensor(op: tensor.ReshapeOp, value: Array, sizes: Array) -> Array:
+    shape = _known_sizes(op, sizes.tolist(), ())
+    _check_value_shape(op, shape, op.result.type)
+    return _checked_reshape(op, value, shape)
 
 
 def _collapse_shape(op: tensor.CollapseShapeOp, value: Array) -> Array:
@@ -88,33 +88,33 @@ def _collapse_shape(op: tensor.CollapseShapeOp, value: Array) -> Array:
         math.prod(sizes[dimension.value.data] for dimension in group)
         for group in op.reassociation
     ]
-    _check_type(op, shape, op.result.type)
+    _check_value_shape(op, shape, op.result.type)
     return np.reshape(value, shape)
 
 
-def _expand_shape(
+def _expand_dimensions(
     op: tensor.ExpandShapeOp, value: Array, *dynamic: SupportsIndex
 ) -> Array:
-    return _reshaped(
-        op, value, _sizes(op, op.static_output_shape.get_values(), dynamic)
+    return _checked_reshape(
+        op, value, _known_sizes(op, op.static_output_shape.get_values(), dynamic)
     )
 
 
 # Making tensors
 
 
-def _empty(op: tensor.EmptyOp, *dynamic: SupportsIndex) -> Array:
+def _empty_tensor(op: tensor.EmptyOp, *dynamic: SupportsIndex) -> Array:
     type_ = op.tensor.type
     zero = np.zeros((), numpy_dtype(type_))
-    return np.broadcast_to(zero, _sizes(op, shape_of(type_), dynamic))
+    return np.broadcast_to(zero, _known_sizes(op, shape_of(type_), dynamic))
 
 
-def _splat(op: tensor.SplatOp, value: Array, *dynamic: SupportsIndex) -> Array:
-    sizes = _sizes(op, shape_of(op.result.type), dynamic)
-    return np.broadcast_to(numbers(value, op.input.type), sizes)
+def _splat_tensor(op: tensor.SplatOp, value: Array, *dynamic: SupportsIndex) -> Array:
+    sizes = _known_sizes(op, shape_of(op.result.type), dynamic)
+    return np.broadcast_to(as_numbers(value, op.input.type), sizes)
 
 
-def _from_elements(op: tensor.FromElementsOp, *elements: Array) -> Array:
+def _tensor_from_elements(op: tensor.FromElementsOp, *elements: Array) -> Array:
     type_ = op.result.type
     return np.array(elements, numpy_dtype(type_)).reshape(shape_of(type_))
 
@@ -125,7 +125,7 @@ def _concatenate(op: tensor.ConcatOp, *parts: Array) -> Array:
     if len(others) > 1:
         raise failure(op, f"has operands that differ in more than dimension {axis}")
     result = np.concatenate(parts, axis)
-    _check_type(op, result.shape, op.result.type)
+    _check_value_shape(op, result.shape, op.result.type)
     return result
 
 
@@ -147,12 +147,14 @@ def _checked_indices(
     return tuple(indices)
 
 
-def _extract(op: tensor.ExtractOp, value: Array, *indices: Array) -> Array:
+def _extract_element(op: tensor.ExtractOp, value: Array, *indices: Array) -> Array:
     values = np.asarray(value)
     return values[_checked_indices(op, indices, values.shape)]
 
 
-def _insert(op: tensor.InsertOp, element: Array, dest: Array, *indices: Array) -> Array:
+def _insert_element(
+    op: tensor.InsertOp, element: Array, dest: Array, *indices: Array
+) -> Array:
     result = np.array(dest)
     result[_checked_indices(op, indices, result.shape)] = element
     return result
@@ -169,7 +171,7 @@ def _slices(
     """The part of a tensor that a slice op is about."""
     rest = iter(dynamic)
     offsets, sizes, strides = (
-        _sizes(op, static.get_values(), rest)
+        _known_sizes(op, static.get_values(), rest)
         for static in (op.static_offsets, op.static_sizes, op.static_strides)
     )
     slices: list[slice] = []
@@ -210,11 +212,11 @@ def _extract_slice(
 ) -> Array:
     part = source[_slices(op, source.shape, dynamic)]
     shape = _without_unit_dimensions(part.shape, shape_of(op.result.type))
-    _check_type(op, shape, op.result.type)
+    _check_value_shape(op, shape, op.result.type)
     return part.reshape(shape)
 
 
-def _insert_slice(
+def _insert_part(
     op: tensor.InsertSliceOp, source: Array, dest: Array, *dynamic: SupportsIndex
 ) -> Array:
     result = np.array(dest)
@@ -231,12 +233,12 @@ def _insert_slice(
     return result
 
 
-def _pad(
+def _pad_tensor(
     interpreter: Interpreter, op: tensor.PadOp, source: Array, *dynamic: SupportsIndex
 ) -> Array:
     rest = iter(dynamic)
-    low = _sizes(op, op.static_low.get_values(), rest)
-    high = _sizes(op, op.static_high.get_values(), rest)
+    low = _known_sizes(op, op.static_low.get_values(), rest)
+    high = _known_sizes(op, op.static_high.get_values(), rest)
     interior = tuple(
         slice(before, before + size)
         for before, size in zip(low, source.shape, strict=True)
@@ -258,7 +260,7 @@ def _shape_of(op: ShapeOfOp, value: Array) -> Array:
     return np.array(np.shape(value), np.int64)
 
 
-def _num_elements(op: NumElementsOp, shape: Array) -> np.int64:
+def _element_count(op: NumElementsOp, shape: Array) -> np.int64:
     return np.int64(math.prod(shape.tolist()))
 
 
@@ -272,23 +274,23 @@ def _split_at(op: SplitAtOp, shape: Array, index: int) -> tuple[Array, Array]:
 
 TENSOR = interpreter_functions(
     {
-        NumElementsOp: _num_elements,
+        NumElementsOp: _element_count,
         ShapeOfOp: _shape_of,
         SplitAtOp: _split_at,
-        tensor.CastOp: _cast,
+        tensor.CastOp: _cast_tensor,
         tensor.CollapseShapeOp: _collapse_shape,
         tensor.ConcatOp: _concatenate,
-        tensor.DimOp: _dim,
-        tensor.EmptyOp: _empty,
-        tensor.ExpandShapeOp: _expand_shape,
-        tensor.ExtractOp: _extract,
+        tensor.DimOp: _dimension_size,
+        tensor.EmptyOp: _empty_tensor,
+        tensor.ExpandShapeOp: _expand_dimensions,
+        tensor.ExtractOp: _extract_element,
         tensor.ExtractSliceOp: _extract_slice,
-        tensor.FromElementsOp: _from_elements,
-        tensor.InsertOp: _insert,
-        tensor.InsertSliceOp: _insert_slice,
-        tensor.ReshapeOp: _reshape,
-        tensor.SplatOp: _splat,
+        tensor.FromElementsOp: _tensor_from_elements,
+        tensor.InsertOp: _insert_element,
+        tensor.InsertSliceOp: _insert_part,
+        tensor.ReshapeOp: _reshape_tensor,
+        tensor.SplatOp: _splat_tensor,
     },
-    {tensor.PadOp: _pad},
+    {tensor.PadOp: _pad_tensor},
 )
 """The ops of both dialects."""

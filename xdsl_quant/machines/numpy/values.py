@@ -34,7 +34,7 @@ def failure(op: Operation, message: str) -> InterpretationError:
     return InterpretationError(located_message(op, f"'{op_name(op)}' op {message}"))
 
 
-def numbers(value: object, type_: Attribute) -> Array:
+def as_numbers(value: object, type_: Attribute) -> Array:
     """A value as NumPy numbers; xDSL's loops count in Python numbers."""
     if isinstance(value, np.ndarray | np.generic):
         return cast(Array, value)
@@ -48,7 +48,7 @@ def width_of(type_: Attribute) -> int:
     return width
 
 
-def _cut(array: Array, type_: Attribute) -> Array:
+def _lowest_bits(array: Array, type_: Attribute) -> Array:
     """Integers with the lowest bits of others, zero or sign extended like their dtype."""
     if not (unused := 8 * array.dtype.itemsize - width_of(type_)):
         return array
@@ -58,7 +58,7 @@ def _cut(array: Array, type_: Attribute) -> Array:
 
 def signed(value: object, type_: Attribute) -> Array:
     """Integers as the signed numbers with their bits; `true` of `i1` is -1."""
-    array = numbers(value, type_)
+    array = as_numbers(value, type_)
     if array.dtype == np.bool_:
         return np.negative(array.view(np.int8))
     return array
@@ -67,10 +67,10 @@ def signed(value: object, type_: Attribute) -> Array:
 def unsigned(value: object, type_: Attribute) -> Array:
     """Integers as the unsigned numbers with their bits."""
     array = signed(value, type_)
-    return _cut(array.view(f"uint{8 * array.dtype.itemsize}"), type_)
+    return _lowest_bits(array.view(f"uint{8 * array.dtype.itemsize}"), type_)
 
 
-def wrapped(array: Array, type_: Attribute) -> Array:
+def wrapped_to(array: Array, type_: Attribute) -> Array:
     """
     The integers of a type that have the lowest bits of those in `array`, signed or
     unsigned ones of the same size.
@@ -78,19 +78,19 @@ def wrapped(array: Array, type_: Attribute) -> Array:
     dtype = numpy_dtype(type_)
     if dtype == np.bool_:
         return (array & array.dtype.type(1)).astype(dtype)
-    return _cut(array.view(dtype), type_)
+    return _lowest_bits(array.view(dtype), type_)
 
 
 def resized(array: Array, type_: Attribute) -> Array:
     """The integers of a type that have the lowest bits of those in `array`, of any size."""
     dtype = numpy_dtype(type_)
     if array.dtype.itemsize == dtype.itemsize:
-        return wrapped(array, type_)
+        return wrapped_to(array, type_)
     kind = "int" if array.dtype.kind == "i" else "uint"
-    return wrapped(array.astype(f"{kind}{8 * dtype.itemsize}"), type_)
+    return wrapped_to(array.astype(f"{kind}{8 * dtype.itemsize}"), type_)
 
 
-def dense_elements(
+def constant_array(
     op: Operation, value: DenseIntOrFPElementsAttr | DenseResourceAttr
 ) -> Array:
     """The elements of a constant, which may be a resource, as a read-only array."""

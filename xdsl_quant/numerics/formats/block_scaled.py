@@ -52,7 +52,7 @@ class Stored:
                 f"expected an array of codes, found {type(self.codes).__name__}"
             )
         check_unmasked(self.codes, "codes")
-        name, width = self.codes.dtype.name, bit_width(self.type)
+        name, width = self.codes.dtype.name, code_width(self.type)
         if (expected := _FLOAT_DTYPES.get(self.type)) is not None:
             is_right = name == expected
         elif self.type in SMALL_FLOATS:
@@ -196,14 +196,14 @@ class BlockScaled(Stored):
 
 def stored_bits(stored: Stored) -> int:
     """The number of bits of all codes and of the parameters of their blocks."""
-    bits = stored.codes.size * bit_width(stored.type)
+    bits = stored.codes.size * code_width(stored.type)
     if not isinstance(stored, BlockScaled):
         return bits
     parts = stored.scales, stored.zero_points, stored.offsets
     return bits + sum(stored_bits(part) for part in parts if part is not None)
 
 
-def bit_width(type_name: str) -> int:
+def code_width(type_name: str) -> int:
     """
     The width of a type, e.g. 6 for `u6` or `f6E2M3FN`.
 

@@ -42,9 +42,9 @@ from .block_scaled import (
     ParameterTypes,
     Shape,
     Stored,
-    bit_width,
     blocks_of_rows,
     check_finite,
+    code_width,
     f32_values,
     to_f16,
 )
@@ -80,7 +80,7 @@ class GGUFFormat(Format):
     @property
     def bits(self) -> int:
         """The width of an element."""
-        return bit_width(self.type)
+        return code_width(self.type)
 
     def read_fields(self, packed: Mapping[str, Array]) -> NDArray[np.void]:
         """The fields of all blocks."""

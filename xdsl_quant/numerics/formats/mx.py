@@ -32,9 +32,9 @@ from .block_scaled import (
     ParameterTypes,
     Shape,
     Stored,
-    bit_width,
     blocks_of_rows,
     check_finite,
+    code_width,
     f32_values,
 )
 from .format import Format
@@ -96,7 +96,7 @@ class PackedElements(Format):
         """Pack elements and the codes of scales."""
         self.check(stored)
         codes, scales = stored.codes.view(np.uint8), stored.scales.codes
-        if bit_width(self.type) == 4:
+        if code_width(self.type) == 4:
             codes = join_bits(codes, 4)
         return {"qdata": codes, "scale": scales.view(np.uint8)}
 
@@ -109,7 +109,7 @@ class PackedElements(Format):
                 f"{scales.dtype}"
             )
         codes, scales = codes.view(np.uint8), scales.view(np.uint8)
-        return split_bits(codes, 4) if bit_width(self.type) == 4 else codes, scales
+        return split_bits(codes, 4) if code_width(self.type) == 4 else codes, scales
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ class NF4(Format):
         array = f32_values(values)
         check_finite(array, self.name)
         block_shape = flat_block_shape(array.shape, self.block)
-        largest, codes = _elements(array.reshape(-1), self.block)
+        largest, codes = _scaled_codes(array.reshape(-1), self.block)
         counts = [-(-n // b) for n, b in zip(array.shape, block_shape, strict=True)]
         scales = Stored(largest.reshape(counts), "f32")
         if quantizes_scales:
@@ -218,20 +218,20 @@ def flat_block_shape(shape: Shape, size: int) -> Shape:
     return tuple(block_shape)
 
 
-def _padded(flat: F32, size: int) -> tuple[F32, bool]:
+def _padded_blocks(flat: F32, size: int) -> tuple[F32, bool]:
     """The blocks of a flat array, and whether the last one is padded with 0."""
     padding = -flat.size % size
     return np.pad(flat, (0, padding)).reshape(-1, size), padding > 0
 
 
-def _codes(ties: Array, quotients: Array) -> Bytes:
+def _nearest_codes(ties: Array, quotients: Array) -> Bytes:
     """Indices of the nearest elements, for ties the smaller one, as a flat array."""
     return counts_below(ties, quotients.reshape(-1)).astype(np.uint8, copy=False)
 
 
-def _elements(flat: F32, size: int) -> tuple[F32, Bytes]:
+def _scaled_codes(flat: F32, size: int) -> tuple[F32, Bytes]:
     """The largest magnitude of each block, and the codes of its elements."""
-    blocks, is_shorter = _padded(flat, size)
+    blocks, is_shorter = _padded_blocks(flat, size)
     largest = np.abs(blocks).max(1)
     if is_shorter:
         largest[-1] = max(largest[-1], _SMALLEST)
@@ -241,7 +241,7 @@ def _elements(flat: F32, size: int) -> tuple[F32, Bytes]:
         quotients[-1] = blocks[-1] / divisors[-1]
     elements = np.array(NF4_TABLE, np.float32)
     ties = (elements[:-1] + elements[1:]) / 2
-    return largest, _codes(ties, quotients)[: flat.size]
+    return largest, _nearest_codes(ties, quotients)[: flat.size]
 
 
 def _quantized_scales(
@@ -250,7 +250,7 @@ def _quantized_scales(
     if offset is None:
         offset = float(scales.mean(dtype=np.float64))
     numbers = np.array(dynamic_table() if table is None else table, np.float32)
-    blocks, _ = _padded(scales.reshape(-1) - np.float32(offset), _OF_SCALES)
+    blocks, _ = _padded_blocks(scales.reshape(-1) - np.float32(offset), _OF_SCALES)
     of_blocks = np.abs(blocks).max(1)
     inverse = 1 / np.maximum(of_blocks, _SMALLEST)
     # bitsandbytes looks up the nearest number for 65536 quotients from -1 to 1.
@@ -259,7 +259,7 @@ def _quantized_scales(
         (quotients + np.float32(1)) * np.float32(32767.5) + np.float32(0.5)
     )
     ties = (numbers[:-1].astype(np.float64) + numbers[1:]) / 2
-    codes = _codes(ties, steps.astype(np.float64) / 32767.5 - 1)[: scales.size]
+    codes = _nearest_codes(ties, steps.astype(np.float64) / 32767.5 - 1)[: scales.size]
     codes = codes.reshape(scales.shape)
     return _stored_scales(codes, of_blocks, numbers.tolist(), offset)
 

@@ -21,9 +21,9 @@ from .block_scaled import (
     ParameterTypes,
     Shape,
     Stored,
-    bit_width,
     block_counts,
     check_finite,
+    code_width,
     f32_values,
     spread,
 )
@@ -170,7 +170,7 @@ class QuantizeLinear(Format):
         if self.type in SMALL_FLOATS:
             return np.dtype(np.uint8)
         low, _ = storage_range(self.type)
-        width = 8 if bit_width(self.type) <= 8 else 16
+        width = 8 if code_width(self.type) <= 8 else 16
         return np.dtype(f"int{width}" if low < 0 else f"uint{width}")
 
     def _chosen(self, array: F32) -> tuple[Array, Array | None]:
@@ -196,7 +196,7 @@ class QuantizeLinear(Format):
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
         self.check(stored)
         codes = stored.codes
-        if bit_width(self.type) == 4:
+        if code_width(self.type) == 4:
             codes = join_bits(np.pad(codes.reshape(-1), (0, codes.size % 2)), 4)
         packed = {
             "y": codes,
@@ -210,7 +210,7 @@ class QuantizeLinear(Format):
     def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
         codes, scales, sizes = self.arrays(packed, "y", "y_scale", "shape")
         shape: Shape = tuple(sizes.tolist())
-        if bit_width(self.type) == 4:
+        if code_width(self.type) == 4:
             codes = split_bits(codes.view(np.uint8), 4)[: int(sizes.prod())]
             if self._dtype.kind == "i":
                 codes = (codes.view(np.int8) << 4) >> 4

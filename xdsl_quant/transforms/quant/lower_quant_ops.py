@@ -75,7 +75,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.dialects.quant.requantization import (
-    fixed_point_type,
+    fixed_point_type_of,
     requantized_dcast,
     requantizing_qcasts,
 )
@@ -202,8 +202,8 @@ class LowerQuantCast(RoundedCastPattern):
         )
 
         key = source, target = (
-            fixed_point_type(dcast.input),
-            fixed_point_type(qcast.result),
+            fixed_point_type_of(dcast.input),
+            fixed_point_type_of(qcast.result),
         )
         assert source is not None
         assert target is not None

@@ -32,7 +32,7 @@ from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.dialects.quant.requantization import (
-    fixed_point_type as fixed_point_type_of,
+    fixed_point_type_of,
 )
 from xdsl_quant.dialects.quant.storage_types import MAX_STORAGE_BITS
 from xdsl_quant.dialects.quant.types import (

@@ -6,7 +6,7 @@ import pytest
 
 from xdsl_quant.numerics.formats import BlockScaled, Stored
 from xdsl_quant.numerics.formats.bits import join_bits, split_bits
-from xdsl_quant.numerics.formats.block_scaled import bit_width
+from xdsl_quant.numerics.formats.block_scaled import code_width
 
 
 def test_formula():
@@ -82,7 +82,7 @@ def test_block_shape(block_shape: Any):
     ],
 )
 def test_bit_width(type_name: str, width: int):
-    assert bit_width(type_name) == width
+    assert code_width(type_name) == width
 
 
 def test_runs_of_bits():
