@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -17,8 +17,8 @@ PlanT = TypeVar("PlanT")
 class CheckedPattern(RewritePattern, ABC, Generic[PlanT]):
     """A pattern that plans how to rewrite an op, which may fail, before it does so."""
 
-    _plans: dict[Operation, Any] = field(
-        default_factory=dict[Operation, Any], init=False, compare=False, repr=False
+    _plans: dict[Operation, PlanT] = field(
+        default_factory=dict[Operation, PlanT], init=False, compare=False, repr=False
     )
     """The plans for ops that are not rewritten yet."""
 

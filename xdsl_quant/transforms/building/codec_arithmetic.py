@@ -17,11 +17,12 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import TensorType, i32
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, i32
 from xdsl.ir import SSAValue
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.dialects.quant.storage_types import QuantileType
+from xdsl_quant.numerics.arrays import Floats, Integers
 from xdsl_quant.numerics.codecs import float_bounds, nearest_steps
 from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
 from xdsl_quant.numerics.parameters import QuantizationParameters
@@ -87,10 +88,10 @@ class _TableCast(CastArithmetic):
         return QuantizationParameters.from_type(self.quantized_type)
 
     @cached_property
-    def numbers(self) -> Any:
+    def numbers(self) -> Floats:
         """The numbers of the table, in the type of the arithmetic."""
         dtype = float_dtype(self._compute.name)
-        return rounded(cast(Any, self._parameters.table), dtype).astype(np.float64)
+        return rounded(cast(Floats, self._parameters.table), dtype).astype(np.float64)
 
     def check(self) -> None:
         """Raise a `ValueError` if there is no such table."""
@@ -113,7 +114,10 @@ class _TableCast(CastArithmetic):
         return self._constants_outside or self.tables(builder)
 
     def constant_table(
-        self, builder: LoweringBuilder, values: Sequence[float], type_: Any
+        self,
+        builder: LoweringBuilder,
+        values: Sequence[float],
+        type_: AnyFloat | IntegerType,
     ) -> SSAValue:
         """A constant with one dimension."""
         attr = dense(values, type_, [len(values)])
@@ -131,7 +135,7 @@ class TableQuantization(_TableCast, Quantization):
     """Indices of a table for expressed values."""
 
     @cached_property
-    def _steps(self) -> tuple[Any, Any]:
+    def _steps(self) -> tuple[Floats, Integers]:
         parameters = self._parameters
         first = parameters.table_min
         part = self.numbers[

@@ -15,15 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.numerics import rescale_multiplier
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.rounding_mode import ScaleRounding
 
 from .builder import LoweringBuilder
@@ -65,7 +64,7 @@ class Requantization(ElementConversion):
         return sorted(axis for axis in axes if axis is not None)
 
     @cached_property
-    def numbers(self) -> Mapping[str, NDArray[Any]]:
+    def numbers(self) -> Mapping[str, Array]:
         """
         What is computed with: `multiplier`, `shift`, `source_zero_point` and `zero_point`,
         arrays of one shape, with a dimension for each axis.
@@ -154,7 +153,7 @@ class Requantization(ElementConversion):
 
 def _scales_and_zero_points(
     quantized_type: FixedPointType, axes: Sequence[int]
-) -> Sequence[NDArray[Any]]:
+) -> Sequence[Array]:
     """Arrays with a dimension for each axis. The expressed type does not matter."""
     shape = [-1 if axis == quantized_type.axis else 1 for axis in axes]
     return [

@@ -484,14 +484,14 @@ def _constraint(table: TomlTable, value: object, signature: Signature) -> Constr
         return _extension(table, "constraints", value, known, "constraint")
     values = {"kind": value} if isinstance(value, str) else value
     if not isinstance(values, dict) or not isinstance(
-        kind := cast("dict[str, Any]", values).get("kind"), str
+        kind := cast("dict[str, object]", values).get("kind"), str
     ):
         table.fail(
             f"expected a constraint, found {toml_text(value)}; write a name, e.g. "
             "'same-scale', or a table with 'kind'",
             "constraints",
         )
-    table = table.inline("constraints", cast("dict[str, Any]", values), kind)
+    table = table.inline("constraints", cast("dict[str, object]", values), kind)
     if (constraint_type := CONSTRAINTS.get(kind)) is None:
         close = get_close_matches(kind, CONSTRAINTS, 1, 0.5)
         remedy = f"'{close[0]}'" if close else f"one of {quoted([*CONSTRAINTS])}"

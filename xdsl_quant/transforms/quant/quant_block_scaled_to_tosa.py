@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     Float8E8M0FNUType,
+    IntegerType,
     ModuleOp,
     TensorType,
     bf16,
@@ -51,7 +52,7 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
-from xdsl_quant.numerics.arrays import bytes_of
+from xdsl_quant.numerics.arrays import Array, bytes_of
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.arrays import (
     ElementsAttr,
@@ -276,12 +277,14 @@ def _is_of_tosa(constant: ElementsAttr) -> bool:
 
 def _elements(builder: LoweringBuilder, quantized: SSAValue, plan: _Plan) -> SSAValue:
     element_type, elements = plan.operands.element_type, plan.elements
-    type_ = cast("TensorType[Any]", with_element_type(quantized.type, element_type))
+    type_ = cast(
+        "TensorType[IntegerType]", with_element_type(quantized.type, element_type)
+    )
     if elements is None:
         return builder.op(StorageCastOp, (quantized,), type_)
     if isinstance(element_type, MXInt8Type):
         # Only resources have elements that are no builtin type.
-        elements = new_resource("elements", cast("NDArray[Any]", elements), type_)
+        elements = new_resource("elements", cast(Array, elements), type_)
     elif isinstance(elements, np.ndarray):
         elements = DenseIntOrFPElementsAttr(type_, BytesAttr(bytes_of(elements)))
     return _constant(builder, elements)
@@ -301,7 +304,7 @@ def _block_scaled_constant(
     (element_type, scales), codes = plan
     assert isinstance(codes, np.ndarray)
     with_scales, without_scales = (
-        cast("TensorType[Any]", with_element_type(quantized.type, type_))
+        cast("TensorType[IntegerType]", with_element_type(quantized.type, type_))
         for type_ in (
             BlockScaledType(element_type, scales.tobytes()),
             BlockScaledType(element_type),

@@ -13,10 +13,9 @@ range, as in MLIR; that of a dynamic cast saturates.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -43,6 +42,7 @@ from xdsl_quant.dialects.quant.types import (
     with_element_type,
 )
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
 from xdsl_quant.numerics.parameters import storage_arguments
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
@@ -126,7 +126,7 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
     return quantized_type
 
 
-def _constant(value: SSAValue) -> NDArray[Any] | None:
+def _constant(value: SSAValue) -> Array | None:
     attr = (
         value.owner.get_attr_or_prop("value")
         if isinstance(value.owner, Operation)
@@ -140,7 +140,7 @@ def _constant(value: SSAValue) -> NDArray[Any] | None:
         return None
 
 
-def _shortest(scales: NDArray[Any], expressed: AnyFloat) -> NDArray[Any]:
+def _shortest(scales: Array, expressed: AnyFloat) -> Array:
     """The doubles of the shortest texts that are these scales in the expressed type."""
     dtype = float_dtype(expressed.name)
     exact = scales.astype(np.float64)

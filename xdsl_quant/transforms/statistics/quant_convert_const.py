@@ -21,10 +21,10 @@ constant. All constants are quantized before the first op is replaced.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
@@ -55,7 +55,7 @@ from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE, nan_result
 from xdsl_quant.dialects.quant.storage_types import FloatStorageType, QuantileType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.numerics import QuantizationParameters, quantize
-from xdsl_quant.numerics.arrays import array_of_bytes, bytes_of, sign_extended
+from xdsl_quant.numerics.arrays import Array, array_of_bytes, bytes_of, sign_extended
 from xdsl_quant.numerics.block_scaled import BlockScaledParameters, quantize_blocks
 from xdsl_quant.numerics.quantization import quantize_constant
 from xdsl_quant.numerics.small_floats import small_float
@@ -107,7 +107,7 @@ def _quantized_constant(op: Operation) -> Operation | None:
 
 def _stored_attribute(
     value: Attribute,
-    stored: NDArray[Any],
+    stored: Array,
     quantized: Attribute,
     storage_type: IntegerType | FloatStorageType,
 ) -> Attribute:
@@ -123,7 +123,7 @@ def _stored_attribute(
         stored = sign_extended(stored, storage_type.bitwidth)
     if type_ is storage_type:
         return IntegerAttr(int(stored), cast(IntegerType, storage_type))
-    storage = cast("TensorType[Any]", type_)
+    storage = cast("TensorType[IntegerType]", type_)
     is_plain = storage_type.bitwidth == 8 * stored.itemsize
     if is_plain and isinstance(value, DenseResourceAttr):
         return new_resource(f"{value.resource_handle.data}_quantized", stored, storage)
@@ -137,7 +137,7 @@ def _may_be_quantized(
     if op_type is ConstantOp:
         return False
     # Only the type of the value is looked at.
-    stored_type = cast("TensorType[Any]", with_element_type(quantized, storage_type))
+    stored_type = cast(TensorType, with_element_type(quantized, storage_type))
     value = DenseResourceAttr.from_params("stored", stored_type)
     try:
         op_type.create(properties={"value": value}, result_types=(quantized,)).verify()
@@ -163,8 +163,8 @@ class QuantizeConstant(CheckedPattern[Operation]):
     nan: NanResult = "storage-min"
     """What NaN becomes, where a cast does not say it."""
 
-    _constants: dict[Any, Operation] = field(
-        default_factory=dict[Any, Operation], init=False, compare=False
+    _constants: dict[tuple[object, ...], Operation] = field(
+        default_factory=dict[tuple[object, ...], Operation], init=False, compare=False
     )
     """The constants of stored values, for those of floats and their casts."""
 
@@ -246,7 +246,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
         cast_op: Operation,
         constant: Operation,
         quantized_type: ScaledQuantizedType | BlockScaledQuantizedType,
-    ) -> NDArray[Any]:
+    ) -> Array:
         rounding, as_mlir_14 = Rounding(nan="stored-zero"), False
         is_qcast = isinstance(cast_op, QuantizeCastOp)
         if cast_op.name == "tfl.quantize":
@@ -264,24 +264,29 @@ class QuantizeConstant(CheckedPattern[Operation]):
         parameters = QuantizationParameters.from_type(quantized_type)
         if as_mlir_14 and not parameters.has_codes:
             return quantize_constant(expressed, parameters, rounding.nan)
-        options: Any = {
-            "rounding_mode": rounding.mode,
-            "zero_point_order": rounding.zero_point_order,
-            "nan": rounding.nan,
-        }
+        stored_values = partial(
+            quantize,
+            expressed,
+            parameters,
+            rounding_mode=rounding.mode,
+            zero_point_order=rounding.zero_point_order,
+            nan=rounding.nan,
+        )
         if isinstance(expressed, int | float):
-            return quantize(expressed, parameters, **options)
+            return stored_values()
         # The constant needs bytes, and a copy would take half as long as quantization.
         return array_of_bytes(
             expressed.shape,
             parameters.storage_dtype,
-            lambda out: quantize(expressed, parameters, out=out, **options),
+            lambda out: stored_values(out=out),
         )
 
 
 def _quantized_blocks(
-    expressed: Any, quantized_type: BlockScaledQuantizedType, rounding: Rounding
-) -> NDArray[Any]:
+    expressed: Array | float,
+    quantized_type: BlockScaledQuantizedType,
+    rounding: Rounding,
+) -> Array:
     parameters = BlockScaledParameters.from_type(quantized_type)
     array = np.asarray(expressed, parameters.expressed_dtype)
     return quantize_blocks(array, parameters, rounding)

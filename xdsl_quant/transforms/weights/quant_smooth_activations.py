@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -387,7 +387,7 @@ class ConstantStatistics(NamedTuple):
 
 
 def _statistics_of(
-    value: SSAValue, numbers: NDArray[np.floating], axis: IntegerAttr[Any] | None
+    value: SSAValue, numbers: NDArray[np.floating], axis: IntegerAttr | None
 ) -> StatisticsOp:
     layer = float(numbers.min()), float(numbers.max())
     if axis is None:

@@ -27,13 +27,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
+    IntegerType,
     ModuleOp,
     NoneType,
     TensorType,
@@ -73,7 +74,10 @@ def _constant(b: StableHLOBuilder, op: _CONSTANTS) -> SSAValue:
     element_type = scalar_or_element_type(result.type)
     if isinstance(element_type, StoredQuantizedType):
         # Stored values may be signless there.
-        type_: Any = with_element_type(result.type, element_type.storage_type)
+        type_ = cast(
+            "TensorType[IntegerType]",
+            with_element_type(result.type, element_type.storage_type),
+        )
         match value:
             case DenseIntOrFPElementsAttr():
                 value = DenseIntOrFPElementsAttr(type_, value.data)

@@ -39,9 +39,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, cast
+from typing import cast
 
-from numpy.typing import NDArray
 from typing_extensions import TypeIs
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -68,6 +67,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.types import with_element_type
 from xdsl_quant.numerics import QuantizationParameters, quantize
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
@@ -625,7 +625,7 @@ def _loaded(value: SSAValue, port: Port) -> Integers:
     if numbers is not None and width in (8, 16, 32):
         parameters = QuantizationParameters.from_integer_type(port.type)
         array = quantize(
-            cast("NDArray[Any]", numbers).astype(parameters.expressed_dtype), parameters
+            cast(Array, numbers).astype(parameters.expressed_dtype), parameters
         )
         data = BytesAttr(array.tobytes())
         attribute = DenseIntOrFPElementsAttr(stored_type, data)

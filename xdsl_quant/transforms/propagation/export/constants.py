@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isnan
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects import linalg, tensor
 from xdsl.ir import Block, Operation
 
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 from xdsl_quant.unsupported import Unsupported
 
@@ -19,7 +18,7 @@ from xdsl_quant.unsupported import Unsupported
 class Constant:
     """Real numbers that are known: one, or an array with the shape of the tensor."""
 
-    values: NDArray[Any] | float
+    values: Array | float
 
     @property
     def number(self) -> float:
@@ -58,7 +57,7 @@ def constant_or_empty(op: Operation | Block) -> Constant | Empty | None:
             return None
 
 
-def constant_numbers(op: Operation) -> NDArray[Any] | float | None:
+def constant_numbers(op: Operation) -> Array | float | None:
     """The numbers of a constant of floats."""
     if op.name not in ("arith.constant", "stablehlo.constant"):
         return None

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from math import gcd
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import SSAValue
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.unsupported import Unsupported
 
 HALF = Fraction(1, 2)
@@ -70,7 +70,7 @@ class Integers:
     is_signed: bool = True
     """How narrow integers are extended."""
 
-    array: NDArray[Any] | None = None
+    array: Array | None = None
     """The integers, if they are constant."""
 
     error: Fraction = Fraction(0)
@@ -165,7 +165,7 @@ class Port:
         """The greatest absolute value of a zero-point-corrected integer."""
         return max(abs(self.low - self.zero_point), abs(self.high - self.zero_point))
 
-    def integers(self, value: SSAValue, array: NDArray[Any] | None = None) -> Integers:
+    def integers(self, value: SSAValue, array: Array | None = None) -> Integers:
         """What is stored with the type."""
         low, high = self.low, self.high
         if array is not None and array.size:

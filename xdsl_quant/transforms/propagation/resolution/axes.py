@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
-from typing import Any
 
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, TensorType
 from xdsl.ir import Attribute, Operation
 from xdsl.traits import ConstantLike
@@ -25,6 +23,7 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.types import UniformType
+from xdsl_quant.numerics.arrays import Array
 
 from .kernels import Kernel, Value
 from .parameters import with_axis
@@ -69,7 +68,7 @@ def without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
     ]
 
 
-def coefficient_ranges(value: Value) -> tuple[int, NDArray[Any]] | None:
+def coefficient_ranges(value: Value) -> tuple[int, Array] | None:
     """
     The ranges of a dimension, of shape `(n, 2)`, if it is the coefficient axis of all
     kernels that take the value. No kernel may compute it: most ops give results of one

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +16,7 @@ from xdsl_quant.dialects.quant.types import (
     uniform_type,
 )
 from xdsl_quant.numerics import QuantizationParameters, RangeRule, choose_parameters
+from xdsl_quant.numerics.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class ParameterChoice:
         return uniform_type(chosen, self.expressed_type)
 
     def for_content(
-        self, content: NDArray[Any], *, is_weight: bool, axis: int | None = None
+        self, content: Array, *, is_weight: bool, axis: int | None = None
     ) -> UniformType:
         """
         The parameters for a constant; with `axis` one scale for each of its indices.

@@ -12,10 +12,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import PassFailedException
 
@@ -23,6 +21,7 @@ from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant.regions import is_specification
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.numerics import RangeRule
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 
 from ..target_spec import QuantFn
@@ -468,7 +467,7 @@ def _first_specification(value: Value) -> UniformType | None:
     return specified[0] if specified and len(specified) == len(value.users) else None
 
 
-def content_of(constant: Value) -> NDArray[Any]:
+def content_of(constant: Value) -> Array:
     """
     The numbers of a constant.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
@@ -17,11 +16,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.xdsl_patches.resources import resource_data
 
 
-def float_numbers(value: Attribute | None) -> NDArray[Any] | float | None:
+def float_numbers(value: Attribute | None) -> Array | float | None:
     """
     The numbers of an attribute; `None` if it is none of floats.
 

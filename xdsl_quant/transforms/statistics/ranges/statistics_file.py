@@ -29,14 +29,17 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 VERSION = 1
 """The version of the format."""
 
 Range = tuple[float, float]
+
+Members: TypeAlias = dict[str, object]
+"""The members of a JSON object."""
 
 
 class KeyStatistics(NamedTuple):
@@ -52,7 +55,7 @@ class KeyStatistics(NamedTuple):
     """Smallest and largest element with each index."""
 
 
-def content_digest(content: Mapping[str, Any]) -> str:
+def content_digest(content: Mapping[str, object]) -> str:
     """SHA-256 of the content of a file without its digest."""
     members = {name: value for name, value in content.items() if name != "digest"}
     return hashlib.sha256(json.dumps(members, sort_keys=True).encode()).hexdigest()
@@ -64,7 +67,7 @@ def read_content(
     *,
     needs_digest: bool,
     other_file: str = "",
-) -> dict[str, Any]:
+) -> Members:
     """
     The members of a file.
 
@@ -85,7 +88,7 @@ def read_content(
         raise ValueError(f"{path} is no JSON: {e}{other_file}") from None
     if not isinstance(content, dict):
         raise ValueError(f"{path} is no JSON object{other_file}")
-    members = cast("dict[str, Any]", content)
+    members = cast(Members, content)
     if (version := _member(members, "version", str(path))) != VERSION:
         raise ValueError(
             f"{path} has version {version!r}, but only version {VERSION} is known"
@@ -120,26 +123,27 @@ def read_statistics(path: Path) -> dict[str, KeyStatistics]:
         raise ValueError(f"'statistics' of {path} is no object")
     return {
         key: _key_statistics(entry, f"key '{key}' of {path}")
-        for key, entry in cast("dict[str, Any]", statistics).items()
+        for key, entry in cast(Members, statistics).items()
     }
 
 
-def _member(content: Any, name: str, where: str) -> Any:
+def _member(content: object, name: str, where: str) -> object:
     if not isinstance(content, dict) or name not in content:
         raise ValueError(f"{where} has no '{name}'")
-    return cast("dict[str, Any]", content)[name]
+    return cast(Members, content)[name]
 
 
-def _key_statistics(entry: Any, where: str) -> KeyStatistics:
+def _key_statistics(entry: object, where: str) -> KeyStatistics:
     layer = _range(_member(entry, "min", where), _member(entry, "max", where), where)
-    if (axis := entry.get("axis")) is None:
+    if (axis := cast(Members, entry).get("axis")) is None:
         return KeyStatistics(layer)
     if not isinstance(axis, int) or isinstance(axis, bool) or axis < 0:
         raise ValueError(f"'axis' of {where} is no dimension, but {axis!r}")
-    lows, highs = (_member(entry, name, where) for name in ("axis_min", "axis_max"))
-    for name, bounds in (("axis_min", lows), ("axis_max", highs)):
-        if not isinstance(bounds, list):
+    bounds = {name: _member(entry, name, where) for name in ("axis_min", "axis_max")}
+    for name, found in bounds.items():
+        if not isinstance(found, list):
             raise ValueError(f"'{name}' of {where} is no list")
+    lows, highs = cast("Iterable[list[object]]", bounds.values())
     if len(lows) != len(highs):
         raise ValueError(
             f"{where} has {len(lows)} values in 'axis_min', but {len(highs)} in 'axis_max'"
@@ -151,12 +155,14 @@ def _key_statistics(entry: Any, where: str) -> KeyStatistics:
     return KeyStatistics(layer, axis, ranges)
 
 
-def _range(low: Any, high: Any, where: str) -> Range:
+def _range(low: object, high: object, where: str) -> Range:
+    ends: list[float] = []
     for bound in (low, high):
         if not isinstance(bound, int | float) or isinstance(bound, bool):
             raise ValueError(f"{where} has a bound that is no number, but {bound!r}")
         if not math.isfinite(bound):
             raise ValueError(f"{where} has a bound that is not finite")
-    if low > high:
+        ends.append(float(bound))
+    if ends[0] > ends[1]:
         raise ValueError(f"range {low} to {high} of {where} is reversed")
-    return float(low), float(high)
+    return ends[0], ends[1]

@@ -7,10 +7,9 @@ The ranges of values: from statistics, in calibrated types, and in the attribute
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
@@ -27,6 +26,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant import CalibratedQuantizedType, StatisticsOp
+from xdsl_quant.numerics.arrays import Floats
 
 from .float_constants import float_numbers
 
@@ -44,13 +44,13 @@ LAYER_STATS = "quant.layer_stats"
 class ValueRanges(NamedTuple):
     """The ranges of a value, as arrays of pairs."""
 
-    layer: NDArray[Any]
+    layer: Floats
     """Shape `(1, 2)`."""
 
     axis: int | None = None
     """The dimension with a range for each index."""
 
-    axis_ranges: NDArray[Any] | None = None
+    axis_ranges: Floats | None = None
     """Shape `(n, 2)`."""
 
     def union(self, other: ValueRanges) -> ValueRanges:
@@ -104,7 +104,7 @@ def calibrated_ranges(
 
 def axis_ranges(
     attributes: Mapping[str, Attribute],
-) -> tuple[int, NDArray[Any]] | None:
+) -> tuple[int, Floats] | None:
     """
     The dimension in the attributes about an axis, and its ranges, of shape `(n, 2)`; `None`
     if there are no such attributes.
@@ -146,7 +146,7 @@ def attribute_ranges(attributes: Mapping[str, Attribute]) -> ValueRanges | None:
     raise ValueError(f"needs '{LAYER_STATS}' with two numbers of type f64")
 
 
-def of_all_indices(axis: int, pairs: NDArray[Any]) -> ValueRanges:
+def of_all_indices(axis: int, pairs: Floats) -> ValueRanges:
     """
     The ranges of a value of which only those of a dimension are known, of shape `(n, 2)`.
 
@@ -179,16 +179,16 @@ def recorded_ranges(op: StatisticsOp) -> ValueRanges:
     return ValueRanges(layer, axis, _union(slices.min(axis=1), slices.max(axis=1)))
 
 
-def _union(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+def _union(one: Floats, other: Floats) -> Floats:
     return np.where([True, False], np.minimum(one, other), np.maximum(one, other))
 
 
-def _pairs(attr: DenseIntOrFPElementsAttr) -> NDArray[Any]:
+def _pairs(attr: DenseIntOrFPElementsAttr) -> Floats:
     """The ranges of an attribute, which must be finite and not reversed."""
     return _checked(np.asarray(float_numbers(attr), np.float64).reshape(-1, 2))
 
 
-def _checked(pairs: NDArray[Any]) -> NDArray[Any]:
+def _checked(pairs: Floats) -> Floats:
     """Ranges that are finite and not reversed."""
     # Comparisons with NaN are false.
     is_range = (pairs[:, 0] <= pairs[:, 1]) & np.isfinite(pairs).all(axis=1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from xdsl_quant.dialects.quant.traits import (
     MultipliesAndAccumulates,
     quantization_trait,
 )
+from xdsl_quant.numerics.arrays import Array
 
 from .layer import Layer
 
@@ -56,7 +57,7 @@ class MatrixProduct:
         """How many columns `W` has, in each group."""
         return self.shape[self.layer.dimension] // self.groups
 
-    def matrices(self, weights: NDArray[Any]) -> NDArray[Any]:
+    def matrices(self, weights: Array) -> Array:
         """
         Numbers of the shape of the weights as matrices.
 
@@ -67,7 +68,7 @@ class MatrixProduct:
         split = rows.reshape(self.count, self.groups, self.outputs)
         return split.transpose(1, 0, 2)
 
-    def weights(self, matrices: NDArray[Any]) -> NDArray[Any]:
+    def weights(self, matrices: Array) -> Array:
         """The inverse of `matrices`."""
         sizes = [n for d, n in enumerate(self.shape) if d != self.layer.dimension]
         rows = matrices.transpose(1, 0, 2).reshape(*sizes, -1)
@@ -85,7 +86,7 @@ class MatrixProduct:
             found.append(self.layer.by_weights(self.weights(matrices)))
         return found
 
-    def inputs(self, values: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    def inputs(self, values: Sequence[Array]) -> NDArray[np.float64]:
         """
         The matrices `X`.
 
