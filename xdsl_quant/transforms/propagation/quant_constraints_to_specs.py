@@ -40,7 +40,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.utils.disjoint_set import DisjointSet
 
-from xdsl_quant.diagnostics import counted_names, fail, location_prefix, warn
+from xdsl_quant.diagnostics import counted_names, fail, location_prefix, refusing, warn
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
     CalibratedQuantizedType,
@@ -207,29 +207,10 @@ def constraint_of(op: LinkOp, *, exact_bits: bool = False) -> Constraint | None:
     Raises:
         PassFailedException: if there is no such type.
     """
-    ranges = None
-    try:
-        match op:
-            case DequantizeCastOp() if isinstance(op.input.owner, QuantizeCastOp):
-                return None
-            case StatisticsOp():
-                check_real_values(op)
-                ranges = recorded_ranges(op)
-                expressed_type = scalar_or_element_type(op.input.type)
-                assert isinstance(expressed_type, AnyFloat)
-                type_ = ranges.calibrated_type(expressed_type)
-            case ConstFakeQuantOp() | ConstFakeQuantPerAxisOp():
-                quantized = quantized_result_type(op, exact_bits=exact_bits)
-                type_ = QuantizedType.get_quantized_element_type(quantized)
-            case _:
-                value = op.result if isinstance(op, QuantizeCastOp) else op.input
-                type_ = QuantizedType.get_quantized_element_type(value.type)
-                if isinstance(type_, CalibratedQuantizedType):
-                    ranges = calibrated_ranges(type_, op.attributes)
-                elif isinstance(type_, AnyQuantizedType):
-                    ranges = attribute_ranges(op.attributes)
-    except (ValueError, ImportError) as e:
-        fail(op, f"'{op.name}' op cannot be converted: {e}")
+    if isinstance(op, DequantizeCastOp) and isinstance(op.input.owner, QuantizeCastOp):
+        return None
+    with refusing(op, "cannot be converted"):
+        type_, ranges = _type_and_ranges(op, exact_bits)
     if type_ is None:
         return None
     is_definition = isinstance(op, DequantizeCastOp)
@@ -244,6 +225,30 @@ def constraint_of(op: LinkOp, *, exact_bits: bool = False) -> Constraint | None:
         is_given=is_definition or is_used,
         is_definition=is_definition,
     )
+
+
+def _type_and_ranges(
+    op: LinkOp, exact_bits: bool
+) -> tuple[QuantizedType | None, ValueRanges | None]:
+    """Return the quantized type that an op asks for, and the ranges that it knows."""
+    match op:
+        case StatisticsOp():
+            check_real_values(op)
+            ranges = recorded_ranges(op)
+            expressed_type = scalar_or_element_type(op.input.type)
+            assert isinstance(expressed_type, AnyFloat)
+            return ranges.calibrated_type(expressed_type), ranges
+        case ConstFakeQuantOp() | ConstFakeQuantPerAxisOp():
+            quantized = quantized_result_type(op, exact_bits=exact_bits)
+            return QuantizedType.get_quantized_element_type(quantized), None
+        case _:
+            value = op.result if isinstance(op, QuantizeCastOp) else op.input
+            type_ = QuantizedType.get_quantized_element_type(value.type)
+            if isinstance(type_, CalibratedQuantizedType):
+                return type_, calibrated_ranges(type_, op.attributes)
+            if isinstance(type_, AnyQuantizedType):
+                return type_, attribute_ranges(op.attributes)
+            return type_, None
 
 
 def _fulfils(type_: QuantizedType, other: QuantizedType) -> bool:
@@ -582,6 +587,31 @@ class _Groups:
         return self._same.find(op.input) in self._at_ports
 
 
+def _warn_of_left(
+    left: Sequence[LinkOp], resolved: _Resolved, has_kernels: bool
+) -> bool:
+    """Warn of ops that say nothing about a port; true if there are any."""
+    # What is in no kernel needs no statistics.
+    needless = StatisticsOp | StatisticsRefOp if has_kernels else StatisticsRefOp
+    elsewhere = [
+        x for x in left if x in resolved.elsewhere and not isinstance(x, needless)
+    ]
+    unconstrained = [x for x in left if x in resolved.unconstrained]
+    _warn(
+        elsewhere,
+        "constraints on values that no kernel takes or returns stay",
+        "add kernels for the ops next to them to the target, or remove them"
+        if has_kernels
+        else "run 'quant-fuse-kernels' first, which makes kernels",
+    )
+    _warn(
+        unconstrained,
+        "couplings of values without constraints stay",
+        "add statistics, or remove them",
+    )
+    return bool(elsewhere or unconstrained)
+
+
 def _warn(ops: Sequence[Operation], problem: str, remedy: str) -> None:
     if ops:
         place = location_prefix(ops[0].location)
@@ -689,30 +719,11 @@ class QuantConstraintsToSpecsPass(CountingPass):
         warn_of_public_functions(merge_copies(separated))
         # What is in a function that was merged into another one is there, too.
         left = [x for x in _outside_kernels(op) if isinstance(x, LinkOp)]
-        has_kernels = bool(kernels_of(op))
-        # What is in no kernel needs no statistics.
-        needless = StatisticsOp | StatisticsRefOp if has_kernels else StatisticsRefOp
-        elsewhere = [
-            x for x in left if x in resolved.elsewhere and not isinstance(x, needless)
-        ]
-        unconstrained = [x for x in left if x in resolved.unconstrained]
-        _warn(
-            elsewhere,
-            "constraints on values that no kernel takes or returns stay",
-            "add kernels for the ops next to them to the target, or remove them"
-            if has_kernels
-            else "run 'quant-fuse-kernels' first, which makes kernels",
-        )
-        _warn(
-            unconstrained,
-            "couplings of values without constraints stay",
-            "add statistics, or remove them",
-        )
         return PassOutcome(
             found.links,
             len(resolved.specs) + len(resolved.coupled),
             "casts, statistics or fake quantization of values at the ports of kernels",
-            is_explained=bool(elsewhere or unconstrained),
+            is_explained=_warn_of_left(left, resolved, bool(kernels_of(op))),
         )
 
     def _resolved(self, found: _Groups) -> _Resolved:

@@ -97,13 +97,7 @@ class QuantExportPass(CountingPass):
                 "option push-rescales=false has no effect in mode 'fixed', expected mode "
                 "'codegen'"
             )
-        reference: FixedExport | CodegenExport | None = None
-        if self.fully_quantized or (not is_fixed and self.push_rescales):
-            copy = op.clone()
-            reference = FixedExport(copy) if is_fixed else CodegenExport(copy)
-            reference.run()
-        if self.fully_quantized and reference is not None:
-            _check(op, reference)
+        reference = self._reference(op)
         is_undecided = _warn_without_parameters(op)
         export: FixedExport | CodegenExport
         if is_fixed:
@@ -131,6 +125,18 @@ class QuantExportPass(CountingPass):
             [*filter(_is_decided, unexpected)],
             f"'{FLOAT_KERNELS}' says why they stay in floating point",
         )
+
+    def _reference(self, module: ModuleOp) -> FixedExport | CodegenExport | None:
+        """Export a copy, if an option needs to know its outcome before the change."""
+        is_fixed = self.mode == "fixed"
+        if not self.fully_quantized and (is_fixed or not self.push_rescales):
+            return None
+        copy = module.clone()
+        reference = FixedExport(copy) if is_fixed else CodegenExport(copy)
+        reference.run()
+        if self.fully_quantized:
+            _check(module, reference)
+        return reference
 
 
 def needs_parameters(value: SSAValue) -> bool:

@@ -230,28 +230,7 @@ class CodegenExport:
         builder = LoweringBuilder(InsertPoint.at_end(scratch), location=region.location)
         rescales = self.rescales
         try:
-            kernel = IntegerKernel(builder)
-            is_same = True
-            for i, argument in enumerate(body.args):
-                value: Value = region.inputs[i]
-                spec = region.input_specs.data[i]
-                if isinstance(spec, ScaledQuantizedType):
-                    port = Port.of(spec)
-                    value = self._operand(
-                        builder, (index, "operand", i), value, port, may_wait[i]
-                    )
-                    is_same &= value.is_same_at_port and not value.difference
-                    is_same &= port.is_of(value)
-                elif has_floats(argument):
-                    self._read[value] = None
-                    kernel.destinations[argument] = value
-                    value = cast(Constant | Empty, constant_or_empty(value.owner))
-                kernel.values[argument] = value
-            returned = kernel.run(body)
-            results = [
-                self._result(builder, (index, "result", i), region, value, is_same)
-                for i, value in enumerate(returned)
-            ]
+            results = self._integer_results(builder, index, region, body, may_wait)
         except Unsupported:
             self.rescales = rescales
             _discard(scratch)
@@ -271,6 +250,35 @@ class CodegenExport:
                 self._integers[old] = new
             else:
                 old.replace_all_uses_with(new)
+
+    def _integer_results(
+        self,
+        builder: LoweringBuilder,
+        index: int,
+        region: RegionOp,
+        body: Block,
+        may_wait: Sequence[bool],
+    ) -> Sequence[Integers | SSAValue]:
+        """Build the integer form of a kernel and return its results."""
+        kernel = IntegerKernel(builder)
+        is_same = True
+        for i, argument in enumerate(body.args):
+            value: Value = region.inputs[i]
+            spec = region.input_specs.data[i]
+            if isinstance(spec, ScaledQuantizedType):
+                port, key = Port.of(spec), (index, "operand", i)
+                value = self._operand(builder, key, value, port, may_wait[i])
+                is_same &= value.is_same_at_port and not value.difference
+                is_same &= port.is_of(value)
+            elif has_floats(argument):
+                self._read[value] = None
+                kernel.destinations[argument] = value
+                value = cast(Constant | Empty, constant_or_empty(value.owner))
+            kernel.values[argument] = value
+        return [
+            self._result(builder, (index, "result", i), region, value, is_same)
+            for i, value in enumerate(kernel.run(body))
+        ]
 
     # Ports
 
@@ -482,22 +490,30 @@ class CodegenExport:
             region.results, region.returned, region.output_specs, strict=True
         ):
             new = values[returned]
-            try:
-                port = Port.of(spec) if are_stored and _is_scaled(spec) else None
-                loaded = None if port is None else _loaded(new, port)
-            except Unsupported:
-                port = loaded = None
-            if port is not None and loaded is not None:
-                difference = Fraction(0) if is_same else port.extent
-                self._integers[old] = replace(
-                    loaded, difference=difference, is_same_at_port=is_same
-                )
-            else:
-                self._is_bounded &= is_same
-                if are_stored:
-                    new = _rounded(builder, new, spec)
-                old.replace_all_uses_with(new)
+            if are_stored and self._is_stored(old, new, spec, is_same):
+                continue
+            self._is_bounded &= is_same
+            if are_stored:
+                new = _rounded(builder, new, spec)
+            old.replace_all_uses_with(new)
         return [values[returned] for returned in region.returned]
+
+    def _is_stored(
+        self, old: SSAValue, new: SSAValue, spec: Attribute, is_same: bool
+    ) -> bool:
+        """Take the integers that the floats of a result come from, if they do."""
+        if not _is_scaled(spec):
+            return False
+        try:
+            port = Port.of(spec)
+            loaded = _loaded(new, port)
+        except Unsupported:
+            return False
+        difference = Fraction(0) if is_same else port.extent
+        self._integers[old] = replace(
+            loaded, difference=difference, is_same_at_port=is_same
+        )
+        return True
 
     def _as_floats(
         self, builder: LoweringBuilder, value: SSAValue, spec: Attribute

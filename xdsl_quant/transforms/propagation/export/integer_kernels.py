@@ -37,6 +37,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.transforms.building.builder import (
     REDUCTION,
+    Body,
     LoweringBuilder,
     Size,
     dimensions,
@@ -310,6 +311,30 @@ class IntegerKernel:
         self, nest: LoopNest, loop: Loop, operands: Sequence[Value]
     ) -> Integers | Constant:
         """The element that the body of a loop nest computes."""
+        elements = self._arguments(nest, loop, operands)
+        for op in nest.ops:
+            if (numbers := constant_numbers(op)) is not None:
+                elements[op.results[0]] = Constant(numbers)
+                continue
+            is_float = any(map(has_floats, (*op.operands, *op.results)))
+            if is_float and op.name not in ELEMENTWISE:
+                raise Unsupported(f"'{op.name}' has no integer form")
+            arguments = [_known(elements, op, value) for value in op.operands]
+            if is_float:
+                elements[op.results[0]] = ELEMENTWISE[op.name](loop, *arguments)
+                continue
+            others = cast("Sequence[SSAValue]", arguments)
+            results = loop.inner.same_op(op, others, op.result_types)
+            elements.update(zip(op.results, results, strict=True))
+        result = _known(elements, None, nest.result)
+        if isinstance(result, SSAValue):
+            raise Unsupported(f"'{nest.name}' gives what is no number")
+        return result
+
+    def _arguments(
+        self, nest: LoopNest, loop: Loop, operands: Sequence[Value]
+    ) -> dict[SSAValue, Element]:
+        """The constants of a kernel, and the arguments of the body of a loop nest."""
         elements: dict[SSAValue, Element] = {
             value: constant
             for value, constant in self.values.items()
@@ -330,25 +355,7 @@ class IntegerKernel:
                 elements[argument] = loop.argument(value, map_.results)
             else:
                 raise Unsupported(f"'{nest.name}' reads what is not there")
-        for op in nest.ops:
-            if (numbers := constant_numbers(op)) is not None:
-                elements[op.results[0]] = Constant(numbers)
-                continue
-            if not any(map(has_floats, (*op.operands, *op.results))):
-                others = [_known(elements, op, value) for value in op.operands]
-                results = loop.inner.same_op(
-                    op, cast("Sequence[SSAValue]", others), op.result_types
-                )
-                elements.update(zip(op.results, results, strict=True))
-                continue
-            if (form := ELEMENTWISE.get(op.name)) is None:
-                raise Unsupported(f"'{op.name}' has no integer form")
-            arguments = [_known(elements, op, value) for value in op.operands]
-            elements[op.results[0]] = form(loop, *arguments)
-        result = _known(elements, None, nest.result)
-        if isinstance(result, SSAValue):
-            raise Unsupported(f"'{nest.name}' gives what is no number")
-        return result
+        return elements
 
     def _tensor_of(self, constant: Constant) -> Integers:
         """A constant without a specification, as integers of about 24 bits."""
@@ -459,12 +466,10 @@ class IntegerKernel:
         sizes = [_MANY if d == DYNAMIC_INDEX else d for d in nest.loop_sizes()]
         reduced = [d for d, kind in enumerate(nest.kinds) if kind == REDUCTION]
         count = prod(sizes[d] for d in reduced)
-        weight = count * factors[-1].largest
+        weight = largest = count * factors[-1].largest
         if len(factors) == 2:
             weight = _weight(factors[1], maps[1], reduced, sizes)
             largest = factors[0].largest * weight
-        else:
-            largest = weight
         stored = [abs(b) for x in factors for b in (x.low, x.high, x.largest)]
         type_ = fitting_type(0, max(largest, *stored))
 
@@ -477,13 +482,9 @@ class IntegerKernel:
                 numbers = [integer_op(inner, arith.MuliOp, numbers, type_)]
             return integer_op(inner, arith.AddiOp, (args[-1], *numbers), type_)
 
-        inputs = [x.value for x in factors]
-        result_sizes = self._result_sizes(nest, op, inputs, maps)
-        zeros = self.builder.zeros(TensorType(type_, nest.shape), result_sizes)
-        windows, window_maps = self._windows(nest, op)
-        all_maps = [*maps, *window_maps, nest.result_map]
-        inputs += windows
-        value = self.builder.generic(inputs, [zeros], all_maps, nest.kinds, body)
+        value = self._reduced(
+            nest, op, [x.value for x in factors], maps, 0, type_, body
+        )
         for_loops = [
             replace(x, axis=loop_axis(x, map_.results))
             for x, map_ in zip(factors, maps, strict=True)
@@ -506,6 +507,26 @@ class IntegerKernel:
             lhs, rhs = for_loops
             result = product_of(lhs, rhs, value, largest, count, weight)
         return replace(result, axis=_result_axis(nest, result))
+
+    def _reduced(
+        self,
+        nest: LoopNest,
+        op: Operation,
+        inputs: Sequence[SSAValue],
+        maps: Sequence[AffineMap],
+        start: int,
+        type_: IntegerType,
+        body: Body,
+    ) -> SSAValue:
+        """Build the loop nest of a reduction whose elements begin with a number."""
+        sizes = self._result_sizes(nest, op, inputs, maps)
+        result_type = TensorType(type_, nest.shape)
+        starts = self.builder.repeated(start, result_type, sizes)
+        windows, window_maps = self._windows(nest, op)
+        all_maps = [*maps, *window_maps, nest.result_map]
+        return self.builder.generic(
+            [*inputs, *windows], [starts], all_maps, nest.kinds, body
+        )
 
     def _extremes(
         self,
@@ -533,13 +554,7 @@ class IntegerKernel:
             number = loaded(inner, x, args[0], type_, is_corrected=False)
             return integer_op(inner, op_type, (args[-1], number), type_)
 
-        result_type = TensorType(type_, nest.shape)
-        sizes = self._result_sizes(nest, op, [x.value], [map_])
-        starts = self.builder.repeated(start, result_type, sizes)
-        windows, window_maps = self._windows(nest, op)
-        maps = [map_, *window_maps, nest.result_map]
-        inputs = [x.value, *windows]
-        value = self.builder.generic(inputs, [starts], maps, nest.kinds, body)
+        value = self._reduced(nest, op, [x.value], [map_], start, type_, body)
         order = max if is_maximum else min
         result = replace(
             x,
@@ -554,15 +569,11 @@ class IntegerKernel:
         )
         if is_exact:
             return result
-        loop, indices = (
-            Loop(self.builder, len(nest.shape)),
-            dimensions(range(len(nest.shape))),
-        )
-        element = loop.element(result, indices)
-        compared = loop.ordered(
-            element, loop.constant(number, element), is_maximum=is_maximum
-        )
-        return loop.finished(compared, nest.shape, indices)
+        loop, indices = Loop(self.builder, len(nest.shape)), range(len(nest.shape))
+        element = loop.element(result, dimensions(indices))
+        constant = loop.constant(number, element)
+        compared = loop.ordered(element, constant, is_maximum=is_maximum)
+        return loop.finished(compared, nest.shape, dimensions(indices))
 
 
 def _known(

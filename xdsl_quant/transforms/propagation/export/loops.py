@@ -318,14 +318,8 @@ class Loop:
         lost = Fraction(0)
         rounding = Fraction(0)
         if any(ratio != 1 for ratio in ratios):
-            bits = MULTIPLIER_BITS
-            if x.largest > 1 << 32:
-                bits = min(bits, 62 - x.largest.bit_length())
-            if bits < _LEAST_MULTIPLIER_BITS:
-                raise Unsupported("numbers of too many bits for a multiplier")
-            pairs = [multiplier_and_shift(ratio, bits) for ratio in ratios]
-            multipliers = [m for m, _ in pairs]
-            shifts = [s for _, s in pairs]
+            pairs = _multipliers_and_shifts(x, ratios)
+            multipliers, shifts = map(list, zip(*pairs, strict=True))
             value = multiply(self.inner, value, self.parameter(multipliers, axis))
             value = rounded_shift(self.inner, value, self.parameter(shifts, axis))
             for ratio, scale, (m, s) in zip(ratios, port_scales, pairs, strict=True):
@@ -348,6 +342,23 @@ class Loop:
             difference=x.difference,
             rounding=x.error + lost + rounding,
         )
+
+
+def _multipliers_and_shifts(
+    x: Integers, ratios: Sequence[Fraction]
+) -> Sequence[tuple[int, int]]:
+    """
+    Multipliers of as many bits as products of 63 bits leave.
+
+    Raises:
+        Unsupported: if these are too few.
+    """
+    bits = MULTIPLIER_BITS
+    if x.largest > 1 << 32:
+        bits = min(bits, 62 - x.largest.bit_length())
+    if bits < _LEAST_MULTIPLIER_BITS:
+        raise Unsupported("numbers of too many bits for a multiplier")
+    return [multiplier_and_shift(ratio, bits) for ratio in ratios]
 
 
 def _like(port: Port, x: Integers) -> Integers:

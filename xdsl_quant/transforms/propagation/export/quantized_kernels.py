@@ -225,15 +225,15 @@ class QuantizedKernel:
             for type_ in quantized
         )
         own = stored_as(self.region, op.results[0]) if keeps_order(op) else None
+        common = None
         if own is not None:
             are_exact = all([is_exact(x, peer) for x in constants])
             for index, operand in enumerate(operands):
                 if operand in constants:
                     check_not_cut_off(op, index, operand, own)
-            is_same = are_exact and not needs_no_axis and len({*quantized}) == 1
-            common = None if is_same else own
+            if needs_no_axis or not are_exact or len({*quantized}) > 1:
+                common = own
         else:
-            common = None
             if self.dialect_ops.has_accumulators and _is_sum(op):
                 common = _sum_type(op, operands[0])
             elif needs_no_axis:

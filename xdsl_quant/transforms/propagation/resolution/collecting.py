@@ -94,13 +94,11 @@ def collect(
     """
     graph, source = Graph(), _Sources(calls)
     ops = [*_ops(module)]
-    regions = [op for op in ops if isinstance(op, RegionOp)]
     unquantized = {
         source(value): spec
-        for region in regions
-        for value, spec in zip(
-            (*region.inputs, *region.results), region.specs, strict=True
-        )
+        for op in ops
+        if isinstance(op, RegionOp)
+        for value, spec in zip((*op.inputs, *op.results), op.specs, strict=True)
         if isinstance(spec, NoQuantizedType)
     }
     constants: dict[Operation, list[Value]] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from xdsl_quant.dialects.quant.regions import RegionOp
@@ -247,6 +247,16 @@ def constraints_of(op: RegionOp, signature: Signature) -> Constraints:
     )
 
 
+def _operand_port(block: Block, op: Operation, operand: int) -> int | None:
+    """The port of a kernel whose value is an operand of an op in its block."""
+    if operand >= len(op.operands):
+        return None
+    value = op.operands[operand]
+    if isinstance(value, BlockArgument) and value.owner is block:
+        return value.index
+    return None
+
+
 def _constraints_of_ops(op: RegionOp) -> Constraints:
     block = op.body.block
     ops = [
@@ -254,17 +264,6 @@ def _constraints_of_ops(op: RegionOp) -> Constraints:
         for inner in block.ops
         if inner is not block.last_op and not inner.has_trait(ConstantLike)
     ]
-
-    def port(inner: Operation, operand: int) -> int | None:
-        """The port whose value is an operand of an op in the kernel."""
-        if operand >= len(inner.operands):
-            return None
-        value = inner.operands[operand]
-        return (
-            value.index
-            if isinstance(value, BlockArgument) and value.owner is block
-            else None
-        )
 
     fixed: dict[int, FixedResultUniformScale] = {}
     for i, value in enumerate(op.returned):
@@ -276,13 +275,13 @@ def _constraints_of_ops(op: RegionOp) -> Constraints:
     coefficients: dict[int, int | None] = {}
     for inner in ops:
         if (bias := quantization_trait(inner, AccumulatorUniformScale)) is not None:
-            index = port(inner, bias.bias)
-            factors = [port(inner, factor) for factor in bias.factors]
+            index = _operand_port(block, inner, bias.bias)
+            factors = [_operand_port(block, inner, f) for f in bias.factors]
             known = [factor for factor in factors if factor is not None]
             if index is not None and len(known) == len(factors):
                 biases.append((index, known))
         if (weight := quantization_trait(inner, AffineOpCoefficient)) is not None:
-            index = port(inner, weight.operand)
+            index = _operand_port(block, inner, weight.operand)
             if index is not None:
                 coefficients[index] = weight.dimension_of(inner)
     return Constraints(

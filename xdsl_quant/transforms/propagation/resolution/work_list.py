@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import PassFailedException
 
@@ -21,7 +22,7 @@ from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant.regions import is_specification
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.numerics import RangeRule
-from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.numerics.arrays import Array, Floats
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 
 from ..target_spec import QuantFn
@@ -368,18 +369,7 @@ class Resolver:
         if not is_large.any():
             return parameters
         enlarged = np.where(is_large, sizes / _LARGEST_BIAS, scales)
-        filter_parameters = kernel.parameters(filters[0])
-        input_parameters = kernel.parameters(other)
-        assert filter_parameters is not None
-        assert input_parameters is not None
-        filter_scales = np.where(
-            is_large,
-            enlarged / input_parameters.get_scales(),
-            filter_parameters.get_scales(),
-        )
-        decision = Decision("bias", kernel)
-        new_filter = with_scales(filter_parameters, filter_scales)
-        filter.parameters, filter.decision = new_filter, decision
+        _set_filter_scales(kernel, filters[0], other, is_large, enlarged)
         return with_scales(parameters, enlarged)
 
     # Constraints in Python
@@ -419,25 +409,56 @@ class Resolver:
         ):
             for index in changed:
                 is_port = 0 <= index < min(len(ports), len(found))
-                value = kernel.values[ports[index]] if is_port else None
-                if value is None:
+                if not is_port or kernel.values[ports[index]] is None:
                     fail(
                         kernel.op,
                         f"{subject} changed {kind} {index}, which is not quantized",
                     )
-                port, parameters, type_ = ports[index], found[index], value.ssa.type
-                if not isinstance(parameters, UniformType) or not is_specification(
-                    parameters, type_
-                ):
-                    fail(
-                        kernel.op,
-                        f"{subject} made {kernel.port_name(port)} '{parameters}'; expected "
-                        f"'!quant.uniform' of elements of '{type_}'",
-                    )
+                port = ports[index]
+                parameters = _checked_parameters(kernel, port, found[index], subject)
                 self._set(kernel, port, parameters, Decision(name, kernel))
 
     def _spec(self, kernel: Kernel, port: int) -> Attribute:
         return kernel.parameters(port) or kernel.op.specs[port]
+
+
+def _set_filter_scales(
+    kernel: Kernel,
+    filter_port: int,
+    input_port: int,
+    is_large: NDArray[np.bool_],
+    bias_scales: Floats,
+) -> None:
+    """Enlarge the scales of a filter where those of the bias were."""
+    filter = kernel.values[filter_port]
+    filter_parameters = kernel.parameters(filter_port)
+    input_parameters = kernel.parameters(input_port)
+    assert filter is not None
+    assert filter_parameters is not None
+    assert input_parameters is not None
+    scales = np.where(
+        is_large,
+        bias_scales / input_parameters.get_scales(),
+        filter_parameters.get_scales(),
+    )
+    filter.parameters = with_scales(filter_parameters, scales)
+    filter.decision = Decision("bias", kernel)
+
+
+def _checked_parameters(
+    kernel: Kernel, port: int, found: Attribute, subject: str
+) -> UniformType:
+    """Raise unless a constraint in Python made a uniform type for a port."""
+    value = kernel.values[port]
+    assert value is not None
+    type_ = value.ssa.type
+    if not isinstance(found, UniformType) or not is_specification(found, type_):
+        fail(
+            kernel.op,
+            f"{subject} made {kernel.port_name(port)} '{found}'; expected "
+            f"'!quant.uniform' of elements of '{type_}'",
+        )
+    return found
 
 
 def _is_only_moved(value: Value) -> bool:
