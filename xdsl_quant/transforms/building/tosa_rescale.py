@@ -6,7 +6,7 @@ See external [documentation](https://mlir.llvm.org/docs/Dialects/TOSA/#tosaresca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
-from xdsl_quant.numerics.arrays import check_bounds
+from xdsl_quant.numerics.arrays import Array, Integers, check_bounds
 from xdsl_quant.numerics.fixed_point import MAX_SHIFT, MIN_SHIFT
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.arrays import dense_elements
@@ -130,25 +130,7 @@ class Rescale:
         Raises:
             ValueError: if an operand is no constant, or TOSA does not define the op.
         """
-        for tensor in (op.input, op.output):
-            type_ = element_type_of(tensor)
-            if not isinstance(type_, IntegerType) or type_ != IntegerType(
-                type_.bitwidth
-            ):
-                raise ValueError(f"elements of type '{type_}' are no signless integers")
-        shape = shape_of(op.input)
-        if shape != shape_of(op.output):
-            raise ValueError(
-                f"types '{op.input.type}' and '{op.output.type}' differ in shape"
-            )
-        if 0 in shape:
-            raise ValueError(f"a tensor of type '{op.input.type}' has no elements")
-        count = 1
-        if _is_true(op.per_channel):
-            if not shape or (count := shape[-1]) == DYNAMIC_INDEX:
-                raise ValueError(
-                    f"per_channel needs a known last dimension of '{op.input.type}'"
-                )
+        count = _channel_count(op)
         rescale = cls(
             _elements(op.multiplier, "multiplier", count),
             _elements(op.shift, "shift", count),
@@ -195,32 +177,18 @@ class Rescale:
                 differ along another dimension than the last one.
         """
         requantization = Requantization(source, target)
-        axes, numbers = requantization.axes, requantization.numbers
-
-        def channels(name: str) -> NDArray[np.int64]:
-            array = numbers[name].astype(np.int64)
-            rows = array.reshape(-1, array.shape[-1] if rank - 1 in axes else 1)
-            if (rows != rows[0]).any():
-                raise ValueError(
-                    f"scales change along dimension {axes[0]}, expected the last one of "
-                    f"{rank} dimensions"
-                )
-            return rows[0]
-
-        def zero_point(name: str) -> int:
-            array = numbers[name]
-            if (array != array.flat[0]).any():
-                raise ValueError("zero points differ, expected one for all channels")
-            return int(array.flat[0])
-
-        multipliers, shifts = channels("multiplier"), channels("shift")
+        numbers = requantization.numbers
+        multipliers, shifts = (
+            _channels(numbers[name], requantization.axes, rank)
+            for name in ("multiplier", "shift")
+        )
         if (multipliers == multipliers[0]).all() and (shifts == shifts[0]).all():
             multipliers, shifts = multipliers[:1], shifts[:1]
         return cls(
             multipliers,
             shifts,
-            zero_point("source_zero_point"),
-            zero_point("zero_point"),
+            _common_zero_point(numbers["source_zero_point"]),
+            _common_zero_point(numbers["zero_point"]),
             ROUNDING_MODES[rounding],
             input_unsigned=not source.is_signed,
             output_unsigned=not target.is_signed,
@@ -254,6 +222,47 @@ class Rescale:
     @property
     def _is_rounded_twice(self) -> NDArray[np.bool_]:
         return (self.shifts > 31) & (self.rounding_mode == DOUBLE_ROUND)
+
+
+def _channels(numbers: Array, axes: Sequence[int], rank: int) -> Integers:
+    """The numbers of a requantization for each index of the last dimension."""
+    rows = numbers.astype(np.int64).reshape(
+        -1, numbers.shape[-1] if rank - 1 in axes else 1
+    )
+    if (rows != rows[0]).any():
+        raise ValueError(
+            f"scales change along dimension {axes[0]}, expected the last one of "
+            f"{rank} dimensions"
+        )
+    return rows[0]
+
+
+def _common_zero_point(zero_points: Array) -> int:
+    if (zero_points != zero_points.flat[0]).any():
+        raise ValueError("zero points differ, expected one for all channels")
+    return int(zero_points.flat[0])
+
+
+def _channel_count(op: tosa.RescaleOp) -> int:
+    """Check the types of an op, and return the number of its multipliers."""
+    for tensor in (op.input, op.output):
+        type_ = element_type_of(tensor)
+        if not isinstance(type_, IntegerType) or type_ != IntegerType(type_.bitwidth):
+            raise ValueError(f"elements of type '{type_}' are no signless integers")
+    shape = shape_of(op.input)
+    if shape != shape_of(op.output):
+        raise ValueError(
+            f"types '{op.input.type}' and '{op.output.type}' differ in shape"
+        )
+    if 0 in shape:
+        raise ValueError(f"a tensor of type '{op.input.type}' has no elements")
+    if not _is_true(op.per_channel):
+        return 1
+    if not shape or shape[-1] == DYNAMIC_INDEX:
+        raise ValueError(
+            f"per_channel needs a known last dimension of '{op.input.type}'"
+        )
+    return shape[-1]
 
 
 def _is_true(attribute: BoolAttr) -> bool:

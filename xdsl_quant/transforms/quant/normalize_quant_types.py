@@ -95,54 +95,65 @@ def uniform_counterpart(
         shape: the shape of the tensor that has the type; `None` if it is unranked.
     """
     type_, blocks = quantized_type, quantized_type.get_blocks()
-    expressed, scales = type_.expressed_type, type_.scales
-    if (
-        not isinstance(type_.storage_type, MLIRStorageType)
-        or not isinstance(type_.offsets, NoneAttr)
-        or not isinstance(scales.quantized_type, NoneAttr)
-        or not expressed == scales.element_type == type_.compute_type
-        or not all(
-            size == 1 or (shape is not None and shape[axis] == count * size)
-            for axis, (count, size) in blocks.items()
-        )
-    ):
+    are_whole = all(
+        size == 1 or (shape is not None and shape[axis] == count * size)
+        for axis, (count, size) in blocks.items()
+    )
+    if not are_whole or not _has_uniform_storage(type_):
         return None
-    zero_points = type_.zero_points
-    if isinstance(zero_points, StoredNumbersAttr) and not (
-        isinstance(zero_points.element_type, IntegerType)
-        and isinstance(zero_points.quantized_type, NoneAttr)
-        and type_.has_integer_storage
-    ):
+    if (found := _scales_and_zero_points(type_)) is None:
         return None
-    try:
-        numbers = type_.get_numbers()
-    except ValueError:
-        # The data of a resource is missing.
-        return None
-    scale_array = array("d", numbers["scales"].tobytes())
-    if float_format(expressed).out_of_range(scale_array) is not None:
-        return None
-    integers = array("q", bytes(8 * len(scale_array)))
-    if "zero_points" in numbers:
-        low, high = type_.full_storage_range
-        found = numbers["zero_points"]
-        if found.min() < low or found.max() > high:
-            return None
-        integers = array("q", found.astype("q").tobytes())
     counts = [count for count, _ in blocks.values()]
     if shape is not None:
         counts = [blocks.get(axis, (1, 0))[0] for axis in range(len(shape))]
     sub_channel = UniformQuantizedSubChannelType.new(
         UniformQuantizedSubChannelType.canonical_parameters(
             type_.common_parameters,
-            scale_array,
-            integers,
+            *found,
             counts,
             [*blocks],
             [size for _, size in blocks.values()],
         )
     )
     return normalized(sub_channel, is_ranked=shape is not None)
+
+
+def _has_uniform_storage(type_: BlockScaledQuantizedType) -> bool:
+    """True if `!quant.uniform` can store elements and numbers of blocks in this way."""
+    scales, zero_points = type_.scales, type_.zero_points
+    if (
+        not isinstance(type_.storage_type, MLIRStorageType)
+        or not isinstance(type_.offsets, NoneAttr)
+        or not isinstance(scales.quantized_type, NoneAttr)
+        or not type_.expressed_type == scales.element_type == type_.compute_type
+    ):
+        return False
+    return not isinstance(zero_points, StoredNumbersAttr) or (
+        isinstance(zero_points.element_type, IntegerType)
+        and isinstance(zero_points.quantized_type, NoneAttr)
+        and type_.has_integer_storage
+    )
+
+
+def _scales_and_zero_points(
+    type_: BlockScaledQuantizedType,
+) -> tuple[array[float], array[int]] | None:
+    """The numbers of blocks; `None` if they are missing or out of range."""
+    try:
+        numbers = type_.get_numbers()
+    except ValueError:
+        # The data of a resource is missing.
+        return None
+    scales = array("d", numbers["scales"].tobytes())
+    if float_format(type_.expressed_type).out_of_range(scales) is not None:
+        return None
+    if "zero_points" not in numbers:
+        return scales, array("q", bytes(8 * len(scales)))
+    low, high = type_.full_storage_range
+    found = numbers["zero_points"]
+    if found.min() < low or found.max() > high:
+        return None
+    return scales, array("q", found.astype("q").tobytes())
 
 
 class _NormalizedTypes(TypeReplacement):

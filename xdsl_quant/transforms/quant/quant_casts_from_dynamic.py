@@ -85,8 +85,8 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
     there is no such type.
     """
     expressed = cast(AnyFloat, scalar_or_element_type(op.expressed.type))
-    scales = _constant(op.scale)
     zero_points = None if op.zero_point is None else _constant(op.zero_point)
+    scales = _constant(op.scale)
     if scales is None or (op.zero_point is not None and zero_points is None):
         return None
     blocks, container = op.blocks, op.expressed.type
@@ -95,10 +95,8 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
         # The last block may be shorter.
         return None
     is_per_axis = scales.ndim == 1 and [*blocks.values()] == [1]
-    scales_shape = scales.shape
-    if not blocks:
-        scales_shape = ()
-    elif not is_per_axis and len(scales_shape) != len(shape):
+    scales_shape = scales.shape if blocks else ()
+    if blocks and not is_per_axis and len(scales_shape) != len(shape):
         counts = dict(zip(blocks, scales_shape, strict=True))
         scales_shape = tuple(counts.get(axis, 1) for axis in range(len(shape)))
     storage = op.storage
@@ -121,9 +119,8 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
         quantized_type.verify_container(container)
     except (ValueError, ImportError, VerifyException):
         return None
-    if not keeps_compute_type(quantized_type, op.zero_point is not None):
-        return None
-    return quantized_type
+    is_kept = keeps_compute_type(quantized_type, op.zero_point is not None)
+    return quantized_type if is_kept else None
 
 
 def _constant(value: SSAValue) -> Array | None:

@@ -42,7 +42,7 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
-from .layers.channels import of_channels
+from .layers.channels import along, of_channels
 from .layers.layer import erase_unused, fused_activation, layer_of, only_user
 
 _SYMMETRIC = Adds, Multiplies
@@ -70,7 +70,8 @@ class FoldBatchNorm(RewritePattern):
         # In `c - y` and `c / y` the constant is the first operand.
         if index > (1 if has_quantization_trait(user, *_SYMMETRIC) else 0):
             return
-        numbers = of_channels(user.operands[1 - index], value.type, layer.channel)
+        constant = user.operands[1 - index]
+        numbers = of_channels(constant, value.type, layer.channel)
         if numbers is None or user.results[0].type != value.type:
             return
         is_factor = has_quantization_trait(user, Multiplies, Divides)
@@ -85,22 +86,19 @@ class FoldBatchNorm(RewritePattern):
             return
         weights, biases = layer.weights(), layer.biases()
         if is_factor:
-            sizes = [1] * weights.ndim
-            sizes[layer.dimension] = -1
-            weights, biases = weights * numbers.reshape(sizes), biases * numbers
+            weights = weights * along(numbers, weights, layer.dimension)
+            biases = biases * numbers
         else:
             biases = biases + numbers
         if not layer.may_have(weights, biases):
             return
         if fused_activation(user) != "NONE":
-            layer.last.properties["fused_activation_function"] = user.properties[
-                "fused_activation_function"
-            ]
+            name = "fused_activation_function"
+            layer.last.properties[name] = user.properties[name]
         if is_factor:
             layer.set_weights(weights, rewriter)
         if layer.bias is not None and (biases != layer.biases()).any():
             layer.set_biases(biases, rewriter)
-        constant = user.operands[1 - index]
         rewriter.replace(user, (), [value])
         self.folded.append(user)
         erase_unused(constant, rewriter)

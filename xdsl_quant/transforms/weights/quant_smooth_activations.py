@@ -226,9 +226,9 @@ class SmoothActivation:
                 "no product by constants has these channels as its inputs"
             )
         sources = sources_of(op)
-        if not isinstance(sources, Unsupported) and len(found) < len(users):
-            other = next(user for user, each in consumers.items() if each is None)
-            sources = Unsupported(f"'{op_name(other)}' takes the values, too")
+        others = [user for user, each in consumers.items() if each is None]
+        if others and not isinstance(sources, Unsupported):
+            sources = Unsupported(f"'{op_name(others[0])}' takes the values, too")
         if isinstance(sources, Unsupported) and not self.insert_multiply:
             return sources
         ranges = _axis_ranges(op)
@@ -236,9 +236,7 @@ class SmoothActivation:
         if not np.isfinite(ranges).all() or not np.isfinite(weights).all():
             return Unsupported("values or weights are not finite")
         factors = smoothing_factors(np.abs(ranges).max(1), weights, self.alpha)
-        changed: Sequence[Source] = ()
-        if not isinstance(sources, Unsupported):
-            changed = sources
+        changed = () if isinstance(sources, Unsupported) else sources
         if not all(each.layer.may_have(each.multiplied(factors)) for each in found):
             return Unsupported("weights would overflow")
         if not all(_is_finite(source, factors) for source in changed):

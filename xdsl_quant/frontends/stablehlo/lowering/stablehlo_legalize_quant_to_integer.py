@@ -44,7 +44,7 @@ with floats and quantizes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -55,11 +55,8 @@ from xdsl.ir import Attribute, Block, Operation
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.diagnostics import (
-    fail,
-    fail_for_all,
-)
-from xdsl_quant.dialects.quant import StorageCastOp
+from xdsl_quant.diagnostics import fail_for_all, refuse
+from xdsl_quant.dialects.quant import StorageCastOp, StoredQuantizedType
 from xdsl_quant.dialects.quant.traits import (
     AcceptsStoredValues,
     Adds,
@@ -141,12 +138,7 @@ class SameScaleToIntegers(IntegerPattern):
         # Stored values of tables and of negative scales have another order.
         if moves is None and (reason := unsupported_reason(target)) is not None:
             raise ValueError(reason)
-        rescalings: dict[int, Form] = {}
-        for i, type_ in enumerate(op.operand_types):
-            if quantized_type_of(type_) and not have_one_meaning((type_, types[0])):
-                pair = type_, with_element_type(type_, target)
-                form = formula_form(REQUANTIZATION, pair, self.rounding)
-                rescalings[i] = cast(Form, form)
+        rescalings = self._rescalings(op, types[0], target)
         # The order of unsigned integers is that of wider signed ones.
         is_wider = moves is None and not target.is_signed
 
@@ -168,6 +160,18 @@ class SameScaleToIntegers(IntegerPattern):
             ]
 
         return build
+
+    def _rescalings(
+        self, op: Operation, type_: Attribute, target: StoredQuantizedType
+    ) -> Mapping[int, Form]:
+        """The forms of operands, by number, whose types differ from that of the result."""
+        return {
+            i: cast(Form, formula_form(REQUANTIZATION, pair, self.rounding))
+            for i, operand_type in enumerate(op.operand_types)
+            if quantized_type_of(operand_type)
+            and not have_one_meaning((operand_type, type_))
+            for pair in [(operand_type, with_element_type(operand_type, target))]
+        }
 
 
 def _check_container(type_: Attribute) -> None:
@@ -287,21 +291,13 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
     @patched_pass
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         adopt_ops(op)
-        patterns = integer_patterns(self.rounding)
-        plans: dict[Operation, tuple[IntegerPattern, Form]] = {}
-        others: list[Operation] = []
-        unhandled: list[Operation] = []
-        for inner in op.walk():
-            parent = inner.parent_op()
-            if _is_reduction(parent) and parent not in plans:
-                # If a reduction is not by one op, none of its ops is for integers.
-                others.append(inner)
-            elif (plan := self._plan(inner, patterns)) is not None:
-                plans[inner] = plan
-            else:
-                others.append(inner)
-                if _needs_integer_form(inner):
-                    unhandled.append(inner)
+        plans, others = self._plans(op)
+        unhandled = [
+            inner
+            for inner in others
+            if not _is_reduction(inner.parent_op()) or inner.parent_op() in plans
+            if _needs_integer_form(inner)
+        ]
         if unhandled and self.fallback == "fail":
             fail_for_all(
                 unhandled,
@@ -331,6 +327,23 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
             "use 'fallback=qdq' to compute them with floats" if is_kept else "",
         )
 
+    def _plans(
+        self, module: ModuleOp
+    ) -> tuple[Mapping[Operation, tuple[IntegerPattern, Form]], Sequence[Operation]]:
+        """Return the integer forms of ops, and the ops without one."""
+        patterns = integer_patterns(self.rounding)
+        plans: dict[Operation, tuple[IntegerPattern, Form]] = {}
+        others: list[Operation] = []
+        for op in module.walk():
+            parent = op.parent_op()
+            # If a reduction is not by one op, none of its ops is for integers.
+            is_left = _is_reduction(parent) and parent not in plans
+            if not is_left and (plan := self._plan(op, patterns)) is not None:
+                plans[op] = plan
+            else:
+                others.append(op)
+        return plans, others
+
     def _plan(
         self, op: Operation, patterns: Sequence[IntegerPattern]
     ) -> tuple[IntegerPattern, Form] | None:
@@ -344,10 +357,7 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
                 hint = "'fallback=qdq' to compute it with floats"
                 if has_quantization_trait(op, MovesElements):
                     hint = "'fallback=keep' to keep it as it is"
-                fail(
-                    op,
-                    f"'{op.name}' op cannot be computed with integers: {e}; use {hint}",
-                )
+                refuse(op, "cannot be computed with integers", e, f"use {hint}")
         return None
 
 

@@ -93,15 +93,13 @@ def read_content(
         raise ValueError(
             f"{path} has version {version!r}, but only version {VERSION} is known"
         )
+    problem = None
     if "digest" not in members:
-        if needs_digest:
-            raise ValueError(
-                f"{path} is not as it was saved, it has no digest; {advice}"
-            )
+        problem = "it has no digest" if needs_digest else None
     elif members["digest"] != content_digest(members):
-        raise ValueError(
-            f"{path} is not as it was saved, its digest is that of other content; {advice}"
-        )
+        problem = "its digest is that of other content"
+    if problem is not None:
+        raise ValueError(f"{path} is not as it was saved, {problem}; {advice}")
     return members
 
 
