@@ -159,6 +159,7 @@ XDSL_QUANT_UNIVERSE = _PluginUniverse(
     hardware_targets=_united(lambda each: each.hardware_targets),
     model_formats=_united(lambda each: each.model_formats),
     dialect_ops=_united(lambda each: each.dialect_ops),
+    model_dialects=_united(lambda each: each.model_dialects),
     rule_sets=_united(lambda each: each.rule_sets),
     interpreters=_united(lambda each: each.interpreters),
 )

@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Block, Operation, SSAValue, Use
+from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import ConstantLike
 
@@ -45,8 +46,8 @@ from xdsl_quant.runtime.arrays import constant_elements, numpy_dtype
 from xdsl_quant.transforms.propagation.kernel_matching import pattern_names
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
+from xdsl_quant.transforms.weights.layers.layer import erase_unused
 
-from .preparation import erase_unused
 from .user_warnings import warn_user
 
 MASKED = "quant.masked"
@@ -243,7 +244,7 @@ def separate_masks(module: ModuleOp) -> None:
         old = op.operands[index]
         value = _copied(old, op)
         op.operands[index] = value
-        erase_unused(old.owner)
+        erase_unused(old, PatternRewriter(op))
         constant = _constant_of(value)
         assert constant is not None
         mark = IntegerAttr(number, i64)

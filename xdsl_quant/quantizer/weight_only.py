@@ -7,16 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from xdsl.dialects.builtin import BoolAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.diagnostics import counted_names, location_prefix, op_name
-from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
-from xdsl_quant.frontends.stablehlo.dialect.products import ProductOp
-from xdsl_quant.frontends.tflite import dialect as tfl
-from xdsl_quant.frontends.tflite.lowering.kernels import has_hybrid_kernel
-from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.transforms.propagation.module_kernels import float_ops_of
 from xdsl_quant.transforms.weights.layers.layer import erase_unused
 from xdsl_quant.transforms.weights.quant_quantize_weights import (
@@ -25,7 +20,7 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import (
     weight_of,
 )
 
-from .dynamic_ranges import unsupported_reason
+from .model_dialects import model_dialect
 from .recipe import Recipe, Selector, WeightGranularity
 from .recipe_files import RecipeError
 from .selection import fail_to_select
@@ -78,7 +73,11 @@ def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
         RecipeError: if the recipe asks for zero points, and a product of StableHLO can.
         ValueError: if no product can.
     """
-    reasons = {op: _unsupported_reason(op) for op in ops}
+    casts = {op: cast for op in ops if (cast := cast_of(op)) is not None}
+    reasons = {
+        op: model_dialect(op).hybrid_reason(op, cast.results[0])
+        for op, cast in casts.items()
+    }
     supported = [op for op, reason in reasons.items() if reason is None]
     if not supported:
         found = ", ".join(dict.fromkeys(filter(None, reasons.values())))
@@ -87,39 +86,19 @@ def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
             f"{counted_names(reasons)}: {found}; use mode 'weight-only'"
         )
     for op in supported:
-        if isinstance(op, tfl.FullyConnectedOp):
-            is_asymmetric = recipe.asymmetric_inputs is not False
-            op.asymmetric_quantize_inputs = BoolAttr.from_bool(is_asymmetric)
-        elif isinstance(op, ProductOp) and recipe.asymmetric_inputs:
+        dialect = model_dialect(op)
+        if recipe.asymmetric_inputs and not dialect.has_zero_points:
             raise RecipeError(
                 f"recipe '{recipe.name}': 'asymmetric-inputs' is for TensorFlow Lite, but "
-                f"the model has a '{op.name}', whose activations have no zero points; "
+                f"the model has a '{op_name(op)}', whose activations have no zero points; "
                 "leave it out"
             )
-        cast, weight = cast_of(op), weight_of(op, is_quantized=True)
-        assert cast is not None
+        dialect.set_zero_points(op, wanted=recipe.asymmetric_inputs is not False)
+        weight = weight_of(op, is_quantized=True)
         assert weight is not None
         dequantized = op.operands[weight.operand]
-        op.operands[weight.operand] = cast.results[0]
+        op.operands[weight.operand] = casts[op].results[0]
         erase_unused(dequantized, PatternRewriter(op))
-
-
-def _unsupported_reason(op: Operation) -> str | None:
-    """Return why a product cannot quantize activations at run time; `None` if it can."""
-    cast = cast_of(op)
-    assert cast is not None
-    if isinstance(op, ProductOp):
-        return unsupported_reason(op, cast.results[0])
-    if not isinstance(cast, tfl.QuantizeOp) or not has_hybrid_kernel(op):
-        return "no hybrid kernel"
-    type_ = scalar_or_element_type(cast.output.type)
-    assert isinstance(type_, UniformType)
-    parameters = QuantizationParameters.from_integer_type(type_)
-    if isinstance(op, tfl.DepthwiseConv2DOp) and (
-        parameters.storage_width != 8 or not parameters.scales.ndim
-    ):
-        return "LiteRT refuses these weights of a depthwise convolution"
-    return None
 
 
 def _granularity(wanted: WeightGranularity, op: Operation) -> Granularity:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from xdsl_quant.dialects.quant.dialect_ops import DialectOps
     from xdsl_quant.dialects.quant.type_rules import RuleSet
 
+    from .model_dialects import ModelDialect
+
 _T = TypeVar("_T")
 
 Specs: TypeAlias = "list[Attribute]"
@@ -156,6 +158,11 @@ class QuantizationUniverse(Universe):
     )
     """The ops that passes create, by the name of the dialect."""
 
+    model_dialects: Mapping[str, Callable[[], ModelDialect]] = field(
+        default_factory=_nothing
+    )
+    """What the quantizer asks of dialects of float models, by name."""
+
     rule_sets: Mapping[str, Callable[[], RuleSet]] = field(default_factory=_nothing)
     """Rules of `verify-quant-constraints`, by name."""
 
@@ -215,6 +222,7 @@ def plugins() -> QuantizationUniverse:
         kernel_patterns=united("pattern", lambda each: each.kernel_patterns),
         model_formats=united("model format", lambda each: each.model_formats),
         dialect_ops=united("dialect", lambda each: each.dialect_ops),
+        model_dialects=united("dialect", lambda each: each.model_dialects),
         rule_sets=united("rule set", lambda each: each.rule_sets),
         interpreters=united("interpreter", lambda each: each.interpreters),
     )

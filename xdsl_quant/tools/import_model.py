@@ -23,9 +23,9 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.targets.mlir import MLIRTarget
 from xdsl.utils.hints import isa
 
-from xdsl_quant.frontends.tflite import TFLiteFileError, write_tflite
 from xdsl_quant.runtime.atomic_files import open_atomically
-from xdsl_quant.runtime.loading import is_tflite_file, multiverse_context
+from xdsl_quant.runtime.loading import model_format, multiverse_context
+from xdsl_quant.runtime.plugins import ModelFileError
 
 from .array_files import check_files
 from .failures import exit_code, read_module, reported
@@ -82,11 +82,11 @@ def _run(options: argparse.Namespace) -> None:
     if output is None:
         print(_text(ctx, target, module), end="")
         return
-    with reported(source, TFLiteFileError, ImportError):
-        is_text = not is_tflite_file(output)
-        content = (
-            _text(ctx, target, module).encode() if is_text else write_tflite(module)
-        )
+    with reported(source, ModelFileError, ImportError):
+        if (file_format := model_format(output)) is None:
+            content = _text(ctx, target, module).encode()
+        else:
+            content = file_format.writer()(module)
     with reported(output, OSError), open_atomically(output) as stream:
         stream.write(content)
 

@@ -40,7 +40,8 @@ from xdsl_quant.quantizer.weight_only import quantize_weights
 from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.file_names import has_suffix
-from xdsl_quant.runtime.loading import apply_passes, is_tflite_file
+from xdsl_quant.runtime.loading import apply_passes, model_format
+from xdsl_quant.runtime.plugins import ModelFileError, ModelFormat
 from xdsl_quant.transforms.propagation.target_files import TargetError, read_target
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
@@ -193,8 +194,8 @@ def _run(options: argparse.Namespace) -> None:
             test_batches, _ = batches_of(test_data, function)
         if options.labels is not None:
             Labels.of(options.labels, test_batches)
-    if is_tflite_file(options.output):
-        _check_has_file(module, recipe, options)
+    if (file_format := model_format(options.output)) is not None:
+        _check_has_file(file_format, module, recipe, options)
     with reported(options.module, *errors), reported_data(data):
         model = quantize(
             module,
@@ -233,37 +234,31 @@ def _data_labels(recipe: Recipe, options: argparse.Namespace) -> str | None:
 
 
 def _check_has_file(
-    module: ModuleOp, recipe: Recipe, options: argparse.Namespace
+    file_format: ModelFormat,
+    module: ModuleOp,
+    recipe: Recipe,
+    options: argparse.Namespace,
 ) -> None:
     """
-    Check that there is a file of TensorFlow Lite with the ops of a model, before samples
-    are run.
+    Check that a model file can have the ops of a model, before samples are run.
 
     Raises:
         Failure: if there is none.
     """
-    from xdsl_quant.frontends.tflite import TFLiteFileError, write_tflite
-
     if recipe.mode != "static":
         with reported(options.module, ValueError, PassFailedException):
             module = quantize_weights(module, recipe)
             apply_passes(module, [QuantConvertConstPass()])
     try:
         with reported(options.output, ImportError):
-            write_tflite(module)
-    except TFLiteFileError as e:
+            file_format.writer()(module)
+    except ModelFileError as e:
         reason = failure(options.output, e)
         raise Failure(f"{reason}, or write a .mlir file") from None
 
 
 def _save(model: QuantizedModel, options: argparse.Namespace) -> None:
-    if is_tflite_file(options.output):
-        from xdsl_quant.frontends.tflite import TFLiteFileError
-
-        with reported(options.output, OSError, TFLiteFileError, ImportError):
-            model.save(options.output)
-        return
-    with reported(options.output, OSError):
+    with reported(options.output, OSError, ModelFileError, ImportError):
         model.save(options.output)
 
 

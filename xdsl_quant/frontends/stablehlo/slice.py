@@ -57,5 +57,6 @@ SLICE = QuantizationUniverse(
     ),
     on_load={"stablehlo": _load_missing_stablehlo},
     dialect_ops={"stablehlo": lazy(f"{_HERE}.dialect_ops", "STABLEHLO_OPS")},
+    model_dialects={"stablehlo": lazy(f"{_HERE}.models", "STABLEHLO_MODELS")},
     rule_sets={"stablehlo": lazy(f"{_HERE}.constraints", "STABLEHLO_RULES")},
 )

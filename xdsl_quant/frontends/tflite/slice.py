@@ -38,6 +38,7 @@ SLICE = QuantizationUniverse(
         )
     },
     dialect_ops={"tfl": lazy(f"{_HERE}.dialect_ops", "TFL_OPS")},
+    model_dialects={"tfl": lazy(f"{_HERE}.models", "TFL_MODELS")},
     rule_sets={"tflite": lazy(f"{_HERE}.constraints", "TFLITE_RULES")},
     interpreters={
         f"xdsl_quant.{_HERE}.dialect": lazy(f"{_HERE}.interpreter", "tfl_functions")

@@ -1,0 +1,190 @@
+"""
+Float models of StableHLO: the form that kernels have, and products that quantize their
+activations at run time.
+
+Frontends such as jax print casts to the same type, and weights and biases as chains of ops
+on constants.
+"""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.runtime.arrays import constant_elements
+from xdsl_quant.runtime.loading import apply_passes
+from xdsl_quant.runtime.model_dialects import ModelDialect
+from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
+
+from . import dialect as stablehlo
+from .dialect.products import ProductOp
+from .lowering.integers.elementwise import quantized_type_of
+from .lowering.integers.hybrid_products import (
+    DequantizedWeightToStablehlo,
+    HybridProductToIntegers,
+)
+from .lowering.stablehlo_legalize_quant_to_integer import ConstantToIntegers
+
+_TO_INTEGERS = (
+    ConstantToIntegers(),
+    HybridProductToIntegers(),
+    DequantizedWeightToStablehlo(),
+)
+
+
+class _StableHLOModels(ModelDialect):
+    has_zero_points = False
+
+    def simplify(self, op: Operation) -> None:
+        _remove_identity(op)
+        _remove_maximum(op)
+        _fold_moved_constant(op)
+        _combine_broadcasts(op)
+
+    def hybrid_reason(self, product: Operation, weights: SSAValue) -> str | None:
+        if not isinstance(product, ProductOp):
+            return super().hybrid_reason(product, weights)
+        hybrid = product.clone()
+        hybrid.operands[1] = weights
+        try:
+            HybridProductToIntegers().form(hybrid)
+        except ValueError as e:
+            return str(e)
+        finally:
+            hybrid.erase()
+        return None
+
+    def quantize_activations(self, module: ModuleOp) -> None:
+        """
+        Replace products of floats and quantized weights by integer products. Weights that
+        other products dequantize become StableHLO without quantized types, too.
+        """
+        if not any(map(_is_hybrid, module.walk())):
+            return
+        apply_passes(module, [QuantConvertConstPass()], is_routine=True)
+        for pattern in _TO_INTEGERS:
+            pattern.rewrite_module(module)
+
+
+STABLEHLO_MODELS = _StableHLOModels()
+
+
+def _is_hybrid(op: Operation) -> bool:
+    return isinstance(op, ProductOp) and quantized_type_of(op.rhs.type) is not None
+
+
+# Simpler ops
+
+
+def _remove_identity(op: Operation) -> None:
+    """Remove a cast to the same type."""
+    if isinstance(op, stablehlo.ConvertOp) and op.operand.type == op.result.type:
+        Rewriter.replace_op(op, (), (op.operand,))
+
+
+def _remove_maximum(op: Operation) -> None:
+    """Remove a maximum of a value and negative infinity, which jax prints in a softmax."""
+    if not isinstance(op, stablehlo.MaximumOp):
+        return
+    for value, other in (op.operands, reversed(op.operands)):
+        if value.type == op.results[0].type and _is_negative_infinity(other):
+            Rewriter.replace_op(op, (), (value,))
+            _erase_unused(other.owner)
+            return
+
+
+def _is_negative_infinity(value: SSAValue) -> bool:
+    while isinstance(value.owner, stablehlo.BroadcastInDimOp):
+        value = value.owner.operands[0]
+    if not isinstance(value.owner, stablehlo.ConstantOp):
+        return False
+    elements = constant_elements(value)
+    return elements is not None and bool(np.all(elements == -np.inf))
+
+
+def _fold_moved_constant(op: Operation) -> None:
+    """
+    Replace a transpose or reshape of a constant by a constant, so that weights keep the
+    dimension of their channels.
+    """
+    if not isinstance(op, stablehlo.TransposeOp | stablehlo.ReshapeOp):
+        return
+    source, type_ = op.operands[0].owner, op.results[0].type
+    if not isinstance(source, stablehlo.ConstantOp) or not _is_float_tensor(type_):
+        return
+    elements = constant_elements(source.output)
+    assert elements is not None
+    if isinstance(op, stablehlo.TransposeOp):
+        elements = elements.transpose(op.permutation.get_values())
+    elements = elements.reshape(type_.get_shape())
+    Rewriter.replace_op(op, _constant(source, elements))
+    _erase_unused(source)
+
+
+def _combine_broadcasts(op: Operation) -> None:
+    """
+    Replace a chain of broadcasts of a constant by one broadcast of a constant without
+    dimensions of size 1, as bias correction expects it.
+    """
+    if not isinstance(op, stablehlo.BroadcastInDimOp):
+        return
+    dimensions = op.broadcast_dimensions.get_values()
+    inner, constant = op.operands[0].owner, op.operands[0].owner
+    if isinstance(inner, stablehlo.BroadcastInDimOp):
+        constant = inner.operands[0].owner
+        dimensions = [dimensions[i] for i in inner.broadcast_dimensions.get_values()]
+    if not isinstance(constant, stablehlo.ConstantOp) or not _is_float_tensor(
+        constant.output.type
+    ):
+        return
+    shape = constant.output.type.get_shape()
+    if constant is inner and 1 not in shape:
+        return
+    elements = constant_elements(constant.output)
+    assert elements is not None
+    copy = _constant(constant, elements.squeeze())
+    kept = [to for to, size in zip(dimensions, shape, strict=True) if size != 1]
+    broadcast = stablehlo.BroadcastInDimOp(copy.output, kept, op.results[0].type)
+    broadcast.location = op.location
+    Rewriter.replace_op(op, (copy, broadcast))
+    _erase_unused(inner)
+
+
+def _is_float_tensor(type_: Attribute) -> TypeGuard[TensorType[AnyFloat]]:
+    is_float = isinstance(scalar_or_element_type(type_), AnyFloat)
+    return is_float and isinstance(type_, TensorType)
+
+
+def _constant(
+    source: stablehlo.ConstantOp, elements: NDArray[np.generic]
+) -> stablehlo.ConstantOp:
+    """A constant with the element type and location of another one."""
+    element_type = scalar_or_element_type(source.output.type)
+    assert isinstance(element_type, AnyFloat)
+    type_ = TensorType(element_type, elements.shape)
+    data = BytesAttr(np.ascontiguousarray(elements).tobytes())
+    constant = stablehlo.ConstantOp(DenseIntOrFPElementsAttr(type_, data))
+    constant.location = source.location
+    constant.output.name_hint = source.output.name_hint
+    return constant
+
+
+def _erase_unused(op: Operation | Block) -> None:
+    """Erase a constant or its broadcast, and then the operand, if nothing uses them."""
+    if isinstance(op, Operation) and op.results[0].first_use is None:
+        operands = [*op.operands]
+        Rewriter.erase_op(op)
+        for operand in operands:
+            _erase_unused(operand.owner)

@@ -1,0 +1,32 @@
+"""What quantizing a model asks of the dialects of its ops."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+
+class ModelDialect:
+    """A dialect of float models; one that is not known has nothing to simplify."""
+
+    has_zero_points = True
+    """Whether activations that are quantized at run time may have zero points."""
+
+    def simplify(self, op: Operation) -> None:
+        """Replace an op as frontends print it by the form that kernels have."""
+
+    def hybrid_reason(self, product: Operation, weights: SSAValue) -> str | None:
+        """
+        Return why a product of floats cannot take quantized weights and quantize its
+        activations at run time; `None` if it can.
+        """
+        return "no hybrid kernel"
+
+    def set_zero_points(self, product: Operation, *, wanted: bool) -> None:
+        """Say whether activations have zero points, if the op has a choice."""
+
+    def quantize_activations(self, module: ModuleOp) -> None:
+        """
+        Replace products of floats and quantized weights by integer products, unless they
+        quantize activations themselves.
+        """
