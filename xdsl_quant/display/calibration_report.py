@@ -9,7 +9,6 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Literal, cast
 
 import numpy as np
@@ -24,13 +23,13 @@ from xdsl_quant.dialects.quant.type_html import type_html
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.histogram import MIDDLE, Histogram
 from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.runtime.extras import notebook_html
 from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
 
 from .histogram_svg import histogram_svg
-from .package_files import template, text
-from .report_parts import STYLE, page, percent
+from .pages import page, percent, render
 
 Range = tuple[float, float]
 """The smallest and the largest of some values."""
@@ -42,12 +41,6 @@ _MAX_CHANNELS = 5
 """Most channels of a key that are shown."""
 
 _UNKNOWN = "Histograms and errors are not known: calibrate with"
-
-_LEGEND = text("calibration_legend.html")
-
-_TABLE = template("calibration_table.html")
-
-_CHANNELS = template("calibration_channels.html")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,19 +75,24 @@ class CalibrationReport:
             lines.append(f"{_UNKNOWN} histograms=True.")
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        return self._html(_MAX_SHOWN)
+    def _repr_html_(self) -> str | None:
+        return notebook_html(lambda: self._html(_MAX_SHOWN))
 
     def page(self, title: str = "Calibration") -> str:
-        """The text of an HTML page with all keys, which needs nothing else."""
-        body = self._html(len(self.evaluations))
-        return page(title, body)
+        """
+        The text of an HTML page with all keys, which needs nothing else.
+
+        Raises:
+            ImportError: if Jinja2 is not installed.
+        """
+        return page(title, self._html(len(self.evaluations)))
 
     def save(self, path: str | os.PathLike[str], title: str = "Calibration") -> None:
         """
         Write the page to a file.
 
         Raises:
+            ImportError: if Jinja2 is not installed.
             OSError: if the file cannot be written; it is as it was before.
         """
         write_text_atomically(path, self.page(title))
@@ -103,22 +101,18 @@ class CalibrationReport:
         return any(evaluation.histogram is None for evaluation in self.evaluations)
 
     def _html(self, shown: int) -> str:
-        count, caption, more = len(self.evaluations), _LEGEND, ""
-        if self._has_unknown_errors():
-            caption = f"Keys in their order. {_UNKNOWN} <code>histograms=True</code>."
-        if (left_out := count - shown) > 0:
-            more = (
-                f"<p>… and {left_out} more keys: <code>save</code> them to a file.</p>"
-            )
-        return _TABLE.substitute(
-            style=STYLE,
-            keys=counted(count, "key"),
-            batches=counted(self.statistics.batch_count, "batch", "batches"),
-            observer=escape(self.statistics.observer),
-            types=escape(str(self.conversion.spec())),
-            caption=caption,
-            rows="\n".join(map(_rows, self.evaluations[:shown])),
-            more=more,
+        return render(
+            "calibration_report.html",
+            evaluations=self.evaluations,
+            shown=shown,
+            statistics=self.statistics,
+            types=str(self.conversion.spec()),
+            unknown=_UNKNOWN if self._has_unknown_errors() else "",
+            key_row=_key_row,
+            channel_rows=_channel_rows,
+            type_text=_type,
+            type_summary=_type_summary,
+            type_html=type_html,
         )
 
 
@@ -176,45 +170,61 @@ def calibration_report(
 # Rows
 
 
-def _cells(
-    name: str,
-    sqnr: str,
-    saturated: str,
-    bounds: Range,
-    histogram: Histogram | None,
-    stored: Range | None,
-) -> str:
+@dataclass(frozen=True)
+class _Row:
     """The cells from name to histogram, of a key or of a channel."""
-    picture, range_ = "", _range(bounds)
-    if histogram is not None:
-        if mark := _rough_mark(histogram):
-            sqnr = (
-                '<span title="Most values are in one bin of the histogram, around 0: the '
-                f'ratio is that of values spread evenly over it">{mark}{sqnr}</span>'
-            )
-        whole = histogram.of_tensor
-        values = float(whole.lows), float(whole.highs)
-        if values != bounds:
-            range_ += f'<div class="small">values {_range(values)}</div>'
+
+    name: str
+    sqnr: str
+    saturated: str
+    bounds: Range
+    histogram: Histogram | None
+    stored: Range | None
+    """The range without saturation, if all values have the same one."""
+
+    scale: str = ""
+    zero_point: int = 0
+
+    @property
+    def range(self) -> str:
+        return _range(self.bounds)
+
+    @property
+    def rough_mark(self) -> str:
+        return _rough_mark(self.histogram)
+
+    @property
+    def values(self) -> str:
+        """The range of the values, unless it is what the observer found."""
+        if self.histogram is None or _bounds(self.histogram) == self.bounds:
+            return ""
+        return _range(_bounds(self.histogram))
+
+    @property
+    def picture(self) -> str:
+        """The histogram as HTML."""
+        if self.histogram is None:
+            return ""
+        whole = self.histogram.of_tensor
         count, zeros = int(whole.counts.sum()), int(whole.zeros)
-        title = f"{counted(count, 'value')} from {_range(values)}, "
+        title = f"{counted(count, 'value')} from {_range(_bounds(whole))}, "
         title += f"{zeros / count:.0%} are 0"
-        if stored is not None:
-            title += f"; saturated unless {_range(stored)}"
-        picture = histogram_svg(whole, stored, title)
-    return (
-        f'<th scope="row">{escape(name)}</th><td class="n">{sqnr}</td>'
-        f'<td class="n">{escape(saturated)}</td><td class="r">{range_}</td>'
-        f"<td>{picture}</td>"
-    )
+        if self.stored is not None:
+            title += f"; saturated unless {_range(self.stored)}"
+        return histogram_svg(whole, self.stored, title)
 
 
-def _rows(evaluation: Evaluation) -> str:
+def _bounds(histogram: Histogram) -> Range:
+    whole = histogram.of_tensor
+    return float(whole.lows), float(whole.highs)
+
+
+def _key_row(evaluation: Evaluation) -> _Row:
     parameters, stored = evaluation.parameters, None
     # Channels with a scale each have no range in common.
     if parameters is not None and not parameters.scales.ndim:
         stored = _stored_range(parameters, 0)
-    cells = _cells(
+    return _Row(
         evaluation.key,
         _decibels(evaluation.sqnr, " dB"),
         _saturated(evaluation),
@@ -222,8 +232,32 @@ def _rows(evaluation: Evaluation) -> str:
         evaluation.histogram,
         stored,
     )
-    type_cell = f'<td class="t">{_type_cell(evaluation)}</td>'
-    return f"<tr>{cells}{type_cell}</tr>{_channel_row(evaluation)}"
+
+
+def _channel_rows(evaluation: Evaluation) -> list[_Row]:
+    """The worst channels of a key; none if they are not known."""
+    error, ranges = evaluation.error, evaluation.ranges.axis_ranges
+    histogram, parameters = evaluation.histogram, evaluation.parameters
+    if ranges is None or error is None or histogram is None or parameters is None:
+        return []
+    order: list[int] = np.argsort(error.channel_sqnr, kind="stable").tolist()
+    rows: list[_Row] = []
+    for channel in order[:_MAX_CHANNELS]:
+        index = channel if parameters.scales.ndim else 0
+        scale, zero_point = _channel(parameters, index)
+        rows.append(
+            _Row(
+                str(channel),
+                _decibels(float(error.channel_sqnr[channel]), " dB"),
+                percent(float(error.channel_saturated_fraction[channel])),
+                ranges[channel],
+                histogram.of_channel(channel),
+                _stored_range(parameters, index),
+                _number(scale),
+                zero_point,
+            )
+        )
+    return rows
 
 
 def _number(value: float) -> str:
@@ -281,51 +315,12 @@ def _type(evaluation: Evaluation) -> str:
     return f"!quant.uniform<{head}:{quantized_type.axis}, {{...}}>"
 
 
-def _type_cell(evaluation: Evaluation) -> str:
-    quantized_type, parameters = evaluation.quantized_type, evaluation.parameters
-    text = _type(evaluation)
-    if quantized_type is None or parameters is None:
-        return f'<span class="bad">{escape(text)}</span>'
-    head = text.removeprefix("!quant.uniform<").partition(", ")[0]
-    short = f"{parameters.scales.size} scales"
-    if not parameters.scales.ndim:
-        scale, zero_point = _channel(parameters, 0)
-        short = f"scale {_number(scale)}, zero point {zero_point}"
-    return (
-        f"<details><summary><code>{escape(head)}</code> {short}</summary>"
-        f"<code>{escape(text)}</code>{type_html(quantized_type)}</details>"
-    )
-
-
-# Channels
-
-
-def _channel_row(evaluation: Evaluation) -> str:
-    """A row below that of a key, with its worst channels. They are shown when opened."""
-    error, ranges = evaluation.error, evaluation.ranges.axis_ranges
-    histogram, parameters = evaluation.histogram, evaluation.parameters
-    if ranges is None or error is None or histogram is None or parameters is None:
-        return ""
-    order: list[int] = np.argsort(error.channel_sqnr, kind="stable").tolist()
-    worst = order[:_MAX_CHANNELS]
-    rows: list[str] = []
-    for channel in worst:
-        index = channel if parameters.scales.ndim else 0
-        cells = _cells(
-            str(channel),
-            _decibels(float(error.channel_sqnr[channel]), " dB"),
-            percent(float(error.channel_saturated_fraction[channel])),
-            ranges[channel],
-            histogram.of_channel(channel),
-            _stored_range(parameters, index),
-        )
-        scale, zero_point = _channel(parameters, index)
-        rows.append(f"<tr>{cells}<td>{_number(scale)}</td><td>{zero_point}</td></tr>")
-    return _CHANNELS.substitute(
-        key=escape(evaluation.key),
-        shown=len(worst),
-        channels=counted(len(ranges), "channel"),
-        axis=evaluation.ranges.axis,
-        worst=_decibels(float(error.channel_sqnr[worst[0]]), " dB"),
-        rows="\n".join(rows),
-    )
+def _type_summary(evaluation: Evaluation) -> tuple[str, str]:
+    """The beginning of the type, and its parameters in words."""
+    parameters = evaluation.parameters
+    assert parameters is not None
+    head = _type(evaluation).removeprefix("!quant.uniform<").partition(", ")[0]
+    if parameters.scales.ndim:
+        return head, f"{parameters.scales.size} scales"
+    scale, zero_point = _channel(parameters, 0)
+    return head, f"scale {_number(scale)}, zero point {zero_point}"

@@ -10,7 +10,7 @@ from xdsl_quant.dialects.quant import BlockScaledQuantizedType, QuantizedType
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.block_scaled import BlockScaledParameters
 from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
-from xdsl_quant.runtime.extras import missing_package
+from xdsl_quant.runtime.extras import check_packages
 
 from .quantized_values import block_scaled_values, uniform_values
 
@@ -51,12 +51,10 @@ def plot_error(
             uniform or block-scaled type, or there is no such rounding.
         ImportError: if matplotlib is not installed.
     """
-    try:
-        from .error_figure import error_figure
-    except ModuleNotFoundError as e:
-        if e.name is None or e.name.partition(".")[0] != "matplotlib":
-            raise
-        raise missing_package("plot_error", "matplotlib", "notebook") from None
+    check_packages("plot_error", "matplotlib")
+    # It is optional, and its import takes long.
+    from .error_figure import error_figure
+
     rounding = Rounding(rounding_mode, zero_point_order)
     if isinstance(quantized_type, BlockScaledQuantizedType):
         parameters = BlockScaledParameters.from_type(quantized_type)

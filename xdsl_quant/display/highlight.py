@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from html import escape
-
-from .package_files import style
+from importlib.resources import files
 
 _MAX_TOKEN = 120
 """Most characters of one token that are shown."""
 
-STYLE = style("highlight.css")
+_CSS = files("xdsl_quant.display").joinpath("highlight.css")
+
+STYLE = f"<style>\n{_CSS.read_text(encoding='utf-8')}</style>"
 """Style sheet of the token classes."""
 
 TOKEN = re.compile(

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from xdsl_quant.numerics.histogram import BIN_EDGES, Histogram
 
-from .report_parts import picture
+from .pages import render
 
 _WIDTH, _HEIGHT, _FOOT = 240, 44, 4
 
@@ -50,35 +50,30 @@ def histogram_svg(
     # A bar has the colour of most of its values.
     heights = inside + outside
     is_inside = inside >= outside
-    ground = (
-        f'<rect class="range" x="{(first - low) * unit:.1f}" y="0" '
-        f'width="{(last - first) * unit:.1f}" height="{_HEIGHT}"/>'
-    )
-    zero = -low * unit
-    mark = f"M{zero:.1f} {_HEIGHT}v{_FOOT}" if 0 <= zero <= _WIDTH else ""
-    return picture(
-        _WIDTH,
-        _HEIGHT + _FOOT,
-        title,
-        f"{ground if stored is not None else ''}"
-        f"{_bars(np.where(is_inside, heights, 0), heights.max(), 'in')}"
-        f"{_bars(np.where(is_inside, 0, heights), heights.max(), 'out')}"
-        f'<path d="M0 {_HEIGHT}h{_WIDTH}{mark}" fill="none" stroke="currentColor" '
-        'stroke-opacity="0.6"/>',
+    zero, largest = -low * unit, heights.max()
+    return render(
+        "histogram.html",
+        width=_WIDTH,
+        height=_HEIGHT,
+        foot=_FOOT,
+        title=title,
+        range=None if stored is None else ((first - low) * unit, (last - first) * unit),
+        bars={
+            "in": _bars(np.where(is_inside, heights, 0), largest),
+            "out": _bars(np.where(is_inside, 0, heights), largest),
+        },
+        zero=zero if 0 <= zero <= _WIDTH else None,
     )
 
 
-def _bars(counts: NDArray[np.float64], largest: float, class_: str) -> str:
-    """Bars of all counts that are not 0, at least as high as a line."""
+def _bars(counts: NDArray[np.float64], largest: float) -> str:
+    """The path of bars of all counts that are not 0, at least as high as a line."""
     bars = np.flatnonzero(counts)
-    if not bars.size:
-        return ""
     heights = np.log1p(counts[bars]) / np.log1p(largest) * (_HEIGHT - 2)
     width = _WIDTH / counts.size
-    path = "".join(
+    return "".join(
         f"M{x:.1f} {_HEIGHT}v-{height:.1f}h{width:.1f}V{_HEIGHT}z"
         for x, height in zip(
             (bars * width).tolist(), np.maximum(heights, 1.5).tolist(), strict=True
         )
     )
-    return f'<path class="{class_}" d="{path}"/>'

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.diagnostics import counted, shortened_text, table
+from xdsl_quant.runtime.extras import notebook_html
 
 if TYPE_CHECKING:
     from .source_ops import SourceOp
@@ -157,24 +158,11 @@ class Profile:
         end = f"{self.name}: {self.summary}"
         return "\n".join([*table([header, *lines]), *others, "", end])
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         # Drawing is above execution.
-        from xdsl_quant.display.profile_html import TimedRow, profile_html
+        from xdsl_quant.display.pages import render
 
-        shown = [
-            TimedRow(
-                row.number,
-                row.name,
-                row.location,
-                row.result_type,
-                row.seconds,
-                self.cells(row),
-                row.fused,
-            )
-            for row in self.longest
-        ]
-        hidden_count = len(self.rows) - len(shown)
-        return profile_html(self.name, self.summary, shown, hidden_count)
+        return notebook_html(lambda: render("profile_table.html", profile=self))
 
 
 def measure_steps(

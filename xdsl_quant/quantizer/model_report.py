@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 
 from xdsl_quant.diagnostics import counted, table
 from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.runtime.extras import notebook_html
 
 from .latency import ModelTimes
 from .report_data import MAX_SHOWN, KernelReport, ReportData, storage, worst_kernels
@@ -30,7 +31,12 @@ class ModelReport(ReportData):
         return json_text(content)
 
     def page(self, title: str = "Quantized model") -> str:
-        """The text of an HTML page with all kernels, which needs nothing else."""
+        """
+        The text of an HTML page with all kernels, which needs nothing else.
+
+        Raises:
+            ImportError: if Jinja2 or matplotlib is not installed.
+        """
         return self._html(title)
 
     def save_html(
@@ -40,12 +46,13 @@ class ModelReport(ReportData):
         Write the page to a file.
 
         Raises:
+            ImportError: if Jinja2 or matplotlib is not installed.
             OSError: if the file cannot be written; it is as it was before.
         """
         write_text_atomically(path, self.page(title))
 
-    def _repr_html_(self) -> str:
-        return self._html(None)
+    def _repr_html_(self) -> str | None:
+        return notebook_html(lambda: self._html(None))
 
     def _html(self, title: str | None) -> str:
         # Most reports are printed as text.

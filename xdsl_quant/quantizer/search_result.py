@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from xdsl_quant.diagnostics import shortened_text, table
+from xdsl_quant.runtime.extras import notebook_html
 
 from .budget import Budget, parse_budget
 from .signal_noise import decibels
@@ -172,11 +173,16 @@ class BitSearchResult:
         )
 
     def svg(self) -> str:
-        """A picture of the trade-off, which takes the colour of the text around it."""
+        """
+        A picture of the trade-off, which takes the colour of the text around it.
+
+        Raises:
+            ImportError: if matplotlib is not installed.
+        """
         # Most results are printed as text.
         from xdsl_quant.display.trade_off_svg import Limit, Point, trade_off_svg
 
-        limit: Limit | None = None
+        limit = Limit()
         if self.budget.unit == "bytes":
             limit = Limit(most_bytes=self.budget.amount)
         elif self.budget.unit == "dB":
@@ -197,9 +203,11 @@ class BitSearchResult:
             f"Constants and SQNR, chosen: {self.chosen.text}",
         )
 
-    def _repr_html_(self) -> str:
-        """The picture and the tables, for notebooks."""
-        return f"<div>{self.svg()}<pre>{escape(str(self))}</pre></div>"
+    def _repr_html_(self) -> str | None:
+        """The picture and the tables, for notebooks; `None` without matplotlib."""
+        return notebook_html(
+            lambda: f"<div>{self.svg()}<pre>{escape(str(self))}</pre></div>"
+        )
 
     @property
     def _beside_the_curve(self) -> Sequence[Assignment]:

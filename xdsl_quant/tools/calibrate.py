@@ -49,6 +49,7 @@ from xdsl_quant.runtime.entry_function import (
     entry_function,
     functions_run,
 )
+from xdsl_quant.runtime.extras import check_packages
 from xdsl_quant.runtime.loading import apply_passes, parse_passes
 from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
@@ -137,6 +138,9 @@ def _run(options: argparse.Namespace) -> None:
         "--checkpoint": options.checkpoint,
     }
     check_files(options, "--inputs", outputs)
+    if options.report is not None:
+        with reported(f"--report {options.report}", ImportError):
+            check_packages("a report", "Jinja2")
     conversion = _conversion(options)
     module = read_module(options)
     with reported(options.module, ValueError):

@@ -39,6 +39,7 @@ from xdsl_quant.quantizer.samples import batches_of
 from xdsl_quant.quantizer.weight_only import quantize_weights
 from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.extras import check_packages
 from xdsl_quant.runtime.file_names import has_suffix
 from xdsl_quant.runtime.loading import apply_passes, model_format
 from xdsl_quant.runtime.plugins import ModelFileError, ModelFormat
@@ -176,6 +177,10 @@ def _run(options: argparse.Namespace) -> None:
     if options.target is not None:
         with reported("--target", TargetError):
             target = read_target(options.target)
+    is_page = options.report and has_suffix(options.report, ".html", ".htm")
+    if is_page:
+        with reported(f"--report {options.report}", ImportError):
+            check_packages("a page")
     if Path(options.output).suffix.lower() not in ("", ".mlir", ".tflite"):
         raise Failure(f"-o {options.output}: error: expected a .mlir or .tflite file")
     module = read_module(options)
@@ -212,7 +217,6 @@ def _run(options: argparse.Namespace) -> None:
         report = model.report(test_batches, options.labels, times=options.times)
     text = ""
     if options.report is not None:
-        is_page = has_suffix(options.report, ".html", ".htm")
         text = report.page(f"Quantized {options.module}") if is_page else report.json()
     search = (model.search, "") if isinstance(model, MixedModel) else ()
     print_results([*search, report], options.output)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from xml.etree import ElementTree
 
+import pytest
+
+from tests.unit.display.html_tree import text_of
+from tests.unit.display.plot_marks import Mark, marks_of, numbers_at_axis
 from xdsl_quant.display.trade_off_svg import Limit, Point, trade_off_svg
 
 POINTS = [
@@ -14,86 +17,127 @@ POINTS = [
     Point(300, 20.0, "beaten"),
     Point(200, 30.0, "taken", is_on_curve=True, is_chosen=True),
 ]
+NO_LIMIT = Limit()
+BLUE, RED = "#1f77dc", "#d24a3d"
+NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
 
 
 def parsed(svg: str) -> ElementTree.Element:
-    return ElementTree.fromstring(svg)
+    assert svg.startswith(f"<svg{NAMESPACE} ")
+    return ElementTree.fromstring(svg.replace(NAMESPACE, ""))
 
 
-def texts(svg: str, tag: str = "text") -> list[str]:
-    return [each.text or "" for each in parsed(svg).iter() if each.tag.endswith(tag)]
+def texts(svg: ElementTree.Element) -> list[str]:
+    return [text_of(each) for each in svg.iter("text")]
 
 
-def circles(svg: str) -> dict[str, tuple[float, float, str]]:
-    """The places and the colours of points by their text."""
-    return {
-        each[0].text or "": (
-            float(each.attrib["cx"]),
-            float(each.attrib["cy"]),
-            each.attrib["fill"],
-        )
-        for each in parsed(svg).iter()
-        if each.tag.endswith("circle")
-    }
+def lines(svg: ElementTree.Element, color: str) -> list[list[tuple[float, float]]]:
+    """The points of lines of a colour."""
+    found = [p for p in svg.iter("path") if f"stroke: {color}" in p.get("style", "")]
+    numbers = [
+        [float(word) for word in path.get("d", "").split() if word not in "MLz"]
+        for path in found
+    ]
+    return [[*zip(each[::2], each[1::2], strict=True)] for each in numbers]
 
 
 def test_points_are_where_axes_say():
-    found = circles(trade_off_svg(POINTS, None, "a & b"))
-    assert [*found] == ["beaten", "widest", "<narrow>", "taken"]
-    assert {name: colour for name, (_, _, colour) in found.items()} == {
-        "beaten": "currentColor",
-        "widest": "#1f77dc",
-        "<narrow>": "#1f77dc",
-        "taken": "#d24a3d",
-    }
-    # 15 % of the range is left of the points, and 5 % are on the other sides.
-    assert found["<narrow>"][:2] == (round(52 + 452 * 0.15 / 1.2, 1), 243.1)
-    assert found["widest"][:2] == (round(520 - 16 - 452 * 0.05 / 1.2, 1), 24.9)
-    assert found["taken"][0] == round(52 + 452 * (0.15 + 1 / 3) / 1.2, 1)
-
-
-def test_the_curve_goes_in_steps():
-    svg = trade_off_svg(POINTS, None, "t")
-    (path,) = re.findall(r'd="(M[^"]*)" fill="none" stroke="#1f77dc"', svg)
-    found = circles(svg)
-    (a, b, _), (c, d, _), (e, f, _) = (
-        found[name] for name in ("<narrow>", "taken", "widest")
-    )
-    assert path == f"M{a:.1f} {b:.1f}H{c:.1f}V{d:.1f}H{e:.1f}V{f:.1f}"
-
-
-def test_axes_have_round_numbers():
-    svg = trade_off_svg(POINTS, None, "a & b")
-    assert parsed(svg).attrib["aria-label"] == "a & b"
-    assert texts(svg, "title")[0] == "a & b"
-    assert texts(svg) == [
-        *("100", "200", "300", "400"),
-        *("10", "20", "30", "40"),
-        "constants in bytes",
-        "SQNR in dB",
-        "chosen",
+    assert marks_of(parsed(trade_off_svg(POINTS, NO_LIMIT, "a & b"))) == [
+        Mark("beaten", 300, 20, "currentColor"),
+        Mark("widest", 400, 40, BLUE),
+        Mark("<narrow>", 100, 10, BLUE),
+        Mark("taken", 200, 30, RED),
     ]
 
 
-def test_the_budget_is_a_line():
-    for limit, place in (
-        (Limit(most_bytes=250), '<path d="M296.8 14V254"'),
-        (Limit(least_sqnr=25), '<path d="M52 134.0H504"'),
-    ):
-        svg = trade_off_svg(POINTS, limit, "t")
-        assert place in svg
-        assert "budget" in texts(svg)
+def test_the_curve_goes_in_steps():
+    svg = parsed(trade_off_svg(POINTS, NO_LIMIT, "t"))
+    (line,) = lines(svg, BLUE)
+    x, y = (numbers_at_axis(svg, side) for side in ("middle", "end"))
+    steps = [(100, 10), (200, 10), (200, 30), (400, 30), (400, 40)]
+    for place, (size, sqnr) in zip(line, steps, strict=True):
+        assert place == pytest.approx((x[str(size)], y[str(sqnr)]), abs=0.001)
+
+
+def test_axes_have_round_numbers():
+    svg = parsed(trade_off_svg(POINTS, NO_LIMIT, "a & b"))
+    assert svg.attrib["aria-label"] == svg.findtext("title") == "a & b"
+    assert (svg.attrib["role"], svg.attrib["width"]) == ("img", "520")
+    assert texts(svg) == [
+        *("100", "200", "300", "400", "constants in bytes"),
+        *("10", "15", "20", "25", "30", "35", "40", "SQNR in dB"),
+        "chosen",
+    ]
+    large = [Point(1_000_000 * size, size, "", is_on_curve=True) for size in (1, 2)]
+    assert "2,000,000" in texts(parsed(trade_off_svg(large, NO_LIMIT, "t")))
+
+
+def test_axes_and_text_have_the_colour_of_the_page():
+    svg = trade_off_svg(POINTS, NO_LIMIT, "t")
+    assert "#010203" not in svg
+    assert all(
+        "fill: currentColor" in t.attrib["style"] for t in parsed(svg).iter("text")
+    )
+    # Rules would hold for the whole page, and so would names of groups.
+    assert not [*parsed(svg).iter("style")]
+    assert not [group for group in parsed(svg).iter("g") if "id" in group.attrib]
+
+
+def test_marks_are_those_that_links_name():
+    svg = parsed(trade_off_svg(POINTS, NO_LIMIT, "t"))
+    names = {f"#{each.get('id')}" for each in svg.iter("path") if each.get("id")}
+    assert {use.get("href") for use in svg.iter("use")} == names
+
+
+@pytest.mark.parametrize(
+    ("limit", "axis", "coordinate", "number"),
+    [
+        (Limit(most_bytes=300), "middle", 0, "300"),
+        (Limit(least_sqnr=20), "end", 1, "20"),
+    ],
+)
+def test_the_budget_is_a_line(limit: Limit, axis: str, coordinate: int, number: str):
+    svg = parsed(trade_off_svg(POINTS, limit, "t"))
+    (line,) = lines(svg, RED)
+    place = numbers_at_axis(svg, axis)[number]
+    assert [point[coordinate] for point in line] == pytest.approx(
+        [place] * 2, abs=0.001
+    )
+    # From side to side.
+    start, end = (point[1 - coordinate] for point in line)
+    assert abs(end - start) > 150
+    assert texts(svg)[-1] == "budget"
+
+
+@pytest.mark.parametrize(
+    ("most_bytes", "anchor"), [(250, "text-anchor: end"), (90, "text-anchor: start")]
+)
+def test_the_budget_has_a_word_where_there_is_room(most_bytes: float, anchor: str):
+    svg = parsed(trade_off_svg(POINTS, Limit(most_bytes=most_bytes), "t"))
+    *_, word = svg.iter("text")
+    style = word.attrib["style"]
+    # Text starts at its place if nothing is said.
+    assert anchor in style or (anchor.endswith("start") and "text-anchor" not in style)
+
+
+def test_a_budget_beyond_all_points_is_left_out():
     for limit in (Limit(most_bytes=1000), Limit(least_sqnr=0.0)):
-        assert "budget" not in texts(trade_off_svg(POINTS, limit, "t"))
+        svg = parsed(trade_off_svg(POINTS, limit, "t"))
+        assert "budget" not in texts(svg)
+        assert lines(svg, RED) == []
 
 
 def test_points_without_noise_are_left_out():
     exact = Point(500, math.inf, "exact", is_on_curve=True)
-    assert "exact" not in circles(trade_off_svg([*POINTS, exact], None, "t"))
-    assert trade_off_svg([exact], None, "t") == ""
-    assert trade_off_svg([exact, Point(600, 3.0, "beaten")], None, "t") == ""
+    titles = [
+        mark.title
+        for mark in marks_of(parsed(trade_off_svg([*POINTS, exact], NO_LIMIT, "t")))
+    ]
+    assert sorted(titles) == ["<narrow>", "beaten", "taken", "widest"]
+    assert trade_off_svg([exact], NO_LIMIT, "t") == ""
+    assert trade_off_svg([exact, Point(600, 3.0, "beaten")], NO_LIMIT, "t") == ""
 
 
-def test_one_point_is_in_the_middle():
-    (place,) = circles(trade_off_svg(POINTS[:1], None, "t")).values()
-    assert place == (391.0, 134.0, "#1f77dc")
+def test_one_point():
+    (mark,) = marks_of(parsed(trade_off_svg(POINTS[:1], NO_LIMIT, "t")))
+    assert mark == Mark("widest", 400, 40, BLUE)

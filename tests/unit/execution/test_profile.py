@@ -43,7 +43,9 @@ func.func @f(%x: tensor<3x4xf32>) -> tensor<3x5xf32> {
 
 def html_of(profile: Profile) -> str:
     """What a notebook shows."""
-    return profile._repr_html_()  # pyright: ignore[reportPrivateUsage] by its caller
+    html = profile._repr_html_()  # pyright: ignore[reportPrivateUsage] by its caller
+    assert html is not None
+    return html
 
 
 def ops(*names: str) -> list[SourceOp]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -16,10 +17,12 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, f32, i8
 from xdsl.parser import Parser
 
+from tests.unit.display.plot_marks import marks_of
 from tests.unit.frontends.tflite.files.litert import LiteRT
 from xdsl_quant.calibration import instrumented_function
 from xdsl_quant.dialects.quant import AnyQuantizedType
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+from xdsl_quant.display.figure_svg import NAMESPACE
 from xdsl_quant.execution import compile
 from xdsl_quant.quantizer import (
     Budget,
@@ -406,9 +409,14 @@ def test_the_picture():
     assert "36 bytes, 18.0 dB" in svg
     assert ">budget<" in svg
     html = found._repr_html_()  # pyright: ignore[reportPrivateUsage] notebooks call it
+    assert html is not None
     assert svg in html
     assert "<pre>searched kernel" in html
-    assert svg.count("<circle") == len(found.measured)
+    (picture,) = ElementTree.fromstring(html.replace(NAMESPACE, "")).iter("svg")
+    marks = {(mark.x, mark.y, mark.title) for mark in marks_of(picture)}
+    assert marks == {
+        (each.stored_bytes, round(each.sqnr, 3), each.text) for each in found.measured
+    }
     widest = replace(found, budget=Budget(10, "dB"))
     assert ">budget<" in widest.svg()
 

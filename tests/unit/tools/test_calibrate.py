@@ -460,6 +460,19 @@ def test_report(observer: str, capsys: pytest.CaptureFixture[str]):
     assert page.count("<svg ") == 3
 
 
+def test_report_without_the_package_that_draws_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    options = ("m.mlir", "--inputs", "data.npz", "--batch-size", "2")
+    assert error(capsys, *options, "--report", "r.html") == (
+        "--report r.html: error: a report needs Jinja2, which is not installed; run pip "
+        "install '.[notebook]' in a checkout of xdsl-quant"
+    )
+    assert not Path("r.html").exists()
+    outputs(capsys, *options)
+
+
 def test_types_of_the_report_are_those_of_the_module(
     capsys: pytest.CaptureFixture[str],
 ):

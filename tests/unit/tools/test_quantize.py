@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -200,6 +201,29 @@ def test_a_page_and_times(
     assert main([*arguments, "--times"]) == 0
     assert "\ntime of a call with 4 samples: " in capsys.readouterr().out
     assert "a call with 4 samples" in page.read_text()
+
+
+@pytest.mark.parametrize("package", ["Jinja2", "matplotlib"])
+def test_a_page_without_the_packages_that_draw_it(
+    package: str,
+    model: str,
+    data: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setitem(sys.modules, package.lower(), None)
+    output = tmp_path / "quantized.mlir"
+    arguments = [model, "--data", data, "-o", str(output), "--report"]
+    assert main([*arguments, "report.html"]) == 1
+    assert capsys.readouterr().err == (
+        f"--report report.html: error: a page needs {package}, which is not installed; "
+        "run pip install '.[notebook]' in a checkout of xdsl-quant\n"
+    )
+    assert not output.exists()
+    # Text and JSON need neither.
+    assert main([*arguments, str(tmp_path / "report.json")]) == 0
+    assert output.exists()
 
 
 def test_names_of_files_in_capitals(data: str, tmp_path: Path):
