@@ -23,7 +23,7 @@ from xdsl_quant.numerics.block_scaled import (
     quantize_blocks,
     scaled_blocks,
 )
-from xdsl_quant.numerics.blocks import aligned, block_shape
+from xdsl_quant.numerics.blocks import aligned, grid_block_shape
 from xdsl_quant.rounding_mode import Rounding
 
 
@@ -143,7 +143,7 @@ def _finite(
     values: NDArray[Any], parameters: QuantizationParameters
 ) -> tuple[NDArray[Any], QuantizationParameters]:
     """The finite values as one dimension, and parameters with a scale for each of them."""
-    block = block_shape(parameters, values.shape)
+    block = grid_block_shape(parameters, values.shape)
     numbers, *of_blocks = aligned(
         [values], [(block, [parameters.scales, parameters.zero_points])]
     )
