@@ -21,8 +21,8 @@ from xdsl_quant.runtime.host_functions import HostFunctions, checked_host_functi
 from xdsl_quant.runtime.loading import (
     IRError,
     as_module,
-    is_tflite_file,
-    read_tflite_file,
+    is_model_file,
+    read_model_file,
     verify_module,
 )
 from xdsl_quant.xdsl_patches.resources import resource_data
@@ -143,7 +143,7 @@ def _compiled(
     module: ModuleOp | str | Path, request: _Request, host_functions: HostFunctions
 ) -> CompiledFunction:
     """A function, from the cache if it calls no Python."""
-    path = str(module) if is_tflite_file(module) else ""
+    path = str(module) if is_model_file(module) else ""
     if host_functions:
         digest = "" if isinstance(module, ModuleOp) else _digest(module)
         return _compile(module, digest, request, host_functions)
@@ -169,7 +169,7 @@ def _compile(
     @cache
     def load() -> ModuleOp:
         loaded = _loaded(given)
-        if is_tflite_file(given) and _digest(given) != digest:
+        if is_model_file(given) and _digest(given) != digest:
             raise CompilationError(
                 f"{given}: error: the file has changed; compile it again"
             )
@@ -217,10 +217,10 @@ def _lowered(
 
 def _digest(module: ModuleOp | str | Path) -> str:
     """A digest of all that is in a module, a text or a file."""
-    if is_tflite_file(module):
+    if is_model_file(module):
         # If it is not there, loading says so.
         with suppress(OSError):
-            content = Path(cast("str | Path", module)).read_bytes()
+            content = Path(module).read_bytes()
             return f"file {sha256(content).hexdigest()}"
     digest = sha256(str(module).encode(errors="surrogatepass"))
     if isinstance(module, ModuleOp):
@@ -241,9 +241,9 @@ def _resources(module: ModuleOp) -> Iterator[bytes]:
 
 def _loaded(module: ModuleOp | str | Path) -> ModuleOp:
     try:
-        if is_tflite_file(module):
+        if is_model_file(module):
             # Code needs to know the sizes of its operands.
-            return read_tflite_file(cast("str | Path", module), static=True)
+            return read_model_file(module, static=True)
         loaded = as_module(module)
         if loaded is module:
             verify_module(loaded)

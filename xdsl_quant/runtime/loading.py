@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from functools import cache, cached_property
 from pathlib import Path
 from re import fullmatch, match, search
-from typing import cast
+from typing import TypeGuard, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -195,8 +195,8 @@ def as_module(module: ModuleOp | str | Path) -> ModuleOp:
         TypeError: if it is none of these.
         ImportError: if a file needs a package that is not installed.
     """
-    if model_format(module) is not None:
-        return read_model_file(cast("str | Path", module))
+    if is_model_file(module):
+        return read_model_file(module)
     if isinstance(module, str):
         return parse_module(module)
     if isinstance(module, Path):
@@ -229,9 +229,14 @@ def model_format(source: object) -> ModelFormat | None:
     )
 
 
+def is_model_file(source: object) -> TypeGuard[str | Path]:
+    """Return whether something is the path of a model file, not the text of a module."""
+    return model_format(source) is not None
+
+
 def is_tflite_file(source: object) -> bool:
     """Return whether something is the path of a TensorFlow Lite file."""
-    return model_format(source) is not None and has_suffix(str(source), ".tflite")
+    return is_model_file(source) and has_suffix(source, ".tflite")
 
 
 def read_model_file(

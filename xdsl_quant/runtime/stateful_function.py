@@ -19,7 +19,7 @@ from .entry_function import check_argument_count, entry_function
 from .loading import (
     apply_passes,
     as_module,
-    model_format,
+    is_model_file,
     multiverse,
     parse_passes,
     read_model_file,
@@ -73,9 +73,9 @@ class StatefulFunction:
             ImportError: if a file needs a package that is not installed.
             Exception: whatever the runner raises.
         """
-        if model_format(module) is not None:
+        if is_model_file(module):
             # Not every runner runs functions with sizes that are not known.
-            module = read_model_file(cast("str | Path", module), static=True)
+            module = read_model_file(module, static=True)
         self.module = as_module(module).clone()
         if _VARIABLES_TO_ARGUMENTS in multiverse().all_passes:
             passes = parse_passes(_VARIABLES_TO_ARGUMENTS)

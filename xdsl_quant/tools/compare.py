@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_quant.quantizer.comparison import compare
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.entry_function import entry_function
-from xdsl_quant.runtime.loading import is_tflite_file
+from xdsl_quant.runtime.loading import is_model_file
 
 from .array_files import check_files
 from .failures import (
@@ -109,7 +109,7 @@ def _run(options: argparse.Namespace) -> None:
 
 def _read(options: argparse.Namespace, path: str) -> ModuleOp:
     own = argparse.Namespace(**{**vars(options), "module": path, "passes": ""})
-    if not is_tflite_file(path):
+    if not is_model_file(path):
         # The sizes are for the other model.
         own.shape, own.static = [], False
     return read_module(own)

@@ -18,10 +18,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_quant.runtime.loading import (
     IRError,
     apply_passes,
-    is_tflite_file,
+    model_format,
     parse_module,
     parse_passes,
-    read_tflite_file,
+    read_model_file,
+    suffixes,
 )
 
 _BYTECODE = b"ML\xefR"
@@ -200,17 +201,17 @@ def read_module(options: argparse.Namespace, ctx: Context | None = None) -> Modu
     """
     path: str = options.module
     shapes = dict(map(_shape, options.shape))
-    is_file = is_tflite_file(path)
+    is_file = model_format(path) is not None
     if not is_file and (shapes or options.static):
         raise Failure(
-            f"{path}: error: --shape and --static are for .tflite files; the sizes of a "
-            "module are in its types"
+            f"{path}: error: --shape and --static are for {suffixes()} files; the sizes of "
+            "a module are in its types"
         )
     text = "" if is_file else read_text(path)
     with reported(path, IRError, ImportError):
         passes = parse_passes(options.passes)
         if is_file:
-            module = read_tflite_file(path, shapes=shapes, static=options.static)
+            module = read_model_file(path, shapes=shapes, static=options.static)
         else:
             module = parse_module(text, path, ctx)
         apply_passes(module, passes, ctx)
