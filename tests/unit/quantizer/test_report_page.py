@@ -18,6 +18,7 @@ from xdsl_quant.quantizer.times import Latency, Times
 
 from .models import PLAIN, dense_layers, mixed_model, samples
 
+BARS = "Bars:  floats,  quantized,  saturated."
 EVIL = """<script>alert("x")</script> & 'y'"""
 DATA = samples(64, 6)
 
@@ -124,6 +125,40 @@ def test_the_whole_model(report: ModelReport):
     assert f"recipe {EVIL}" in found["Quantized"]
 
 
+def test_bars_have_one_scale_for_each_column(report: ModelReport):
+    first, second, third = report.kernels
+    kernels = [
+        replace(first, saturated_part=0.02, times=Times(4e-6, 1e-6)),
+        replace(second, saturated_part=0.005),
+        replace(third, saturated_part=0.0),
+    ]
+    latency = Latency(Times(1e-3, 5e-4), 4)
+    tree = page_tree(replace(report, kernels=kernels, latency=latency))
+    (caption,) = (text_of(caption) for caption in tree.iter("caption"))
+    assert caption == f"Kernels in the order of the model. {BARS}"
+    widths = {
+        svg.get("aria-label"): [
+            (bar.get("class"), bar.get("width")) for bar in svg.iter("rect")
+        ]
+        for svg in tree.iter("svg")
+    }
+    expected = {
+        "2% saturated": [("out", "72.0")],
+        "0.5% saturated": [("out", "18.0")],
+        "192 → 48 bytes": [("float", "72.0"), ("in", "18.0")],
+        "96 → 24 bytes": [("float", "36.0"), ("in", "9.0")],
+        "4 µs → 1 µs": [("float", "72.0"), ("in", "18.0")],
+        "288 and 72 bytes": [("float", "160.0"), ("in", "40.0")],
+        "1 ms -> 500 us": [("float", "160.0"), ("in", "80.0")],
+    }
+    assert expected.items() <= widths.items()
+    assert "0% saturated" not in widths
+    # One part in a hundred fills a bar if no kernel has more.
+    tree = page_tree(replace(report, kernels=[replace(first, saturated_part=0.005)]))
+    (bar,) = tree.findall(".//rect[@class='out']")
+    assert bar.get("width") == "36.0"
+
+
 def test_times_of_kernels(report: ModelReport):
     kernels = [
         replace(report.kernels[0], times=Times(2e-6, 1e-6)),
@@ -149,6 +184,10 @@ def test_histograms_of_what_loses_most(report: ModelReport):
     caption = next(caption for caption in captions if caption.startswith("3 "))
     assert f"stored {low:.4g} to {high:.4g}" in caption
     assert f"own SQNR {last.own_sqnr:.1f} dB" in caption
+    grounds = [
+        figure.find("svg/rect[@class='range']") for figure in tree.iter("figure")
+    ]
+    assert None not in grounds
     values = float(last.histogram.lows), float(last.histogram.highs)
     is_outside = values[0] < low or high < values[1]
     assert is_outside == (last.saturated_part > 0)
@@ -170,6 +209,10 @@ def test_many_kernels():
     (details,) = tree.iter("details")
     assert text_of(details[0]) == "… and 150 more kernels"
     assert len(rows(details)) == 150
+    assert [text_of(caption) for caption in tree.iter("caption")] == [
+        f"The 50 kernels that lose most, in the order of the model. {BARS}",
+        "Kernels that lose less",
+    ]
     names = [div for div in tree.iter("div") if div.get("title")]
     assert names[0].get("title") == f"{'block/' * 30}{EVIL}"
     assert max(len(text_of(name)) for name in names) == 63
@@ -192,6 +235,7 @@ def test_a_search_for_bits(report: ModelReport):
     model = mixed_model(dense_layers(), DATA[:16], recipe, budget="40 B")
     found = model.report(DATA[:16])
     assert f"<h2>Search for bits</h2>{model.search.svg()}<pre" in found.page()
+    assert "Search for bits" not in getattr(found, "_repr_html_")()
     (table,) = page_tree(found).iter("pre")
     assert text_of(table) == str(model.search)
     assert "Search for bits" not in report.page()
