@@ -150,21 +150,37 @@ def calibration_report(
         ValueError: if the module does not have a key, or no key gets a type.
     """
     if not isinstance(cast(object, statistics), Statistics):
-        raise TypeError(
-            f"statistics must be Statistics, not {type(statistics).__name__}; read a file "
-            "with Statistics.load"
-        )
+        found = type(statistics).__name__
+        problem = f"statistics must be Statistics, not {found}"
+        raise TypeError(f"{problem}; read a file with Statistics.load")
+    conversion = _conversion(bits, signed, symmetric, narrow_range, per_axis)
+    evaluations = evaluate(statistics, conversion, module)
+    return CalibrationReport(evaluations, statistics, conversion)
+
+
+def _conversion(
+    bits: int,
+    signed: bool,
+    symmetric: bool,
+    narrow_range: bool,
+    per_axis: Literal["auto", "never"],
+) -> QuantCalibratedToUniformPass:
+    """
+    The pass with arguments of the user.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if `per_axis` is another text.
+    """
     if per_axis not in ("auto", "never"):
         raise ValueError(f"per_axis must be 'auto' or 'never', not {per_axis!r}")
-    conversion = QuantCalibratedToUniformPass(
+    return QuantCalibratedToUniformPass(
         int_argument(bits, "bits").data,
         bool_argument(signed, "signed"),
         bool_argument(symmetric, "symmetric"),
         bool_argument(narrow_range, "narrow_range"),
         per_axis,
     )
-    evaluations = evaluate(statistics, conversion, module)
-    return CalibrationReport(evaluations, statistics, conversion)
 
 
 # Rows

@@ -14,7 +14,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.polynomial import Polynomial
-from numpy.typing import NDArray
+
+from xdsl_quant.numerics.arrays import Floats
 
 from .quantized_values import PartsOfTensor, QuantizedValues
 from .stored_axis import BINS, StoredAxis
@@ -83,7 +84,7 @@ def _plot_values(axes: Any, values: QuantizedValues) -> None:
         axes.secondary_xaxis("top", functions=functions).set_xlabel("value")
 
 
-def _plot_errors(axes: Any, errors: NDArray[Any], largest_scale: float) -> None:
+def _plot_errors(axes: Any, errors: Floats, largest_scale: float) -> None:
     errors = errors[np.isfinite(errors)]
     extent = float(np.abs(errors).max(initial=0.0)) or largest_scale / 2
     counts, edges = np.histogram(errors, bins=BINS, range=(-extent, extent))
@@ -121,7 +122,7 @@ def _plot_sqnr(figure: Any, axes: Any, parts: PartsOfTensor) -> None:
         axis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _plot_sqnr_bars(axes: Any, sqnr: NDArray[Any], name: str) -> None:
+def _plot_sqnr_bars(axes: Any, sqnr: Floats, name: str) -> None:
     """A bar or a point of decibels for each channel; marks for what has no number."""
     is_finite = np.isfinite(sqnr)
     edges = np.arange(sqnr.size + 1) - 0.5

@@ -12,7 +12,7 @@ from xdsl_quant.numerics.block_scaled import BlockScaledParameters
 from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.extras import check_packages
 
-from .quantized_values import block_scaled_values, uniform_values
+from .quantized_values import QuantizedValues, block_scaled_values, uniform_values
 
 if TYPE_CHECKING:
     from .error_figure import ErrorFigure
@@ -56,9 +56,17 @@ def plot_error(
     from .error_figure import error_figure
 
     rounding = Rounding(rounding_mode, zero_point_order)
+    return error_figure(_quantized_values(expressed_values, quantized_type, rounding))
+
+
+def _quantized_values(
+    expressed_values: ArrayLike,
+    quantized_type: QuantizedType | QuantizationParameters,
+    rounding: Rounding,
+) -> QuantizedValues:
     if isinstance(quantized_type, BlockScaledQuantizedType):
         parameters = BlockScaledParameters.from_type(quantized_type)
-        return error_figure(block_scaled_values(expressed_values, parameters, rounding))
+        return block_scaled_values(expressed_values, parameters, rounding)
     if not isinstance(quantized_type, QuantizationParameters):
         quantized_type = QuantizationParameters.from_type(quantized_type)
-    return error_figure(uniform_values(expressed_values, quantized_type, rounding))
+    return uniform_values(expressed_values, quantized_type, rounding)

@@ -120,6 +120,17 @@ def figure_svg(
         figure.savefig(text, format="svg", transparent=True, metadata=_NO_METADATA)
     svg = ElementTree.fromstring(text.getvalue().replace(NAMESPACE, "", 1))
     plot.add_titles(svg)
+    _embed(svg)
+    sizes = {"width": str(width), "height": str(height)}
+    svg.attrib |= {"class": "plot", "role": "img", "aria-label": title, **sizes}
+    heading = ElementTree.Element("title")
+    heading.text = title
+    svg.insert(0, heading)
+    return ElementTree.tostring(svg, "unicode").replace(INK, "currentColor")
+
+
+def _embed(svg: ElementTree.Element) -> None:
+    """Change what would be otherwise in a page than in a file of its own."""
     # HTML does not know the namespace of these links.
     for link in svg.iterfind(f".//*[@{_HREF}]"):
         link.set("href", link.attrib.pop(_HREF))
@@ -128,9 +139,3 @@ def figure_svg(
         parent.clear()
     for group in svg.iter("g"):
         group.attrib.pop("id", None)
-    sizes = {"width": str(width), "height": str(height)}
-    svg.attrib |= {"class": "plot", "role": "img", "aria-label": title, **sizes}
-    heading = ElementTree.Element("title")
-    heading.text = title
-    svg.insert(0, heading)
-    return ElementTree.tostring(svg, "unicode").replace(INK, "currentColor")

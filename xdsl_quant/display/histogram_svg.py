@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.histogram import BIN_EDGES, Histogram
 
 from .pages import render
@@ -30,50 +30,56 @@ def histogram_svg(
         title: what it shows, as text.
     """
     used = np.flatnonzero(histogram.counts)
-    starts, stops = BIN_EDGES[used], BIN_EDGES[used + 1]
     # All is in parts of the unit: floats that are far apart have no difference.
-    low, high = first, last = float(starts[0]), float(stops[-1])
+    low, high = bounds = float(BIN_EDGES[used[0]]), float(BIN_EDGES[used[-1] + 1])
     if stored is not None:
-        first, last = histogram.parts_of(stored).tolist()
+        bounds = first, last = histogram.parts_of(stored).tolist()
         low, high = min(low, first), max(high, last)
     unit = _WIDTH / (high - low)
-    bar_count = min(_BARS, int(used[-1] - used[0]) + 1)
-    middles, counts = (starts + stops) / 2, histogram.counts[used]
-    bars = ((middles - low) * (bar_count / (high - low))).astype(np.int64)
-    # A bin at the end of the range has values that are in it.
-    nearest = np.clip(0.0, starts, stops)
-    is_in = (first <= nearest) & (nearest <= last)
-    inside, outside = (
-        np.bincount(bars, np.where(is_shown, counts, 0), bar_count)
-        for is_shown in (is_in, ~is_in)
-    )
-    # A bar has the colour of most of its values.
-    heights = inside + outside
-    is_inside = inside >= outside
-    zero, largest = -low * unit, heights.max()
+    start, stop = ((bound - low) * unit for bound in bounds)
+    zero = -low * unit
     return render(
         "histogram.html",
         width=_WIDTH,
         height=_HEIGHT,
         foot=_FOOT,
         title=title,
-        range=None if stored is None else ((first - low) * unit, (last - first) * unit),
-        bars={
-            "in": _bars(np.where(is_inside, heights, 0), largest),
-            "out": _bars(np.where(is_inside, 0, heights), largest),
-        },
+        range=None if stored is None else (start, stop - start),
+        bars=_bars(*_counts(histogram, bounds, low, high)),
         zero=zero if 0 <= zero <= _WIDTH else None,
     )
 
 
-def _bars(counts: NDArray[np.float64], largest: float) -> str:
-    """The path of bars of all counts that are not 0, at least as high as a line."""
-    bars = np.flatnonzero(counts)
-    heights = np.log1p(counts[bars]) / np.log1p(largest) * (_HEIGHT - 2)
-    width = _WIDTH / counts.size
-    return "".join(
-        f"M{x:.1f} {_HEIGHT}v-{height:.1f}h{width:.1f}V{_HEIGHT}z"
-        for x, height in zip(
-            (bars * width).tolist(), np.maximum(heights, 1.5).tolist(), strict=True
-        )
+def _counts(
+    histogram: Histogram, bounds: tuple[float, float], low: float, high: float
+) -> tuple[Array, Array]:
+    """The numbers of values inside and outside of bounds, of bars from low to high."""
+    used = np.flatnonzero(histogram.counts)
+    starts, stops, counts = BIN_EDGES[used], BIN_EDGES[used + 1], histogram.counts[used]
+    bar_count = min(_BARS, int(used[-1] - used[0]) + 1)
+    middles = (starts + stops) / 2
+    bars = ((middles - low) * (bar_count / (high - low))).astype(np.int64)
+    # A bin at the end of the range has values that are in it.
+    nearest = np.clip(0.0, starts, stops)
+    is_in = (bounds[0] <= nearest) & (nearest <= bounds[1])
+    return (
+        np.bincount(bars, np.where(is_in, counts, 0), bar_count),
+        np.bincount(bars, np.where(is_in, 0, counts), bar_count),
     )
+
+
+def _bars(inside: Array, outside: Array) -> dict[str, str]:
+    """
+    Return the paths of bars that are not empty, at least as high as a line, by class. A bar
+    has the class of most of its values.
+    """
+    counts = inside + outside
+    width = _WIDTH / counts.size
+    heights = np.log1p(counts) / np.log1p(counts.max()) * (_HEIGHT - 2)
+    classes = np.where(inside >= outside, "in", "out")
+    paths = {"in": "", "out": ""}
+    for bar in np.flatnonzero(counts).tolist():
+        height = max(1.5, float(heights[bar]))
+        path = f"M{bar * width:.1f} {_HEIGHT}v-{height:.1f}h{width:.1f}V{_HEIGHT}z"
+        paths[str(classes[bar])] += path
+    return paths

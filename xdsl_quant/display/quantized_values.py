@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from xdsl_quant.numerics import (
     QuantizationParameters,
@@ -17,6 +17,7 @@ from xdsl_quant.numerics import (
     quantize,
 )
 from xdsl_quant.numerics.arguments import expressed_array
+from xdsl_quant.numerics.arrays import Array, Floats
 from xdsl_quant.numerics.block_scaled import (
     BlockScaledParameters,
     dequantize_blocks,
@@ -24,7 +25,7 @@ from xdsl_quant.numerics.block_scaled import (
     scaled_blocks,
 )
 from xdsl_quant.numerics.blocks import aligned, grid_block_shape
-from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.rounding_mode import Rounding, RoundingMode
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class PartsOfTensor:
 
     noun: Literal["channel", "block"]
 
-    sqnr: NDArray[np.float64]
+    sqnr: Floats
     """In dB."""
 
     dimensions: Sequence[int]
@@ -50,10 +51,10 @@ class QuantizedValues:
     expressed: str
     """The expressed type."""
 
-    positions: NDArray[np.float64]
+    positions: Floats
     """The finite values in units of stored values."""
 
-    errors: NDArray[np.float64]
+    errors: Floats
     """What comes back less the value, in f64."""
 
     sqnr: float
@@ -81,7 +82,7 @@ class QuantizedValues:
     """What positions are, as the label of an axis."""
 
 
-def _finite_count(values: NDArray[np.float64]) -> int:
+def _finite_count(values: Floats) -> int:
     """
     Raises:
         ValueError: if no value is finite.
@@ -91,7 +92,7 @@ def _finite_count(values: NDArray[np.float64]) -> int:
     return count
 
 
-def _errors(back: NDArray[Any], exact: NDArray[np.float64]) -> NDArray[np.float64]:
+def _errors(back: Array, exact: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         return back.astype(np.float64) - exact
 
@@ -118,12 +119,7 @@ def uniform_values(
     if not parameters.scales.ndim:
         one_scale = float(parameters.scales), int(parameters.zero_points)
     else:
-        noun = "block" if parameters.quantized_dimension is None else "channel"
-        sqnr = np.asarray(measure(values, parameters, per=noun).sqnr)
-        sizes = dict(parameters.block_sizes or ())
-        # Scales have a dimension for each one of the values, or with a block size.
-        dimensions = sorted(sizes) if len(sizes) == sqnr.ndim else range(sqnr.ndim)
-        parts = PartsOfTensor(noun, sqnr, dimensions)
+        parts = _parts(values, parameters, rounding)
     return QuantizedValues(
         parameters,
         parameters.expressed,
@@ -139,9 +135,24 @@ def uniform_values(
     )
 
 
+def _parts(
+    values: Array, parameters: QuantizationParameters, rounding: Rounding
+) -> PartsOfTensor:
+    """The channels or blocks of a type with several scales."""
+    noun = "block" if parameters.quantized_dimension is None else "channel"
+    mode, order, _ = rounding
+    error = measure_error(
+        values, parameters, per=noun, rounding_mode=mode, zero_point_order=order
+    )
+    sqnr, sizes = np.asarray(error.sqnr), dict(parameters.block_sizes or ())
+    # Scales have a dimension for each one of the values, or with a block size.
+    dimensions = sorted(sizes) if len(sizes) == sqnr.ndim else range(sqnr.ndim)
+    return PartsOfTensor(noun, sqnr, dimensions)
+
+
 def _finite(
-    values: NDArray[Any], parameters: QuantizationParameters
-) -> tuple[NDArray[Any], QuantizationParameters]:
+    values: Array, parameters: QuantizationParameters
+) -> tuple[Array, QuantizationParameters]:
     """The finite values as one dimension, and parameters with a scale for each of them."""
     block = grid_block_shape(parameters, values.shape)
     numbers, *of_blocks = aligned(
@@ -183,12 +194,7 @@ def block_scaled_values(
     rounded = scaled_blocks(values, parameters, rounding)[is_finite]
     positions = scaled_blocks(values, parameters, Rounding())[is_finite]
     positions = positions.astype(np.float64)
-    # A block whose scale is NaN has no positions.
-    known = rounded[~np.isnan(rounded)]
-    if not known.size:
-        raise ValueError("there is nothing to plot: all block scales are NaN")
-    measured = measure_error(known, elements, rounding_mode=rounding.mode)
-    saturated = float(measured.saturated_fraction) * known.size / rounded.size
+    value = "value" if parameters.offsets is None else "(value - offset)"
     return QuantizedValues(
         elements,
         parameters.expressed,
@@ -196,7 +202,7 @@ def block_scaled_values(
         errors,
         _sqnr(signal, noise, {}).item(),
         float(np.abs(noise).max()),
-        saturated,
+        _saturated_part(rounded, elements, rounding.mode),
         left_out,
         float(np.fmax.reduce(np.abs(parameters.scales), axis=None, initial=0.0)),
         None,
@@ -205,15 +211,27 @@ def block_scaled_values(
             _sqnr(exact, errors, dict(parameters.block_sizes)),
             range(exact.ndim),
         ),
-        "value / scale + zero point"
-        if parameters.offsets is None
-        else "(value - offset) / scale + zero point",
+        f"{value} / scale + zero point",
     )
 
 
-def _sqnr(
-    signal: NDArray[np.float64], noise: NDArray[np.float64], block_sizes: dict[int, int]
-) -> NDArray[np.float64]:
+def _saturated_part(
+    rounded: Array, elements: QuantizationParameters, mode: RoundingMode
+) -> float:
+    """
+    The part of scaled values that saturates.
+
+    Raises:
+        ValueError: if there is nothing but blocks whose scale is NaN: they have no values.
+    """
+    known = rounded[~np.isnan(rounded)]
+    if not known.size:
+        raise ValueError("there is nothing to plot: all block scales are NaN")
+    error = measure_error(known, elements, rounding_mode=mode)
+    return float(error.saturated_fraction) * known.size / rounded.size
+
+
+def _sqnr(signal: Floats, noise: Floats, block_sizes: dict[int, int]) -> Floats:
     """The ratio in dB for each block, or with an axis of size 1 for one block."""
     with np.errstate(all="ignore"):
         sums = [np.square(signal), np.square(noise)]

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.scale import SymmetricalLogTransform
-from numpy.typing import NDArray
 
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.arithmetic import compute_dtype
+from xdsl_quant.numerics.arrays import Floats
 from xdsl_quant.numerics.codecs import Codec, codec_of
 
 BINS = 128
@@ -39,7 +39,7 @@ class StoredAxis:
     high: float
     """The number above which values saturate."""
 
-    numbers: NDArray[np.float64]
+    numbers: Floats
     """The numbers that are drawn, in ascending order; none if they are too many."""
 
     bins: int
@@ -68,7 +68,7 @@ class StoredAxis:
         ticks = [*(-tick for tick in positive), 0.0, *reversed(positive)]
         return [tick for tick in ticks if self.low <= tick <= self.high]
 
-    def edges(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    def edges(self, positions: Floats) -> Floats:
         """
         Edges of bins, of which one is `low` and one is `high`.
 
@@ -123,9 +123,7 @@ class StoredAxis:
         return cls(low, high, drawn, BINS, linear_range)
 
 
-def _image(
-    positions: NDArray[np.float64], linear_range: float | None
-) -> NDArray[np.float64]:
+def _image(positions: Floats, linear_range: float | None) -> Floats:
     """Where numbers are on an axis, up to a factor."""
     if linear_range is None:
         return positions

@@ -68,21 +68,25 @@ def trade_off_svg(points: Sequence[Point], limit: Limit, title: str) -> str:
         axes.margins(x=0.15)
         # With more bytes, the model has at least the dB of the point before.
         axes.step(*zip(*curve, strict=True), color=BLUE, linewidth=1.1, where="post")
-        chosen = [point for point in shown if point.is_chosen]
-        others = [point for point in shown if not point.is_chosen]
-        # What is more important is drawn over the others.
-        for marked, color, size in (
-            ([point for point in others if not point.is_on_curve], (INK, 0.35), 4.5),
-            ([point for point in others if point.is_on_curve], BLUE, 5.25),
-            (chosen, RED, 9),
-        ):
-            texts = [point.text for point in marked]
-            plot.marks([point.place for point in marked], "o", color, size, texts)
-        for point in chosen:
-            plot.word("chosen", point.place, (-8, -3), "right")
+        _draw_points(plot, shown)
         _draw_limit(plot, limit)
 
     return figure_svg(draw, 520, 300, title).replace("<svg", f"<svg{NAMESPACE}", 1)
+
+
+def _draw_points(plot: Plot, points: Sequence[Point]) -> None:
+    """Marks of points. What is more important is drawn over the others."""
+    chosen = [point for point in points if point.is_chosen]
+    others = [point for point in points if not point.is_chosen]
+    for marked, color, size in (
+        ([point for point in others if not point.is_on_curve], (INK, 0.35), 4.5),
+        ([point for point in others if point.is_on_curve], BLUE, 5.25),
+        (chosen, RED, 9),
+    ):
+        texts = [point.text for point in marked]
+        plot.marks([point.place for point in marked], "o", color, size, texts)
+    for point in chosen:
+        plot.word("chosen", point.place, (-8, -3), "right")
 
 
 def _draw_limit(plot: Plot, limit: Limit) -> None:
