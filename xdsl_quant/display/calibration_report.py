@@ -65,8 +65,8 @@ class CalibrationReport:
                 evaluation.key,
                 _rough_mark(evaluation.histogram) + _decibels(evaluation.sqnr),
                 _saturated(evaluation),
-                _range(evaluation.ranges.layer),
-                _type(evaluation),
+                _range_text(evaluation.ranges.layer),
+                _type_text(evaluation),
             )
             for evaluation in self.evaluations
         ]
@@ -110,7 +110,7 @@ class CalibrationReport:
             unknown=_UNKNOWN if self._has_unknown_errors() else "",
             key_row=_key_row,
             channel_rows=_channel_rows,
-            type_text=_type,
+            type_text=_type_text,
             type_summary=_type_summary,
             type_html=type_html,
         )
@@ -153,12 +153,12 @@ def calibration_report(
         found = type(statistics).__name__
         problem = f"statistics must be Statistics, not {found}"
         raise TypeError(f"{problem}; read a file with Statistics.load")
-    conversion = _conversion(bits, signed, symmetric, narrow_range, per_axis)
+    conversion = _conversion_pass(bits, signed, symmetric, narrow_range, per_axis)
     evaluations = evaluate(statistics, conversion, module)
     return CalibrationReport(evaluations, statistics, conversion)
 
 
-def _conversion(
+def _conversion_pass(
     bits: int,
     signed: bool,
     symmetric: bool,
@@ -203,7 +203,7 @@ class _Row:
 
     @property
     def range(self) -> str:
-        return _range(self.bounds)
+        return _range_text(self.bounds)
 
     @property
     def rough_mark(self) -> str:
@@ -212,9 +212,9 @@ class _Row:
     @property
     def values(self) -> str:
         """The range of the values, unless it is what the observer found."""
-        if self.histogram is None or _bounds(self.histogram) == self.bounds:
+        if self.histogram is None or _value_range(self.histogram) == self.bounds:
             return ""
-        return _range(_bounds(self.histogram))
+        return _range_text(_value_range(self.histogram))
 
     @property
     def picture(self) -> str:
@@ -223,14 +223,14 @@ class _Row:
             return ""
         whole = self.histogram.of_tensor
         count, zeros = int(whole.counts.sum()), int(whole.zeros)
-        title = f"{counted(count, 'value')} from {_range(_bounds(whole))}, "
+        title = f"{counted(count, 'value')} from {_range_text(_value_range(whole))}, "
         title += f"{zeros / count:.0%} are 0"
         if self.stored is not None:
-            title += f"; saturated unless {_range(self.stored)}"
+            title += f"; saturated unless {_range_text(self.stored)}"
         return histogram_svg(whole, self.stored, title)
 
 
-def _bounds(histogram: Histogram) -> Range:
+def _value_range(histogram: Histogram) -> Range:
     whole = histogram.of_tensor
     return float(whole.lows), float(whole.highs)
 
@@ -269,20 +269,20 @@ def _channel_rows(evaluation: Evaluation) -> list[_Row]:
                 ranges[channel],
                 histogram.of_channel(channel),
                 _stored_range(parameters, index),
-                _number(scale),
+                _four_digits(scale),
                 zero_point,
             )
         )
     return rows
 
 
-def _number(value: float) -> str:
+def _four_digits(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _range(bounds: Range) -> str:
+def _range_text(bounds: Range) -> str:
     low, high = bounds
-    return f"{_number(low)} to {_number(high)}"
+    return f"{_four_digits(low)} to {_four_digits(high)}"
 
 
 def _decibels(sqnr: float, unit: str = "") -> str:
@@ -319,7 +319,7 @@ def _stored_range(parameters: QuantizationParameters, index: int) -> Range:
     )
 
 
-def _type(evaluation: Evaluation) -> str:
+def _type_text(evaluation: Evaluation) -> str:
     """The text of the type without the scales of channels, or why there is none."""
     quantized_type = evaluation.quantized_type
     if quantized_type is None:
@@ -335,8 +335,8 @@ def _type_summary(evaluation: Evaluation) -> tuple[str, str]:
     """The beginning of the type, and its parameters in words."""
     parameters = evaluation.parameters
     assert parameters is not None
-    head = _type(evaluation).removeprefix("!quant.uniform<").partition(", ")[0]
+    head = _type_text(evaluation).removeprefix("!quant.uniform<").partition(", ")[0]
     if parameters.scales.ndim:
         return head, f"{parameters.scales.size} scales"
     scale, zero_point = _channel(parameters, 0)
-    return head, f"scale {_number(scale)}, zero point {zero_point}"
+    return head, f"scale {_four_digits(scale)}, zero point {zero_point}"

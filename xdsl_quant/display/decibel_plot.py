@@ -81,7 +81,7 @@ def decibel_plot(names: Sequence[str], series: Sequence[Series], title: str) -> 
         for each in series:
             marker, color = _MARKERS[each.class_]
             known = [
-                (number, value, f"{name}: {each.name} {_text(value)}")
+                (number, value, f"{name}: {each.name} {_ratio_text(value)}")
                 for number, (name, value) in enumerate(
                     zip(names, each.values, strict=True), 1
                 )
@@ -112,5 +112,5 @@ def _draw_axes(plot: Plot, count: int, scale: Scale, ends: tuple[float, float]) 
     axes.spines[:].set_visible(False)
 
 
-def _text(value: float) -> str:
+def _ratio_text(value: float) -> str:
     return "exact" if value == math.inf else f"{value:.1f} dB"

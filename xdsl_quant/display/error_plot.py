@@ -56,10 +56,10 @@ def plot_error(
     from .error_figure import error_figure
 
     rounding = Rounding(rounding_mode, zero_point_order)
-    return error_figure(_quantized_values(expressed_values, quantized_type, rounding))
+    return error_figure(_values_of_type(expressed_values, quantized_type, rounding))
 
 
-def _quantized_values(
+def _values_of_type(
     expressed_values: ArrayLike,
     quantized_type: QuantizedType | QuantizationParameters,
     rounding: Rounding,

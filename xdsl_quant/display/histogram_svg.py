@@ -45,12 +45,12 @@ def histogram_svg(
         foot=_FOOT,
         title=title,
         range=None if stored is None else (start, stop - start),
-        bars=_bars(*_counts(histogram, bounds, low, high)),
+        bars=_bars(*_values_in_bars(histogram, bounds, low, high)),
         zero=zero if 0 <= zero <= _WIDTH else None,
     )
 
 
-def _counts(
+def _values_in_bars(
     histogram: Histogram, bounds: tuple[float, float], low: float, high: float
 ) -> tuple[Array, Array]:
     """The numbers of values inside and outside of bounds, of bars from low to high."""

@@ -20,7 +20,7 @@ _MAX_LINES = 1000
 """Most lines that a notebook shows."""
 
 
-def _text(ir: Operation | str, aliases: dict[QuantizedType, str] | None) -> str:
+def _ir_text(ir: Operation | str, aliases: dict[QuantizedType, str] | None) -> str:
     """The text of an op, with aliases of types unless they are `None`."""
     if isinstance(ir, str):
         if is_file_name(ir):
@@ -86,13 +86,13 @@ def show(ir: Operation | str, *, aliases: bool = True) -> IRView:
         TypeError: if `ir` is neither.
         ValueError: if it is the name of a file.
     """
-    return IRView(_text(ir, {} if aliases else None))
+    return IRView(_ir_text(ir, {} if aliases else None))
 
 
 _CHANGED = "background:rgba(128,128,128,0.22)"
 
 
-def _aligned(
+def _aligned_lines(
     before: list[str], after: list[str]
 ) -> Iterable[tuple[str | None, str | None, bool]]:
     """Pairs of lines, `None` where one side has none, and whether they differ."""
@@ -129,7 +129,9 @@ class IRComparison(_ShownText):
         return f"// before\n{self.before}\n// after\n{self.after}"
 
     def _repr_html_(self) -> str:
-        pairs = list(_aligned(_shown_lines(self.before), _shown_lines(self.after)))
+        pairs = list(
+            _aligned_lines(_shown_lines(self.before), _shown_lines(self.after))
+        )
         left = _column("before", ((a, changed) for a, _, changed in pairs), self.before)
         right = _column("after", ((b, changed) for _, b, changed in pairs), self.after)
         return (
@@ -152,4 +154,4 @@ def compare(
         ValueError: if one is the name of a file.
     """
     names: dict[QuantizedType, str] | None = {} if aliases else None
-    return IRComparison(_text(before, names), _text(after, names))
+    return IRComparison(_ir_text(before, names), _ir_text(after, names))

@@ -92,7 +92,7 @@ def _finite_count(values: Floats) -> int:
     return count
 
 
-def _errors(back: Array, exact: Floats) -> Floats:
+def _errors_of_dequantized(back: Array, exact: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         return back.astype(np.float64) - exact
 
@@ -119,12 +119,12 @@ def uniform_values(
     if not parameters.scales.ndim:
         one_scale = float(parameters.scales), int(parameters.zero_points)
     else:
-        parts = _parts(values, parameters, rounding)
+        parts = _channels_or_blocks(values, parameters, rounding)
     return QuantizedValues(
         parameters,
         parameters.expressed,
         positions,
-        _errors(back, exact),
+        _errors_of_dequantized(back, exact),
         float(error.sqnr),
         float(error.max_absolute),
         float(error.saturated_fraction),
@@ -135,7 +135,7 @@ def uniform_values(
     )
 
 
-def _parts(
+def _channels_or_blocks(
     values: Array, parameters: QuantizationParameters, rounding: Rounding
 ) -> PartsOfTensor:
     """The channels or blocks of a type with several scales."""
@@ -188,7 +188,7 @@ def block_scaled_values(
     is_finite = np.isfinite(exact)
     left_out = exact.size - _finite_count(exact)
     stored = quantize_blocks(values, parameters, rounding)
-    errors = _errors(dequantize_blocks(stored, parameters), exact)
+    errors = _errors_of_dequantized(dequantize_blocks(stored, parameters), exact)
     signal = np.where(is_finite, exact, 0)
     noise = np.where(is_finite, errors, 0)
     rounded = scaled_blocks(values, parameters, rounding)[is_finite]
