@@ -33,17 +33,7 @@ def plan_buffers(module: ir.Module, name: str) -> int:
     """
     (function,) = mlir.functions_in(module, [name])
     ops = mlir.operations_of(mlir.body_of(function))
-    positions = {mlir.identity_of(op): position for position, op in enumerate(ops)}
-    planned: dict[ir.Value, Lifetime] = {}
-    apart = 0
-    for position, op in enumerate(ops):
-        if op.name != "memref.alloc" or not (size := _size(op.results[0].type)):
-            continue
-        (buffer,) = op.results
-        if (steps := _steps(buffer, positions)) is None:
-            apart += size
-        else:
-            planned[buffer] = Lifetime(size, position, max(steps, default=position))
+    planned, apart = _lifetimes(ops)
     offsets, size = plan_memory([*planned.values()])
     if not size:
         return apart
@@ -63,6 +53,21 @@ def plan_buffers(module: ir.Module, name: str) -> int:
         buffer.replace_all_uses_with(view)
         op.erase()
     return apart + size
+
+
+def _lifetimes(ops: Sequence[ir.Operation]) -> tuple[dict[ir.Value, Lifetime], int]:
+    """The buffers that can share memory, and the bytes of others, of the ops of a block."""
+    positions = {mlir.identity_of(op): position for position, op in enumerate(ops)}
+    planned: dict[ir.Value, Lifetime] = {}
+    apart = 0
+    for position, op in enumerate(ops):
+        if op.name != "memref.alloc" or not (size := _size(op.result.type)):
+            continue
+        if (steps := _steps(op.result, positions)) is None:
+            apart += size
+        else:
+            planned[op.result] = Lifetime(size, position, max(steps, default=position))
+    return planned, apart
 
 
 def free_where_assertions_fail(module: ir.Module) -> None:

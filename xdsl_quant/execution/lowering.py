@@ -6,6 +6,7 @@ import math
 from io import StringIO
 from typing import cast
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import DenseResourceAttr, IntegerType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
@@ -60,22 +61,7 @@ def lower(
     # Folding makes constants, for which it asks the dialects.
     ctx = multiverse_context()
     try:
-        for dialect in sorted(dialects_in(module)):
-            if (ops := dialect_ops(dialect)).is_compiled:
-                ops.to_linalg(ctx, module)
-        # What is run has as many bits as it says, however it would be stored.
-        QuantConvertSimulatedQuantizationPass(exact_bits=True).rewrite(ctx, module)
-        QuantRemoveInstrumentationPass().rewrite(ctx, module)
-        # A dynamic size that is wrong must not become a read out of bounds.
-        LowerQuantOpsPass(
-            rounding.mode,
-            fuse,
-            runtime_checks=True,
-            keep_qdq=True,
-            zero_point_order=rounding.zero_point_order,
-            nan=rounding.nan,
-        ).rewrite(ctx, module)
-        ArithExpandSmallFloatsPass().rewrite(ctx, module)
+        _lower_quantization(ctx, module, rounding, fuse)
     except PassFailedException as e:
         raise CompilationError(str(e)) from None
     _replace_quantized_types(module)
@@ -90,6 +76,28 @@ def lower(
     if "!quant." in text:
         raise CompilationError("an attribute contains a quantized type")
     return text
+
+
+def _lower_quantization(
+    ctx: Context, module: ModuleOp, rounding: Rounding, fuse: bool
+) -> None:
+    """Lower ops of frontends and of the quant dialect."""
+    for dialect in sorted(dialects_in(module)):
+        if (ops := dialect_ops(dialect)).is_compiled:
+            ops.to_linalg(ctx, module)
+    # What is run has as many bits as it says, however it would be stored.
+    QuantConvertSimulatedQuantizationPass(exact_bits=True).rewrite(ctx, module)
+    QuantRemoveInstrumentationPass().rewrite(ctx, module)
+    # A dynamic size that is wrong must not become a read out of bounds.
+    LowerQuantOpsPass(
+        rounding.mode,
+        fuse,
+        runtime_checks=True,
+        keep_qdq=True,
+        zero_point_order=rounding.zero_point_order,
+        nan=rounding.nan,
+    ).rewrite(ctx, module)
+    ArithExpandSmallFloatsPass().rewrite(ctx, module)
 
 
 _BYTES = 8

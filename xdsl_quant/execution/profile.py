@@ -208,11 +208,8 @@ def rows_of(
         seconds: the time of each step.
     """
     owners = [step[0] if step else None for step in steps]
-    row_of: dict[int | None, int | None] = {owner: owner for owner in owners}
-    for owner, step in zip(owners, steps, strict=True):
-        for index in step:
-            row_of.setdefault(index, owner)
-    firsts = [i for i in range(len(ops)) if row_of.setdefault(i, i) == i]
+    row_of = _row_owners(len(ops), owners, steps)
+    firsts = [i for i in range(len(ops)) if row_of[i] == i]
     last = [None] if None in owners else []
     numbers = {first: number for number, first in enumerate([*firsts, *last], 1)}
     rows: list[ProfileRow] = []
@@ -232,3 +229,16 @@ def rows_of(
             )
         )
     return rows
+
+
+def _row_owners(
+    count: int, owners: Sequence[int | None], steps: Sequence[Sequence[int]]
+) -> Mapping[int | None, int | None]:
+    """For each op, and for what is of no op, the first op of its row."""
+    row_of: dict[int | None, int | None] = {owner: owner for owner in owners}
+    for owner, step in zip(owners, steps, strict=True):
+        for index in step:
+            row_of.setdefault(index, owner)
+    for index in range(count):
+        row_of.setdefault(index, index)
+    return row_of

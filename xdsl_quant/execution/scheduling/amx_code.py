@@ -325,6 +325,10 @@ class _Function:
             f'llvm.call_intrinsic "llvm.x86.{name}"({", ".join(values)}) : ({types}) -> ()'
         )
 
+    def _move_tile(self, name: str, number: int, place: str, stride: int) -> None:
+        """Load or store a tile."""
+        self._instruction(name, (number, "i8"), (place, "!llvm.ptr"), (stride, "i64"))
+
     def _add_columns(
         self, pointers: Sequence[str], loops: Sequence[Loop], is_end: bool
     ) -> None:
@@ -438,11 +442,9 @@ class _Function:
             for v in range(vectors)
             for number in (i * tiles.group[1] + v,)
         ]
-        stride: tuple[int, str] = 4 * LANES, "i64"
         for number, place in places:
             if tiles.has_blocks:
-                operands = (number, "i8"), (place, "!llvm.ptr"), stride
-                self._instruction("tileloadd64", *operands)
+                self._move_tile("tileloadd64", number, place, 4 * LANES)
             else:
                 self._instruction("tilezero", (number, "i8"))
         lines = [
@@ -466,8 +468,7 @@ class _Function:
                 [code.at(right, v * offset) for v in range(vectors)],
             )
         for number, place in places:
-            operands = (number, "i8"), (place, "!llvm.ptr"), stride
-            self._instruction("tilestored64", *operands)
+            self._move_tile("tilestored64", number, place, 4 * LANES)
 
     def _add_products(self, rows: Sequence[str], columns: Sequence[str]) -> None:
         """Add the products of tiles of rows with tiles of columns to their sums."""
@@ -481,17 +482,11 @@ class _Function:
         held, turning = factors if holds_rows else factors[::-1]
         first = high * wide
         after = first + min(high, wide)
-
-        def load(number: int, place: str, stride: int) -> None:
-            self._instruction(
-                "tileloadd64", (number, "i8"), (place, "!llvm.ptr"), (stride, "i64")
-            )
-
         for i, place in enumerate(held[0]):
-            load(first + i, place, held[1])
+            self._move_tile("tileloadd64", first + i, place, held[1])
         for i, place in enumerate(turning[0]):
             number = after + i % (_REGISTERS - after)
-            load(number, place, turning[1])
+            self._move_tile("tileloadd64", number, place, turning[1])
             for j in range(len(held[0])):
                 row, column = (j, i) if holds_rows else (i, j)
                 factor_numbers = (first + j, number)

@@ -135,66 +135,76 @@ def _with_constant(
     contraction: Contraction, lhs: Factor, rhs: Factor, weights: NDArray[np.int64]
 ) -> ByteContraction | None:
     """The product with a constant, if it is one that is done here."""
-    result = contraction.op.operands[2]
     lhs, repeats = _undivided(lhs)
     lhs_steps = steps_of(lhs.indices, lhs.value)
-    identity = ir.AffineMap.get_identity(len(contraction.result))
-    result_steps = steps_of(identity.results, result)
     dimensions = dimensions_by_loop(rhs.indices, weights.shape)
-    if lhs_steps is None or result_steps is None or dimensions is None:
-        return None
     sizes = dict(zip(contraction.result, contraction.shape, strict=True))
     reductions = [i for i in range(contraction.count) if i not in sizes]
-    columns = [i for i in sizes if i in dimensions and sizes[i] > 1]
-    if len(columns) != 1 or not {*reductions} <= dimensions.keys():
+    if lhs_steps is None or dimensions is None or not {*reductions} <= {*dimensions}:
         return None
-    if 0 in (*weights.shape, *sizes.values()):
+    columns = [i for i in sizes if i in dimensions and sizes[i] > 1]
+    if len(columns) != 1 or 0 in (*weights.shape, *sizes.values()):
         return None
     (column,) = columns
-    dimension = contraction.result.index(column)
-    if lhs_steps.get(column, 0) not in (0, 1) or result_steps[dimension] != 1:
+    dimension, column_step = contraction.result.index(column), lhs_steps.get(column, 0)
+    if column_step not in (0, 1) or not _is_contiguous_in(contraction, dimension):
         return None
-    counts = {loop: weights.shape[dimensions[loop]] for loop in reductions}
     if repeats > 1 and (
         lhs.indices[-1] != ir.AffineExpr.get_dim(column)
         or LANES % repeats
         or sizes[column] % repeats
     ):
         return None
+    sizes |= {loop: weights.shape[dimensions[loop]] for loop in reductions}
     transposition = None
-    if not (is_of_channels := bool(lhs_steps.get(column))):
-        transposition, lhs_steps = _row_major(
-            contraction, lhs, lhs_steps, sizes | counts
-        )
+    if not column_step:
+        transposition, lhs_steps = _row_major(contraction, lhs, lhs_steps, sizes)
     reductions.sort(key=lambda loop: -lhs_steps.get(loop, 0))
-    loops = [Loop(counts[loop], [lhs_steps.get(loop, 0)]) for loop in reductions]
-    numbers = weights & 0xFF if rhs.is_unsigned else weights
+    loops = [Loop(sizes[loop], [lhs_steps.get(loop, 0)]) for loop in reductions]
     order = [dimensions[loop] for loop in (*reductions, column)]
-    others = [i for i in range(weights.ndim) if i not in order]
-    matrix = numbers.transpose(*others, *order).reshape(-1, sizes[column])
-    matrix = matrix - rhs.zero_point
-    signs = not lhs.is_unsigned, lhs.zero_point
-    if is_of_channels:
-        product = _of_channels(matrix, loops)
-        product = product and replace(
-            product, is_signed=signs[0], zero_point=signs[1], repeats=repeats
-        )
-    else:
-        zero_point = 0
-        if matrix.min() < -128 or matrix.max() > 127:
-            zero_point = -128 - int(matrix.min())
-        stored = (matrix + zero_point).astype(np.int8)
-        product = Product(
-            [], stored, *signs, merged(loops, 1), weights_zero_point=zero_point
-        )
-        product = product if product.reductions[-1].steps == [1] else None
+    matrix = _matrix_of(weights, rhs, order)
+    product = (
+        _product_of_channels(lhs, matrix, loops, repeats)
+        if column_step
+        else _product_of_rows(lhs, matrix, loops)
+    )
     return product and ByteContraction(
         contraction, lhs, rhs, product, dimension, lhs_steps, transposition
     )
 
 
-def _of_channels(
-    matrix: NDArray[np.int64], loops: Sequence[Loop]
+def _is_contiguous_in(contraction: Contraction, dimension: int) -> bool:
+    """Whether neighbours in a dimension of the sums are beside each other in memory."""
+    identity = ir.AffineMap.get_identity(len(contraction.result))
+    steps = steps_of(identity.results, contraction.op.operands[2])
+    return steps is not None and steps[dimension] == 1
+
+
+def _matrix_of(
+    weights: NDArray[np.int64], rhs: Factor, order: Sequence[int]
+) -> NDArray[np.int64]:
+    """Zero-point-corrected weights as a matrix whose columns are the last dimension."""
+    numbers = weights & 0xFF if rhs.is_unsigned else weights
+    others = [i for i in range(weights.ndim) if i not in order]
+    width = weights.shape[order[-1]]
+    return numbers.transpose(*others, *order).reshape(-1, width) - rhs.zero_point
+
+
+def _product_of_rows(
+    lhs: Factor, matrix: NDArray[np.int64], loops: Sequence[Loop]
+) -> Product | None:
+    """A product of rows, whose bytes are beside each other."""
+    zero_point = 0
+    if matrix.min() < -128 or matrix.max() > 127:
+        zero_point = -128 - int(matrix.min())
+    stored = (matrix + zero_point).astype(np.int8)
+    signs, reductions = (not lhs.is_unsigned, lhs.zero_point), merged(loops, 1)
+    product = Product([], stored, *signs, reductions, weights_zero_point=zero_point)
+    return product if reductions[-1].steps == [1] else None
+
+
+def _product_of_channels(
+    lhs: Factor, matrix: NDArray[np.int64], loops: Sequence[Loop], repeats: int
 ) -> ChannelProduct | None:
     """
     A product of signed bytes in groups that neighbouring rows of the result share. Weights
@@ -217,37 +227,35 @@ def _of_channels(
             return None
         parts.append(rest.clip(-128, 127).astype(np.int8))
         rest = rest - parts[-1]
-    distances = [offsets.ravel()[group].tolist() for group in groups]
-    return ChannelProduct([], np.concatenate(parts), True, 0, distances * len(parts))
+    distances = [offsets.ravel()[group].tolist() for group in groups] * len(parts)
+    signs = not lhs.is_unsigned, lhs.zero_point
+    return ChannelProduct([], np.concatenate(parts), *signs, distances, repeats)
 
 
 def _of_two(
     contraction: Contraction, lhs: Factor, rhs: Factor
 ) -> ByteContraction | None:
     """The product with a matrix that is packed at run time, if it is one done here."""
-    result = contraction.op.operands[2]
-    identity = ir.AffineMap.get_identity(len(contraction.result))
-    by_dimension = steps_of(identity.results, result)
+    sizes, result = contraction.sizes, contraction.result
+    reductions = [i for i in range(contraction.count) if i not in result]
     lhs_steps, rhs_steps = (
         steps_of(factor.indices, factor.value) for factor in (lhs, rhs)
     )
-    if by_dimension is None or lhs_steps is None or rhs_steps is None:
+    if lhs_steps is None or rhs_steps is None or 0 in sizes.values():
         return None
     if dimensions_by_loop(rhs.indices, mlir.shaped_type(rhs.value).shape) is None:
         return None
-    sizes = contraction.sizes
     columns = [
         d
-        for d, loop in enumerate(contraction.result)
-        if sizes[loop] > 1 and by_dimension[d] == 1
+        for d, loop in enumerate(result)
+        if sizes[loop] > 1 and _is_contiguous_in(contraction, d)
     ]
-    reductions = [i for i in range(contraction.count) if i not in contraction.result]
-    if len(columns) != 1 or 0 in sizes.values():
+    if len(columns) != 1:
         return None
     if not {*reductions} <= sizes.keys() & lhs_steps.keys() & rhs_steps.keys():
         return None
     (column,) = columns
-    loop = contraction.result[column]
+    loop = result[column]
     transposition, lhs_steps = _row_major(contraction, lhs, lhs_steps, sizes)
     reductions.sort(key=lambda i: -lhs_steps[i])
     loops = merged(
@@ -256,23 +264,30 @@ def _of_two(
     run, column_step = loops[-1], rhs_steps.get(loop, 0)
     if lhs_steps.get(loop) or run.steps[0] != 1 or 1 not in (column_step, run.steps[1]):
         return None
-    depth, width = math.prod(loop.size for loop in loops), sizes[loop]
+    product, packing = _packed_product(lhs, rhs, loops, sizes[loop], column_step)
+    found = ByteContraction(
+        contraction, lhs, rhs, product, column, lhs_steps, transposition, packing
+    )
+    rows = math.prod(found.sizes[d] for d in found.rows)
+    return found if column_step and rows >= _LEAST_ROWS else None
+
+
+def _packed_product(
+    lhs: Factor, rhs: Factor, loops: Sequence[Loop], width: int, column_step: int
+) -> tuple[Product, Packing]:
+    """A product with a matrix that is packed before, and how it is packed."""
+    depth = math.prod(loop.size for loop in loops)
     low = -128 * (not rhs.is_unsigned) - rhs.zero_point
-    matrix = RuntimeMatrix((depth, width), max(abs(low), abs(low + 255)))
     product = Product(
         [],
-        matrix,
+        RuntimeMatrix((depth, width), max(abs(low), abs(low + 255))),
         not lhs.is_unsigned,
         lhs.zero_point,
         loops,
         weights_zero_point=rhs.zero_point - 128 * rhs.is_unsigned,
     )
     packing = Packing([], loops, width, column_step, rhs.is_unsigned, product.offset, 0)
-    found = ByteContraction(
-        contraction, lhs, rhs, product, column, lhs_steps, transposition, packing
-    )
-    rows = math.prod(found.sizes[d] for d in found.rows)
-    return found if column_step and rows >= _LEAST_ROWS else None
+    return product, packing
 
 
 def _row_major(

@@ -16,8 +16,9 @@ and what a zero point of the right factor makes too much is a number for each ro
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count, pairwise
 
 import numpy as np
@@ -34,6 +35,7 @@ from .contractions import Factor, contraction_of
 from .epilogues import Epilogue, epilogue_of
 from .memrefs import steps_of
 from .packing import (
+    RowSums,
     Transposition,
     packing_text,
     row_sums_text,
@@ -127,9 +129,9 @@ def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadCalls
     Returns:
         the calls by several threads.
     """
-    calls, bits = ThreadCalls(), cpu.vnni_bits
     taken = {*map(mlir.symbol_of, module.body.operations)}
     names = (name for i in count() if (name := f"byte_product_{i}") not in taken)
+    calls = _ProductCalls(module, cpu, threads, names)
     for op in [*filter(is_kept, mlir.ops_in(module, "linalg.generic"))]:
         found = byte_contraction_of(contraction_of(op))
         if found is None:
@@ -141,35 +143,101 @@ def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadCalls
             ir.Location.fused([each.location for each in ops]),
             ir.InsertionPoint(last),
         ):
-            results = _results(op, epilogue)
-            buffers, bytes_ = _buffers(found), found.bytes
-            if found.transposition is not None:
-                bytes_ = _transpose(module, next(names), found.transposition, bytes_)
-            operands = [bytes_, *results, *buffers]
-            product = found.with_loops(operands)
-            if isinstance(product, ChannelProduct):
-                sizes = [_element_size(operand.value) for operand in operands]
-                product, epilogue = _with_pixels(product, epilogue, sizes)
-            elif found.packing is not None:
-                product = _pack(module, next(names), found, product, buffers, bits)
-            if product.weights_zero_point:
-                sums = bytes_, buffers[0]
-                _sum_rows(module, next(names), found, product, sums, bits)
-            values = [operand.value for operand in operands]
-            parts = _parts(product, [*map(_memref, values)], threads)
-            functions = {name: part for part, name in zip(parts, names, strict=False)}
-            for name, part in functions.items():
-                _add_text(module, _text(name, *part, epilogue, cpu))
-            if len(functions) > 1:
-                _declare(module, name := next(names), values, [*functions])
-                calls.add(name, len(values), [*functions])
-            func.call([], name, values)
-            for buffer in (*buffers, *([bytes_] if found.transposition else ())):
-                memref.dealloc(buffer.value)
+            calls.compute(found, epilogue)
         op.erase()
         if epilogue is not None:
             epilogue.erase()
-    return calls
+    return calls.by_threads
+
+
+class _ProductCalls:
+    """Inserts calls of functions, which it adds to a module, for products."""
+
+    def __init__(self, module: ir.Module, cpu: Cpu, threads: int, names: Iterator[str]):
+        self.by_threads = ThreadCalls()
+        self._module = module
+        self._cpu = cpu
+        self._threads = threads
+        self._names = names
+
+    def compute(self, found: ByteContraction, epilogue: Epilogue | None) -> None:
+        """Compute a product and what follows."""
+        results = _results(found.contraction.op, epilogue)
+        buffers, bytes_ = _buffers(found), found.bytes
+        if found.transposition is not None:
+            bytes_ = self._transpose(found.transposition, bytes_)
+        operands = [bytes_, *results, *buffers]
+        product = found.with_loops(operands)
+        if isinstance(product, ChannelProduct):
+            sizes = [_element_size(operand.value) for operand in operands]
+            product, epilogue = _with_pixels(product, epilogue, sizes)
+        elif found.packing is not None:
+            product = self._pack(found, product, buffers)
+        if product.weights_zero_point:
+            self._sum_rows(found, product, (bytes_, buffers[0]))
+        self._multiply(product, epilogue, [operand.value for operand in operands])
+        for buffer in (*buffers, *([bytes_] if found.transposition else ())):
+            memref.dealloc(buffer.value)
+
+    def _call(
+        self,
+        operands: Sequence[BytesOperand],
+        text: Callable[[str, Sequence[Memref]], str],
+    ) -> None:
+        """Call a function, whose text is made for its name and these memrefs."""
+        name, values = next(self._names), [operand.value for operand in operands]
+        _add_text(self._module, text(name, [*map(_memref, values)]))
+        func.call([], name, values)
+
+    def _transpose(
+        self, transposition: Transposition, source: BytesOperand
+    ) -> BytesOperand:
+        """Transpose the left factor."""
+        target = source._replace(value=_allocated(transposition.size))
+        self._call([source, target], partial(transposition_text, transposition))
+        return target
+
+    def _pack(
+        self, found: ByteContraction, product: Product, buffers: Sequence[BytesOperand]
+    ) -> Product:
+        """Pack the right factor, of the product that is returned."""
+        assert found.packing is not None
+        assert isinstance(product.weights, RuntimeMatrix)
+        bits = self._cpu.vnni_bits
+        vectors = product.vectors(bits)
+        operands = [found.matrix, *buffers[-2:]]
+        batches = found.loops(found.batches, operands) if found.batches else []
+        packing = replace(found.packing, batches=batches, vectors=vectors)
+        self._call(operands, partial(packing_text, packing, bits))
+        return replace(product, weights=product.weights._replace(vectors=vectors))
+
+    def _sum_rows(
+        self,
+        found: ByteContraction,
+        product: Weighted,
+        operands: Sequence[BytesOperand],
+    ) -> None:
+        """Sum up the bytes of each row; operands are these and sums."""
+        assert isinstance(product, Product)
+        rows = found.loops([*found.batches, *found.rows], operands)
+        signs = product.is_signed, product.zero_point
+        sums = RowSums(rows, product.reductions, *signs)
+        self._call(operands, partial(row_sums_text, sums, self._cpu.vnni_bits))
+
+    def _multiply(
+        self, product: Weighted, epilogue: Epilogue | None, values: Values
+    ) -> None:
+        """Compute the product, by several threads if it is large."""
+        parts = _parts(product, [*map(_memref, values)], self._threads)
+        functions = {n: part for part, n in zip(parts, self._names, strict=False)}
+        for name, part in functions.items():
+            _add_text(self._module, _text(name, *part, epilogue, self._cpu))
+        name, *others = functions
+        if others:
+            name = next(self._names)
+            _declare(self._module, name, values, [*functions])
+            self.by_threads.add(name, len(values), [*functions])
+        func.call([], name, values)
 
 
 def _declare(
@@ -238,59 +306,6 @@ def _allocated(size: int) -> ir.Value:
     """A memref of so many bytes."""
     type_ = ir.MemRefType.get([size], ir.IntegerType.get_signless(8))
     return memref.alloc(type_, [], [], alignment=ALIGNMENT)
-
-
-def _transpose(
-    module: ir.Module, name: str, transposition: Transposition, source: BytesOperand
-) -> BytesOperand:
-    """Call a function that transposes the left factor."""
-    target = source._replace(value=_allocated(transposition.size))
-    values = [source.value, target.value]
-    memrefs = [*map(_memref, values)]
-    _add_text(module, transposition_text(name, memrefs, transposition))
-    func.call([], name, values)
-    return target
-
-
-def _pack(
-    module: ir.Module,
-    name: str,
-    found: ByteContraction,
-    product: Product,
-    buffers: Sequence[BytesOperand],
-    bits: int,
-) -> Product:
-    """Call a function that packs the right factor, of the product that is returned."""
-    assert found.packing is not None
-    assert isinstance(product.weights, RuntimeMatrix)
-    vectors = product.vectors(bits)
-    operands = [found.matrix, *buffers[-2:]]
-    batches = found.loops(found.batches, operands) if found.batches else []
-    packing = replace(found.packing, batches=batches, vectors=vectors)
-    values = [operand.value for operand in operands]
-    _add_text(module, packing_text(name, [*map(_memref, values)], packing, bits))
-    func.call([], name, values)
-    return replace(product, weights=product.weights._replace(vectors=vectors))
-
-
-def _sum_rows(
-    module: ir.Module,
-    name: str,
-    found: ByteContraction,
-    product: Weighted,
-    operands: Sequence[BytesOperand],
-    bits: int,
-) -> None:
-    """Call a function that sums up the bytes of each row; operands are these and sums."""
-    assert isinstance(product, Product)
-    rows = found.loops([*found.batches, *found.rows], operands)
-    values = [operand.value for operand in operands]
-    signs = product.is_signed, product.zero_point
-    memrefs = [*map(_memref, values)]
-    _add_text(
-        module, row_sums_text(name, memrefs, rows, product.reductions, *signs, bits)
-    )
-    func.call([], name, values)
 
 
 def _text(

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from .. import mlir_bindings as mlir
 from ..building import filled, generic
-from ..mlir_bindings import Values, arith, ir
+from ..mlir_bindings import arith, ir
 from .byte_contractions import byte_contraction_of
 from .constant_sums import equal_elements
-from .contractions import Contraction, Factor, applied, contraction_of
+from .contractions import Contraction, Factor, contraction_of
 from .memrefs import constant_of, steps_of
 from .vector_code import LANES
 
@@ -93,42 +93,38 @@ def _merged(
     array = weights.ravel()[offsets].astype(np.int8)
     array = np.ascontiguousarray(array.reshape(*array.shape[:-2], -1))
     type_ = ir.RankedTensorType.get(array.shape, rhs.element_type)
-    sum_type = mlir.shaped_type(op.results[0]).element_type
-
-    # From the new loops to the old ones
-    dim, zero = ir.AffineExpr.get_dim, ir.AffineExpr.get_constant(0)
-    count = len(outer) + 1 + len(kept)
-    loops: list[ir.AffineExpr] = [zero] * contraction.count
-    for new, old in enumerate([*outer, channel, *kept]):
-        loops[old] = dim(new)
-    if sizes[more] > 1:
-        loops[channel] = ir.AffineExpr.get_floor_div(dim(len(outer)), sizes[more])
-    from_new = mlir.affine_map(count, loops)
-    maps = [
-        mlir.affine_map(count, indices)
-        for indices in (
-            [index.compose(from_new) for index in lhs.indices],
-            [*map(dim, range(len(outer) + 1, count)), dim(len(outer))],
-            map(dim, range(len(outer) + 1)),
-        )
-    ]
-
-    def body(arguments: Values) -> Values:
-        left, right, so_far = arguments
-        factors = lhs.convert(left, sum_type), rhs.convert(right, sum_type)
-        term = applied(contraction.product, sum_type, *factors)
-        return [applied(contraction.total, sum_type, so_far, term)]
-
     with ir.InsertionPoint(op), op.location:
         constant = arith.constant(type_, mlir.dense_attr(array, type_))
         (result,) = generic(
             [lhs.value, constant],
-            [filled(shape, sum_type, start)],
-            maps,
+            [filled(shape, contraction.sum_type, start)],
+            _merged_maps(contraction, lhs, kept),
             ["parallel"] * (len(outer) + 1) + ["reduction"] * len(kept),
-            body,
+            contraction.body(lhs, rhs),
         )
     if byte_contraction_of(contraction_of(result.owner.operation)) is None:
         result.owner.erase()
         return None
     return result
+
+
+def _merged_maps(
+    contraction: Contraction, lhs: Factor, kept: Sequence[int]
+) -> Sequence[ir.AffineMap]:
+    """The maps of both factors and of the sums, where some of the reductions are left."""
+    *outer, channel, more = contraction.result
+    dim, zero = ir.AffineExpr.get_dim, ir.AffineExpr.get_constant(0)
+    count = len(outer) + 1 + len(kept)
+    # From the new loops to the old ones
+    loops: list[ir.AffineExpr] = [zero] * contraction.count
+    for new, old in enumerate([*outer, channel, *kept]):
+        loops[old] = dim(new)
+    if (size := contraction.size(more)) > 1:
+        loops[channel] = ir.AffineExpr.get_floor_div(dim(len(outer)), size)
+    from_new = mlir.affine_map(count, loops)
+    results = (
+        [index.compose(from_new) for index in lhs.indices],
+        [*map(dim, range(len(outer) + 1, count)), dim(len(outer))],
+        map(dim, range(len(outer) + 1)),
+    )
+    return [mlir.affine_map(count, indices) for indices in results]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from .. import mlir_bindings as mlir
 from ..building import elementwise_generic, mixed_sizes, reshaped_tensor
-from ..mlir_bindings import Value, arith, ir, linalg
+from ..mlir_bindings import Value, Values, arith, ir, linalg
 
 Load = Callable[[ir.Value, ir.Type], ir.Value]
 """Makes a number of a type of an element."""
@@ -143,6 +143,23 @@ class Contraction:
                 if isinstance(index, ir.AffineDimExpr):
                     sizes[index.position] = size
         return sizes | dict(zip(self.result, self.shape, strict=True))
+
+    @property
+    def sum_type(self) -> ir.Type:
+        """The type of the sums."""
+        return mlir.shaped_type(self.op.operands[2]).element_type
+
+    def body(self, lhs: Factor, rhs: Factor) -> Callable[[Values], Values]:
+        """The body of a `linalg.generic` that adds up the products of other factors."""
+
+        def added(arguments: Values) -> Values:
+            left, right, so_far = arguments
+            type_ = self.sum_type
+            factors = lhs.convert(left, type_), rhs.convert(right, type_)
+            term = applied(self.product, type_, *factors)
+            return [applied(self.total, type_, so_far, term)]
+
+        return added
 
     def reuse(self, factor: Factor) -> int:
         """The number of products of each element of a factor, large if not known."""

@@ -6,11 +6,11 @@ transpose the left one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
-
-import numpy as np
 
 from .byte_vectors import (
     BYTES,
@@ -52,17 +52,17 @@ class Packing:
 
 
 def packing_text(
-    name: str, memrefs: Sequence[Memref], packing: Packing, bits: int
+    packing: Packing, bits: int, name: str, memrefs: Sequence[Memref]
 ) -> str:
     """
     The text of a private function that packs a matrix.
 
     Args:
+        packing: the loops.
+        bits: those of a register, 256 or 512.
         name: that of the function.
         memrefs: the arguments: the bytes, the packed ones, and what the sums of products of
             each column begin with.
-        packing: the loops.
-        bits: those of a register, 256 or 512.
     """
     code = Code()
     with code.nest(packing.batches, code.arguments(memrefs)) as pointers:
@@ -88,7 +88,7 @@ class _Packer:
         sizes = [*(loop.size for loop in self.packing.reductions[1:-1])]
         groups = -(-self._run.size // 4)
         return [
-            64 * groups * int(np.prod(sizes[i:]))
+            64 * groups * math.prod(sizes[i:])
             for i in range(len(self.packing.reductions) - 1)
         ]
 
@@ -188,23 +188,7 @@ class _Packer:
         code = self.code
         whole, rest = divmod(self._run.size, 4)
         steps = [4, 64 * len(counts)]
-
-        def packed(
-            pointers: Sequence[str], load: Callable[[Sequence[str]], Sequence[str]]
-        ) -> list[Sequence[str]]:
-            """For each group the bytes of each vector of columns."""
-            bytes_, _ = pointers
-            step = self.packing.column_step
-            vectors = [
-                load(
-                    [
-                        code.at(bytes_, (LANES * v + column) * step)
-                        for column in range(count)
-                    ]
-                )
-                for v, count in enumerate(counts)
-            ]
-            return [*zip(*vectors, strict=True)]
+        packed = partial(self._column_groups, counts)
 
         def block(index: str, sums: Sequence[str]) -> Sequence[str]:
             moved = code.moved(pointers, index, [LANES * step for step in steps])
@@ -228,6 +212,26 @@ class _Packer:
             groups = packed(moved, lambda places: [self._last(places, whole, rest)])
             sums = self._stored(sums, groups, moved, rest)
         return sums
+
+    def _column_groups(
+        self,
+        counts: Sequence[int],
+        pointers: Sequence[str],
+        load: Callable[[Sequence[str]], Sequence[str]],
+    ) -> list[Sequence[str]]:
+        """For each group the bytes of each vector of columns."""
+        bytes_, _ = pointers
+        step = self.packing.column_step
+        vectors = [
+            load(
+                [
+                    self.code.at(bytes_, (LANES * v + column) * step)
+                    for column in range(count)
+                ]
+            )
+            for v, count in enumerate(counts)
+        ]
+        return [*zip(*vectors, strict=True)]
 
     def _transposed(self, places: Sequence[str], size: int) -> Sequence[str]:
         """Vectors of groups of all columns, for so many groups at each place."""
@@ -331,102 +335,133 @@ class Transposition(NamedTuple):
 
 
 def transposition_text(
-    name: str, memrefs: Sequence[Memref], transposition: Transposition
+    transposition: Transposition, name: str, memrefs: Sequence[Memref]
 ) -> str:
     """
     The text of a private function that transposes matrices of bytes.
 
     Args:
-        name: that of the function.
-        memrefs: the arguments: the bytes, and the transposed ones.
         transposition: the loops. What is behind a transposed row may be written to, up to
             a multiple of 64 bytes.
+        name: that of the function.
+        memrefs: the arguments: the bytes, and the transposed ones.
     """
-    code = Code()
-    _, rows, columns, _ = transposition
-    size = 4 * LANES
+    code, rows = Code(), transposition.rows
+    transposer = _Transposer(code, rows, transposition.columns)
+    with code.nest(transposition.batches, code.arguments(memrefs)) as pointers:
+        steps = [LANES * step for step in rows.steps]
+        whole, rest = divmod(rows.size, LANES)
+        with code.loop(whole) as index:
+            transposer.add_columns(code.moved(pointers, index, steps), LANES)
+        if rest:
+            transposer.add_columns(code.moved(pointers, whole, steps), rest)
+    return "\n".join(function_lines(name, memrefs, code))
 
-    def add_block(pointers: Sequence[str], row_count: int, count: int) -> None:
+
+@dataclass(frozen=True)
+class _Transposer:
+    """Adds the loops over the columns of some rows."""
+
+    code: Code
+    rows: Loop
+    columns: Loop
+
+    def add_columns(self, pointers: Sequence[str], row_count: int) -> None:
+        """Transpose all bytes of some rows."""
+        code, size = self.code, 4 * LANES
+        steps = [size * step for step in self.columns.steps]
+        blocks, rest = divmod(self.columns.size, size)
+        with code.loop(blocks) as index:
+            self._add_block(code.moved(pointers, index, steps), row_count, size)
+        if rest:
+            self._add_block(code.moved(pointers, blocks, steps), row_count, rest)
+
+    def _add_block(self, pointers: Sequence[str], row_count: int, count: int) -> None:
         """Transpose so many bytes of each of some rows."""
+        code, step = self.code, self.columns.steps[0]
         source, target = pointers
         groups: list[str] = []
-        for start in range(0, size, 4):
+        for start in range(0, 4 * LANES, 4):
             parts = [
-                code.load_lanes(code.at(source, i * columns.steps[0]), "i8", row_count)
+                code.load_lanes(code.at(source, i * step), "i8", row_count)
                 for i in range(start, min(start + 4, count))
             ]
             vector = interleaved(code, parts) if parts else code.splat(0, BYTES)
             groups.append(as_sums(code, vector))
         for i, row in enumerate(_transposed(code, groups)[:row_count]):
-            code.store_lanes(code.at(target, i * rows.steps[1]), row, "i32")
+            code.store_lanes(code.at(target, i * self.rows.steps[1]), row, "i32")
 
-    def add_columns(pointers: Sequence[str], row_count: int) -> None:
-        steps = [size * step for step in columns.steps]
-        blocks, rest = divmod(columns.size, size)
-        with code.loop(blocks) as index:
-            add_block(code.moved(pointers, index, steps), row_count, size)
-        if rest:
-            add_block(code.moved(pointers, blocks, steps), row_count, rest)
 
-    with code.nest(transposition.batches, code.arguments(memrefs)) as pointers:
-        steps = [LANES * step for step in rows.steps]
-        whole, rest = divmod(rows.size, LANES)
-        with code.loop(whole) as index:
-            add_columns(code.moved(pointers, index, steps), LANES)
-        if rest:
-            add_columns(code.moved(pointers, whole, steps), rest)
-    return "\n".join(function_lines(name, memrefs, code))
+class RowSums(NamedTuple):
+    """How zero-point-corrected bytes of each row are summed up; memrefs are both."""
+
+    rows: Sequence[Loop]
+    """The loops over rows."""
+
+    reductions: Sequence[Loop]
+    """The loops over the bytes of a row, the last one over bytes beside each other."""
+
+    is_signed: bool
+    """Whether bytes are signed."""
+
+    zero_point: int
+    """What is subtracted from each byte."""
 
 
 def row_sums_text(
-    name: str,
-    memrefs: Sequence[Memref],
-    rows: Sequence[Loop],
-    reductions: Sequence[Loop],
-    is_signed: bool,
-    zero_point: int,
-    bits: int,
+    sums: RowSums, bits: int, name: str, memrefs: Sequence[Memref]
 ) -> str:
     """
     The text of a private function that sums up zero-point-corrected bytes of each row.
 
     Args:
+        sums: the loops, and what the bytes are.
+        bits: those of a register, 256 or 512.
         name: that of the function.
         memrefs: the arguments: the bytes, and the sums.
-        rows: the loops over rows.
-        reductions: the loops over the bytes of a row, the last one over bytes beside each
-            other.
-        is_signed: whether bytes are signed.
-        zero_point: what is subtracted from each byte.
-        bits: those of a register, 256 or 512.
     """
     code = Code()
-    size = 4 * LANES
-    ones = code.splat(1, BYTES)
+    adder = _RowAdder(code, sums, bits, code.splat(1, BYTES))
+    depth = math.prod(loop.size for loop in sums.reductions)
+    with code.nest(sums.rows, code.arguments(memrefs)) as (bytes_, place):
+        (vector,) = adder.summed(0, [code.splat(0, SUMS)], bytes_)
+        total = code.add(f'"llvm.intr.vector.reduce.add"({vector}) : ({SUMS}) -> i32')
+        excess = code.constant(wrapped(-depth * sums.zero_point), "i32")
+        total = code.add(f"arith.addi {total}, {excess} : i32")
+        code.lines.append(
+            f"llvm.store {total}, {place} {{alignment = 4 : i64}} : i32, !llvm.ptr"
+        )
+    return "\n".join(function_lines(name, memrefs, code))
 
-    def summed(depth: int, sums: Sequence[str], place: str) -> Sequence[str]:
-        loop = reductions[depth]
-        if depth + 1 < len(reductions):
 
-            def iteration(index: str, sums: Sequence[str]) -> Sequence[str]:
+@dataclass(frozen=True)
+class _RowAdder:
+    """Adds the loops over the bytes of a row."""
+
+    code: Code
+    sums: RowSums
+    bits: int
+    ones: str
+
+    def summed(self, depth: int, vectors: Sequence[str], place: str) -> Sequence[str]:
+        """The vector of sums after the loops from a depth on."""
+        code, size = self.code, 4 * LANES
+        loop, *inner = self.sums.reductions[depth:]
+        if inner:
+
+            def iteration(index: str, vectors: Sequence[str]) -> Sequence[str]:
                 (moved,) = code.moved([place], index, loop.steps[:1])
-                return summed(depth + 1, sums, moved)
+                return self.summed(depth + 1, vectors, moved)
 
-            return code.carrying(loop.size, sums, SUMS, iteration)
+            return code.carrying(loop.size, vectors, SUMS, iteration)
 
-        def block(index: str, sums: Sequence[str]) -> Sequence[str]:
+        def block(index: str, vectors: Sequence[str]) -> Sequence[str]:
             (moved,) = code.moved([place], index, [size])
-            value = code.load(moved, BYTES)
-            return added(sums, value)
-
-        def added(sums: Sequence[str], value: str) -> Sequence[str]:
-            if is_signed:
-                return [with_products(code, bits, sums[0], ones, value)]
-            return [with_products(code, bits, sums[0], value, ones)]
+            return self._added(vectors, code.load(moved, BYTES))
 
         blocks, left = divmod(loop.size, size)
         if blocks:
-            sums = code.carrying(blocks, sums, SUMS, block)
+            vectors = code.carrying(blocks, vectors, SUMS, block)
         if left:
             parts = [
                 code.load_lanes(
@@ -434,16 +469,10 @@ def row_sums_text(
                 )
                 for start in range(loop.size - left, loop.size, LANES)
             ]
-            sums = added(sums, interleaved(code, parts))
-        return sums
+            vectors = self._added(vectors, interleaved(code, parts))
+        return vectors
 
-    depth = int(np.prod([loop.size for loop in reductions]))
-    with code.nest(rows, code.arguments(memrefs)) as (bytes_, place):
-        (sums,) = summed(0, [code.splat(0, SUMS)], bytes_)
-        total = code.add(f'"llvm.intr.vector.reduce.add"({sums}) : ({SUMS}) -> i32')
-        excess = code.constant(wrapped(-depth * zero_point), "i32")
-        total = code.add(f"arith.addi {total}, {excess} : i32")
-        code.lines.append(
-            f"llvm.store {total}, {place} {{alignment = 4 : i64}} : i32, !llvm.ptr"
-        )
-    return "\n".join(function_lines(name, memrefs, code))
+    def _added(self, vectors: Sequence[str], value: str) -> Sequence[str]:
+        (vector,) = vectors
+        left, right = (self.ones, value) if self.sums.is_signed else (value, self.ones)
+        return [with_products(self.code, self.bits, vector, left, right)]

@@ -31,9 +31,9 @@ from ..building import (
     mixed_sizes,
     reshaped_tensor,
 )
-from ..mlir_bindings import Values, arith, ir, linalg, tensor
+from ..mlir_bindings import Sizes, Values, arith, ir, linalg, tensor
 from .byte_products import is_kept
-from .contractions import Contraction, Factor, applied, contraction_of, loops_in
+from .contractions import Contraction, Factor, contraction_of, loops_in
 
 _COLUMNS = 32
 _MAX_ROWS = 8
@@ -158,7 +158,7 @@ class _TiledContraction(Contraction):
     def rewritten(self) -> ir.Value:
         """The result of the op, from new loops."""
         total = self.op.operands[2]
-        sizes, sum_type = mixed_sizes(total), mlir.shaped_type(total).element_type
+        sizes = mixed_sizes(total)
         lhs, rhs = (
             factor._replace(indices=[i.compose(self.loops) for i in factor.indices])
             for factor in (self.lhs, self.rhs)
@@ -167,31 +167,16 @@ class _TiledContraction(Contraction):
             total = self._less_offset(total)
             lhs, rhs = _as_bytes(lhs), _as_words(rhs)
         elif self.tiles:
-            lhs, rhs = (_as_numbers(factor, sum_type) for factor in (lhs, rhs))
+            lhs, rhs = (_as_numbers(factor, self.sum_type) for factor in (lhs, rhs))
         if self.tiles or (self.reuse(self.lhs) > 1 and lhs.is_computed):
             lhs = lhs.in_memory()
         if self.tiles or self.is_transposed:
             rhs = self._packed(rhs)
         elif self.reuse(self.rhs) > 1 and rhs.is_computed:
             rhs = rhs.in_memory()
-        result_sizes: list[int | ir.Value] = []
-        result_loops: list[int] = []
-        for loop, size in zip(self.result, sizes, strict=True):
-            result_loops.append(self.order.index(loop))
-            if loop in self.tiles:
-                result_loops.append(self.count + [*self.tiles].index(loop))
-                result_sizes += [size // self.tiles[loop], self.tiles[loop]]
-            else:
-                result_sizes.append(size)
+        result_sizes, result_loops = self._tiled_result(sizes)
         indices = lhs.indices, rhs.indices, map(ir.AffineExpr.get_dim, result_loops)
         loop_count = self.loops.n_dims
-
-        def body(arguments: Values) -> Values:
-            left, right, so_far = arguments
-            factors = lhs.convert(left, sum_type), rhs.convert(right, sum_type)
-            term = applied(self.product, sum_type, *factors)
-            return [applied(self.total, sum_type, so_far, term)]
-
         (result,) = generic(
             [lhs.value, rhs.value],
             [reshaped_tensor(total, result_sizes)],
@@ -200,9 +185,22 @@ class _TiledContraction(Contraction):
                 _PARALLEL if i in result_loops else "reduction"
                 for i in range(loop_count)
             ],
-            body,
+            self.body(lhs, rhs),
         )
         return reshaped_tensor(result, sizes)
+
+    def _tiled_result(self, sizes: Sizes) -> tuple[Sizes, Sequence[int]]:
+        """The sizes of the result, of which some are those of tiles, and its loops."""
+        result_sizes: list[int | ir.Value] = []
+        result_loops: list[int] = []
+        for loop, size in zip(self.result, sizes, strict=True):
+            result_loops.append(self.order.index(loop))
+            if (tile := self.tiles.get(loop)) and isinstance(size, int):
+                result_loops.append(self.count + [*self.tiles].index(loop))
+                result_sizes += [size // tile, tile]
+            else:
+                result_sizes.append(size)
+        return result_sizes, result_loops
 
     @cached_property
     def _has_bytes(self) -> bool:

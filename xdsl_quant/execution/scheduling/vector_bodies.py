@@ -342,13 +342,8 @@ class VectorBody:
             or not (half == 1 << (last[1] - 1)).all()
         ):
             return None
-        return _Rounded(
-            once.number,
-            once.multiplier,
-            once.addend + (half << 31),
-            last[1] + 31,
-            True,
-        )
+        addend, shift = once.addend + (half << 31), last[1] + 31
+        return once._replace(addend=addend, shift=shift, is_twice=True)
 
 
 def _wrapped(numbers: _Numbers, value: ir.Value) -> _Numbers:
@@ -446,45 +441,22 @@ class BodyCode:
     def _rounded(self, rounded: _Rounded) -> str:
         if halved := self._halved(rounded):
             return halved
-        code, wide = self._code, f"vector<{LANES // 2}xi64>"
+        code = self._code
         number = self.vector(rounded.number, 32)
-        both = code.add(f"llvm.bitcast {number} : {_type(32)} to {wide}")
-        bits = code.splat(32, wide)
-
-        def op(name: str, left: str, right: str) -> str:
-            return code.add(f"arith.{name} {left}, {right} : {wide}")
-
-        def low(value: str) -> str:
-            """The lower halves with their signs."""
-            return op("shrsi", op("shli", value, bits), bits)
-
-        def constant(numbers: _Numbers, lanes: int) -> str:
-            if numbers.size == 1 or (numbers == numbers.flat[0]).all():
-                return code.splat(int(numbers.flat[0]), wide)
-            offset = self._table.add_halves(numbers)[lanes]
-            return code.load(code.at(self._columns, offset), wide, 64)
-
-        def sums(factor: str, lanes: int) -> str:
-            multiplier = low(constant(rounded.multiplier, lanes))
-            product = op("muli", factor, multiplier)
-            total = op("addi", product, constant(rounded.addend, lanes))
-            if not rounded.is_twice:
-                return total
-            less = op("subi", total, code.splat(1 << 31, wide))
-            zero = code.splat(0, wide)
-            is_negative = code.add(f"arith.cmpi slt, {product}, {zero} : {wide}")
-            half = f"vector<{LANES // 2}xi1>"
-            return code.add(
-                f"arith.select {is_negative}, {less}, {total} : {half}, {wide}"
-            )
-
-        lower = op("shrsi", sums(low(both), 0), constant(rounded.shift, 0))
-        upper = sums(op("shrsi", both, bits), 1)
+        both = code.add(f"llvm.bitcast {number} : {_type(32)} to {_WIDE}")
+        wide = _WideCode(code, self._table, self._columns)
+        lower = wide.op(
+            "shrsi",
+            wide.sums(rounded, wide.low(both), 0),
+            wide.constant(rounded.shift, 0),
+        )
+        upper = wide.sums(rounded, wide.op("shrsi", both, wide.bits), 1)
         if (rounded.shift >= 32).all():
-            upper = op("shrsi", upper, constant(rounded.shift - 32, 1))
+            upper = wide.op("shrsi", upper, wide.constant(rounded.shift - 32, 1))
         else:
-            upper = op("shli", op("shrsi", upper, constant(rounded.shift, 1)), bits)
-        narrow = f"{wide} to {_type(32)}"
+            upper = wide.op("shrsi", upper, wide.constant(rounded.shift, 1))
+            upper = wide.op("shli", upper, wide.bits)
+        narrow = f"{_WIDE} to {_type(32)}"
         evens = code.add(f"llvm.bitcast {lower} : {narrow}")
         odds = code.add(f"llvm.bitcast {upper} : {narrow}")
         lanes = (i + LANES * (i % 2) for i in range(LANES))
@@ -508,6 +480,51 @@ class BodyCode:
         number = self.vector(rounded.number, 32)
         total = code.add(f"arith.addi {number}, {code.splat(added, type_)} : {type_}")
         return code.add(f"arith.shrsi {total}, {code.splat(shift, type_)} : {type_}")
+
+
+_WIDE = f"vector<{LANES // 2}xi64>"
+
+
+class _WideCode:
+    """Adds ops on 64 bits, for the lanes with even numbers, 0, or with odd ones, 1."""
+
+    def __init__(self, code: Code, table: ColumnTable, columns: str):
+        self.bits = code.splat(32, _WIDE)
+        self._code = code
+        self._table = table
+        self._columns = columns
+
+    def op(self, name: str, left: str, right: str) -> str:
+        """The result of an op."""
+        return self._code.add(f"arith.{name} {left}, {right} : {_WIDE}")
+
+    def low(self, value: str) -> str:
+        """The lower halves with their signs."""
+        return self.op("shrsi", self.op("shli", value, self.bits), self.bits)
+
+    def constant(self, numbers: _Numbers, lanes: int) -> str:
+        """A number of each column."""
+        code = self._code
+        if numbers.size == 1 or (numbers == numbers.flat[0]).all():
+            return code.splat(int(numbers.flat[0]), _WIDE)
+        offset = self._table.add_halves(numbers)[lanes]
+        return code.load(code.at(self._columns, offset), _WIDE, 64)
+
+    def sums(self, rounded: _Rounded, factor: str, lanes: int) -> str:
+        """What is shifted to the right to round."""
+        code = self._code
+        multiplier = self.low(self.constant(rounded.multiplier, lanes))
+        product = self.op("muli", factor, multiplier)
+        total = self.op("addi", product, self.constant(rounded.addend, lanes))
+        if not rounded.is_twice:
+            return total
+        less = self.op("subi", total, code.splat(1 << 31, _WIDE))
+        zero = code.splat(0, _WIDE)
+        is_negative = code.add(f"arith.cmpi slt, {product}, {zero} : {_WIDE}")
+        half = f"vector<{LANES // 2}xi1>"
+        return code.add(
+            f"arith.select {is_negative}, {less}, {total} : {half}, {_WIDE}"
+        )
 
 
 _LEAST, _MOST = -(1 << 62), 1 << 62

@@ -235,6 +235,35 @@ class _Pointers(NamedTuple):
     """The bytes, the result, and what else is read."""
 
 
+class _Place(NamedTuple):
+    """Where a vector of the result is."""
+
+    memrefs: Sequence[str]
+    """Pointers to the result, and to what else is read."""
+
+    vector: int
+    """The number of the vector of columns."""
+
+    columns: int
+    """How many columns the vector has."""
+
+
+class _Factors(NamedTuple):
+    """Where the bytes of both factors are: pointers, and distances from these."""
+
+    lhs: str
+    lhs_offset: str
+    weights: str
+    weights_offset: str
+
+    def moved(self, code: Code, index: str, lhs: int, weights: int) -> _Factors:
+        """The same after iterations of a loop with these steps."""
+        return self._replace(
+            lhs_offset=code.sum(self.lhs_offset, index, lhs),
+            weights_offset=code.sum(self.weights_offset, index, weights),
+        )
+
+
 @dataclass(frozen=True)
 class _Tile:
     """Some rows and vectors of columns."""
@@ -258,15 +287,40 @@ class _Tile:
     def compute(self, pointers: _Pointers) -> None:
         """Compute the results for what there is at these pointers."""
         code, function = self.code, self.function
-        row = function.product.rows[-1]
         start = [self._start(pointers, v) for v in range(self.vectors)]
         lhs, *others = pointers.memrefs
-        places = [
-            (
+        places = self._places(others)
+        sums: Sequence[str] = [start[place.vector] for place in places]
+        if function.product.weights_zero_point:
+            sums = self._with_row_sums(sums, pointers.row_sums)
+        if function.body is None:
+            sums = [
+                code.add(
+                    "arith.addi "
+                    f"{code.load_lanes(place.memrefs[0], 'i32', place.columns)}, {value} "
+                    f": {SUMS}"
+                )
+                for place, value in zip(places, sums, strict=True)
+            ]
+        if isinstance(function.product, ChannelProduct):
+            sums = self._windowed(function.product, sums, lhs, pointers.weights)
+        else:
+            zero = code.constant(0)
+            factors = _Factors(lhs, zero, pointers.weights, zero)
+            sums = self._reduced(0, sums, factors)
+        for place, value in zip(places, sums, strict=True):
+            self._store(place, value, pointers.columns)
+
+    def _places(self, pointers: Sequence[str]) -> Sequence[_Place]:
+        """Where the vectors of the result are, and what else is read for them."""
+        code, function = self.code, self.function
+        steps = function.product.rows[-1].steps[1:]
+        return [
+            _Place(
                 [
                     code.at(pointer, step * r + LANES * size * v)
                     for pointer, step, size in zip(
-                        others, row.steps[1:], function.sizes, strict=False
+                        pointers, steps, function.sizes, strict=False
                     )
                 ],
                 v,
@@ -275,34 +329,19 @@ class _Tile:
             for r in range(self.rows)
             for v in range(self.vectors)
         ]
-        sums: Sequence[str] = [start[v] for _, v, _ in places]
-        if function.product.weights_zero_point:
-            sums = self._with_row_sums(sums, pointers.row_sums)
-        if function.body is None:
-            sums = [
-                code.add(
-                    f"arith.addi {code.load_lanes(memrefs[0], 'i32', count)}, {value} "
-                    f": {SUMS}"
-                )
-                for (memrefs, _, count), value in zip(places, sums, strict=True)
+
+    def _store(self, place: _Place, value: str, columns: str) -> None:
+        """Store a vector of sums, or what is made of it."""
+        code, function = self.code, self.function
+        memref, *inputs = place.memrefs
+        if function.body is not None:
+            columns = code.at(columns, 64 * place.vector)
+            vectors = [
+                code.load_lanes(pointer, element, place.columns)
+                for pointer, element in zip(inputs, function.elements[1:], strict=True)
             ]
-        if isinstance(self.function.product, ChannelProduct):
-            sums = self._windowed(self.function.product, sums, lhs, pointers.weights)
-        else:
-            zero = code.constant(0)
-            sums = self._reduced(0, sums, lhs, zero, pointers.weights, zero)
-        for (memrefs, v, count), value in zip(places, sums, strict=True):
-            place, *inputs = memrefs
-            if function.body is not None:
-                columns = code.at(pointers.columns, 64 * v)
-                vectors = [
-                    code.load_lanes(pointer, element, count)
-                    for pointer, element in zip(
-                        inputs, function.elements[1:], strict=True
-                    )
-                ]
-                value = function.body.call(code, columns, [value, *vectors])
-            code.store_lanes(place, value, function.elements[0], count)
+            value = function.body.call(code, columns, [value, *vectors])
+        code.store_lanes(memref, value, function.elements[0], place.columns)
 
     def _start(self, pointers: _Pointers, vector: int) -> str:
         """What the sums of a vector of columns begin with."""
@@ -329,13 +368,7 @@ class _Tile:
         ]
 
     def _reduced(
-        self,
-        depth: int,
-        sums: Sequence[str],
-        lhs: str,
-        lhs_offset: str,
-        weights: str,
-        weights_offset: str,
+        self, depth: int, sums: Sequence[str], factors: _Factors
     ) -> Sequence[str]:
         """The sums after the loops from a depth on."""
         product, code = self.product, self.code
@@ -344,34 +377,28 @@ class _Tile:
 
         if depth < len(outer):
             inside = step * product.steps
-            for loop in outer[depth + 1 :]:
-                inside *= loop.size
+            inside *= math.prod(loop.size for loop in outer[depth + 1 :])
+            loop = outer[depth]
 
             def iteration(index: str, sums: Sequence[str]) -> Sequence[str]:
-                return self._reduced(
-                    depth + 1,
-                    sums,
-                    lhs,
-                    code.sum(lhs_offset, index, outer[depth].steps[0]),
-                    weights,
-                    code.sum(weights_offset, index, inside),
-                )
+                moved = factors.moved(code, index, loop.steps[0], inside)
+                return self._reduced(depth + 1, sums, moved)
 
-            return code.carrying(outer[depth].size, sums, SUMS, iteration)
+            return code.carrying(loop.size, sums, SUMS, iteration)
 
         def group(index: str, sums: Sequence[str]) -> Sequence[str]:
-            at_lhs = code.at(lhs, code.sum(lhs_offset, index, 4))
-            at_weights = code.at(weights, code.sum(weights_offset, index, step))
-            return self._added(sums, at_lhs, at_weights, 4)
+            at_lhs = code.at(factors.lhs, code.sum(factors.lhs_offset, index, 4))
+            offset = code.sum(factors.weights_offset, index, step)
+            return self._added(sums, at_lhs, code.at(factors.weights, offset), 4)
 
         whole, rest = divmod(run.size, 4)
         if whole:
             sums = code.carrying(whole, sums, SUMS, group)
         if rest:
             start, count = (run.size - 4, 4) if whole else (0, rest)
-            at_lhs = code.at(code.at(lhs, lhs_offset), start)
-            at_weights = code.at(code.at(weights, weights_offset), step * whole)
-            sums = self._added(sums, at_lhs, at_weights, count)
+            at_lhs = code.at(code.at(factors.lhs, factors.lhs_offset), start)
+            at_weights = code.at(factors.weights, factors.weights_offset)
+            sums = self._added(sums, at_lhs, code.at(at_weights, step * whole), count)
         return sums
 
     def _added(
