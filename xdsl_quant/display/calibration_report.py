@@ -24,12 +24,12 @@ from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.histogram import MIDDLE, Histogram
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.extras import notebook_html
+from xdsl_quant.runtime.pages import page, percent, render
 from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
 
 from .histogram_svg import histogram_svg
-from .pages import page, percent, render
 
 Range = tuple[float, float]
 """The smallest and the largest of some values."""

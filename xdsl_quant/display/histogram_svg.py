@@ -6,8 +6,7 @@ import numpy as np
 
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.histogram import BIN_EDGES, Histogram
-
-from .pages import render
+from xdsl_quant.runtime.pages import render
 
 _WIDTH, _HEIGHT, _FOOT = 240, 44, 4
 

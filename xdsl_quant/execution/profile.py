@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from xdsl_quant.diagnostics import counted, shortened_text, table
 from xdsl_quant.runtime.extras import notebook_html
+from xdsl_quant.runtime.pages import render
 
 if TYPE_CHECKING:
     from .source_ops import SourceOp
@@ -159,9 +160,6 @@ class Profile:
         return "\n".join([*table([header, *lines]), *others, "", end])
 
     def _repr_html_(self) -> str | None:
-        # Drawing is above execution.
-        from xdsl_quant.display.pages import render
-
         return notebook_html(lambda: render("profile_table.html", profile=self))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from xdsl_quant.diagnostics import counted
 from xdsl_quant.display.decibel_plot import Scale, Series, decibel_plot
 from xdsl_quant.display.histogram_svg import histogram_svg
-from xdsl_quant.display.pages import location_name, page, render
+from xdsl_quant.runtime.pages import location_name, page, render
 
 from .labels import ACCURACY
 from .report_data import MAX_SHOWN, KernelReport, ReportData, storage, worst_kernels

@@ -1,4 +1,4 @@
-"""HTML from the templates of this package."""
+"""HTML from the templates of this package, which are files of `display`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from xdsl_quant.diagnostics import counted, shortened_text
-from xdsl_quant.runtime.extras import check_packages
+
+from .extras import check_packages
 
 if TYPE_CHECKING:
     from jinja2 import Environment
