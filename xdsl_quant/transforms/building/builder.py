@@ -52,7 +52,7 @@ Size: TypeAlias = int | SSAValue
 
 
 @lru_cache(maxsize=1024)
-def tensor_type(
+def ranked_type(
     element_type: Attribute, shape: ArrayAttr[IntAttr], encoding: Attribute
 ) -> TensorType:
     """The tensor type of a shape and encoding, made once."""
@@ -565,7 +565,7 @@ class TensorwiseBuilder(LoweringBuilder):
         # All ops are on one shape: looking it up by its element type alone is cheap.
         if (known := self._types.get(element_type)) is None:
             container = self.container
-            known = tensor_type(element_type, container.shape, container.encoding)
+            known = ranked_type(element_type, container.shape, container.encoding)
             self._types[element_type] = known
         return known
 

@@ -36,7 +36,7 @@ from .type_replacement import is_quantized
 OperationT = TypeVar("OperationT", bound=Operation)
 
 
-def _expressed_type(type_: Attribute) -> Attribute:
+def _expressed_or_same_type(type_: Attribute) -> Attribute:
     """The type of a value after dequantization: its own if it is not quantized."""
     return QuantizedType.cast_to_expressed_type(type_) or type_
 
@@ -221,7 +221,7 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
 
         def lower(builder: LoweringBuilder) -> Sequence[SSAValue]:
             operands = [self._dequantize(operand, builder) for operand in op.operands]
-            result_types = [_expressed_type(type_) for type_ in op.result_types]
+            result_types = [_expressed_or_same_type(type_) for type_ in op.result_types]
             floats = self.lower_float(op, operands, result_types, builder)
             return [
                 self._quantize(value, result, builder)
@@ -233,7 +233,7 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
     def _dequantize(self, operand: SSAValue, builder: LoweringBuilder) -> SSAValue:
         if not is_quantized(operand):
             return operand
-        type_ = _expressed_type(operand.type)
+        type_ = _expressed_or_same_type(operand.type)
         value = builder.op(self.dequantize_op, (operand,), type_)
         value.name_hint = _expressed_name(operand)
         return value

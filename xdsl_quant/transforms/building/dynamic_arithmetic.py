@@ -130,12 +130,12 @@ class OperandParameters(CastArithmetic):
         self._clamped = self._compute_type("nearest-even")
         self._operands = {"scale": self._scale(builder)}
         if op.zero_point is not None:
-            zero_point = _operand(builder, op.zero_point, op.blocks)
+            zero_point = _scalar_or_blocks(builder, op.zero_point, op.blocks)
             on_numbers = _builder_for(builder, zero_point)
             self._operands["zero_point"] = self._as_float(on_numbers, zero_point)
 
     def _scale(self, builder: LoweringBuilder) -> SSAValue:
-        scale = _operand(builder, self._op.scale, self._op.blocks)
+        scale = _scalar_or_blocks(builder, self._op.scale, self._op.blocks)
         if self._compute == self.expressed:
             return scale
         on_numbers = _builder_for(builder, scale)
@@ -207,7 +207,7 @@ _DYNAMIC_CODECS: Mapping[tuple[bool, bool], type[OperandParameters]] = {
 """The casts of storage that is a table or not, to it or from it."""
 
 
-def _operand(
+def _scalar_or_blocks(
     builder: LoweringBuilder, value: SSAValue, blocks: Mapping[int, int]
 ) -> SSAValue:
     """Scales or zero points: a number if there is one for all values."""

@@ -135,7 +135,9 @@ def _ranges(
     builder: LoweringBuilder, value: SSAValue, blocks: Mapping[int, int]
 ) -> Sequence[SSAValue]:
     """The smallest and the largest value, 0 included, of each block."""
-    counts = [_count(builder, builder.size(value, d), s) for d, s in blocks.items()]
+    counts = [
+        _block_count(builder, builder.size(value, d), s) for d, s in blocks.items()
+    ]
     type_ = TensorType(element_type_of(value), static_sizes(counts))
     split = {axis: size for axis, size in blocks.items() if size != 1}
     value = _whole_blocks(builder, value, dict(zip(blocks, counts, strict=True)), split)
@@ -167,7 +169,7 @@ def _ranges(
     return [builder.op(tensor.ExtractOp, (r,), element_type_of(r)) for r in results]
 
 
-def _count(builder: LoweringBuilder, size: Size, block_size: int) -> Size:
+def _block_count(builder: LoweringBuilder, size: Size, block_size: int) -> Size:
     """The number of blocks along a dimension, of which the last one may be shorter."""
     if isinstance(size, int):
         return -(-size // block_size)

@@ -69,8 +69,8 @@ class Requantization(ElementConversion):
         What is computed with: `multiplier`, `shift`, `source_zero_point` and `zero_point`,
         arrays of one shape, with a dimension for each axis.
         """
-        scales, source_zero_points = _scales_and_zero_points(self.source, self.axes)
-        target_scales, zero_points = _scales_and_zero_points(self.target, self.axes)
+        scales, source_zero_points = _parameter_arrays(self.source, self.axes)
+        target_scales, zero_points = _parameter_arrays(self.target, self.axes)
         if (
             self.source.axis == self.target.axis is not None
             and scales.size != target_scales.size
@@ -151,7 +151,7 @@ class Requantization(ElementConversion):
         )
 
 
-def _scales_and_zero_points(
+def _parameter_arrays(
     quantized_type: FixedPointType, axes: Sequence[int]
 ) -> Sequence[Array]:
     """Arrays with a dimension for each axis. The expressed type does not matter."""

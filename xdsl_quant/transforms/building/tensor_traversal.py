@@ -31,7 +31,7 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 
-from .builder import INDEX, LoweringBuilder, dimensions, shape_of, tensor_type
+from .builder import INDEX, LoweringBuilder, dimensions, ranked_type, shape_of
 
 _SHAPE_TYPE = TensorType(INDEX, [DYNAMIC_INDEX])
 
@@ -156,7 +156,7 @@ class ElementConversion(ABC):
             inputs += [(tensor, layout.exprs) for tensor in parameters.values()]
         return builder.map(
             inputs,
-            tensor_type(self.element_type, container.shape, container.encoding),
+            ranked_type(self.element_type, container.shape, container.encoding),
             builder.sizes(value),
             lambda inner, args: self.convert(inner, args[0], args[1:-1]),
             ("in", *parameters, "out"),
@@ -224,7 +224,7 @@ def _convert_unranked(
 # Unranked tensors
 
 
-def _reshape(
+def _reshape_flat(
     builder: LoweringBuilder,
     value: SSAValue,
     sizes: Sequence[SSAValue],
@@ -234,11 +234,11 @@ def _reshape(
     return builder.reshaped(value, result_type, sizes)
 
 
-def _num_elements(builder: LoweringBuilder, shape: SSAValue) -> SSAValue:
+def _element_count(builder: LoweringBuilder, shape: SSAValue) -> SSAValue:
     return builder.op(NumElementsOp, (shape,), INDEX)
 
 
-def _split(
+def _split_shape(
     builder: LoweringBuilder, shape: SSAValue, index: SSAValue
 ) -> tuple[SSAValue, SSAValue]:
     split = SplitAtOp(shape, index, _SHAPE_TYPE, _SHAPE_TYPE)
@@ -254,8 +254,8 @@ def _flattened(
     first one, between the first two, and so on.
     """
     if layout is None or not layout.counts:
-        count = _num_elements(builder, shape)
-        return _reshape(builder, value, [count], [DYNAMIC_INDEX])
+        count = _element_count(builder, shape)
+        return _reshape_flat(builder, value, [count], [DYNAMIC_INDEX])
     if layout.block_sizes is None and len(layout.counts) == 1:
         return _flattened_around_axis(builder, value, shape, layout)
     sizes: list[SSAValue] = []
@@ -263,10 +263,10 @@ def _flattened(
     rest = shape
     position = 0
     for axis in layout.counts:
-        before, from_axis = _split(builder, rest, builder.index(axis - position))
-        _, rest = _split(builder, from_axis, builder.index(1))
+        before, from_axis = _split_shape(builder, rest, builder.index(axis - position))
+        _, rest = _split_shape(builder, from_axis, builder.index(1))
         position = axis + 1
-        count_before = _num_elements(builder, before)
+        count_before = _element_count(builder, before)
         if layout.last_may_be_shorter:
             index = builder.index(axis)
             size = builder.op(tensor.ExtractOp, (shape, index), INDEX)
@@ -275,8 +275,8 @@ def _flattened(
             size = builder.index(layout.size(axis))
             flat_shape += (DYNAMIC_INDEX, layout.size(axis))
         sizes += (count_before, size)
-    sizes.append(_num_elements(builder, rest))
-    return _reshape(builder, value, sizes, [*flat_shape, DYNAMIC_INDEX])
+    sizes.append(_element_count(builder, rest))
+    return _reshape_flat(builder, value, sizes, [*flat_shape, DYNAMIC_INDEX])
 
 
 def _flattened_around_axis(
@@ -285,19 +285,19 @@ def _flattened_around_axis(
     """The same for one dimension, with the ops of MLIR."""
     (axis,) = layout.counts
     axis_index, next_index = builder.index(axis), builder.index(axis + 1)
-    before, _ = _split(builder, shape, axis_index)
-    left = _num_elements(builder, before)
-    _, after = _split(builder, shape, next_index)
-    right = _num_elements(builder, after)
+    before, _ = _split_shape(builder, shape, axis_index)
+    left = _element_count(builder, before)
+    _, after = _split_shape(builder, shape, next_index)
+    right = _element_count(builder, after)
     size = layout.size(axis)
     sizes = (left, builder.index(size), right)
-    return _reshape(builder, value, sizes, [DYNAMIC_INDEX, size, DYNAMIC_INDEX])
+    return _reshape_flat(builder, value, sizes, [DYNAMIC_INDEX, size, DYNAMIC_INDEX])
 
 
 # Assertions
 
 
-def _assert(
+def _assert_index(
     builder: LoweringBuilder,
     predicate: str,
     actual: SSAValue,
@@ -327,7 +327,7 @@ def _assert_sizes(
             size = builder.index(block_size)
             actual = builder.op(arith.CeilDivSIOp, (actual, size), INDEX)
             expected = layout.counts[axis]
-        _assert(builder, "eq", actual, expected, message)
+        _assert_index(builder, "eq", actual, expected, message)
 
 
 def _assert_rank(builder: LoweringBuilder, shape: SSAValue, layout: Layout) -> None:
@@ -335,8 +335,8 @@ def _assert_rank(builder: LoweringBuilder, shape: SSAValue, layout: Layout) -> N
     rank = builder.op(tensor.DimOp, (shape, builder.index(0)), INDEX)
     if layout.rank is not None:
         message = f"rank must be {layout.rank}, that of the scales"
-        _assert(builder, "eq", rank, layout.rank, message)
+        _assert_index(builder, "eq", rank, layout.rank, message)
         return
     last = max(layout.counts)
     message = f"rank must be greater than {last}, the last quantized dimension"
-    _assert(builder, "ugt", rank, last, message)
+    _assert_index(builder, "ugt", rank, last, message)

@@ -110,8 +110,8 @@ class Rescale:
             value,
             constant(builder, self.multipliers, i32 if self.scale32 else i16),
             constant(builder, self.shifts, i8),
-            _zero_point(builder, self.input_zp, element_type_of(value)),
-            _zero_point(builder, self.output_zp, result_type.element_type),
+            _zero_point_constant(builder, self.input_zp, element_type_of(value)),
+            _zero_point_constant(builder, self.output_zp, result_type.element_type),
         )
         properties = {
             "input_unsigned": BoolAttr.from_bool(self.input_unsigned),
@@ -132,8 +132,8 @@ class Rescale:
         """
         count = _channel_count(op)
         rescale = cls(
-            _elements(op.multiplier, "multiplier", count),
-            _elements(op.shift, "shift", count),
+            _constant_operand(op.multiplier, "multiplier", count),
+            _constant_operand(op.shift, "shift", count),
             _zero_point_of(op.input_zp, "input_zp", op.input_unsigned),
             _zero_point_of(op.output_zp, "output_zp", op.output_unsigned),
             op.rounding_mode.data,
@@ -179,7 +179,7 @@ class Rescale:
         requantization = Requantization(source, target)
         numbers = requantization.numbers
         multipliers, shifts = (
-            _channels(numbers[name], requantization.axes, rank)
+            _numbers_of_channels(numbers[name], requantization.axes, rank)
             for name in ("multiplier", "shift")
         )
         if (multipliers == multipliers[0]).all() and (shifts == shifts[0]).all():
@@ -224,7 +224,7 @@ class Rescale:
         return (self.shifts > 31) & (self.rounding_mode == DOUBLE_ROUND)
 
 
-def _channels(numbers: Array, axes: Sequence[int], rank: int) -> Integers:
+def _numbers_of_channels(numbers: Array, axes: Sequence[int], rank: int) -> Integers:
     """The numbers of a requantization for each index of the last dimension."""
     rows = numbers.astype(np.int64).reshape(
         -1, numbers.shape[-1] if rank - 1 in axes else 1
@@ -269,7 +269,7 @@ def _is_true(attribute: BoolAttr) -> bool:
     return bool(attribute.value.data)
 
 
-def _zero_point(
+def _zero_point_constant(
     builder: LoweringBuilder, value: int, element_type: Attribute
 ) -> SSAValue:
     width = cast(IntegerType, element_type).bitwidth
@@ -277,7 +277,7 @@ def _zero_point(
     return constant(builder, [integer_attr(value, width).value.data], element_type)
 
 
-def _elements(value: SSAValue, name: str, count: int) -> NDArray[np.int64]:
+def _constant_operand(value: SSAValue, name: str, count: int) -> NDArray[np.int64]:
     if not isinstance(op := value.owner, tosa.ConstOp):
         raise ValueError(f"{name} is no constant, expected a 'tosa.const'")
     elements = dense_elements(op.values).ravel().astype(np.int64)
@@ -287,6 +287,6 @@ def _elements(value: SSAValue, name: str, count: int) -> NDArray[np.int64]:
 
 
 def _zero_point_of(value: SSAValue, name: str, is_unsigned: BoolAttr) -> int:
-    (zero_point,) = _elements(value, name, 1).tolist()
+    (zero_point,) = _constant_operand(value, name, 1).tolist()
     width = cast(IntegerType, element_type_of(value)).bitwidth
     return zero_point % (1 << width) if _is_true(is_unsigned) else zero_point

@@ -119,7 +119,7 @@ def constant_values(module: ModuleOp) -> AbstractSet[SSAValue]:
     for op in module.walk():
         if not op.results or op.regions:
             continue
-        sources = _sources(op)
+        sources = _moved_operands(op)
         if op.has_trait(ConstantLike) or (
             sources and constants.issuperset(sources) and has_no_effects(op)
         ):
@@ -142,7 +142,7 @@ def is_constant(value: SSAValue, *, through_kernels: bool = False) -> bool:
             return False
         if op.has_trait(ConstantLike):
             continue
-        sources = _sources(op)
+        sources = _moved_operands(op)
         is_pure = (
             through_kernels
             if isinstance(op, RegionOp)
@@ -155,7 +155,7 @@ def is_constant(value: SSAValue, *, through_kernels: bool = False) -> bool:
     return True
 
 
-def _sources(op: Operation) -> Sequence[SSAValue]:
+def _moved_operands(op: Operation) -> Sequence[SSAValue]:
     """The operands whose elements are in the results."""
     moves = quantization_trait(op, MovesElements)
     return op.operands if moves is None else moves.moved(op)

@@ -96,11 +96,11 @@ def _port_stats(kernel: RegionOp) -> Mapping[int, Mapping[str, Attribute]]:
     stats: dict[int, Mapping[str, Attribute]] = {}
     entries = kernel.attributes.get(PORT_STATS, ArrayAttr[DictionaryAttr](()))
     if not isa(entries, ArrayAttr[DictionaryAttr]):
-        _fail(kernel)
+        _fail_for_stats(kernel)
     count = len(kernel.specs)
     for entry in entries:
         if not isinstance(port := entry.data.get(_PORT), IntegerAttr):
-            _fail(kernel)
+            _fail_for_stats(kernel)
         if (index := port.value.data) in stats or not 0 <= index < count:
             fail(
                 kernel,
@@ -125,7 +125,7 @@ def remove_used_ranges(kernel: RegionOp) -> None:
         kernel.attributes[PORT_STATS] = ArrayAttr(left)
 
 
-def _fail(kernel: RegionOp) -> NoReturn:
+def _fail_for_stats(kernel: RegionOp) -> NoReturn:
     fail(
         kernel,
         f"'{kernel.name}' op needs an array of dictionaries with an integer '{_PORT}' as "

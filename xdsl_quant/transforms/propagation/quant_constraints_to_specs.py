@@ -263,7 +263,7 @@ def _fulfils(type_: QuantizedType, other: QuantizedType) -> bool:
     return width > least or (width == least and not isinstance(type_, AnyQuantizedType))
 
 
-def _united(a: Constraint, b: Constraint) -> Constraint:
+def _united_constraints(a: Constraint, b: Constraint) -> Constraint:
     """The range that contains those of both constraints, as the first one says it."""
     assert a.ranges is not None
     assert b.ranges is not None
@@ -281,13 +281,13 @@ def _axis_agrees(a: ValueRanges, b: ValueRanges) -> bool:
 
 
 @dataclass(eq=False)
-class _Group:
+class _LinkGroup:
     """The ops and ports of a value, or of values that are coupled."""
 
     links: list[LinkOp] = field(default_factory=list[LinkOp])
     ports: list[Port] = field(default_factory=list[Port])
 
-    passed: list[_Group] = field(default_factory=list["_Group"])
+    passed: list[_LinkGroup] = field(default_factory=list["_LinkGroup"])
     """Those of the same value without ports, in callers and called functions."""
 
     @cached_property
@@ -360,7 +360,7 @@ class _Group:
         others = [c for c in constraints if not c.is_specified_use]
         ports = [port for port in self.ports if port not in own]
         if others and ports:
-            yield from _Group(self.links, ports).decided(others)
+            yield from _LinkGroup(self.links, ports).decided(others)
 
     def resolved(self, constraints: Sequence[Constraint]) -> Constraint:
         """
@@ -381,7 +381,7 @@ class _Group:
     def _merged(self, a: Constraint, b: Constraint) -> Constraint:
         if a.ranges is not None and b.ranges is not None:
             if self.couplings:
-                return _united(a, b)
+                return _united_constraints(a, b)
             if a.type == b.type and _axis_agrees(a.ranges, b.ranges):
                 return a if b.ranges.axis is None else b
             self._contradict(a, b)
@@ -414,7 +414,7 @@ def _cast_type(link: LinkOp, *, exact_bits: bool) -> QuantizedType | None:
 class _Splitting:
     """The split of a group at the casts that speak for a branch alone."""
 
-    def __init__(self, group: _Group, *, exact_bits: bool):
+    def __init__(self, group: _LinkGroup, *, exact_bits: bool):
         self._group = group
         self._links = {*group.links}
         self._cast_types = {
@@ -422,7 +422,7 @@ class _Splitting:
             for link in group.links
             if (type_ := _cast_type(link, exact_bits=exact_bits)) is not None
         }
-        self.branches: list[_Group] = []
+        self.branches: list[_LinkGroup] = []
         """The uses of the value without these casts, then those behind each cast."""
 
         if group.couplings or not self._cast_types:
@@ -468,7 +468,7 @@ class _Splitting:
             members.update(pending)
         group = self._group
         self.branches.append(
-            _Group(
+            _LinkGroup(
                 [link for link in group.links if link in links],
                 [port for port in group.ports if port.value in members],
                 [] if self.branches else group.passed,
@@ -547,7 +547,7 @@ class _Groups:
             coupled.union(op.input, key)
         self._at_ports = {self._same.find(port.value) for port in ports}
 
-        groups = defaultdict[object, _Group](_Group)
+        groups = defaultdict[object, _LinkGroup](_LinkGroup)
         for op in self.links:
             groups[coupled.find(op.input)].links.append(op)
         for port in ports:
@@ -574,7 +574,7 @@ class _Groups:
         for first, *others in members.values():
             for value in others:
                 linked.union(first, value)
-        by_value = defaultdict[SSAValue, list[_Group]](list)
+        by_value = defaultdict[SSAValue, list[_LinkGroup]](list)
         for group, (first, *_) in members.items():
             if not group.ports:
                 by_value[linked.find(first)].append(group)
@@ -597,14 +597,14 @@ def _warn_of_left(
         x for x in left if x in resolved.elsewhere and not isinstance(x, needless)
     ]
     unconstrained = [x for x in left if x in resolved.unconstrained]
-    _warn(
+    _warn_of_links(
         elsewhere,
         "constraints on values that no kernel takes or returns stay",
         "add kernels for the ops next to them to the target, or remove them"
         if has_kernels
         else "run 'quant-fuse-kernels' first, which makes kernels",
     )
-    _warn(
+    _warn_of_links(
         unconstrained,
         "couplings of values without constraints stay",
         "add statistics, or remove them",
@@ -612,7 +612,7 @@ def _warn_of_left(
     return bool(elsewhere or unconstrained)
 
 
-def _warn(ops: Sequence[Operation], problem: str, remedy: str) -> None:
+def _warn_of_links(ops: Sequence[Operation], problem: str, remedy: str) -> None:
     if ops:
         place = location_prefix(ops[0].location)
         warn(f"{problem}, found {counted_names(ops)}; {remedy}", place)
@@ -747,7 +747,7 @@ class QuantConstraintsToSpecsPass(CountingPass):
         )
         return resolved
 
-    def _resolve(self, whole: _Group, found: _Groups, resolved: _Resolved) -> None:
+    def _resolve(self, whole: _LinkGroup, found: _Groups, resolved: _Resolved) -> None:
         """Resolve the constraints on a value, for each branch of its uses."""
         branches = _Splitting(whole, exact_bits=self.exact_bits).branches
         for index, group in enumerate(branches):
@@ -762,7 +762,7 @@ class QuantConstraintsToSpecsPass(CountingPass):
                 resolved.unconstrained.update(group.couplings)
                 continue
             for port, chosen in group.decided(constraints):
-                _check(port, chosen)
+                _check_port(port, chosen)
                 resolved.specs[port.kernel][port.number] = chosen
                 if group.couplings and isinstance(chosen.type, _UNDECIDED):
                     key = group.couplings[0].coupled_key.data
@@ -774,7 +774,7 @@ class QuantConstraintsToSpecsPass(CountingPass):
             resolved.specified.update(x for x in group.links if x not in kept)
 
     def _passed_constraints(
-        self, group: _Group, constraints: Sequence[Constraint], resolved: _Resolved
+        self, group: _LinkGroup, constraints: Sequence[Constraint], resolved: _Resolved
     ) -> list[Constraint]:
         """
         What is said about the value of a group in callers and called functions, where it is
@@ -803,10 +803,14 @@ class QuantConstraintsToSpecsPass(CountingPass):
                 if constraint.ranges is None:
                     others.append(constraint)
                 else:
-                    ranges = _united(ranges, constraint) if ranges else constraint
+                    ranges = (
+                        _united_constraints(ranges, constraint)
+                        if ranges
+                        else constraint
+                    )
         return [*others, *([] if ranges is None else [ranges])]
 
-    def _constraints(self, group: _Group) -> list[Constraint]:
+    def _constraints(self, group: _LinkGroup) -> list[Constraint]:
         constraints = [
             part
             for link in group.links
@@ -829,7 +833,7 @@ class QuantConstraintsToSpecsPass(CountingPass):
         return constraints
 
 
-def _check(port: Port, constraint: Constraint) -> None:
+def _check_port(port: Port, constraint: Constraint) -> None:
     """
     Raises:
         PassFailedException: if a port cannot be as a constraint says.

@@ -135,7 +135,7 @@ class QuantExportPass(CountingPass):
         reference = FixedExport(copy) if is_fixed else CodegenExport(copy)
         reference.run()
         if self.fully_quantized:
-            _check(module, reference)
+            _check_fully_quantized(module, reference)
         return reference
 
 
@@ -224,7 +224,7 @@ def _descriptions(in_float: Mapping[RegionOp, Unsupported]) -> Iterator[str]:
         yield f"{location_prefix(region.location)}kernel '{region.kernel}': {reason}"
 
 
-def _check(module: ModuleOp, copy: FixedExport | CodegenExport) -> None:
+def _check_fully_quantized(module: ModuleOp, copy: FixedExport | CodegenExport) -> None:
     """Fail if floats would stay, before the module changes."""
     places = dict(zip(copy.regions, kernels_of(module), strict=True))
     kernels = [places[region] for region in copy.in_float]

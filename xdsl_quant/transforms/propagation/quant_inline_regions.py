@@ -159,7 +159,7 @@ def inline_region(region: RegionOp) -> None:
     for number, (argument, value, spec) in enumerate(
         zip(body.args, region.inputs, region.input_specs, strict=True)
     ):
-        cast = _cast(builder, value, spec, ranges.get(number))
+        cast = _quantized_as_specified(builder, value, spec, ranges.get(number))
         argument.replace_all_uses_with(cast)
     returned = [*terminator.arguments]
     for op in [*body.ops]:
@@ -170,13 +170,13 @@ def inline_region(region: RegionOp) -> None:
         zip(region.results, returned, region.output_specs, strict=True),
         len(region.inputs),
     ):
-        cast = _cast(builder, value, spec, ranges.get(number))
+        cast = _quantized_as_specified(builder, value, spec, ranges.get(number))
         result.replace_all_uses_with(cast)
     region.detach()
     region.erase()
 
 
-def _cast(
+def _quantized_as_specified(
     builder: Builder, value: SSAValue, spec: Attribute, ranges: ValueRanges | None
 ) -> SSAValue:
     """A value that was quantized as a specification says, with ranges of an axis."""

@@ -182,7 +182,7 @@ def _target(table: TomlTable, name: str, files: Sequence[str]) -> TargetSpec:
             f"{quoted(_RANGE_RULES)}",
             "range-rule",
         )
-    name = _name(table) or name
+    name = _entry_name(table) or name
     description = table.text("description") or ""
     extended = united_kernels(bases)
     kernels: dict[str, KernelSpec] = {}
@@ -268,7 +268,7 @@ def target_kernels(
             yield entry, kernel
 
 
-def _name(table: TomlTable) -> str | None:
+def _entry_name(table: TomlTable) -> str | None:
     name = table.text("name")
     if name is not None and not name.strip():
         table.fail("expected a name, found an empty string; write a name", "name")
@@ -280,7 +280,7 @@ def _kernels(
 ) -> Sequence[KernelSpec]:
     """The kernels of an entry: the one with a name, or one for each op."""
     table.check_keys(_KERNEL_KEYS, "a kernel")
-    name = _name(table)
+    name = _entry_name(table)
     ops = [_op_name(table, "ops", text, text) for text in table.texts("ops")]
     texts = table.texts("patterns")
     if name is not None and name in extended and not ops and not texts:
@@ -300,7 +300,7 @@ def _kernels(
         ]
     patterns: list[OpPattern | MatchFn] = []
     if ops:
-        patterns.append(OpPattern([_step(table, "ops", ops)]))
+        patterns.append(OpPattern([_pattern_step(table, "ops", ops)]))
     patterns += [_pattern(table, text) for text in texts]
     return [KernelSpec(name, signatures, patterns)]
 
@@ -320,7 +320,7 @@ def _op_name(table: TomlTable, key: str, name: str, found: str) -> str:
     return name
 
 
-def _step(
+def _pattern_step(
     table: TomlTable, key: str, names: Sequence[str], is_optional: bool = False
 ) -> PatternStep:
     for index, name in enumerate(names):
@@ -339,7 +339,7 @@ def _pattern(table: TomlTable, text: str) -> OpPattern | MatchFn:
         known = target_extensions().patterns
         return _extension(table, "patterns", text, known, "pattern")
     steps = [
-        _step(
+        _pattern_step(
             table,
             "patterns",
             [
@@ -448,7 +448,7 @@ def _port(table: TomlTable, key: str, text: str) -> Port:
     if match["float"] is not None:
         return Port(is_constant=is_constant)
     try:
-        storage = _storage(match["storage"])
+        storage = _parsed_storage(match["storage"])
     except (ParseError, VerifyException) as e:
         reason = str(e.msg if isinstance(e, ParseError) else e).strip()
         table.fail(f"{reason}, found '{text}'; write another storage type", key, text)
@@ -465,7 +465,7 @@ def _port(table: TomlTable, key: str, text: str) -> Port:
 
 
 @cache
-def _storage(text: str) -> AnyQuantizedType:
+def _parsed_storage(text: str) -> AnyQuantizedType:
     """
     Raises:
         ParseError: if it is no storage type, or its range is wrong.

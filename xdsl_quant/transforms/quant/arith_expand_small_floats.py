@@ -46,7 +46,7 @@ class ExpandSmallFloatConversion(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, arith.ExtFOp | arith.TruncFOp):
             return
-        target, source = _element_type(op.result.type), _element_type(op.input.type)
+        target, source = _float_type_of(op.result.type), _float_type_of(op.input.type)
         if "roundingmode" in {**op.properties, **op.attributes}:
             return
         if min(source.bitwidth, target.bitwidth) > 8:
@@ -63,26 +63,26 @@ class ExpandSmallFloatConversion(RewritePattern):
                 "expected floats or ranked tensors; unroll vectors first",
             )
         if not isinstance(type_, TensorType):
-            result = _converted(builder, op.input, target, formats)
+            result = _converted_float(builder, op.input, target, formats)
         else:
             loops = dimensions(range(len(type_.get_shape())))
             result = builder.map(
                 [(op.input, loops)],
                 cast(TensorType, type_),
                 builder.sizes(op.input),
-                lambda inner, args: _converted(inner, args[0], target, formats),
+                lambda inner, args: _converted_float(inner, args[0], target, formats),
             )
         rewriter.replace(op, (), (result,))
 
 
-def _element_type(type_: Attribute) -> AnyFloat:
+def _float_type_of(type_: Attribute) -> AnyFloat:
     """The type of a float, or of the elements of a tensor or vector."""
     if isinstance(type_, VectorType):
         return cast(AnyFloat, type_.element_type)
     return cast(AnyFloat, scalar_or_element_type(type_))
 
 
-def _converted(
+def _converted_float(
     builder: LoweringBuilder,
     value: SSAValue,
     target: AnyFloat,

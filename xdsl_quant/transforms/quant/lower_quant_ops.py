@@ -128,7 +128,7 @@ class LowerQuantCast(RoundedCastPattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, CastOp):
             return
-        is_fixed_point = isinstance(_quantized_type(op), FixedPointType)
+        is_fixed_point = isinstance(_type_of_cast(op), FixedPointType)
         if not is_fixed_point or not self._requantize(op, rewriter):
             self._replace(op, op.input, self._conversion(op), rewriter)
 
@@ -152,7 +152,7 @@ class LowerQuantCast(RoundedCastPattern):
             self._conversion(op)
 
     def _conversion(self, op: CastOp) -> ElementConversion:
-        quantized_type = _quantized_type(op)
+        quantized_type = _type_of_cast(op)
         is_quantization = isinstance(op, QuantizeCastOp)
         rounding = self.rounding_of(op, quantized_type)
         key = (is_quantization, quantized_type, rounding)
@@ -227,7 +227,7 @@ class LowerQuantCast(RoundedCastPattern):
         rewriter.replace(op, (), (result,))
 
 
-def _quantized_type(op: CastOp) -> Attribute:
+def _type_of_cast(op: CastOp) -> Attribute:
     quantized = op.result if isinstance(op, QuantizeCastOp) else op.input
     return scalar_or_element_type(quantized.type)
 

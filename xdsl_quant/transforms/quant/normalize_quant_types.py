@@ -101,7 +101,7 @@ def uniform_counterpart(
     )
     if not are_whole or not _has_uniform_storage(type_):
         return None
-    if (found := _scales_and_zero_points(type_)) is None:
+    if (found := _numbers_of_blocks(type_)) is None:
         return None
     counts = [count for count, _ in blocks.values()]
     if shape is not None:
@@ -135,7 +135,7 @@ def _has_uniform_storage(type_: BlockScaledQuantizedType) -> bool:
     )
 
 
-def _scales_and_zero_points(
+def _numbers_of_blocks(
     type_: BlockScaledQuantizedType,
 ) -> tuple[array[float], array[int]] | None:
     """The numbers of blocks; `None` if they are missing or out of range."""

@@ -104,7 +104,7 @@ def block_scaled_operands(type_: Attribute) -> BlockScaledOperands:
     if not isinstance(type_, TensorType):
         raise ValueError(f"type '{shortened(type_)}' is no ranked tensor")
     shape = cast("TensorType[Attribute]", type_).get_shape()
-    _check_shape(shape)
+    _check_block_shape(shape)
     quantized_type = cast(BlockScaledQuantizedType, type_.element_type)
     for name in ("zero_points", "offsets"):
         if name in quantized_type.parameters_of_blocks:
@@ -114,14 +114,14 @@ def block_scaled_operands(type_: Attribute) -> BlockScaledOperands:
             f"unsupported expressed type '{quantized_type.expressed_type}', expected "
             "'f32' or 'bf16'"
         )
-    element_type = _element_type(quantized_type)
+    element_type = _block_element_type(quantized_type)
     is_integer = isinstance(element_type, MXInt8Type)
-    codes = _scale_codes(quantized_type, _MXINT8_UNIT if is_integer else 1)
+    codes = _e8m0_codes(quantized_type, _MXINT8_UNIT if is_integer else 1)
     blocks = quantized_type.get_blocks()
     return BlockScaledOperands(element_type, _for_each_block(codes, blocks, shape))
 
 
-def _check_shape(shape: Sequence[int]) -> None:
+def _check_block_shape(shape: Sequence[int]) -> None:
     if not shape or DYNAMIC_INDEX in shape or 0 in shape:
         sizes = "x".join("?" if size == DYNAMIC_INDEX else str(size) for size in shape)
         raise ValueError(
@@ -134,7 +134,7 @@ def _check_shape(shape: Sequence[int]) -> None:
         )
 
 
-def _element_type(type_: BlockScaledQuantizedType) -> TypeAttribute:
+def _block_element_type(type_: BlockScaledQuantizedType) -> TypeAttribute:
     if type_.stored_type == i8 and type_.is_signed:
         return MXInt8Type()
     if isinstance(type_.stored_type, BLOCK_ELEMENT_TYPES):
@@ -145,7 +145,7 @@ def _element_type(type_: BlockScaledQuantizedType) -> TypeAttribute:
     )
 
 
-def _scale_codes(type_: BlockScaledQuantizedType, unit: float) -> NDArray[np.uint8]:
+def _e8m0_codes(type_: BlockScaledQuantizedType, unit: float) -> NDArray[np.uint8]:
     """The scales as codes of `f8E8M0FNU`, times the unit of elements."""
     scales = type_.scales.numbers(type_.is_signed)
     fractions, exponents = np.frexp(scales / unit)
@@ -249,13 +249,13 @@ class BlockScaledToTosa(CheckedPattern[_Plan]):
             value = builder.op(CastOp, (constant,), result.type)
         else:
             operands = (
-                _elements(builder, quantized, plan),
-                _scales(builder, plan.operands.scales),
+                _element_operand(builder, quantized, plan),
+                _scale_operand(builder, plan.operands.scales),
             )
             properties = {"block_size": BlockSizeAttr(BlockSize.BLOCK_SIZE_32)}
             value = builder.op(CastFromBlockScaledOp, operands, result.type, properties)
         rewriter.replace(op, (), (value,))
-        _erase_unused(quantized, rewriter)
+        _erase_unused_constants(quantized, rewriter)
 
 
 def _stored_constant(quantized: SSAValue) -> ElementsAttr | None:
@@ -275,7 +275,9 @@ def _is_of_tosa(constant: ElementsAttr) -> bool:
     return element_type.bitwidth == 8 or not isinstance(constant, DenseResourceAttr)
 
 
-def _elements(builder: LoweringBuilder, quantized: SSAValue, plan: _Plan) -> SSAValue:
+def _element_operand(
+    builder: LoweringBuilder, quantized: SSAValue, plan: _Plan
+) -> SSAValue:
     element_type, elements = plan.operands.element_type, plan.elements
     type_ = cast(
         "TensorType[IntegerType]", with_element_type(quantized.type, element_type)
@@ -287,15 +289,15 @@ def _elements(builder: LoweringBuilder, quantized: SSAValue, plan: _Plan) -> SSA
         elements = new_resource("elements", cast(Array, elements), type_)
     elif isinstance(elements, np.ndarray):
         elements = DenseIntOrFPElementsAttr(type_, BytesAttr(bytes_of(elements)))
-    return _constant(builder, elements)
+    return _tosa_constant(builder, elements)
 
 
-def _scales(builder: LoweringBuilder, codes: NDArray[np.uint8]) -> SSAValue:
+def _scale_operand(builder: LoweringBuilder, codes: NDArray[np.uint8]) -> SSAValue:
     type_ = TensorType(Float8E8M0FNUType(), codes.shape)
     if codes.nbytes >= RESOURCE_BYTES:
-        return _constant(builder, new_resource("scales", codes, type_))
+        return _tosa_constant(builder, new_resource("scales", codes, type_))
     elements = DenseIntOrFPElementsAttr(type_, BytesAttr(codes.tobytes()))
-    return _constant(builder, elements)
+    return _tosa_constant(builder, elements)
 
 
 def _block_scaled_constant(
@@ -310,11 +312,15 @@ def _block_scaled_constant(
             BlockScaledType(element_type),
         )
     )
-    values = new_resource("elements", _packed(codes, element_type), with_scales)
+    values = new_resource(
+        "elements", _packed_elements(codes, element_type), with_scales
+    )
     return builder.op(tosa.ConstOp, (), without_scales, {"values": values})
 
 
-def _packed(codes: NDArray[np.uint8], element_type: TypeAttribute) -> NDArray[np.uint8]:
+def _packed_elements(
+    codes: NDArray[np.uint8], element_type: TypeAttribute
+) -> NDArray[np.uint8]:
     """Codes as TOSA has them in a resource: without gaps, the first in the lowest bits."""
     if not isinstance(element_type, AnyFloat) or element_type.bitwidth == 8:
         return codes
@@ -322,11 +328,11 @@ def _packed(codes: NDArray[np.uint8], element_type: TypeAttribute) -> NDArray[np
     return np.packbits(bits, bitorder="little")
 
 
-def _constant(builder: LoweringBuilder, elements: ElementsAttr) -> SSAValue:
+def _tosa_constant(builder: LoweringBuilder, elements: ElementsAttr) -> SSAValue:
     return builder.op(tosa.ConstOp, (), elements.type, {"values": elements})
 
 
-def _erase_unused(value: SSAValue, rewriter: PatternRewriter) -> None:
+def _erase_unused_constants(value: SSAValue, rewriter: PatternRewriter) -> None:
     """Erase a storage cast, and the constant of stored values, that nothing uses."""
     op = value.owner
     if value.first_use or not isinstance(
@@ -336,7 +342,7 @@ def _erase_unused(value: SSAValue, rewriter: PatternRewriter) -> None:
     operands = [*op.operands]
     rewriter.erase(op)
     for operand in operands:
-        _erase_unused(operand, rewriter)
+        _erase_unused_constants(operand, rewriter)
 
 
 @dataclass(frozen=True)

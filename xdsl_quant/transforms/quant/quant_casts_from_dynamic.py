@@ -85,8 +85,8 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
     there is no such type.
     """
     expressed = cast(AnyFloat, scalar_or_element_type(op.expressed.type))
-    zero_points = None if op.zero_point is None else _constant(op.zero_point)
-    scales = _constant(op.scale)
+    zero_points = None if op.zero_point is None else _constant_array(op.zero_point)
+    scales = _constant_array(op.scale)
     if scales is None or (op.zero_point is not None and zero_points is None):
         return None
     blocks, container = op.blocks, op.expressed.type
@@ -123,7 +123,7 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
     return quantized_type if is_kept else None
 
 
-def _constant(value: SSAValue) -> Array | None:
+def _constant_array(value: SSAValue) -> Array | None:
     attr = (
         value.owner.get_attr_or_prop("value")
         if isinstance(value.owner, Operation)

@@ -161,13 +161,13 @@ class RequantizationToTosa(CheckedPattern[Rescale]):
         stored = builder.op(StorageCastOp, (dcast.input,), stored_types[0])
         stored = plan.build(builder, stored, stored_types[1])
         if target.storage_range != target.full_storage_range:
-            stored = _clamped(builder, stored, target)
+            stored = _clamped_to_storage(builder, stored, target)
         rewriter.replace(op, (), (builder.op(StorageCastOp, (stored,), result.type),))
         if not dcast.result.first_use:
             rewriter.erase(dcast)
 
 
-def _clamped(
+def _clamped_to_storage(
     builder: LoweringBuilder, stored: SSAValue, target: FixedPointType
 ) -> SSAValue:
     storage = target.signless_storage_type

@@ -66,7 +66,7 @@ def fixed_point_type(
         VerifyException: if a zero point does not fit the storage type.
     """
     common = quantized_type.common_parameters
-    multipliers, shifts = _multipliers_and_shifts(quantized_type.get_scales().ravel())
+    multipliers, shifts = _fixed_point_scales(quantized_type.get_scales().ravel())
     if isinstance(quantized_type, UniformQuantizedType):
         (multiplier,), (shift,) = multipliers, shifts
         zero_point = quantized_type.zero_point
@@ -84,7 +84,7 @@ def fixed_point_type(
     )
 
 
-def _multipliers_and_shifts(
+def _fixed_point_scales(
     scales: NDArray[np.float64],
 ) -> tuple[array[int], array[int]]:
     # What is less than half a unit above the largest scale is rounded to it.

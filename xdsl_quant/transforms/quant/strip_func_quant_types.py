@@ -53,7 +53,7 @@ from xdsl_quant.transforms.building.type_replacement import (
 )
 
 
-class _StorageTypes(TypeReplacement):
+class _StrippedTypes(TypeReplacement):
     """Quantized types replaced by their storage types."""
 
     def replace_quantized(
@@ -81,7 +81,7 @@ def _is_entering(value: SSAValue) -> bool:
     return _is_call(owner)
 
 
-def _name(value: OpResult | BlockArgument) -> str:
+def _passed_value_name(value: OpResult | BlockArgument) -> str:
     """What a function or a call has a value as."""
     if isinstance(value, OpResult):
         return f"result #{value.index}"
@@ -148,8 +148,8 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
     modules.
     """
 
-    _types: _StorageTypes = field(
-        default_factory=_StorageTypes, init=False, compare=False, repr=False
+    _types: _StrippedTypes = field(
+        default_factory=_StrippedTypes, init=False, compare=False, repr=False
     )
 
     _stored: dict[SSAValue, SSAValue] = field(
@@ -182,7 +182,7 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
             self._check_type(op, value.type, "function value")
         for value in interface.entering:
             if not all(map(_is_passed, value.uses)):
-                self._check_castable(op, value, _name(value))
+                self._check_castable(op, value, _passed_value_name(value))
         for i in interface.passing:
             self._check_castable(op, op.operands[i], f"operand #{i}")
         return interface if any(interface) or isinstance(op, FuncOp) else None

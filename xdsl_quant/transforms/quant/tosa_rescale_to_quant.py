@@ -95,16 +95,16 @@ def requantization_types(rescale: Rescale, op: tosa.RescaleOp) -> Requantization
             "2**-60 or more"
         )
     return RequantizationTypes(
-        _type(
+        _requantization_type(
             np.ldexp(ratios, more), rescale.input_zp, rescale.input_unsigned, op.input
         ),
-        _type(
+        _requantization_type(
             np.ldexp(1.0, more), rescale.output_zp, rescale.output_unsigned, op.output
         ),
     )
 
 
-def _type(
+def _requantization_type(
     scales: NDArray[np.float64], zero_point: int, is_unsigned: bool, value: SSAValue
 ) -> FixedPointType:
     """A type with scales along the last dimension, or one if they are equal."""

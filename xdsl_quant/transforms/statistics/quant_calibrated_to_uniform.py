@@ -72,13 +72,13 @@ class _UniformTypes(QuantizedTypeConversion):
         axis: int | None = None,
     ) -> Attribute:
         """The type of values with a range, or a range for each index of an axis."""
-        lows, highs = _widened(lows, highs, expressed, self.storage)
+        lows, highs = _widened_ranges(lows, highs, expressed, self.storage)
         return quantized_counterpart(
             expressed, lows, highs, self.storage, axis, rule="exact"
         )
 
 
-def _widened(
+def _widened_ranges(
     lows: ArrayLike, highs: ArrayLike, type_: Attribute, storage: Storage
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """
@@ -104,7 +104,7 @@ def _widened(
         )
 
 
-def _axis_ranges(
+def _ranges_along_axis(
     qcast: QuantizeCastOp,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
     """
@@ -163,7 +163,7 @@ class QuantCalibratedToUniformPass(CountingPass):
                 if isinstance(inner_op, FuncOp):
                     signatures[inner_op] = types.converted(inner_op.function_type)
                 elif self._becomes_per_axis(inner_op):
-                    type_, ranges = inner_op.input.type, _axis_ranges(inner_op)
+                    type_, ranges = inner_op.input.type, _ranges_along_axis(inner_op)
                     uniform[inner_op.result] = types.counterpart(type_, *ranges)
             except ValueError as e:
                 fail(inner_op, f"'{inner_op.name}' op cannot be converted: {e}")

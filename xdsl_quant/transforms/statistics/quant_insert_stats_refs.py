@@ -120,10 +120,10 @@ def _candidates(op: Operation, scope: _Scope, prefix: str) -> Iterator[Candidate
             for index, arg in enumerate(block.args):
                 yield Candidate(arg, name, scope.symbol, f"{start}argument:{index}")
             for inner_op in block.ops:
-                yield from _results(inner_op, scope)
+                yield from _result_candidates(inner_op, scope)
 
 
-def _results(op: Operation, scope: _Scope) -> Iterator[Candidate]:
+def _result_candidates(op: Operation, scope: _Scope) -> Iterator[Candidate]:
     """The results of an op and the values in its regions."""
     name = op_name(op)
     key = f"{scope.prefix}{name}:{scope.counts[name]}"
@@ -140,7 +140,7 @@ def _results(op: Operation, scope: _Scope) -> Iterator[Candidate]:
     yield from _candidates(op, scope, prefix)
 
 
-def _insert(values: dict[SSAValue, str]) -> None:
+def _insert_refs(values: dict[SSAValue, str]) -> None:
     """Put a `quant.stats_ref` with a key after each of the values."""
     # The last one first, so that those of the arguments of a block are in order.
     for value, key in reversed(values.items()):
@@ -210,13 +210,17 @@ class QuantInsertStatsRefsPass(CountingPass):
         known = {ref.input for ref in refs}
         taken = {ref.stats_key.data for ref in refs}
         inserted = {
-            candidate.value: _unique(candidate.key, taken)
+            candidate.value: _unique_key(candidate.key, taken)
             for candidate in selected
             if candidate.value not in known
         }
-        _insert(inserted)
+        _insert_refs(inserted)
         return PassOutcome(
-            [inner for inner in op.walk() if any(map(_is_float_tensor, inner.results))],
+            [
+                inner
+                for inner in op.walk()
+                if any(map(_has_float_elements, inner.results))
+            ],
             len(inserted),
             "float tensors without a 'quant.stats_ref' in functions",
         )
@@ -246,16 +250,16 @@ def is_tensor_with_values(candidate: Candidate) -> bool:
     )
 
 
-def _is_float_tensor(value: SSAValue) -> bool:
+def _has_float_elements(value: SSAValue) -> bool:
     element_type = scalar_or_element_type(value.type)
     return element_type is not value.type and isinstance(element_type, AnyFloat)
 
 
 def _may_be_instrumented(candidate: Candidate) -> bool:
-    return _is_float_tensor(candidate.value) and is_tensor_with_values(candidate)
+    return _has_float_elements(candidate.value) and is_tensor_with_values(candidate)
 
 
-def _unique(key: str, taken: set[str]) -> str:
+def _unique_key(key: str, taken: set[str]) -> str:
     """The key, or one like it that is not taken; it is taken afterwards."""
     numbered = chain((key,), (f"{key}#{number}" for number in count(1)))
     free = next(name for name in numbered if name not in taken)

@@ -62,7 +62,7 @@ def check_real_values(op: IdentityOp) -> None:
         )
 
 
-def _replace(op: IdentityOp, ranges: ValueRanges) -> None:
+def _replace_statistics(op: IdentityOp, ranges: ValueRanges) -> None:
     """Replace an op by a cast to the type for the ranges, and the cast back."""
     expressed_type = scalar_or_element_type(op.input.type)
     assert isinstance(expressed_type, AnyFloat)
@@ -137,5 +137,5 @@ class QuantStatsToCalibratedPass(CountingPass):
             if ranges is None:
                 Rewriter.replace_op(old_op, (), (old_op.input,))
             else:
-                _replace(old_op, ranges)
+                _replace_statistics(old_op, ranges)
         return PassOutcome(found, len(replacements), "a 'quant.stats'")

@@ -127,7 +127,7 @@ def sources_of(statistics: StatisticsOp) -> Sequence[Source] | Unsupported:
         if scaled:
             value = scaled[0]
             continue
-        constant = _constant(op, axis)
+        constant = _constant_operand_of(op, axis)
         if constant is None or fused_activation(op) not in SCALING_ACTIVATIONS:
             return Unsupported(f"'{op_name(op)}' before it has no constant to divide")
         found.append(constant)
@@ -146,7 +146,7 @@ def _layer_before(op: Operation) -> Layer | None:
     return next((each for each in layers if each is not None and each.last is op), None)
 
 
-def _constant(op: Operation, axis: int) -> Constant | None:
+def _constant_operand_of(op: Operation, axis: int) -> Constant | None:
     """The constant for each channel that an op multiplies, divides, adds or subtracts."""
     if not has_quantization_trait(op, Adds, Divides, Multiplies, Subtracts):
         return None
@@ -231,7 +231,7 @@ class SmoothActivation:
             sources = Unsupported(f"'{op_name(others[0])}' takes the values, too")
         if isinstance(sources, Unsupported) and not self.insert_multiply:
             return sources
-        ranges = _axis_ranges(op)
+        ranges = _ranges_of_channels(op)
         weights = np.max([each.largest for each in found], 0)
         if not np.isfinite(ranges).all() or not np.isfinite(weights).all():
             return Unsupported("values or weights are not finite")
@@ -247,22 +247,22 @@ class SmoothActivation:
             _insert_multiply(op, [each.layer for each in found], factors, rewriter)
             return None
         for source in (*changed, op):
-            _divide(source, factors, rewriter)
+            _divide_channels(source, factors, rewriter)
         return None
 
 
-def _axis_ranges(op: StatisticsOp) -> NDArray[np.float64]:
+def _ranges_of_channels(op: StatisticsOp) -> NDArray[np.float64]:
     """The smallest and the largest value of each channel, of shape `(n, 2)`."""
     assert op.axis_stats is not None
     return np.array(ranges_of(op.axis_stats), np.float64)
 
 
-def _divided(
+def _divided_statistics(
     op: StatisticsOp, value: SSAValue, factors: NDArray[np.float64]
 ) -> StatisticsOp:
     """The statistics of a value whose channels are divided."""
     assert op.axis is not None
-    ranges = _axis_ranges(op) / factors.reshape(-1, 1)
+    ranges = _ranges_of_channels(op) / factors.reshape(-1, 1)
     layer = float(ranges[:, 0].min()), float(ranges[:, 1].max())
     pairs = [(float(low), float(high)) for low, high in ranges]
     divided = StatisticsOp(value, layer, pairs, op.axis.value.data)
@@ -292,12 +292,12 @@ def _is_finite(source: Source, factors: NDArray[np.float64]) -> bool:
     return are_finite_in(op.results[0].type, *_quotients(source, factors))
 
 
-def _divide(
+def _divide_channels(
     source: Source, factors: NDArray[np.float64], rewriter: PatternRewriter
 ) -> None:
     """Divide channels by numbers."""
     if isinstance(source, StatisticsOp):
-        rewriter.replace(source, _divided(source, source.input, factors))
+        rewriter.replace(source, _divided_statistics(source, source.input, factors))
         return
     numbers, biases = _quotients(source, factors)
     if isinstance(source, Layer):
@@ -310,7 +310,7 @@ def _divide(
     own = dialect_ops(op_name(op).partition(".")[0])
     ops = constants_of_channels(
         own,
-        _constant_of(old),
+        _repeated_constant(old),
         numbers,
         type_,
         dimension,
@@ -321,7 +321,7 @@ def _divide(
     erase_unused(old, rewriter)
 
 
-def _constant_of(value: SSAValue) -> SSAValue:
+def _repeated_constant(value: SSAValue) -> SSAValue:
     """The constant that a value is, or repeats."""
     while isinstance(value.owner, Operation) and value.owner.operands:
         value = value.owner.operands[0]
@@ -347,7 +347,7 @@ def _insert_multiply(
         broadcasts=own.broadcasts,
     )
     multiply = own.multiply(value, last.results[0])
-    statistics = _divided(op, multiply.results[0], factors)
+    statistics = _divided_statistics(op, multiply.results[0], factors)
     rewriter.insert([*constants, last, multiply, statistics], InsertPoint.after(op))
     products = {layer.product for layer in layers}
     value.replace_uses_with_if(statistics.result, lambda use: use.operation in products)

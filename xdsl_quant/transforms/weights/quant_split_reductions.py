@@ -163,7 +163,11 @@ class SplitReduction(RewritePattern):
         numbers = [*loops]
         numbers[found.loop] = loops[found.loop] * self.lanes + lane
         # The sizes of all loops are those of a tensor.
-        split = 0 if _size(found.factors[0]) < _size(found.factors[1]) else 1
+        split = (
+            0
+            if _element_total(found.factors[0]) < _element_total(found.factors[1])
+            else 1
+        )
         inputs: list[SSAValue] = []
         indices: list[Sequence[AffineExpr]] = []
         for i, (factor, own) in enumerate(zip(found.factors, found.maps, strict=False)):
@@ -196,7 +200,7 @@ class SplitReduction(RewritePattern):
         )
 
 
-def _size(value: SSAValue) -> float:
+def _element_total(value: SSAValue) -> float:
     """The number of elements of a tensor."""
     size = 1.0
     for each in shape_of(value):

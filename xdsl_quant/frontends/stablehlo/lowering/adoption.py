@@ -62,7 +62,7 @@ def _adopted_attribute(attribute: Attribute) -> Attribute:
     return Parser(_context(), text.getvalue()).parse_attribute()
 
 
-def _adopt(op: Operation, op_type: type[IRDLOperation]) -> None:
+def _adopt_op(op: Operation, op_type: type[IRDLOperation]) -> None:
     """
     Replace an op by one of this dialect with the same operands, types and regions.
 
@@ -110,7 +110,7 @@ def adopt_ops(module: ModuleOp) -> None:
         if op_type is None or isinstance(op, op_type):
             continue
         try:
-            _adopt(op, op_type)
+            _adopt_op(op, op_type)
         except (ParseError, VerifyException) as e:
             reason = str(e).strip().splitlines()[-1]
             fail(

@@ -52,7 +52,7 @@ def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
     return None
 
 
-def _quantized_op(op: Operation, quantize: UniformQuantizeOp) -> Operation:
+def _on_quantized_tensors(op: Operation, quantize: UniformQuantizeOp) -> Operation:
     """The op on quantized tensors, which may not be valid."""
     return type(op).create(
         operands=[
@@ -82,7 +82,7 @@ class ComposeQuantizedOp(CheckedPattern[Operation]):
             return None
         if (computing_op := _computing_op(op)) is None:
             return None
-        quantized_op = _quantized_op(computing_op, op)
+        quantized_op = _on_quantized_tensors(computing_op, op)
         try:
             quantized_op.verify()
         except VerifyException as e:
@@ -101,7 +101,7 @@ class ComposeQuantizedOp(CheckedPattern[Operation]):
         self, op: Operation, plan: Operation, rewriter: PatternRewriter
     ) -> None:
         assert isinstance(op, UniformQuantizeOp)
-        rewriter.replace(op, _quantized_op(plan, op))
+        rewriter.replace(op, _on_quantized_tensors(plan, op))
         for unused in dict.fromkeys((plan, *(value.owner for value in plan.operands))):
             assert isinstance(unused, Operation)
             if unused.results[0].first_use is None:

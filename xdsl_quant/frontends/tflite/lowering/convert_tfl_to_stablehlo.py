@@ -68,7 +68,7 @@ Form: TypeAlias = Callable[[StableHLOBuilder], Sequence[SSAValue]]
 _CONSTANTS = tfl.ConstOp | tfl.QConstOp | arith.ConstantOp
 
 
-def _constant(b: StableHLOBuilder, op: _CONSTANTS) -> SSAValue:
+def _rebuilt_constant(b: StableHLOBuilder, op: _CONSTANTS) -> SSAValue:
     """A constant with the same elements: stored ones if it is quantized."""
     (result,), value = op.results, op.value
     element_type = scalar_or_element_type(result.type)
@@ -96,12 +96,12 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
 """What builds the ops of StableHLO for an op of TensorFlow Lite."""
 
 
-def _built(op: Operation, *, is_stored: bool) -> Form:
+def _rebuilding_form(op: Operation, *, is_stored: bool) -> Form:
     """How an op is built, with stored values or with floats."""
 
     def build(b: StableHLOBuilder) -> Sequence[SSAValue]:
         if isinstance(op, _CONSTANTS):
-            return (_constant(b, op),)
+            return (_rebuilt_constant(b, op),)
         operands = [
             None if isinstance(operand.type, NoneType) else operand
             for operand in op.operands
@@ -182,13 +182,13 @@ class TFLToStablehlo(CheckedPattern[Form]):
                 raise Unsupported(
                     f"has the type '{type_}', which StableHLO does not have"
                 )
-        form = _built(op, is_stored=True)
+        form = _rebuilding_form(op, is_stored=True)
         try:
             _verify(form, op)
         except Unsupported:
             if type(op) not in moving.LOWERINGS:
                 raise
-            form = _built(op, is_stored=False)
+            form = _rebuilding_form(op, is_stored=False)
             _verify(form, op)
         return form
 

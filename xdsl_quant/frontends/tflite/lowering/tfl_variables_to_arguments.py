@@ -133,25 +133,25 @@ class _States:
         if (known := self.types.setdefault(variable, type_)) != type_:
             fail(
                 op,
-                f"'{op.name}' op has type '{type_}' for variable '{_name(variable)}', "
+                f"'{op.name}' op has type '{type_}' for variable '{_name_of(variable)}', "
                 f"expected '{known}', which it has elsewhere",
             )
 
 
-def _name(variable: _Variable, default: str = "state") -> str:
+def _name_of(variable: _Variable, default: str = "state") -> str:
     names = variable if isinstance(variable, tuple) else ()
     return next(filter(None, reversed(names)), default)
 
 
-def _state(variable: _Variable, constant: _Constant) -> State:
+def _initial_state(variable: _Variable, constant: _Constant) -> State:
     """The state of a variable whose initial value is a constant."""
     location = constant.location
     name = location.desc.data if isinstance(location, NameLoc) else "state"
-    return State(_name(variable, name), constant.output.type, constant.value)
+    return State(_name_of(variable, name), constant.output.type, constant.value)
 
 
 @dataclass(frozen=True)
-class _Values:
+class _VariableValues:
     """The values of variables at a place of a function."""
 
     states: _States
@@ -166,8 +166,8 @@ class _Values:
             return self.assigned[variable]
         return self.states.argument(variable)
 
-    def copy(self) -> _Values:
-        return _Values(self.states, dict(self.assigned))
+    def copy(self) -> _VariableValues:
+        return _VariableValues(self.states, dict(self.assigned))
 
 
 class _Rewriting:
@@ -201,7 +201,7 @@ class _Rewriting:
         handles = [op for op in function.walk() if isinstance(op, VarHandleOp)]
         for handle in handles:
             _check_uses(handle)
-        values = _Values(states)
+        values = _VariableValues(states)
         self._rewrite_block(function.body.block, values)
         for variable in values.assigned:
             states.argument(variable)
@@ -212,7 +212,7 @@ class _Rewriting:
         declare_state(function, [states.initial[v] for v in states.arguments])
         return function
 
-    def _rewrite_block(self, block: Block, values: _Values) -> None:
+    def _rewrite_block(self, block: Block, values: _VariableValues) -> None:
         for op in [*block.ops]:
             match op:
                 case ReadVariableOp() | AssignVariableOp():
@@ -239,10 +239,10 @@ class _Rewriting:
         constant = op.activation_state.owner
         if not isinstance(constant, _Constant):
             fail(op, "'tfl.svdf' op has a state that is not a constant")
-        self.states.initial.setdefault(variable, _state(variable, constant))
+        self.states.initial.setdefault(variable, _initial_state(variable, constant))
         return variable
 
-    def _access(self, op: _Access, values: _Values) -> None:
+    def _access(self, op: _Access, values: _VariableValues) -> None:
         variable = self._variable(op)
         if isinstance(op, AssignVariableOp):
             self.states.check_type(op, variable, op.value.type)
@@ -253,12 +253,12 @@ class _Rewriting:
         if (value := values.get(variable)) is None:
             fail(
                 op,
-                f"'tfl.read_variable' op reads variable '{_name(variable)}' before it is "
-                "assigned, expected an initial value from 'tfl.call_once'",
+                f"'tfl.read_variable' op reads variable '{_name_of(variable)}' before it "
+                "is assigned, expected an initial value from 'tfl.call_once'",
             )
         Rewriter.replace_op(op, (), (value,))
 
-    def _svdf(self, op: SVDFOp, values: _Values) -> None:
+    def _svdf(self, op: SVDFOp, values: _VariableValues) -> None:
         variable = self._variable(op)
         constant = op.activation_state.owner
         self.states.check_type(op, variable, op.activation_state.type)
@@ -289,7 +289,7 @@ class _Rewriting:
                 variable = _variable_of(assign)
                 self.states.check_type(assign, variable, assign.value.type)
                 constant = cast(_Constant, assign.value.owner)
-                self.states.initial[variable] = _state(variable, constant)
+                self.states.initial[variable] = _initial_state(variable, constant)
             self.initialized.add(name)
         Rewriter.erase_op(op)
 
@@ -309,7 +309,7 @@ class _Rewriting:
 
     # Control flow
 
-    def _if(self, op: IfOp, values: _Values) -> None:
+    def _if(self, op: IfOp, values: _VariableValues) -> None:
         branches = (op.then_region, op.else_region)
         ends = [values.copy(), values.copy()]
         for region, end in zip(branches, ends, strict=True):
@@ -333,7 +333,7 @@ class _Rewriting:
                 _yield(op, region, more)
             self._replace(op, op.operands, changed, yielded[0], values)
 
-    def _while(self, op: WhileOp, values: _Values) -> None:
+    def _while(self, op: WhileOp, values: _VariableValues) -> None:
         for inner in filter(_is_changing, op.cond.walk()):
             fail(
                 inner,
@@ -364,7 +364,7 @@ class _Rewriting:
         operands: Sequence[SSAValue],
         variables: Sequence[_Variable],
         like: Sequence[SSAValue],
-        values: _Values,
+        values: _VariableValues,
     ) -> None:
         """Replace an op by one with more results: the values of variables after it."""
         new_op = type(op).create(
@@ -424,7 +424,7 @@ def _check_uses(handle: VarHandleOp) -> None:
             fail(
                 use.operation,
                 f"'{op_name(use.operation)}' op has the handle of variable "
-                f"'{_name(_named(handle))}' as an operand, expected "
+                f"'{_name_of(_named(handle))}' as an operand, expected "
                 "'tfl.read_variable' or 'tfl.assign_variable'",
             )
 

@@ -152,7 +152,7 @@ class CodegenExport:
             if isinstance(constant, Operation) and is_trivially_dead(constant):
                 Rewriter.erase_op(constant)
         for value in self._read:
-            _erase_unused(value)
+            _erase_unused_ops(value)
 
     def _find_differences(self) -> None:
         ops = [*self.module.walk()]
@@ -389,7 +389,7 @@ class CodegenExport:
         if known not in self._stored:
             integers = self._integers.get(value)
             if integers is None:
-                self._stored[known] = _loaded(value, port)
+                self._stored[known] = _stored_at_port(value, port)
             elif port.is_of(integers) and integers.port == port.type:
                 self._stored[known] = integers
             else:
@@ -407,13 +407,13 @@ class CodegenExport:
         """A result of a kernel with the type of a port."""
         integers = self._integers[value]
         try:
-            return self._rescaled(_after(integers.value), integers, port)
+            return self._rescaled(_builder_after(integers.value), integers, port)
         except Unsupported:
             if integers.port in (None, port.type):
                 raise
             # In two steps, as without pushing.
             stored = self._at_result(value)
-            return self._rescaled(_after(stored.value), stored, port)
+            return self._rescaled(_builder_after(stored.value), stored, port)
 
     def _at_result(self, value: SSAValue) -> Integers:
         """A result of a kernel as it is where no kernel takes it."""
@@ -460,8 +460,8 @@ class CodegenExport:
         if value not in self._expressed:
             stored = self._at_result(value)
             assert integers.port is not None
-            self._expressed[value] = _dequantized(
-                _after(stored.value), stored.value, value, integers.port
+            self._expressed[value] = _floats_of_stored(
+                _builder_after(stored.value), stored.value, value, integers.port
             )
         return self._expressed[value]
 
@@ -494,7 +494,7 @@ class CodegenExport:
                 continue
             self._is_bounded &= is_same
             if are_stored:
-                new = _rounded(builder, new, spec)
+                new = _rounded_to_type(builder, new, spec)
             old.replace_all_uses_with(new)
         return [values[returned] for returned in region.returned]
 
@@ -506,7 +506,7 @@ class CodegenExport:
             return False
         try:
             port = Port.of(spec)
-            loaded = _loaded(new, port)
+            loaded = _stored_at_port(new, port)
         except Unsupported:
             return False
         difference = Fraction(0) if is_same else port.extent
@@ -524,14 +524,14 @@ class CodegenExport:
         if _is_scaled(spec):
             try:
                 stored = self._at_port(value, Port.of(spec))
-                floats = _dequantized(builder, stored.value, value, spec)
+                floats = _floats_of_stored(builder, stored.value, value, spec)
                 return floats, not stored.difference
             except Unsupported:
                 pass
         is_same = True
         if value in self._integers:
             is_same = not self._at_result(value).difference
-        return _rounded(builder, self._floats(value), spec), is_same
+        return _rounded_to_type(builder, self._floats(value), spec), is_same
 
 
 _KNOWN_USERS = RegionOp, func.ReturnOp
@@ -541,7 +541,9 @@ def _is_scaled(spec: Attribute) -> TypeIs[ScaledQuantizedType]:
     return isinstance(spec, ScaledQuantizedType)
 
 
-def _rounded(builder: LoweringBuilder, value: SSAValue, spec: Attribute) -> SSAValue:
+def _rounded_to_type(
+    builder: LoweringBuilder, value: SSAValue, spec: Attribute
+) -> SSAValue:
     """Floats as what a type without an integer form makes of them."""
     if not isinstance(spec, ParametersType):
         return value
@@ -572,7 +574,7 @@ def _lowered_body(region: RegionOp) -> Block:
     return body.block
 
 
-def _erase_unused(value: SSAValue) -> None:
+def _erase_unused_ops(value: SSAValue) -> None:
     """
     Erase a constant or destination that has no uses, and what it is made with, such as
     sizes: xDSL does not know that `linalg.fill` of a tensor has no effects.
@@ -589,7 +591,7 @@ def _erase_unused(value: SSAValue) -> None:
     operands = op.operands
     Rewriter.erase_op(op)
     for operand in operands:
-        _erase_unused(operand)
+        _erase_unused_ops(operand)
 
 
 def _may_wait(argument: BlockArgument) -> bool:
@@ -617,7 +619,7 @@ def _discard(block: Block) -> None:
         block.erase_op(op)
 
 
-def _after(value: SSAValue) -> LoweringBuilder:
+def _builder_after(value: SSAValue) -> LoweringBuilder:
     """A builder of ops where a value is there."""
     if isinstance(value, BlockArgument):
         return LoweringBuilder(
@@ -627,12 +629,12 @@ def _after(value: SSAValue) -> LoweringBuilder:
     return LoweringBuilder(InsertPoint.after(owner), location=owner.location)
 
 
-def _loaded(value: SSAValue, port: Port) -> Integers:
+def _stored_at_port(value: SSAValue, port: Port) -> Integers:
     """Floats as a port stores them: a constant if they are one."""
     text = f"a port of type '{value.type}'"
     if not isinstance(value.type, TensorType):
         raise Unsupported(f"{text} is no ranked tensor")
-    builder = _after(value)
+    builder = _builder_after(value)
     storage = port.type.signless_storage_type
     stored_type = TensorType(storage, shape_of(value))
     owner = value.owner
@@ -651,7 +653,7 @@ def _loaded(value: SSAValue, port: Port) -> Integers:
     return port.integers(builder.op(StorageCastOp, (quantized,), stored_type))
 
 
-def _dequantized(
+def _floats_of_stored(
     builder: LoweringBuilder,
     stored: SSAValue,
     value: SSAValue,

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute
-
-from xdsl_quant.dialects.quant import QuantizedType, RegionOp
+from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS, DialectOps
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.runtime.plugins import dialect_ops
 
 from ..module_kernels import ParametersType
@@ -21,7 +18,3 @@ def dialect_ops_of(region: RegionOp) -> DialectOps:
     )
     specs = (spec for spec in region.specs if isinstance(spec, ParametersType))
     return ops if all(map(ops.accepts, specs)) else QUANT_OPS
-
-
-def is_quantized(type_: Attribute) -> bool:
-    return isinstance(scalar_or_element_type(type_), QuantizedType)

@@ -38,15 +38,15 @@ def sum_of(loop: Loop, a: _Number, b: _Number) -> _Number:
     return loop.sum(a, b)
 
 
-def _negative(loop: Loop, a: _Number) -> _Number:
+def _negative_form(loop: Loop, a: _Number) -> _Number:
     return Constant(-a.number) if isinstance(a, Constant) else loop.negative(a)
 
 
-def _difference(loop: Loop, a: _Number, b: _Number) -> _Number:
-    return sum_of(loop, a, _negative(loop, b))
+def _difference_form(loop: Loop, a: _Number, b: _Number) -> _Number:
+    return sum_of(loop, a, _negative_form(loop, b))
 
 
-def _product(loop: Loop, a: _Number, b: _Number) -> _Number:
+def _product_form(loop: Loop, a: _Number, b: _Number) -> _Number:
     if isinstance(a, Constant):
         a, b = b, a
     if isinstance(a, Constant):
@@ -78,7 +78,7 @@ def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
     return order(Fraction(number), end)
 
 
-def _absolute(loop: Loop, a: _Number) -> _Number:
+def _absolute_form(loop: Loop, a: _Number) -> _Number:
     if isinstance(a, Constant):
         return Constant(abs(a.number))
     return loop.ordered(a, loop.negative(a), is_maximum=True)
@@ -98,7 +98,7 @@ def _ordered(is_maximum: bool) -> Callable[[Loop, _Number, _Number], _Number]:
     return form
 
 
-def _selected(loop: Loop, condition: SSAValue, a: _Number, b: _Number) -> _Number:
+def _selected_form(loop: Loop, condition: SSAValue, a: _Number, b: _Number) -> _Number:
     if isinstance(a, Constant):
         if isinstance(b, Constant):
             raise Unsupported("a selection of constants")
@@ -110,11 +110,11 @@ def _selected(loop: Loop, condition: SSAValue, a: _Number, b: _Number) -> _Numbe
 
 ELEMENTWISE: Mapping[str, Callable[..., _Number]] = {
     "arith.addf": sum_of,
-    "arith.mulf": _product,
-    "arith.negf": _negative,
-    "arith.select": _selected,
-    "arith.subf": _difference,
-    "math.absf": _absolute,
+    "arith.mulf": _product_form,
+    "arith.negf": _negative_form,
+    "arith.select": _selected_form,
+    "arith.subf": _difference_form,
+    "math.absf": _absolute_form,
     **dict.fromkeys(sorted(MAXIMA), _ordered(True)),
     **dict.fromkeys(sorted(MINIMA), _ordered(False)),
 }

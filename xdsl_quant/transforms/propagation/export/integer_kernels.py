@@ -319,14 +319,14 @@ class IntegerKernel:
             is_float = any(map(has_floats, (*op.operands, *op.results)))
             if is_float and op.name not in ELEMENTWISE:
                 raise Unsupported(f"'{op.name}' has no integer form")
-            arguments = [_known(elements, op, value) for value in op.operands]
+            arguments = [_known_element(elements, op, value) for value in op.operands]
             if is_float:
                 elements[op.results[0]] = ELEMENTWISE[op.name](loop, *arguments)
                 continue
             others = cast("Sequence[SSAValue]", arguments)
             results = loop.inner.same_op(op, others, op.result_types)
             elements.update(zip(op.results, results, strict=True))
-        result = _known(elements, None, nest.result)
+        result = _known_element(elements, None, nest.result)
         if isinstance(result, SSAValue):
             raise Unsupported(f"'{nest.name}' gives what is no number")
         return result
@@ -468,7 +468,7 @@ class IntegerKernel:
         count = prod(sizes[d] for d in reduced)
         weight = largest = count * factors[-1].largest
         if len(factors) == 2:
-            weight = _weight(factors[1], maps[1], reduced, sizes)
+            weight = _largest_weight_sum(factors[1], maps[1], reduced, sizes)
             largest = factors[0].largest * weight
         stored = [abs(b) for x in factors for b in (x.low, x.high, x.largest)]
         type_ = fitting_type(0, max(largest, *stored))
@@ -576,7 +576,7 @@ class IntegerKernel:
         return loop.finished(compared, nest.shape, dimensions(indices))
 
 
-def _known(
+def _known_element(
     elements: Mapping[SSAValue, Element], op: Operation | None, value: SSAValue
 ) -> Element:
     if value not in elements:
@@ -594,7 +594,7 @@ def _result_axis(nest: LoopNest, result: Integers) -> int | None:
     return [*nest.result_map.results].index(index)
 
 
-def _weight(
+def _largest_weight_sum(
     factor: Integers, map_: AffineMap, reduced: Sequence[int], sizes: Sequence[int]
 ) -> int:
     """The largest sum of absolute values that an element of the result is made with."""

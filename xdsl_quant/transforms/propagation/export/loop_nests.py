@@ -83,7 +83,7 @@ class LoopNest:
 
 def loop_nest_of(op: Operation) -> LoopNest | None:
     """An op as a loop nest; `None` if it is none."""
-    if (parts := _parts(op)) is None:
+    if (parts := _combined_parts(op)) is None:
         return None
     maps, kinds, block, input_count = parts
     result = op.results[0]
@@ -111,7 +111,7 @@ def loop_nest_of(op: Operation) -> LoopNest | None:
     )
 
 
-def _parts(
+def _combined_parts(
     op: Operation,
 ) -> tuple[Sequence[AffineMap], Sequence[IteratorTypeAttr], Block | None, int] | None:
     """Maps and kinds of loops, the body, and the number of inputs."""

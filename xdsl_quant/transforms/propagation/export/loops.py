@@ -318,7 +318,7 @@ class Loop:
         lost = Fraction(0)
         rounding = Fraction(0)
         if any(ratio != 1 for ratio in ratios):
-            pairs = _multipliers_and_shifts(x, ratios)
+            pairs = _multiplier_pairs(x, ratios)
             multipliers, shifts = map(list, zip(*pairs, strict=True))
             value = multiply(self.inner, value, self.parameter(multipliers, axis))
             value = rounded_shift(self.inner, value, self.parameter(shifts, axis))
@@ -344,7 +344,7 @@ class Loop:
         )
 
 
-def _multipliers_and_shifts(
+def _multiplier_pairs(
     x: Integers, ratios: Sequence[Fraction]
 ) -> Sequence[tuple[int, int]]:
     """

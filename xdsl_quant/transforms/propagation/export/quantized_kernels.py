@@ -42,11 +42,11 @@ from xdsl_quant.dialects.quant.types import (
 )
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.transforms.building.builder import shape_of
+from xdsl_quant.transforms.building.type_replacement import is_quantized
 from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import ParametersType, has_floats
 from .constant_ranges import ends_of, fits, is_exact
-from .dialect_casts import is_quantized
 from .order import applied_op, check_not_cut_off, keeps_order, out_of_range, stored_as
 from .reasons import check_uses_own_values, reason_of
 
@@ -242,7 +242,7 @@ class QuantizedKernel:
                 raise Unsupported(out_of_range(op, common or peer))
         return [
             self._as(x, common or peer)
-            if x in constants or (common is not None and is_quantized(x.type))
+            if x in constants or (common is not None and is_quantized(x))
             else x
             for x in operands
         ]

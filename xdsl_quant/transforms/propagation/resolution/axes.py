@@ -125,13 +125,13 @@ def _moved_dimensions(op: Operation) -> Sequence[int | None]:
     """
     if not has_quantization_trait(op, MovesElements):
         return ()
-    if (permutation := _numbers(op, "permutation")) is not None:
+    if (permutation := _attribute_numbers(op, "permutation")) is not None:
         return permutation
     types = op.operands[0].type, op.results[0].type
     if not isa(types, tuple[TensorType, TensorType]):
         return ()
     before, after = (type_.get_shape() for type_ in types)
-    dimensions = _numbers(op, "broadcast_dimensions")
+    dimensions = _attribute_numbers(op, "broadcast_dimensions")
     if dimensions is not None:
         places = {to: i for i, to in enumerate(dimensions)}
     elif op_name(op).endswith(".reshape"):
@@ -166,7 +166,7 @@ def _counts(shape: Sequence[int], dimension: int) -> Iterator[tuple[str, int]]:
             yield place, prod(sizes)
 
 
-def _numbers(op: Operation, name: str) -> Sequence[int] | None:
+def _attribute_numbers(op: Operation, name: str) -> Sequence[int] | None:
     """The numbers of a property, or of an attribute of an op that is not registered."""
     numbers = op.properties.get(name, op.attributes.get(name))
     if not isinstance(numbers, DenseArrayBase):

@@ -53,7 +53,7 @@ def clamped_values(values: Iterable[Value]) -> Sequence[Clamped]:
         clamped
         for value in values
         if not value.is_constant and value.said is not None
-        if (clamped := _clamped(value, value.said)) is not None
+        if (clamped := _clamped_parameters(value, value.said)) is not None
     ]
 
 
@@ -75,27 +75,27 @@ def clamped_constants(values: Iterable[Value]) -> Sequence[Clamped]:
             continue
         names = {op.name.partition(".")[2] for op in kernel.op.body.block.ops}
         low, high = float(content.min()), float(content.max())
-        limits, tolerance = _limits(type_)
+        limits, tolerance = _range_limits(type_)
         # In the range of the results, these are as good as larger or smaller numbers.
         numbers = (
             max(low, limits[0]) if "maximum" in names else low,
             min(high, limits[1]) if "minimum" in names else high,
         )
         if _exceeds(numbers, limits, tolerance):
-            decision = _decision(kernel, port)
+            decision = _clamping_decision(kernel, port)
             found.append(Clamped(value, (low, high), limits, decision, kernel, port))
     return found
 
 
-def _clamped(value: Value, numbers: Range) -> Clamped | None:
+def _clamped_parameters(value: Value, numbers: Range) -> Clamped | None:
     kernel, port = value.producer or value.users[0]
     computed = value.parameters
     if value.producer is not None:
         computed = kernel.parameters(port)
         if port in kernel.constraints.fixed and computed is not None:
-            numbers = _common(numbers, _limits(computed)[0])
+            numbers = _common_limits(numbers, _range_limits(computed)[0])
     if computed is not None:
-        limits, tolerance = _limits(computed)
+        limits, tolerance = _range_limits(computed)
         if _exceeds(numbers, limits, tolerance) and (
             any(
                 not isinstance(use.operation, RegionOp | CallOp)
@@ -103,19 +103,21 @@ def _clamped(value: Value, numbers: Range) -> Clamped | None:
             )
             or not all(_decides_by_itself(user) for user, _ in value.users)
         ):
-            decision = _decision(kernel, port)
+            decision = _clamping_decision(kernel, port)
             return Clamped(value, numbers, limits, decision, kernel, port)
     for user, use in value.users:
         type_ = user.parameters(use)
         if type_ is None or _decides_by_itself(user):
             continue
-        limits, tolerance = _limits(type_)
+        limits, tolerance = _range_limits(type_)
         if _exceeds(numbers, limits, tolerance):
-            return Clamped(value, numbers, limits, _decision(user, use), user, use)
+            return Clamped(
+                value, numbers, limits, _clamping_decision(user, use), user, use
+            )
     return None
 
 
-def _decision(kernel: Kernel, port: int) -> Decision:
+def _clamping_decision(kernel: Kernel, port: int) -> Decision:
     value = kernel.values[port]
     assert value is not None
     _, decision = kernel.rescaled.get(port, (None, value.decision))
@@ -142,7 +144,7 @@ def _decides_by_itself(kernel: Kernel) -> bool:
     )
 
 
-def _limits(type_: UniformType) -> tuple[Range, float]:
+def _range_limits(type_: UniformType) -> tuple[Range, float]:
     """What a type can express, for all of its scales, and the largest scale."""
     low, high = type_.storage_range
     scales = type_.scale_array()
@@ -156,7 +158,7 @@ def _limits(type_: UniformType) -> tuple[Range, float]:
     )
 
 
-def _common(a: Range, b: Range) -> Range:
+def _common_limits(a: Range, b: Range) -> Range:
     return max(a[0], b[0]), min(a[1], b[1])
 
 

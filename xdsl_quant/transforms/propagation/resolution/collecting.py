@@ -108,7 +108,7 @@ def collect(
             order.append(constants.setdefault(op, []))
         if not isinstance(op, RegionOp):
             continue
-        kernel = _kernel(graph, op, target, unquantized, source)
+        kernel = _kernel_of(graph, op, target, unquantized, source)
         if kernel is None:
             continue
         order.append(kernel)
@@ -149,7 +149,7 @@ def _ops(module: ModuleOp) -> Iterator[Operation]:
                 stack += reversed([*block.ops])
 
 
-def _kernel(
+def _kernel_of(
     graph: Graph,
     op: RegionOp,
     target: TargetSpec,
@@ -243,7 +243,7 @@ def _new_constant(ssa: SSAValue, uses: list[Value]) -> Value:
     return value
 
 
-def _range(spec: Attribute, ranges: ValueRanges | None) -> tuple[float, float]:
+def _range_of_spec(spec: Attribute, ranges: ValueRanges | None) -> tuple[float, float]:
     if isinstance(spec, CalibratedQuantizedType):
         return spec.min.data, spec.max.data
     assert ranges is not None
@@ -270,7 +270,7 @@ def _read_specs(value: Value) -> None:
         ranges = kernel.ranges.get(port)
         if ranges is not None or isinstance(spec, CalibratedQuantizedType):
             if not is_known and not value.is_constant:
-                value.said = value.range = _range(spec, ranges)
+                value.said = value.range = _range_of_spec(spec, ranges)
                 value.ranges = ranges
         elif isinstance(spec, UniformType):
             decision = Decision("specification")

@@ -102,7 +102,11 @@ class _Description:
             if reason is not None:
                 self.float_kernels.append(
                     KernelReport(
-                        function, op.kernel, names[op.results[0]], _place(op), reason
+                        function,
+                        op.kernel,
+                        names[op.results[0]],
+                        _place_text(op),
+                        reason,
                     )
                 )
         self.float_ops += [
@@ -110,7 +114,7 @@ class _Description:
                 function,
                 op_name(op),
                 names[op.results[0]] if op.results else "-",
-                _place(op),
+                _place_text(op),
             )
             for op in float_ops_of(top)
         ]
@@ -135,7 +139,7 @@ class _Description:
         known.sort(key=lambda entry: entry[1] < entry[0].input_count)
         parameters, decision = None, None
         if known:
-            parameters, decision = _decision(*known[0], ssa)
+            parameters, decision = _decision_text(*known[0], ssa)
         return ValueReport(
             function,
             name,
@@ -177,11 +181,11 @@ class _Description:
         return "its ports are not quantized"
 
 
-def _place(op: Operation) -> str:
+def _place_text(op: Operation) -> str:
     return location_prefix(op.location).removesuffix(": ")
 
 
-def _decision(
+def _decision_text(
     kernel: Kernel, port: int, ssa: SSAValue
 ) -> tuple[object, Decision | None]:
     """The parameters of a value, and why it has them."""

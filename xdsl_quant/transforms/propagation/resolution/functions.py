@@ -79,7 +79,7 @@ def separate_calls(module: ModuleOp) -> SeparatedCalls:
                 continue
             root = callee
             if callee in separated.roots or callee in called_elsewhere:
-                callee = _copied(callee, functions)
+                callee = _copy_function(callee, functions)
                 call.callee = SymbolRefAttr(callee.sym_name)
                 queue.append(callee)
             separated.calls[call] = callee
@@ -145,7 +145,7 @@ def _callers_first(functions: Mapping[str, FuncOp]) -> list[FuncOp]:
     return order
 
 
-def _copied(function: FuncOp, functions: dict[str, FuncOp]) -> FuncOp:
+def _copy_function(function: FuncOp, functions: dict[str, FuncOp]) -> FuncOp:
     """A private copy of a function, after it, with the first name that is free."""
     name, number = function.sym_name.data, 0
     while f"{name}_{number}" in functions:

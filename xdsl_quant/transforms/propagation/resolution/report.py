@@ -137,7 +137,7 @@ class PropagationReport:
                 value.function,
                 [("value", "type", "kernel", "parameters", "decided by")],
             )
-            rows += _rows(value)
+            rows += _report_rows(value)
         for function, rows in by_function.items():
             lines += ["", f"@{function}", *table(rows)]
         if self.float_kernels:
@@ -158,7 +158,7 @@ class PropagationReport:
         return "\n".join(lines) + "\n"
 
 
-def _rows(value: ValueReport) -> Sequence[Sequence[str]]:
+def _report_rows(value: ValueReport) -> Sequence[Sequence[str]]:
     is_float = value.parameters is None
     return [
         (

@@ -89,7 +89,7 @@ def read_content(
     if not isinstance(content, dict):
         raise ValueError(f"{path} is no JSON object{other_file}")
     members = cast(Members, content)
-    if (version := _member(members, "version", str(path))) != VERSION:
+    if (version := _json_member(members, "version", str(path))) != VERSION:
         raise ValueError(
             f"{path} has version {version!r}, but only version {VERSION} is known"
         )
@@ -116,7 +116,7 @@ def read_statistics(path: Path) -> dict[str, KeyStatistics]:
         "save it again, or remove its member 'digest' if you edited ranges on purpose",
         needs_digest=False,
     )
-    statistics = _member(content, "statistics", str(path))
+    statistics = _json_member(content, "statistics", str(path))
     if not isinstance(statistics, dict):
         raise ValueError(f"'statistics' of {path} is no object")
     return {
@@ -125,19 +125,23 @@ def read_statistics(path: Path) -> dict[str, KeyStatistics]:
     }
 
 
-def _member(content: object, name: str, where: str) -> object:
+def _json_member(content: object, name: str, where: str) -> object:
     if not isinstance(content, dict) or name not in content:
         raise ValueError(f"{where} has no '{name}'")
     return cast(Members, content)[name]
 
 
 def _key_statistics(entry: object, where: str) -> KeyStatistics:
-    layer = _range(_member(entry, "min", where), _member(entry, "max", where), where)
+    layer = _finite_range(
+        _json_member(entry, "min", where), _json_member(entry, "max", where), where
+    )
     if (axis := cast(Members, entry).get("axis")) is None:
         return KeyStatistics(layer)
     if not isinstance(axis, int) or isinstance(axis, bool) or axis < 0:
         raise ValueError(f"'axis' of {where} is no dimension, but {axis!r}")
-    bounds = {name: _member(entry, name, where) for name in ("axis_min", "axis_max")}
+    bounds = {
+        name: _json_member(entry, name, where) for name in ("axis_min", "axis_max")
+    }
     for name, found in bounds.items():
         if not isinstance(found, list):
             raise ValueError(f"'{name}' of {where} is no list")
@@ -147,13 +151,13 @@ def _key_statistics(entry: object, where: str) -> KeyStatistics:
             f"{where} has {len(lows)} values in 'axis_min', but {len(highs)} in 'axis_max'"
         )
     ranges = [
-        _range(low, high, f"index {index} of {where}")
+        _finite_range(low, high, f"index {index} of {where}")
         for index, (low, high) in enumerate(zip(lows, highs, strict=True))
     ]
     return KeyStatistics(layer, axis, ranges)
 
 
-def _range(low: object, high: object, where: str) -> Range:
+def _finite_range(low: object, high: object, where: str) -> Range:
     ends: list[float] = []
     for bound in (low, high):
         if not isinstance(bound, int | float) or isinstance(bound, bool):

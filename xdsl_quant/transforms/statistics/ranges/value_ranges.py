@@ -55,11 +55,11 @@ class ValueRanges(NamedTuple):
 
     def union(self, other: ValueRanges) -> ValueRanges:
         """Ranges that contain those of both; without those of an axis that only one has."""
-        layer = _union(self.layer, other.layer)
+        layer = _united_pairs(self.layer, other.layer)
         a, b = self.axis_ranges, other.axis_ranges
         if a is None or b is None or self.axis != other.axis or a.shape != b.shape:
             return ValueRanges(layer)
-        return ValueRanges(layer, self.axis, _union(a, b))
+        return ValueRanges(layer, self.axis, _united_pairs(a, b))
 
     def calibrated_type(self, expressed_type: AnyFloat) -> CalibratedQuantizedType:
         """The type for the range of all values, which is widened if it has no width."""
@@ -122,7 +122,7 @@ def axis_ranges(
         and stats.get_shape()[1:] == (2,)
     ):
         pairs = np.frombuffer(stats.data.data, np.float64).reshape(-1, 2)
-        return axis.value.data, _checked(pairs)
+        return axis.value.data, _checked_pairs(pairs)
     raise ValueError(
         f"needs integer '{AXIS}' and '{AXIS_STATS}' with elements of type f64 and shape "
         "[N,2]"
@@ -142,7 +142,7 @@ def attribute_ranges(attributes: Mapping[str, Attribute]) -> ValueRanges | None:
         return of_all_indices(*found) if found else None
     if isa(stats, DenseArrayBase[Float64Type]) and len(stats) == 2:
         axis, pairs = found or (None, None)
-        return ValueRanges(_checked(np.array([stats.get_values()])), axis, pairs)
+        return ValueRanges(_checked_pairs(np.array([stats.get_values()])), axis, pairs)
     raise ValueError(f"needs '{LAYER_STATS}' with two numbers of type f64")
 
 
@@ -167,28 +167,30 @@ def recorded_ranges(op: StatisticsOp) -> ValueRanges:
         ValueError: if one is NaN, infinite or reversed, or NumPy has no such floats.
         ImportError: if their type needs a package that is not installed.
     """
-    layer = _pairs(op.layer_stats)
+    layer = _recorded_pairs(op.layer_stats)
     if op.axis_stats is None or op.axis is None:
         return ValueRanges(layer)
-    pairs, axis = _pairs(op.axis_stats), op.axis.value.data
+    pairs, axis = _recorded_pairs(op.axis_stats), op.axis.value.data
     size = cast("TensorType[AnyFloat]", op.input.type).get_shape()[axis]
     if size == DYNAMIC_INDEX:
         return ValueRanges(layer, axis, pairs)
     # There may be one for each element of the slices from the axis on.
     slices = pairs.reshape(size, -1, 2)
-    return ValueRanges(layer, axis, _union(slices.min(axis=1), slices.max(axis=1)))
+    return ValueRanges(
+        layer, axis, _united_pairs(slices.min(axis=1), slices.max(axis=1))
+    )
 
 
-def _union(one: Floats, other: Floats) -> Floats:
+def _united_pairs(one: Floats, other: Floats) -> Floats:
     return np.where([True, False], np.minimum(one, other), np.maximum(one, other))
 
 
-def _pairs(attr: DenseIntOrFPElementsAttr) -> Floats:
+def _recorded_pairs(attr: DenseIntOrFPElementsAttr) -> Floats:
     """The ranges of an attribute, which must be finite and not reversed."""
-    return _checked(np.asarray(float_numbers(attr), np.float64).reshape(-1, 2))
+    return _checked_pairs(np.asarray(float_numbers(attr), np.float64).reshape(-1, 2))
 
 
-def _checked(pairs: Floats) -> Floats:
+def _checked_pairs(pairs: Floats) -> Floats:
     """Ranges that are finite and not reversed."""
     # Comparisons with NaN are false.
     is_range = (pairs[:, 0] <= pairs[:, 1]) & np.isfinite(pairs).all(axis=1)

@@ -95,7 +95,7 @@ class Layer:
         if self.bias is None:
             size: int = self.weights().shape[self.dimension]
             return np.zeros(size, np.float64)
-        numbers: NDArray[np.float64] | None = _biases(*self.bias, self)
+        numbers: NDArray[np.float64] | None = _bias_of_channels(*self.bias, self)
         assert numbers is not None
         return numbers
 
@@ -198,11 +198,13 @@ def layer_of(op: Operation) -> Layer | None:
     if accumulator is not None and accumulator.bias < len(op.operands):
         bias = Bias(op, accumulator.bias)
         known.add(accumulator.bias)
-        if _biases(*bias, layer) is None:
+        if _bias_of_channels(*bias, layer) is None:
             return None
         layer = Layer(op, weight, weight.dimension, channel, bias)
     if not all(
-        _is_zero(operand) for i, operand in enumerate(op.operands) if i not in known
+        _adds_nothing(operand)
+        for i, operand in enumerate(op.operands)
+        if i not in known
     ):
         return None
     if layer.bias is None and layer.activation == "NONE":
@@ -217,7 +219,7 @@ def _with_added_bias(layer: Layer) -> Layer:
     if has_quantization_trait(user, Adds) and len(user.results) == 1:
         index = user.operands.index(layer.product.results[0])
         bias = Bias(user, 1 - index)
-        if index < 2 and _biases(*bias, layer) is not None:
+        if index < 2 and _bias_of_channels(*bias, layer) is not None:
             return Layer(
                 layer.product, layer.weight, layer.dimension, layer.channel, bias
             )
@@ -259,14 +261,16 @@ def _zeros(type_: ShapedType) -> NDArray[np.float64]:
     return np.zeros(type_.get_shape())
 
 
-def _biases(op: Operation, operand: int, layer: Layer) -> NDArray[np.float64] | None:
+def _bias_of_channels(
+    op: Operation, operand: int, layer: Layer
+) -> NDArray[np.float64] | None:
     value, type_ = op.operands[operand], layer.product.results[0].type
     if isinstance(value.type, NoneType):
         return np.zeros(cast("ShapedType", type_).get_shape()[layer.channel])
     return of_channels(value, type_, layer.channel)
 
 
-def _is_zero(value: SSAValue) -> bool:
+def _adds_nothing(value: SSAValue) -> bool:
     """Whether a value has no effect if it is added: it is no float, or zero."""
     if not isinstance(scalar_or_element_type(value.type), AnyFloat):
         return True
