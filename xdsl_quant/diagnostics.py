@@ -9,7 +9,7 @@ from typing import NamedTuple, NoReturn
 
 from xdsl.dialects.builtin import FileLineColLoc, NameLoc, UnregisteredOp
 from xdsl.ir import Attribute, Operation
-from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 
 def location_prefix(location: Attribute) -> str:
@@ -125,10 +125,10 @@ def refuse(op: Operation, problem: str, found: object, remedy: str = "") -> NoRe
 
 @contextmanager
 def refusing(op: Operation, problem: str, remedy: str = "") -> Generator[None]:
-    """`refuse` an op if a `ValueError` or `ImportError` says what was found."""
+    """`refuse` an op if an error of a value, a type or an import says what was found."""
     try:
         yield
-    except (ValueError, ImportError) as e:
+    except (ValueError, ImportError, VerifyException) as e:
         refuse(op, problem, e, remedy)
 
 

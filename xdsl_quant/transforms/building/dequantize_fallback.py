@@ -27,7 +27,7 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.diagnostics import fail
+from xdsl_quant.diagnostics import refuse
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType
 
 from .builder import LoweringBuilder
@@ -203,8 +203,7 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
         for kind, values in (("operand", op.operands), ("result", op.results)):
             for index, value in enumerate(values):
                 if (reason := _dequantization_error(value)) is not None:
-                    what = f"'{op.name}' op {kind} #{index}"
-                    fail(op, f"{what} cannot be dequantized: {reason}")
+                    refuse(op, f"{kind} #{index} cannot be dequantized", reason)
 
     def matches(self, op: Operation) -> TypeGuard[OperationT]:
         """Whether this pattern is there for `op`."""

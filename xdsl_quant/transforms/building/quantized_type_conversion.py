@@ -19,16 +19,15 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.pattern_rewriter import PatternRewriter
-from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.diagnostics import fail, op_name
+from xdsl_quant.diagnostics import refusing
 from xdsl_quant.dialects.quant import QuantizedType
 
 from .checked_patterns import CheckedPattern
 from .type_replacement import defined_values, set_type
 
 
-class _Changes(NamedTuple):
+class TypeChanges(NamedTuple):
     """The new types and attributes of one op."""
 
     values: Sequence[tuple[SSAValue, Attribute]]
@@ -36,7 +35,7 @@ class _Changes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class QuantizedTypeConversion(CheckedPattern[_Changes], ABC):
+class QuantizedTypeConversion(CheckedPattern[TypeChanges], ABC):
     """
     Convert all quantized types of an op: in the types of its results and of the arguments
     of its blocks, and in its properties and attributes.
@@ -62,8 +61,8 @@ class QuantizedTypeConversion(CheckedPattern[_Changes], ABC):
             VerifyException: if there is no such type.
         """
 
-    def plan(self, op: Operation) -> _Changes | None:
-        try:
+    def plan(self, op: Operation) -> TypeChanges | None:
+        with refusing(op, "has a type that cannot be converted"):
             values = [
                 (value, new)
                 for value in defined_values(op)
@@ -75,11 +74,11 @@ class QuantizedTypeConversion(CheckedPattern[_Changes], ABC):
                 for name, attribute in container.items()
                 if (new := self.converted(attribute)) is not attribute
             ]
-        except (ValueError, VerifyException) as e:
-            fail(op, f"'{op_name(op)}' op has a type that cannot be converted: {e}")
-        return _Changes(values, attributes) if values or attributes else None
+        return TypeChanges(values, attributes) if values or attributes else None
 
-    def rewrite(self, op: Operation, plan: _Changes, rewriter: PatternRewriter) -> None:
+    def rewrite(
+        self, op: Operation, plan: TypeChanges, rewriter: PatternRewriter
+    ) -> None:
         for value, type_ in plan.values:
             set_type(value, type_)
         for container, name, attribute in plan.attributes:

@@ -44,7 +44,7 @@ from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant import xdsl_patches
-from xdsl_quant.diagnostics import fail
+from xdsl_quant.diagnostics import refuse, refusing
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
     DequantizeCastOp,
@@ -206,19 +206,19 @@ class BlockScaledToTosa(CheckedPattern[_Plan]):
     def plan(self, op: Operation) -> _Plan | None:
         if not isinstance(op, DequantizeCastOp | QuantizeCastOp):
             return None
-        is_dcast = isinstance(op, DequantizeCastOp)
-        quantized = op.input.type if is_dcast else op.result.type
+        is_qcast = isinstance(op, QuantizeCastOp)
+        quantized = op.result.type if is_qcast else op.input.type
         if not isinstance(scalar_or_element_type(quantized), BlockScaledQuantizedType):
             return None
-        try:
-            if not is_dcast:
-                raise ValueError(
-                    "tosa.cast_to_block_scaled computes the scales of blocks, but the "
-                    "type has them; quantize constants before"
-                )
-            return self._plan_of(op)
-        except (ValueError, ImportError) as e:
-            fail(op, f"'{op.name}' op cannot be converted to TOSA: {e}")
+        problem = "cannot be converted to TOSA"
+        if isinstance(op, QuantizeCastOp):
+            found = (
+                "tosa.cast_to_block_scaled computes the scales of blocks, but the type "
+            )
+            refuse(op, problem, f"{found}has them", "quantize constants before")
+        with refusing(op, problem):
+            plan = self._plan_of(op)
+        return plan
 
     def _plan_of(self, op: DequantizeCastOp) -> _Plan:
         operands = block_scaled_operands(op.input.type)

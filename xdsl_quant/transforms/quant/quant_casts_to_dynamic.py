@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
-from xdsl_quant.diagnostics import fail
+from xdsl_quant.diagnostics import refuse
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
     DequantizeCastOp,
@@ -73,7 +73,7 @@ class TypedCastToDynamic(CheckedPattern[UniformType]):
             reason = _unsupported_operands_reason(quantized_type, quantized.type)
             if reason is None:
                 return quantized_type
-        fail(op, f"'{op.name}' op cannot have operands for scales: {reason}")
+        refuse(op, "cannot have operands for scales", reason)
 
     def rewrite(
         self, op: Operation, plan: UniformType, rewriter: PatternRewriter

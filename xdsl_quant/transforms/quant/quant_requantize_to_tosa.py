@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
-from xdsl_quant.diagnostics import fail
+from xdsl_quant.diagnostics import refusing
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.dialects.quant.requantization import requantized_dcast
@@ -138,10 +138,9 @@ class RequantizationToTosa(CheckedPattern[Rescale]):
             return None
         source = cast(FixedPointType, scalar_or_element_type(dcast.input.type))
         (result,) = op.results
-        try:
-            return requantization_rescale(source, result.type, self.scale_rounding)
-        except ValueError as e:
-            fail(op, f"'{op.name}' op cannot be converted to 'tosa.rescale': {e}")
+        with refusing(op, "cannot be converted to 'tosa.rescale'"):
+            plan = requantization_rescale(source, result.type, self.scale_rounding)
+        return plan
 
     def rewrite(self, op: Operation, plan: Rescale, rewriter: PatternRewriter) -> None:
         dcast = requantized_dcast(op)

@@ -38,7 +38,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.diagnostics import fail, op_name
+from xdsl_quant.diagnostics import fail, op_name, refuse, refusing
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
@@ -217,15 +217,13 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
             self._check_type(op, type_, f"{kind} #{index}")
 
     def _check_type(self, op: Operation, type_: Attribute, what: str) -> None:
-        try:
+        with refusing(op, f"{what} cannot be stripped"):
             self._types.replace(type_)
-        except ValueError as e:
-            fail(op, f"'{op_name(op)}' op {what} cannot be stripped: {e}")
 
     def _check_castable(self, op: Operation, value: SSAValue, what: str) -> None:
         reason = _uncastable_reason(value.type, self._types.replace(value.type))
         if reason is not None:
-            fail(op, f"'{op_name(op)}' op {what} cannot be stripped: {reason}")
+            refuse(op, f"{what} cannot be stripped", reason)
 
     # Rewriting
 

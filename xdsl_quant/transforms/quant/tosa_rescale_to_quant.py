@@ -26,9 +26,8 @@ from xdsl.dialects import tosa
 from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
-from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.diagnostics import fail
+from xdsl_quant.diagnostics import refuse, refusing
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.dialects.quant.requantization import (
@@ -159,28 +158,25 @@ class RescaleToQuant(CheckedPattern[RequantizationTypes]):
     def plan(self, op: Operation) -> RequantizationTypes | None:
         if not isinstance(op, tosa.RescaleOp):
             return None
-        try:
+        with refusing(op, "cannot be converted"):
             rescale = Rescale.of(op)
             for types in _types_around(op):
                 if self._computes(types, rescale, op):
                     return types
             types = requantization_types(rescale, op)
-        except (ValueError, VerifyException) as e:
-            fail(op, f"'{op.name}' op cannot be converted: {e}")
         if self._computes(types, rescale, op):
             return types
         mode, rounding = rescale.rounding_mode, self.scale_rounding
         other: ScaleRounding = "single" if rounding == "double" else "double"
         if RescaleToQuant(other)._computes(types, rescale, op):
-            reason = (
-                f"{mode} is not scale-rounding={rounding}; use scale-rounding={other}"
-            )
+            found = f"{mode} is not scale-rounding={rounding}"
+            remedy = f"use scale-rounding={other}"
         else:
-            reason = (
-                f"{mode} depends on the number of bits of a multiplier, which is "
-                f"{rescale.multipliers.min()}; expected {1 << 30} or more"
-            )
-        fail(op, f"'{op.name}' op cannot be converted: {reason}")
+            least = rescale.multipliers.min()
+            found = f"{mode} depends on the number of bits of a multiplier, which is "
+            found += str(least)
+            remedy = f"expected {1 << 30} or more"
+        refuse(op, "cannot be converted", found, remedy)
 
     def _computes(
         self, types: RequantizationTypes, rescale: Rescale, op: tosa.RescaleOp

@@ -26,9 +26,10 @@ from xdsl.dialects.builtin import (
     ModuleOp,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
+from xdsl.pattern_rewriter import PatternRewriter
 
-from xdsl_quant.diagnostics import fail
+from xdsl_quant.diagnostics import fail, refusing
 from xdsl_quant.dialects.quant import (
     CalibratedQuantizedType,
     DequantizeCastOp,
@@ -41,21 +42,51 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.quantized_type_conversion import (
     QuantizedTypeConversion,
+    TypeChanges,
 )
 from xdsl_quant.transforms.building.type_replacement import (
     defined_values,
     quantized_ops,
-    set_type,
 )
 
 from .ranges.value_ranges import AXIS, AXIS_STATS, calibrated_ranges
 
 
 @dataclass(frozen=True)
-class _UniformTypes(QuantizedTypeConversion):
-    """Calibrated types replaced by uniform ones, also inside of other types."""
+class CalibratedToUniform(QuantizedTypeConversion):
+    """
+    Replace calibrated types by uniform ones, also inside of other types: in the types of
+    the values that an op defines, and in the signature of a function.
+    """
 
     storage: Storage
+    """Width and signedness of stored values, and the restrictions of their range."""
+
+    per_axis: Literal["auto", "never"] = "auto"
+    """Whether a value becomes per-axis if there are ranges for each index of an axis."""
+
+    def plan(self, op: Operation) -> TypeChanges | None:
+        with refusing(op, "cannot be converted"):
+            values = [(v, self.converted(v.type)) for v in defined_values(op)]
+            if self._becomes_per_axis(op):
+                ranges = _ranges_along_axis(op)
+                values = [(op.result, self.counterpart(op.input.type, *ranges))]
+            signature = isinstance(op, FuncOp) and self.converted(op.function_type)
+        changes = TypeChanges(
+            [(value, type_) for value, type_ in values if value.type != type_],
+            [(op.properties, "function_type", signature)]
+            if signature and signature != op.properties["function_type"]
+            else [],
+        )
+        return changes if any(changes) else None
+
+    def rewrite(
+        self, op: Operation, plan: TypeChanges, rewriter: PatternRewriter
+    ) -> None:
+        super().rewrite(op, plan, rewriter)
+        if plan.values and isinstance(op, QuantizeCastOp):
+            op.attributes.pop(AXIS, None)
+            op.attributes.pop(AXIS_STATS, None)
 
     def convert(self, quantized_type: QuantizedType) -> QuantizedType:
         if not isinstance(quantized_type, CalibratedQuantizedType):
@@ -75,6 +106,19 @@ class _UniformTypes(QuantizedTypeConversion):
         lows, highs = _widened_ranges(lows, highs, expressed, self.storage)
         return quantized_counterpart(
             expressed, lows, highs, self.storage, axis, rule="exact"
+        )
+
+    def _becomes_per_axis(self, op: Operation) -> TypeGuard[QuantizeCastOp]:
+        return (
+            self.per_axis == "auto"
+            and isinstance(op, QuantizeCastOp)
+            and isinstance(
+                scalar_or_element_type(op.result.type), CalibratedQuantizedType
+            )
+            and AXIS_STATS in op.attributes
+            and all(
+                isinstance(use.operation, DequantizeCastOp) for use in op.result.uses
+            )
         )
 
 
@@ -150,45 +194,7 @@ class QuantCalibratedToUniformPass(CountingPass):
     """Whether a value becomes per-axis if there are ranges for each index of an axis."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        types = _UniformTypes(
-            Storage(self.bits, self.signed, self.narrow_range, self.symmetric)
-        )
         quantized = quantized_ops(op)
-        uniform: dict[SSAValue, Attribute] = {}
-        signatures: dict[FuncOp, Attribute] = {}
-        for inner_op in op.walk():
-            try:
-                for value in defined_values(inner_op):
-                    uniform[value] = types.converted(value.type)
-                if isinstance(inner_op, FuncOp):
-                    signatures[inner_op] = types.converted(inner_op.function_type)
-                elif self._becomes_per_axis(inner_op):
-                    type_, ranges = inner_op.input.type, _ranges_along_axis(inner_op)
-                    uniform[inner_op.result] = types.counterpart(type_, *ranges)
-            except ValueError as e:
-                fail(inner_op, f"'{inner_op.name}' op cannot be converted: {e}")
-
-        changed = {v: type_ for v, type_ in uniform.items() if v.type != type_}
-        for value, type_ in changed.items():
-            if isinstance(value.owner, QuantizeCastOp):
-                value.owner.attributes.pop(AXIS, None)
-                value.owner.attributes.pop(AXIS_STATS, None)
-            set_type(value, type_)
-        count = len(changed)
-        for function, type_ in signatures.items():
-            count += function.function_type != type_
-            function.properties["function_type"] = type_
-        return PassOutcome(quantized, count, "values of '!quant.calibrated'")
-
-    def _becomes_per_axis(self, op: Operation) -> TypeGuard[QuantizeCastOp]:
-        return (
-            self.per_axis == "auto"
-            and isinstance(op, QuantizeCastOp)
-            and isinstance(
-                scalar_or_element_type(op.result.type), CalibratedQuantizedType
-            )
-            and AXIS_STATS in op.attributes
-            and all(
-                isinstance(use.operation, DequantizeCastOp) for use in op.result.uses
-            )
-        )
+        storage = Storage(self.bits, self.signed, self.narrow_range, self.symmetric)
+        changed = CalibratedToUniform(storage, self.per_axis).rewrite_module(op)
+        return PassOutcome(quantized, changed, "values of '!quant.calibrated'")

@@ -44,7 +44,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from xdsl_quant.diagnostics import fail
+from xdsl_quant.diagnostics import refusing
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
     QuantizeCastOp,
@@ -184,10 +184,8 @@ class QuantizeConstant(CheckedPattern[Operation]):
         nan = op.attributes.get(NAN_ATTRIBUTE)
         key = constant, op.result_types[0], op.name, nan
         if (known := self._constants.get(key)) is None:
-            try:
+            with refusing(op, "cannot quantize its constant"):
                 known = self._stored_constant(op, constant)
-            except (ValueError, ImportError) as e:
-                fail(op, f"'{op.name}' op cannot quantize its constant: {e}")
             self._constants[key] = known
         return known
 

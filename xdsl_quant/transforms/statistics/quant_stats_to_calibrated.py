@@ -32,7 +32,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.utils.disjoint_set import DisjointSet
 
-from xdsl_quant.diagnostics import fail
+from xdsl_quant.diagnostics import refuse, refusing
 from xdsl_quant.dialects.quant import (
     CoupledRefOp,
     StatisticsOp,
@@ -55,11 +55,8 @@ def check_real_values(op: IdentityOp) -> None:
         PassFailedException: if they are no floats.
     """
     if not isinstance(scalar_or_element_type(op.input.type), AnyFloat):
-        fail(
-            op,
-            f"'{op.name}' op cannot be converted: '{op.input.type}' is neither a float "
-            "nor a tensor of floats",
-        )
+        found = f"'{op.input.type}' is neither a float nor a tensor of floats"
+        refuse(op, "cannot be converted", found)
 
 
 def _replace_statistics(op: IdentityOp, ranges: ValueRanges) -> None:
@@ -98,10 +95,8 @@ def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, ValueRanges | N
     for op in ops:
         if not isinstance(op, StatisticsOp):
             continue
-        try:
+        with refusing(op, "cannot be converted"):
             ranges = recorded_ranges(op)
-        except (ValueError, ImportError) as e:
-            fail(op, f"'{op.name}' op cannot be converted: {e}")
         group = groups.get(op, op)
         common[group] = common.get(group, ranges).union(ranges)
 

@@ -41,7 +41,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from xdsl_quant.diagnostics import fail, op_name
+from xdsl_quant.diagnostics import op_name, refusing
 from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.dialects.quant.traits import (
     AffineOpCoefficient,
@@ -196,13 +196,12 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
     def plan(self, op: Operation) -> tuple[Weight, Attribute] | None:
         if (weight := weight_of(op)) is None:
             return None
-        try:
+        with refusing(op, "has a weight that cannot be quantized"):
             elements = weight.elements()
             if elements is None or not elements.size:
                 return None
-            return weight, self._type(weight, elements)
-        except (ValueError, ImportError, VerifyException) as e:
-            fail(op, f"'{op_name(op)}' op has a weight that cannot be quantized: {e}")
+            plan = weight, self._type(weight, elements)
+        return plan
 
     def rewrite(
         self, op: Operation, plan: tuple[Weight, Attribute], rewriter: PatternRewriter

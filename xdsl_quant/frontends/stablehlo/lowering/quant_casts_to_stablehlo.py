@@ -14,9 +14,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter
-from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.diagnostics import fail
+from xdsl_quant.diagnostics import refuse, refusing
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from xdsl_quant.dialects.quant.dynamic_ops import DynamicCastOp
 from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE
@@ -30,6 +29,8 @@ from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 
+_PROBLEM = "cannot become a StableHLO op"
+
 
 @dataclass(frozen=True)
 class QuantCastToStablehlo(CheckedPattern[type[Operation]]):
@@ -40,35 +41,33 @@ class QuantCastToStablehlo(CheckedPattern[type[Operation]]):
 
     def plan(self, op: Operation) -> type[Operation] | None:
         if isinstance(op, DynamicCastOp):
-            fail(
+            refuse(
                 op,
-                f"'{op.name}' op cannot become a StableHLO op: scales and zero points are "
-                "operands; 'quant-casts-from-dynamic' makes constant ones parameters of a "
-                "type, and 'lower-quant-ops' takes the others",
+                _PROBLEM,
+                "scales and zero points are operands",
+                "'quant-casts-from-dynamic' makes constant ones parameters of a type, and "
+                "'lower-quant-ops' takes the others",
             )
         if not isinstance(op, QuantizeCastOp | DequantizeCastOp):
             return None
         if not isinstance(op.result.type, TensorType):
-            fail(
-                op,
-                f"'{op.name}' op cannot become a StableHLO op: these take ranked tensors, "
-                f"but the type is '{op.result.type}'",
-            )
+            found = f"these take ranked tensors, but the type is '{op.result.type}'"
+            refuse(op, _PROBLEM, found)
         is_quantize = isinstance(op, QuantizeCastOp)
         quantized = (op.result if is_quantize else op.input).type
         if element_kind(scalar_or_element_type(quantized)) is None:
-            fail(
+            refuse(
                 op,
-                f"'{op.name}' op cannot become a StableHLO op: these store integers of 2, "
-                "4, 8, 16 or 32 bits, with one scale or with one for each index of a "
-                f"dimension, but the type is '{quantized}'; use 'lower-quant-ops'",
+                _PROBLEM,
+                "these store integers of 2, 4, 8, 16 or 32 bits, with one scale or with "
+                f"one for each index of a dimension, but the type is '{quantized}'",
+                "use 'lower-quant-ops'",
             )
         op_type = UniformQuantizeOp if is_quantize else UniformDequantizeOp
         counterpart = _counterpart(op, op_type)
         try:
-            counterpart.verify()
-        except VerifyException as e:
-            fail(op, f"'{op.name}' op cannot become a StableHLO op: {e}")
+            with refusing(op, _PROBLEM):
+                counterpart.verify()
         finally:
             counterpart.erase()
         return op_type

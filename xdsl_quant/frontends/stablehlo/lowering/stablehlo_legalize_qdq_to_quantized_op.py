@@ -21,7 +21,7 @@ from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.diagnostics import fail
+from xdsl_quant.diagnostics import refuse
 from xdsl_quant.dialects.quant.traits import (
     CastsQuantization,
     MovesElements,
@@ -88,11 +88,8 @@ class ComposeQuantizedOp(CheckedPattern[Operation]):
         except VerifyException as e:
             if self.partial:
                 return None
-            fail(
-                computing_op,
-                f"'{computing_op.name}' op cannot become a quantized op: {e}; use "
-                "'partial=true' to leave it as it is",
-            )
+            problem = "cannot become a quantized op"
+            refuse(computing_op, problem, e, "use 'partial=true' to leave it as it is")
         finally:
             quantized_op.erase()
         return computing_op
