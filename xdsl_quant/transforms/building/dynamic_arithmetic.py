@@ -1,7 +1,6 @@
 """
 How the casts whose scales and zero points are operands become ops on numbers: those of
-[`quantization_arithmetic`][xdsl_quant.transforms.building.quantization_arithmetic], with
-operands in the place of constants.
+`quantization_arithmetic`, with operands in the place of constants.
 
 A zero point may be any integer of the storage type, and what is computed in is wide enough
 for all of them. Scales may be zero, negative, infinite or NaN, so each rounding mode clamps
