@@ -84,11 +84,11 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
     The type with the scales and zero points of a cast; `None` if they are no constants or
     there is no such type.
     """
-    expressed = cast(AnyFloat, scalar_or_element_type(op.expressed.type))
     zero_points = None if op.zero_point is None else _constant_array(op.zero_point)
     scales = _constant_array(op.scale)
     if scales is None or (op.zero_point is not None and zero_points is None):
         return None
+    expressed = cast(AnyFloat, scalar_or_element_type(op.expressed.type))
     blocks, container = op.blocks, op.expressed.type
     shape = shape_of(op.expressed) if blocks else ()
     if any(size > 1 and shape[axis] == DYNAMIC_INDEX for axis, size in blocks.items()):
@@ -99,8 +99,7 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
     if blocks and not is_per_axis and len(scales_shape) != len(shape):
         counts = dict(zip(blocks, scales_shape, strict=True))
         scales_shape = tuple(counts.get(axis, 1) for axis in range(len(shape)))
-    storage = op.storage
-    stored = 0
+    storage, stored = op.storage, 0
     if zero_points is not None:
         stored = stored_elements(zero_points, storage).reshape(scales_shape)
     try:

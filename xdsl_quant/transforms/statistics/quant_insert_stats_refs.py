@@ -215,15 +215,9 @@ class QuantInsertStatsRefsPass(CountingPass):
             if candidate.value not in known
         }
         _insert_refs(inserted)
-        return PassOutcome(
-            [
-                inner
-                for inner in op.walk()
-                if any(map(_has_float_elements, inner.results))
-            ],
-            len(inserted),
-            "float tensors without a 'quant.stats_ref' in functions",
-        )
+        found = [o for o in op.walk() if any(map(_has_float_elements, o.results))]
+        expected = "float tensors without a 'quant.stats_ref' in functions"
+        return PassOutcome(found, len(inserted), expected)
 
 
 def _check_known(names: Iterable[str], available: set[str], mistake: str) -> None:

@@ -40,6 +40,7 @@ from xdsl_quant.dialects.quant.traits import (
     Subtracts,
     has_quantization_trait,
 )
+from xdsl_quant.numerics.arrays import Floats
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
 from .layers.channels import along, of_channels
@@ -75,12 +76,9 @@ class FoldBatchNorm(RewritePattern):
         if numbers is None or user.results[0].type != value.type:
             return
         is_factor = has_quantization_trait(user, Multiplies, Divides)
-        if has_quantization_trait(user, Divides):
-            if not numbers.all():
-                return
-            numbers = 1 / numbers
-        if has_quantization_trait(user, Subtracts):
-            numbers = -numbers
+        if has_quantization_trait(user, Divides) and not numbers.all():
+            return
+        numbers = _as_factors_or_terms(user, numbers)
         if not is_factor and layer.bias is None:
             # A sum is a bias, and a difference is one that is subtracted.
             return
@@ -102,6 +100,13 @@ class FoldBatchNorm(RewritePattern):
         rewriter.replace(user, (), [value])
         self.folded.append(user)
         erase_unused(constant, rewriter)
+
+
+def _as_factors_or_terms(op: Operation, numbers: Floats) -> Floats:
+    """The numbers that an op multiplies by or adds, instead of its divisors or others."""
+    if has_quantization_trait(op, Divides):
+        return 1 / numbers
+    return -numbers if has_quantization_trait(op, Subtracts) else numbers
 
 
 @dataclass(frozen=True)

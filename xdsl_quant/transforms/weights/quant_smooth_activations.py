@@ -25,7 +25,7 @@ Statistics of activations that are divided, and of constants that change, change
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -38,7 +38,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Operation, SSAValue
-from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
@@ -58,6 +58,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.numerics.weights import smoothing_factors
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.plugins import dialect_ops
+from xdsl_quant.unsupported import Unsupported
 
 from .layers.channels import (
     along,
@@ -92,34 +93,30 @@ Source = Layer | Constant | StatisticsOp
 """What is divided so that an activation is."""
 
 
-@dataclass(frozen=True)
-class Unsupported:
-    """Why channels cannot be divided, in a sentence."""
+def sources_of(statistics: StatisticsOp) -> Sequence[Source]:
+    """
+    What is divided so that the operand of a `quant.stats` with an axis is.
 
-    reason: str
-
-
-def sources_of(statistics: StatisticsOp) -> Sequence[Source] | Unsupported:
-    """What is divided so that the operand of a `quant.stats` with an axis is."""
+    Raises:
+        Unsupported: if channels cannot be divided, with the reason.
+    """
     assert statistics.axis is not None
     axis = statistics.axis.value.data
     found: list[Source] = []
     value: SSAValue = statistics.input
     while True:
         if not value.has_one_use():
-            return Unsupported("another op takes values that would be divided, too")
+            raise Unsupported("another op takes values that would be divided, too")
         op = value.owner
         if not isinstance(op, Operation):
-            return Unsupported("the values are an argument")
+            raise Unsupported("the values are an argument")
         if (layer := _layer_before(op)) is not None and layer.channel == axis:
             if layer.activation not in SCALING_ACTIVATIONS:
-                return Unsupported(f"'{layer.activation}' is no function that scales")
+                raise Unsupported(f"'{layer.activation}' is no function that scales")
             return [*found, layer]
         if isinstance(op, StatisticsOp):
             if op.axis is None or op.axis.value.data != axis or op.axis_stats is None:
-                return Unsupported(
-                    "a 'quant.stats' before it has no ranges of channels"
-                )
+                raise Unsupported("a 'quant.stats' before it has no ranges of channels")
             found.append(op)
             value = op.input
             continue
@@ -129,7 +126,7 @@ def sources_of(statistics: StatisticsOp) -> Sequence[Source] | Unsupported:
             continue
         constant = _constant_operand_of(op, axis)
         if constant is None or fused_activation(op) not in SCALING_ACTIVATIONS:
-            return Unsupported(f"'{op_name(op)}' before it has no constant to divide")
+            raise Unsupported(f"'{op_name(op)}' before it has no constant to divide")
         found.append(constant)
         if has_quantization_trait(op, Multiplies, Divides):
             return found
@@ -195,8 +192,11 @@ def consumer_of(statistics: StatisticsOp, op: Operation) -> Consumer | None:
 
 
 @dataclass(frozen=True)
-class SmoothActivation:
-    """Divide the channels of a value, and multiply the weights that take it."""
+class SmoothActivation(RewritePattern):
+    """
+    Divide the channels of the value of a `quant.stats`, and multiply the weights that take
+    it. A walk applies it once: the new statistics have channels, too.
+    """
 
     alpha: float = 0.5
     """Which part of the differences between channels goes to the weights."""
@@ -204,51 +204,61 @@ class SmoothActivation:
     insert_multiply: bool = False
     """Whether an op divides values where no constant does."""
 
-    def rewrite(
-        self, op: StatisticsOp, rewriter: PatternRewriter
-    ) -> Unsupported | None:
-        """
-        Args:
-            op: statistics with ranges of channels.
-            rewriter: is told what changes.
+    unsupported: dict[Operation, str] = field(
+        default_factory=dict[Operation, str], init=False, compare=False
+    )
+    """The statistics that stay, each with the reason."""
 
-        Returns:
-            why nothing was changed; `None` if it was.
-        """
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
+        if not isinstance(op, StatisticsOp):
+            return
+        try:
+            self._smooth(op, rewriter)
+        except Unsupported as e:
+            self.unsupported[op] = str(e)
+
+    def _smooth(self, op: StatisticsOp, rewriter: PatternRewriter) -> None:
         is_ranked = isinstance(op.result.type, TensorType)
         if op.axis is None or op.axis_stats is None or not is_ranked:
-            return Unsupported("there are no ranges of channels, expected an axis")
+            raise Unsupported("there are no ranges of channels, expected an axis")
         users = dict.fromkeys(use.operation for use in op.result.uses)
         consumers = {user: consumer_of(op, user) for user in users}
         found = [each for each in consumers.values() if each is not None]
         if not found:
-            return Unsupported(
+            raise Unsupported(
                 "no product by constants has these channels as its inputs"
             )
-        sources = sources_of(op)
-        others = [user for user, each in consumers.items() if each is None]
-        if others and not isinstance(sources, Unsupported):
-            sources = Unsupported(f"'{op_name(others[0])}' takes the values, too")
-        if isinstance(sources, Unsupported) and not self.insert_multiply:
-            return sources
+        sources = self._sources(op, [u for u, each in consumers.items() if not each])
         ranges = _ranges_of_channels(op)
         weights = np.max([each.largest for each in found], 0)
         if not np.isfinite(ranges).all() or not np.isfinite(weights).all():
-            return Unsupported("values or weights are not finite")
+            raise Unsupported("values or weights are not finite")
         factors = smoothing_factors(np.abs(ranges).max(1), weights, self.alpha)
-        changed = () if isinstance(sources, Unsupported) else sources
         if not all(each.layer.may_have(each.multiplied(factors)) for each in found):
-            return Unsupported("weights would overflow")
-        if not all(_is_finite(source, factors) for source in changed):
-            return Unsupported("constants would overflow")
+            raise Unsupported("weights would overflow")
+        if not all(_is_finite(source, factors) for source in sources or ()):
+            raise Unsupported("constants would overflow")
         for each in found:
             each.layer.set_weights(each.multiplied(factors), rewriter)
-        if isinstance(sources, Unsupported):
+        if sources is None:
             _insert_multiply(op, [each.layer for each in found], factors, rewriter)
-            return None
-        for source in (*changed, op):
+            return
+        for source in (*sources, op):
             _divide_channels(source, factors, rewriter)
-        return None
+
+    def _sources(
+        self, op: StatisticsOp, others: Sequence[Operation]
+    ) -> Sequence[Source] | None:
+        """What is divided; `None` if an op that is inserted divides the values."""
+        try:
+            sources = sources_of(op)
+            if others:
+                raise Unsupported(f"'{op_name(others[0])}' takes the values, too")
+        except Unsupported:
+            if self.insert_multiply:
+                return None
+            raise
+        return sources
 
 
 def _ranges_of_channels(op: StatisticsOp) -> NDArray[np.float64]:
@@ -441,21 +451,16 @@ class QuantSmoothActivationsPass(CountingPass):
             if isinstance(inner, StatisticsOp)
             and any(weight_of(use.operation) is not None for use in inner.result.uses)
         ]
-        changed = 0
         for each in statistics:
-            result = pattern.rewrite(each, PatternRewriter(each))
-            if result is None:
-                changed += 1
-            else:
-                warn(
-                    f"channels are not smoothed: {result.reason}",
-                    location_prefix(each.location),
-                )
+            pattern.match_and_rewrite(each, PatternRewriter(each))
+            if (reason := pattern.unsupported.get(each)) is not None:
+                place = location_prefix(each.location)
+                warn(f"channels are not smoothed: {reason}", place)
         for each in constants:
             each.insert()
         return PassOutcome(
             statistics,
-            changed,
+            len(statistics) - len(pattern.unsupported),
             "products by constants of a 'quant.stats' with an axis",
             is_explained=bool(statistics),
         )

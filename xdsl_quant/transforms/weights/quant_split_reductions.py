@@ -163,11 +163,8 @@ class SplitReduction(RewritePattern):
         numbers = [*loops]
         numbers[found.loop] = loops[found.loop] * self.lanes + lane
         # The sizes of all loops are those of a tensor.
-        split = (
-            0
-            if _element_total(found.factors[0]) < _element_total(found.factors[1])
-            else 1
-        )
+        first, second = map(_element_total, found.factors[:2])
+        split = 0 if first < second else 1
         inputs: list[SSAValue] = []
         indices: list[Sequence[AffineExpr]] = []
         for i, (factor, own) in enumerate(zip(found.factors, found.maps, strict=False)):
