@@ -89,9 +89,15 @@ def cast_compute_type(
         zero_point_range: the smallest and the largest zero point.
         mode: how casts are rounded.
     """
+    expressed = cast(AnyFloat, quantized_type.expressed_type)
+    if not quantized_type.has_integer_storage:
+        mode = "nearest-even"
+    if mode == "truncate":
+        # As in MLIR, whether the type is wide enough or not.
+        return expressed
     return compute_type(
-        mode if quantized_type.has_integer_storage else "nearest-even",
-        (cast(AnyFloat, quantized_type.expressed_type), f32, f64),
+        mode,
+        (expressed, f32, f64),
         float_properties,
         quantized_type.represented_numbers,
         zero_point_range,

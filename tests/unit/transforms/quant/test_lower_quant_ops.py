@@ -1,6 +1,9 @@
 """`lower-quant-ops` where the text of the filecheck tests does not reach."""
 
 import re
+import sys
+from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -8,7 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects import cf
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.parser import Parser
-from xdsl.pattern_rewriter import PatternRewriteWalker
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker
 from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import PassFailedException
@@ -123,6 +126,28 @@ func.func @f(%x: f32) -> f32 {
     module.verify()
     casts = (QuantizeCastOp, DequantizeCastOp)
     assert not any(isinstance(op, casts) for op in module.walk())
+
+
+def test_one_cast_is_lowered_by_few_files():
+    """Who knows MLIR's file of this name reads the lowering of a cast in one sitting."""
+    package = Path(execution.__file__).parents[1]
+    example = package.parent / "docs/examples/quantize.mlir"
+    _, module = _parse(example.read_text())
+    (op,) = (op for op in module.walk() if isinstance(op, QuantizeCastOp))
+    pattern, rewriter = LowerQuantCast(), PatternRewriter(op)
+    entered: set[Path] = set()
+
+    def record(frame: FrameType, event: str, _: object) -> None:
+        entered.add(Path(frame.f_code.co_filename))
+
+    sys.setprofile(record)
+    try:
+        pattern.match_and_rewrite(op, rewriter)
+    finally:
+        sys.setprofile(None)
+    names = sorted(path.name for path in entered if package in path.parents)
+    assert "lower_quant_ops.py" in names
+    assert len(names) <= 8, names
 
 
 @pytest.mark.parametrize("count", [2, 4, 6, 8, 10])
