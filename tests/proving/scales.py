@@ -21,6 +21,7 @@ from xdsl.ir import SSAValue
 
 from xdsl_quant.proving import Theorem
 from xdsl_quant.proving.scalars import Number
+from xdsl_quant.proving.tensors import scalar
 from xdsl_quant.proving.terms import Term, Terms
 from xdsl_quant.proving.theorems import Value, decided
 from xdsl_quant.proving.translation import translated
@@ -111,8 +112,7 @@ class ScaleProver:
         known: dict[SSAValue, Number] = {
             multiply.result: Number(self._symbols[1], true)
         }
-        (result,) = translated(self.terms, function, arguments, known)
-        return result
+        return scalar(*translated(self.terms, function, arguments, known))
 
     def _constant(self, value: int) -> Term:
         return self.terms.of_bits(_WIDE, value)

@@ -12,6 +12,7 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics import apply_scale
 from xdsl_quant.proving import UnsupportedError, preserved
 from xdsl_quant.proving.scalars import Number
+from xdsl_quant.proving.tensors import as_elements
 from xdsl_quant.proving.terms import Terms
 from xdsl_quant.proving.theorems import number
 from xdsl_quant.proving.translation import translated
@@ -72,7 +73,7 @@ def rescaled(text: str, values: Any) -> list[int | None]:
         int(number(result, terms.evaluated(each.term, {})))
         if terms.counterexample(each.is_defined, [], 10).verdict == "holds"
         else None
-        for each in found.ravel()
+        for each in as_elements(found).ravel()
     ]
 
 

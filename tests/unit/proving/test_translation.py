@@ -18,7 +18,7 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.machines.numpy import StatefulModel, run_function
 from xdsl_quant.proving import equivalent
 from xdsl_quant.proving.scalars import SCALAR_OPS, Number
-from xdsl_quant.proving.tensors import TENSOR_RULES
+from xdsl_quant.proving.tensors import TENSOR_RULES, as_elements, scalar
 from xdsl_quant.proving.terms import Terms, UnsupportedError
 from xdsl_quant.proving.translation import translated
 from xdsl_quant.runtime.entry_function import entry_function
@@ -94,8 +94,7 @@ def of_arguments(terms: Terms, function: FuncOp, arguments: Any) -> Number:
         )
         for argument, value in zip(function.args, arguments, strict=True)
     ]
-    (number,) = translated(terms, function, constants)
-    return number
+    return scalar(*translated(terms, function, constants))
 
 
 ROWS = 60
@@ -620,7 +619,7 @@ func.func @main() -> tensor<2xf32> {
     )
     terms = Terms()
     (found,) = translated(terms, function, [])
-    for number in found:
+    for number in as_elements(found):
         assert terms.counterexample(number.is_defined, [], 10).verdict == "fails"
 
 
