@@ -113,32 +113,18 @@ def _add_extended(
     return total, unsigned(total, type_) < lhs
 
 
-def _upper_words(lhs: Array, rhs: Array) -> Array:
-    """The upper 64 bits of the products of unsigned numbers of 64 bits."""
-    half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
-    lhs_low, lhs_high = lhs & mask, lhs >> half
-    rhs_low, rhs_high = rhs & mask, rhs >> half
-    middle = lhs_high * rhs_low + (lhs_low * rhs_low >> half)
-    other = lhs_low * rhs_high + (middle & mask)
-    return lhs_high * rhs_high + (middle >> half) + (other >> half)
-
-
 def _multiply_extended(
-    load: Load, op: arith.MulExtendedBase, *args: Array
+    load: Load, op: arith.MulExtendedBase, lhs: Array, rhs: Array
 ) -> tuple[Array, Array]:
     type_ = op.low.type
-    loaded = [load(arg, type_) for arg in args]
-    wide = np.dtype(f"{loaded[0].dtype.kind}8")
-    lhs, rhs = (value.astype(wide).view(np.uint64) for value in loaded)
-    upper = _upper_words(lhs, rhs)
-    if wide.kind == "i":
-        zero = np.uint64(0)
-        for value, other in ((lhs, rhs), (rhs, lhs)):
-            upper = upper - np.where(value.view(np.int64) < 0, other, zero)
-    lower = lhs * rhs
-    if (width := width_of(type_)) < 64:
-        upper = upper << np.uint64(64 - width) | lower >> np.uint64(width)
-    return resized(lower, type_), resized(upper, type_)
+    # Python's integers have any size.
+    factors = [np.asarray(load(arg, type_)).astype(object) for arg in (lhs, rhs)]
+    product = factors[0] * factors[1]
+    low, high = (
+        np.asarray(part & ((1 << 64) - 1), object).astype(np.uint64)[()]
+        for part in (product, product >> width_of(type_))
+    )
+    return resized(low, type_), resized(high, type_)
 
 
 _ORDER = operator.lt, operator.le, operator.gt, operator.ge

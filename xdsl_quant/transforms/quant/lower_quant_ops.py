@@ -74,7 +74,7 @@ from xdsl_quant.dialects.quant import (
     ScaledQuantizedType,
 )
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
-from xdsl_quant.dialects.quant.requantization import (
+from xdsl_quant.dialects.quant.ops import (
     fixed_point_type_of,
     requantized_dcast,
     requantizing_qcasts,

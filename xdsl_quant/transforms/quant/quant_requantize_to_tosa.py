@@ -27,7 +27,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl_quant.diagnostics import refusing
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
-from xdsl_quant.dialects.quant.requantization import requantized_dcast
+from xdsl_quant.dialects.quant.ops import requantized_dcast
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import ScaleRounding

@@ -30,7 +30,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl_quant.diagnostics import refuse, refusing
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
-from xdsl_quant.dialects.quant.requantization import (
+from xdsl_quant.dialects.quant.ops import (
     fixed_point_type_of,
 )
 from xdsl_quant.dialects.quant.storage_types import MAX_STORAGE_BITS

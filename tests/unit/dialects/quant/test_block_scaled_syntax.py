@@ -19,7 +19,7 @@ from tests.unit.counting import calls
 from xdsl_quant.dialects.quant import BlockScaledQuantizedType, Quant
 from xdsl_quant.xdsl_patches import apply
 
-_AT_ONCE = "xdsl_quant.dialects.quant.block_scaled_syntax._read_packed"
+_AT_ONCE = "xdsl_quant.dialects.quant.block_scaled_type._read_packed"
 _SCALE_TYPES = "f16", "bf16", "f32", "f64", "f8E4M3FN", "f8E5M2FNUZ", "f8E8M0FNU"
 _ZERO_POINT_TYPES = "i2", "i4", "i8", "ui8", "si6", "i32", "f16", "i1"
 
