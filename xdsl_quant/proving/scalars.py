@@ -209,7 +209,7 @@ def _to_float(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Transla
     return terms.converted(source, _result_type(op), *operands), None
 
 
-def power_of_two_bits(value: int, sizes: tuple[int, int]) -> int | None:
+def float_bits(value: int, sizes: tuple[int, int]) -> int | None:
     """The bits of a power of two, or minus one, as a float; `None` if it is too large."""
     exponent_bits, precision = sizes
     bias = (1 << exponent_bits - 1) - 1
@@ -235,7 +235,7 @@ def _float_to_integer(
         terms.negation(terms.op(f"FP_IS_{kind}", value)) for kind in ("NAN", "INF")
     ]
     for limit, compare in limits:
-        if (bits := power_of_two_bits(limit, sizes)) is not None:
+        if (bits := float_bits(limit, sizes)) is not None:
             bound = terms.of_bits(source, bits)
             conditions.append(terms.op(compare, truncated, bound))
     if not is_signed:

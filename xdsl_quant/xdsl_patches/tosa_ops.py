@@ -365,7 +365,7 @@ def _is_plain_number(type_: Attribute) -> bool:
 
 
 @dataclass(frozen=True)
-class TosaTensorKind(AttrConstraint[TensorType[Attribute]]):
+class TensorKind(AttrConstraint[TensorType[Attribute]]):
     """Ranked tensors without an empty dimension, by their elements and shape."""
 
     words: str
@@ -397,43 +397,41 @@ class TosaTensorKind(AttrConstraint[TensorType[Attribute]]):
         return self
 
 
-def _tosa_elements(*types: Attribute) -> TosaTensorKind:
+def _tosa_elements(*types: Attribute) -> TensorKind:
     words = " or ".join(map(str, types))
-    return TosaTensorKind(
-        f"tosa-conformant tensor of {words} values", types.__contains__
-    )
+    return TensorKind(f"tosa-conformant tensor of {words} values", types.__contains__)
 
 
-def _of_rank(*ranks: int) -> TosaTensorKind:
+def _of_rank(*ranks: int) -> TensorKind:
     words = " or ".join(f"{rank}-d" for rank in ranks)
-    return TosaTensorKind(f"{words} tosa-conformant tensor", ranks=ranks)
+    return TensorKind(f"{words} tosa-conformant tensor", ranks=ranks)
 
 
-_NUMBERS = TosaTensorKind("tosa-conformant tensor of number values")
-_FLOATS = TosaTensorKind(
+_NUMBERS = TensorKind("tosa-conformant tensor of number values")
+_FLOATS = TensorKind(
     "tosa-conformant tensor of floating-point values",
     lambda type_: isinstance(type_, AnyFloat),
 )
 _BOOLEANS = _tosa_elements(i1)
-_NON_SCALAR = TosaTensorKind(
+_NON_SCALAR = TensorKind(
     "tosa-conformant tensor of at least rank 1", ranks=range(1, 1 << 16)
 )
-_BLOCK_ELEMENTS = TosaTensorKind(
+_BLOCK_ELEMENTS = TensorKind(
     "tosa-conformant tensor of at least rank 1 of micro-scaling format values",
     lambda type_: isinstance(type_, BLOCK_ELEMENT_TYPES),
     range(1, 1 << 16),
 )
-_BLOCK_SCALES = TosaTensorKind(
+_BLOCK_SCALES = TensorKind(
     "tosa-conformant tensor of at least rank 1 of micro-scaling format scale values",
     lambda type_: isinstance(type_, Float8E8M0FNUType),
     range(1, 1 << 16),
 )
-_ONE_NUMBER = TosaTensorKind(
+_ONE_NUMBER = TensorKind(
     "tosa-conformant scalar tensor of integer or floating-point values",
     _is_plain_number,
     shape=(1,),
 )
-_ONE = TosaTensorKind("tosa-conformant scalar tensor of number values", shape=(1,))
+_ONE = TensorKind("tosa-conformant scalar tensor of number values", shape=(1,))
 _SHAPE = BaseAttr(ShapeType)
 
 
@@ -956,7 +954,7 @@ class ArgMaxOp(KeywordOp):
     axis = prop_def(IntegerAttr[I32])
     nan_mode = opt_prop_def(NanModeAttr, default_value=NanModeAttr(NanMode.PROPAGATE))
     output = result_def(
-        TosaTensorKind(
+        TensorKind(
             "tosa-conformant tensor of integer values",
             lambda type_: is_number(type_) and isinstance(type_, IntegerType),
         )
@@ -1145,7 +1143,7 @@ class GatherOp(TosaOp):
 
     values = operand_def(_of_rank(3))
     indices = operand_def(
-        TosaTensorKind("2-d tensor of i32 or i64", {i32, i64}.__contains__, (2,))
+        TensorKind("2-d tensor of i32 or i64", {i32, i64}.__contains__, (2,))
     )
     output = result_def(_of_rank(3))
 
