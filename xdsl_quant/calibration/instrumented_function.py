@@ -13,12 +13,12 @@ import math
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from io import StringIO
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,6 +40,7 @@ from xdsl.printer import Printer
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import InterpretationError, PassFailedException
 
+from xdsl_quant import execution
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
@@ -67,11 +68,14 @@ from xdsl_quant.xdsl_patches.resources import replace_resources, resource_data
 
 from .min_max_layout import MinMaxLayout
 
+Value: TypeAlias = "NDArray[np.floating]"
+"""A recorded value."""
+
 
 class Sink(Protocol):
     """Receives the values or their min/max."""
 
-    def record(self, key: str, value: NDArray[Any], /) -> object:
+    def record(self, key: str, value: Value, /) -> object:
         """Record a value, a read-only array that is gone afterwards."""
 
     def reduce_min_max(
@@ -319,13 +323,31 @@ def _has_no_elements(argument: ArrayLike) -> bool:
 
 
 def _runnable(function: InstrumentedFunction, layout: MinMaxLayout | None) -> Run:
-    from xdsl_quant.execution import CompilationError, compile
-    from xdsl_quant.machines.numpy import run_function
-
     # Where the values of the call that a thread is in are recorded.
     current = threading.local()
+    call = _compiled(function, _host_functions(function, layout, current))
 
-    def record(key: str, value: NDArray[Any]) -> None:
+    def run(sink: Sink, arguments: Arguments) -> None:
+        # What makes an array of an argument may run the function, too.
+        before, current.sink = getattr(current, "sink", None), sink
+        try:
+            call(*arguments)
+        except InterpretationError as e:
+            raise ValueError(str(e)) from None
+        finally:
+            current.sink = before
+
+    return run
+
+
+def _host_functions(
+    function: InstrumentedFunction,
+    layout: MinMaxLayout | None,
+    current: threading.local,
+) -> Mapping[str, Callable[..., object]]:
+    """Return the functions that get the values of keys, for the sink of a thread."""
+
+    def record(key: str, value: Value) -> None:
         current.sink.record(key, value)
 
     def reduce_min_max(
@@ -342,24 +364,20 @@ def _runnable(function: InstrumentedFunction, layout: MinMaxLayout | None) -> Ru
                 host_function, reduce_min_max, position, axis
             )
         host_functions[f"{function.prefix}{index}"] = host_function
-    call: Callable[..., object]
+    return host_functions
+
+
+def _compiled(
+    function: InstrumentedFunction, host_functions: Mapping[str, Callable[..., object]]
+) -> Callable[..., object]:
+    """Compile a function, or interpret it if that is not possible."""
+    module, name = function.module, function.name
     try:
-        call = compile(function.module, function.name, host_functions=host_functions)
-    except (CompilationError, ImportError) as e:
-        if isinstance(e, CompilationError):
+        return execution.compile(module, name, host_functions=host_functions)
+    except (execution.CompilationError, ImportError) as e:
+        if isinstance(e, execution.CompilationError):
             warnings.warn(f"what cannot be compiled is interpreted: {e}", stacklevel=2)
-        call = partial(
-            run_function, function.module, function.name, host_functions=host_functions
-        )
+    # Compiled code needs no interpreter, whose import takes long.
+    from xdsl_quant.machines.numpy import run_function
 
-    def run(sink: Sink, arguments: Arguments) -> None:
-        # What makes an array of an argument may run the function, too.
-        before, current.sink = getattr(current, "sink", None), sink
-        try:
-            call(*arguments)
-        except InterpretationError as e:
-            raise ValueError(str(e)) from None
-        finally:
-            current.sink = before
-
-    return run
+    return partial(run_function, module, name, host_functions=host_functions)

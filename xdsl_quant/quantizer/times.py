@@ -26,6 +26,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
+from xdsl_quant import execution
 from xdsl_quant.dialects.quant import RegionOp, StatisticsRefOp
 from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
 from xdsl_quant.dialects.quant.types import UniformType
@@ -107,23 +108,15 @@ def _model_call(
     arguments = stored_arguments(function, batch)
     try:
         return _compiled_call(module, function.sym_name.data, arguments)
-    except _errors() as e:
+    except (execution.CompilationError, ImportError) as e:
         reasons.append(str(e).partition("\n")[0])
         return None
-
-
-def _errors() -> tuple[type[Exception], ...]:
-    from xdsl_quant.execution import CompilationError
-
-    return CompilationError, ImportError
 
 
 def _compiled_call(
     module: ModuleOp, name: str, arguments: Sequence[ArrayLike]
 ) -> Callable[[], object]:
-    from xdsl_quant.execution import compile
-
-    function = compile(module, name)
+    function = execution.compile(module, name)
     try:
         return function.bind(*map(np.ascontiguousarray, arguments))
     except ValueError:
@@ -236,7 +229,7 @@ def _kernel_call(
     lower_stablehlo(module)
     try:
         return _compiled_call(module, function.sym_name.data, arguments)
-    except _errors():
+    except (execution.CompilationError, ImportError):
         return None
 
 

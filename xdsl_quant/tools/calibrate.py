@@ -30,12 +30,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.calibration import Statistics, calibrate
@@ -43,7 +42,6 @@ from xdsl_quant.calibration.evaluation import evaluate, suggested_types
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.display import CalibrationReport
 from xdsl_quant.numerics.observers import parse_observer
-from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.entry_function import (
     check_argument_count,
     entry_function,
@@ -60,7 +58,14 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
 from .array_files import check_files, read_values
-from .failures import Failure, exit_code, print_results, read_module, reported
+from .failures import (
+    Failure,
+    exit_code,
+    print_results,
+    read_module,
+    report_file,
+    reported,
+)
 from .options import (
     add_checkpoint_option,
     add_progress_option,
@@ -85,24 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         default="min-max",
         help="how ranges are found, see above (default: %(default)s)",
     )
-    parser.add_argument(
-        "--batch-size",
-        type=int,
-        metavar="N",
-        help="cut arrays along their first dimension into batches of N, the last of which "
-        "may be smaller; by default there is one batch of whole arrays. Every batch gets "
-        "the whole of a scalar, and of an array whose first dimension has the size that "
-        "the function says, such as weights",
-    )
-    parser.add_argument(
-        "--whole",
-        type=int,
-        action="append",
-        default=[],
-        metavar="ARGUMENT",
-        help="the number of an argument, from 0, of which every batch gets the whole; more "
-        "than once for several",
-    )
+    _add_batch_options(parser)
     parser.add_argument(
         "--axis",
         action="append",
@@ -128,6 +116,27 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_batch_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--batch-size",
+        type=int,
+        metavar="N",
+        help="cut arrays along their first dimension into batches of N, the last of which "
+        "may be smaller; by default there is one batch of whole arrays. Every batch gets "
+        "the whole of a scalar, and of an array whose first dimension has the size that "
+        "the function says, such as weights",
+    )
+    parser.add_argument(
+        "--whole",
+        type=int,
+        action="append",
+        default=[],
+        metavar="ARGUMENT",
+        help="the number of an argument, from 0, of which every batch gets the whole; more "
+        "than once for several",
+    )
+
+
 def _run(options: argparse.Namespace) -> None:
     with reported("--observer", ValueError):
         parse_observer(options.observer)
@@ -143,14 +152,8 @@ def _run(options: argparse.Namespace) -> None:
             check_packages("a report", "Jinja2")
     conversion = _conversion(options)
     module = read_module(options)
-    with reported(options.module, ValueError):
-        function = entry_function(module, options.entry)
-        functions = functions_run(module, function)
-        if not any(isinstance(op, StatisticsRefOp) for op in module.walk()):
-            names = tuple(function.sym_name.data for function in functions)
-            passes = [QuantInsertStatsRefsPass(symbols=names)]
-            apply_passes(module, passes, is_routine=True)
-    batches = _batches(read_values(options), options, function)
+    functions = _instrument(module, options)
+    batches = _batches(read_values(options), options, functions[0])
     shown = shows_progress(options)
     with reported(options.module, TypeError, ValueError, ImportError, OSError):
         statistics = calibrate(
@@ -172,15 +175,22 @@ def _run(options: argparse.Namespace) -> None:
             page = report.page(f"Calibration of {options.module}")
     ranges = [(k, *statistics.ranges(k).layer) for k in sorted(statistics.observations)]
     print_results((f"{k}: {low} to {high}" for k, low, high in ranges), options.output)
-    # No file is written if another one cannot be.
-    with ExitStack() as files:
-        if options.report is not None:
-            files.enter_context(reported(options.report, OSError))
-            file = files.enter_context(open_atomically(options.report))
-            file.write(page.encode())
-            file.flush()
-        with reported(options.output, OSError):
-            statistics.save(options.output)
+    with report_file(options.report, page), reported(options.output, OSError):
+        statistics.save(options.output)
+
+
+def _instrument(module: ModuleOp, options: argparse.Namespace) -> Sequence[FuncOp]:
+    """
+    Add a `quant.stats_ref` to each value if there is none, and return the functions that
+    are run, the entry function first.
+    """
+    with reported(options.module, ValueError):
+        functions = functions_run(module, entry_function(module, options.entry))
+        if not any(isinstance(op, StatisticsRefOp) for op in module.walk()):
+            names = tuple(function.sym_name.data for function in functions)
+            passes = [QuantInsertStatsRefsPass(symbols=names)]
+            apply_passes(module, passes, is_routine=True)
+    return functions
 
 
 def _axes(texts: Sequence[str]) -> dict[str, int]:

@@ -26,12 +26,12 @@ from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import is_model_file
 
 from .array_files import check_files
+from .data_errors import reported_data
 from .failures import (
     exit_code,
     print_results,
     read_module,
     reported,
-    reported_data,
 )
 from .options import (
     add_entry_option,

@@ -15,6 +15,7 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.loading import (
     IRError,
     apply_passes,
@@ -169,23 +170,20 @@ def reported(place: str, *errors: type[Exception]) -> Generator[None]:
 
 
 @contextmanager
-def reported_data(data: str) -> Generator[None]:
+def report_file(path: str | None, text: str) -> Generator[None]:
     """
-    Report samples or labels that cannot be used as a mistake in a file.
-
-    Args:
-        data: the file with samples, for errors that do not say which file they are about.
+    Write a report to a file, unless the block fails that writes another file.
 
     Raises:
-        Failure: in place of a `DataError`.
+        Failure: if the report cannot be written.
     """
-    from xdsl_quant.quantizer.samples import DataError
-
-    try:
+    if path is None:
         yield
-    except DataError as error:
-        place = error.source or data
-        raise Failure(f"{place}: error: {error.message}") from error
+        return
+    with reported(path, OSError), open_atomically(path) as file:
+        file.write(text.encode())
+        file.flush()
+        yield
 
 
 def read_module(options: argparse.Namespace, ctx: Context | None = None) -> ModuleOp:

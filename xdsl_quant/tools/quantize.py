@@ -18,43 +18,38 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.quantizer import (
-    MixedModel,
-    QuantizedModel,
-    Recipe,
-    quantize,
-    read_recipe,
-)
+from xdsl_quant.quantizer import Budget, MixedModel, Recipe, quantize, read_recipe
 from xdsl_quant.quantizer.budget import parse_budget
 from xdsl_quant.quantizer.labels import Labels
 from xdsl_quant.quantizer.recipe_files import RecipeError, recipe_names
 from xdsl_quant.quantizer.samples import batches_of
 from xdsl_quant.quantizer.weight_only import quantize_weights
-from xdsl_quant.runtime.atomic_files import open_atomically
+from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.extras import check_packages
 from xdsl_quant.runtime.file_names import has_suffix
 from xdsl_quant.runtime.loading import apply_passes, model_format
 from xdsl_quant.runtime.plugins import ModelFileError, ModelFormat
 from xdsl_quant.transforms.propagation.target_files import TargetError, read_target
+from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
 from .array_files import check_files
+from .data_errors import reported_data
 from .failures import (
     Failure,
     exit_code,
     failure,
     print_results,
     read_module,
+    report_file,
     reported,
-    reported_data,
 )
 from .options import (
     add_checkpoint_option,
@@ -94,6 +89,17 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="the quantized model: a .tflite file, or the text of a module",
     )
+    _add_recipe_options(parser)
+    _add_report_options(parser)
+    add_checkpoint_option(parser, "samples")
+    add_entry_option(parser)
+    add_passes_option(parser)
+    add_size_options(parser)
+    add_progress_option(parser)
+    return parser
+
+
+def _add_recipe_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--recipe",
         default="int8",
@@ -110,6 +116,9 @@ def _parser() -> argparse.ArgumentParser:
         "e.g. '20 kB', or how much may be lost of SQNR, e.g. '6 dB', or in points of "
         "accuracy, e.g. '0.5 %%'; by default that of the recipe",
     )
+
+
+def _add_report_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--test-data",
         metavar="FILE",
@@ -134,15 +143,50 @@ def _parser() -> argparse.ArgumentParser:
         help="measure how long the model and each kernel take in floats and in integers, "
         "as compiled code",
     )
-    add_checkpoint_option(parser, "samples")
-    add_entry_option(parser)
-    add_passes_option(parser)
-    add_size_options(parser)
-    add_progress_option(parser)
-    return parser
 
 
 def _run(options: argparse.Namespace) -> None:
+    _check_files(options)
+    recipe, budget, target = _read_recipe(options)
+    is_page = _writes_page(options)
+    if Path(options.output).suffix.lower() not in ("", ".mlir", ".tflite"):
+        raise Failure(f"-o {options.output}: error: expected a .mlir or .tflite file")
+    module = read_module(options)
+    # Before the calibration, which may take long.
+    batches, test_batches = _read_samples(options, module)
+    if (file_format := model_format(options.output)) is not None:
+        _check_has_file(file_format, module, recipe, options)
+    data = options.inputs[0]
+    with reported(options.module, *_ERRORS), reported_data(data):
+        model = quantize(
+            module,
+            batches,
+            recipe,
+            target=target,
+            budget=budget,
+            labels=_data_labels(recipe, options),
+            entry=options.entry,
+            checkpoint=options.checkpoint,
+            progress=with_progress if shows_progress(options) else None,
+        )
+    with reported(options.module, *_ERRORS), reported_data(options.test_data or data):
+        report = model.report(test_batches, options.labels, times=options.times)
+    text = ""
+    if options.report is not None:
+        text = report.page(f"Quantized {options.module}") if is_page else report.json()
+    search = (model.search, "") if isinstance(model, MixedModel) else ()
+    print_results([*search, report], options.output)
+    with report_file(options.report, text):
+        with reported(options.output, OSError, ModelFileError, ImportError):
+            model.save(options.output)
+
+
+_ERRORS = (ValueError, TypeError, PassFailedException, OSError)
+"""Mistakes in a model."""
+
+
+def _check_files(options: argparse.Namespace) -> None:
+    """Check before anything runs that there is one file with samples, and no clash."""
     outputs = {
         "-o": options.output,
         "--report": options.report,
@@ -164,6 +208,12 @@ def _run(options: argparse.Namespace) -> None:
     }
     others = {f"{name} {path}": path for name, path in read.items() if path is not None}
     check_files(options, "--data", outputs, others)
+
+
+def _read_recipe(
+    options: argparse.Namespace,
+) -> tuple[Recipe, Budget | None, TargetSpec | None]:
+    """Read the recipe, the budget and the target."""
     with reported("--recipe", RecipeError):
         recipe = read_recipe(options.recipe)
     if options.checkpoint is not None and recipe.mode != "static":
@@ -173,61 +223,37 @@ def _run(options: argparse.Namespace) -> None:
         )
     with reported("--budget", ValueError):
         budget = None if options.budget is None else parse_budget(options.budget)
-    target = None
-    if options.target is not None:
-        with reported("--target", TargetError):
-            target = read_target(options.target)
-    is_page = options.report and has_suffix(options.report, ".html", ".htm")
-    if is_page:
-        with reported(f"--report {options.report}", ImportError):
-            check_packages("a page")
-    if Path(options.output).suffix.lower() not in ("", ".mlir", ".tflite"):
-        raise Failure(f"-o {options.output}: error: expected a .mlir or .tflite file")
-    module = read_module(options)
-    shown = shows_progress(options)
-    errors = (ValueError, TypeError, PassFailedException, OSError)
-    # Before the calibration, which may take long.
-    with reported(options.module, *errors):
+    with reported("--target", TargetError):
+        target = None if options.target is None else read_target(options.target)
+    return recipe, budget, target
+
+
+def _writes_page(options: argparse.Namespace) -> bool:
+    """Return whether the report is a page, after a check that it can be written."""
+    if options.report is None or not has_suffix(options.report, ".html", ".htm"):
+        return False
+    with reported(f"--report {options.report}", ImportError):
+        check_packages("a page")
+    return True
+
+
+def _read_samples(
+    options: argparse.Namespace, module: ModuleOp
+) -> tuple[Iterable[Batch], Iterable[Batch]]:
+    """Read samples and those of the test, and check that labels fit."""
+    with reported(options.module, *_ERRORS):
         function = entry_function(module, options.entry)
+    data = options.inputs[0]
     with reported_data(data):
         batches = test_batches = batches_of(data, function)[0]
         if options.data_labels is not None:
             Labels.of(options.data_labels, batches)
-    test_data = options.test_data or data
-    with reported_data(test_data):
+    with reported_data(options.test_data or data):
         if options.test_data is not None:
-            test_batches, _ = batches_of(test_data, function)
+            test_batches, _ = batches_of(options.test_data, function)
         if options.labels is not None:
             Labels.of(options.labels, test_batches)
-    if (file_format := model_format(options.output)) is not None:
-        _check_has_file(file_format, module, recipe, options)
-    with reported(options.module, *errors), reported_data(data):
-        model = quantize(
-            module,
-            batches,
-            recipe,
-            target=target,
-            budget=budget,
-            labels=_data_labels(recipe, options),
-            entry=options.entry,
-            checkpoint=options.checkpoint,
-            progress=with_progress if shown else None,
-        )
-    with reported(options.module, *errors), reported_data(test_data):
-        report = model.report(test_batches, options.labels, times=options.times)
-    text = ""
-    if options.report is not None:
-        text = report.page(f"Quantized {options.module}") if is_page else report.json()
-    search = (model.search, "") if isinstance(model, MixedModel) else ()
-    print_results([*search, report], options.output)
-    # No file is written if another one cannot be.
-    with ExitStack() as files:
-        if options.report is not None:
-            files.enter_context(reported(options.report, OSError))
-            file = files.enter_context(open_atomically(options.report))
-            file.write(text.encode())
-            file.flush()
-        _save(model, options)
+    return batches, test_batches
 
 
 def _data_labels(recipe: Recipe, options: argparse.Namespace) -> str | None:
@@ -259,11 +285,6 @@ def _check_has_file(
     except ModelFileError as e:
         reason = failure(options.output, e)
         raise Failure(f"{reason}, or write a .mlir file") from None
-
-
-def _save(model: QuantizedModel, options: argparse.Namespace) -> None:
-    with reported(options.output, OSError, ModelFileError, ImportError):
-        model.save(options.output)
 
 
 if __name__ == "__main__":
