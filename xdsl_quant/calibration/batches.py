@@ -10,7 +10,7 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from operator import index
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, SupportsIndex, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -43,54 +43,41 @@ def calibrate(
     Run a function with `quant.stats_ref` ops on batches, and gather the ranges of their
     values. It is compiled if the extra `mlir` is installed, and interpreted otherwise.
 
-    Values are looked at where they are computed. A key may have several in a batch, if it
-    is in a loop or in a function that is called more than once: they count as one larger
-    value. In a batch that does not get there, it has none. A batch with an argument that
-    has no elements, although its type allows some, is left out with a warning.
+    All values of a key in one batch, of a loop or of several calls, count as one larger
+    value. A batch with an argument that has no elements, although its type allows some, is
+    left out with a warning. Fake quantization rounds to exactly as many bits as it says;
+    other ops for instrumentation are identities.
 
-    All other ops for instrumentation are identities, but fake quantization rounds: to
-    exactly as many bits as it says.
-
-    Statistics do not depend on the number of workers. Those of all observers but
-    `moving-average` do not depend on the order of the batches either.
+    Statistics do not depend on the number of workers, and only those of `moving-average`
+    depend on the order of the batches.
 
     Args:
         module: a module, which is not changed, or its text.
         batches: for each batch a tuple of the arguments of the function, or the only
             argument. A generator is asked for a batch when there is a worker for it.
         entry: the name of the function; by default the only public one, or `main`.
-        observer: `min-max`, `moving-average=0.9`, `percentile=99.99`, `entropy=8` or
-            `mse=8`; see [`observers`][xdsl_quant.numerics.observers].
+        observer: one of the [`observers`][xdsl_quant.numerics.observers]: `min-max`,
+            `moving-average=0.9`, `percentile=99.99`, `entropy=8` or `mse=8`.
         axes: for keys whose channels have a range each, the dimension of the channels.
-        executor: runs batches, each in a call of a function that can be pickled, with
-            arguments that can be.
-        checkpoint: a file from which an interrupted run is resumed, if it is there: as many
-            batches as it contains are skipped. It must be of the same module, function and
-            options, and these batches must be the same, too.
+        executor: runs batches, each in a call of a function that can be pickled.
+        checkpoint: a file from which an interrupted run is resumed, if it exists. The
+            module, the function, the options and the batches must be the same.
         histograms: whether values are counted in histograms, too, for a report with an
-            observer that has none itself. They take 59 KB for each channel and do not
-            change ranges.
-        missing: what if no batch has a value for a key: `keep` the statistics without it.
+            observer that has none itself. They take 59 KB for each channel.
+        missing: `keep` statistics without a key that no batch has a value for.
 
     Raises:
-        ValueError: if a batch has NaN or infinite values, which the message says where; if
-            there are no batches but empty ones; if no batch has a value for a key, unless
-            `missing` is `keep`; if a `quant.stats_ref` is at a place of which there are no
-            statistics; if the function cannot be run; if the checkpoint is of another run
-            or damaged.
-        TypeError: if `batches` is no iterable, or another argument or one of the function
-            is of a wrong type.
+        ValueError: if a value is not finite, there are no batches or none reaches a key, a
+            `quant.stats_ref` is at a place without statistics, the function cannot be run,
+            or the checkpoint is damaged or of another run.
+        TypeError: if an argument, or one of the function, is of a wrong type.
         OSError: if the checkpoint cannot be read or written, or another run uses it.
     """
     module = as_module(module)
     _check_options(executor, missing)
-    axes = _dimensions({} if axes is None else axes)
     kind = parse_observer(observer)
     function = InstrumentedFunction.of(module, entry)
-    if unknown := sorted(axes.keys() - set(function.keys)):
-        raise ValueError(
-            f"there is a dimension for key '{unknown[0]}', which no op has"
-        )
+    axes = _dimensions({} if axes is None else axes, function)
     numbered = _not_empty(_iterator(batches), function)
     task = BatchTask(function, kind, axes, histograms, checkpoint is not None)
     saved = Checkpoint(None, "")
@@ -120,15 +107,21 @@ def _check_options(executor: object, missing: object) -> None:
         raise ValueError(f"missing must be 'error' or 'keep', not {missing!r}")
 
 
-def _dimensions(axes: object) -> dict[str, int]:
+def _dimensions(axes: object, function: InstrumentedFunction) -> dict[str, int]:
     """Dimensions by keys; they may be NumPy integers."""
+    dimensions: dict[object, int] | None = None
     if isinstance(axes, Mapping):
-        given = cast("Mapping[Any, Any]", axes)
+        given = cast("Mapping[object, SupportsIndex]", axes)
         with suppress(TypeError):
             dimensions = {key: index(dimension) for key, dimension in given.items()}
-            if all(isinstance(key, str) for key in dimensions):
-                return dimensions
-    raise TypeError(f"axes must be a dict of dimensions by keys, not {axes!r}")
+    if dimensions is None or not all(isinstance(key, str) for key in dimensions):
+        raise TypeError(f"axes must be a dict of dimensions by keys, not {axes!r}")
+    known = cast("dict[str, int]", dimensions)
+    if unknown := sorted(known.keys() - set(function.keys)):
+        raise ValueError(
+            f"there is a dimension for key '{unknown[0]}', which no op has"
+        )
+    return known
 
 
 def _not_empty(

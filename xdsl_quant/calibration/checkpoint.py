@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from time import monotonic
+from typing import cast
 
 from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.observers import parse_observer
@@ -90,7 +91,7 @@ class Checkpoint:
                     f"checkpoint {self._path} is of a run {other} histograms, but this one "
                     f"is {this} them"
                 )
-        return statistics, content["inputs"]
+        return statistics, cast("str", content["inputs"])
 
     def skip(self, batches: Iterator[NumberedBatch], count: int, inputs: str) -> None:
         """

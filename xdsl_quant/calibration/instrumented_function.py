@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from io import StringIO
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,6 +44,7 @@ from xdsl_quant import execution
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.array_types import shape_of
 from xdsl_quant.runtime.arrays import numpy_dtype, shortened
 from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
@@ -68,14 +69,11 @@ from xdsl_quant.xdsl_patches.resources import replace_resources, resource_data
 
 from .min_max_layout import MinMaxLayout
 
-Value: TypeAlias = "NDArray[np.floating]"
-"""A recorded value."""
-
 
 class Sink(Protocol):
     """Receives the values or their min/max."""
 
-    def record(self, key: str, value: Value, /) -> object:
+    def record(self, key: str, value: Array, /) -> object:
         """Record a value, a read-only array that is gone afterwards."""
 
     def reduce_min_max(
@@ -267,7 +265,7 @@ def _text(module: ModuleOp) -> str:
 
 def _resource_data(op: Operation, value: DenseResourceAttr) -> bytes:
     data = resource_data(value) or b""
-    type_ = cast("TensorType[Any]", value.type)
+    type_ = cast("TensorType[Attribute]", value.type)
     if len(data) != math.prod(type_.get_shape()) * numpy_dtype(type_).itemsize:
         fail(
             op,
@@ -347,7 +345,7 @@ def _host_functions(
 ) -> Mapping[str, Callable[..., object]]:
     """Return the functions that get the values of keys, for the sink of a thread."""
 
-    def record(key: str, value: Value) -> None:
+    def record(key: str, value: Array) -> None:
         current.sink.record(key, value)
 
     def reduce_min_max(

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.numerics.arrays import check_unmasked
+from xdsl_quant.numerics.arrays import Array, check_unmasked
 from xdsl_quant.numerics.observers import BatchMinMaxObserver, Observer
 from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.loading import parse_module
@@ -63,7 +62,7 @@ class _Recorder:
 
     observed: BatchObservation
 
-    def record(self, key: str, value: NDArray[Any]) -> None:
+    def record(self, key: str, value: Array) -> None:
         task, batch = self.task, self.observed.batch
         known = self.observed.observations
         try:

@@ -7,11 +7,12 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.histogram import SMALLEST_MAGNITUDE, Histogram
 from xdsl_quant.numerics.histogram_errors import cut_off_fraction
 from xdsl_quant.numerics.observations import BatchMinMax, Observation
@@ -47,7 +48,7 @@ class KeyObservation(NamedTuple):
 
     @staticmethod
     def of(
-        values: NDArray[Any],
+        values: Array,
         axis: int | None,
         observer: Observer,
         batch: int,
@@ -222,7 +223,7 @@ class Statistics:
         """
         return _text({**more, **self._state()})
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, object]:
         keys = sorted(self.observations)
         return {
             "observer": self.observer,
@@ -243,7 +244,7 @@ class Statistics:
         return Statistics.from_content(content, str(path))
 
     @staticmethod
-    def from_content(content: Mapping[str, Any], name: str) -> Statistics:
+    def from_content(content: Mapping[str, object], name: str) -> Statistics:
         """
         The statistics in the content of a file.
 
@@ -251,13 +252,14 @@ class Statistics:
             ValueError: if there are none; the message calls the file `name`.
         """
         try:
-            kind = parse_observer(content["observer"]).OBSERVATION
+            observer = cast("str", content["observer"])
+            kind = parse_observer(observer).OBSERVATION
+            states = cast("Mapping[str, _State]", content["observations"])
             observations = {
-                key: _key_observation(state, kind)
-                for key, state in content["observations"].items()
+                key: _key_observation(state, kind) for key, state in states.items()
             }
             count = _natural_number(content["batches"])
-            return Statistics(content["observer"], observations, count)
+            return Statistics(observer, observations, count)
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             raise ValueError(f"{name} is damaged") from None
 
@@ -273,8 +275,8 @@ def _warn_of_range(
     key: str,
     observer: Observer,
     histogram: Histogram,
-    lows: NDArray[Any],
-    highs: NDArray[Any],
+    lows: Array,
+    highs: Array,
 ) -> None:
     """Warn of a range that is not known well, or that cuts off many values."""
     low, high = float(lows.min()), float(highs.max())
@@ -298,9 +300,9 @@ def _warn_of_range(
         )
 
 
-def _entry(statistics: KeyStatistics) -> dict[str, Any]:
+def _entry(statistics: KeyStatistics) -> dict[str, object]:
     low, high = statistics.layer
-    entry: dict[str, Any] = {"min": low, "max": high}
+    entry: dict[str, object] = {"min": low, "max": high}
     if (ranges := statistics.axis_ranges) is not None:
         entry["axis"] = statistics.axis
         entry["axis_min"] = [low for low, _ in ranges]
@@ -317,21 +319,23 @@ def _state(key_observation: KeyObservation) -> dict[str, object]:
     return state
 
 
-def _key_observation(
-    state: Mapping[str, Any], kind: type[Observation]
-) -> KeyObservation:
+_State: TypeAlias = "Mapping[str, ArrayLike]"
+"""What JSON has of an observation."""
+
+
+def _key_observation(state: _State, kind: type[Observation]) -> KeyObservation:
     if state["kind"] != kind.KIND:
         raise ValueError("of another observer")
-    axis, observation = state["axis"], kind.from_json(state)
-    if axis is not None:
-        if _natural_number(axis) >= _MAX_RANK:
-            raise ValueError("a dimension that no array has")
+    axis = cast("int | None", state["axis"])
+    if axis is not None and _natural_number(axis) >= _MAX_RANK:
+        raise ValueError("a dimension that no array has")
+    observation = kind.from_json(state)
     shape = observation.lows.shape
     if len(shape) != (axis is not None) + (kind is BatchMinMax):
         raise ValueError("of other channels")
     if "histogram" not in state:
         return KeyObservation(axis, observation)
-    histogram = Histogram.from_json(state["histogram"])
+    histogram = Histogram.from_json(cast("_State", state["histogram"]))
     if histogram.lows.shape != (() if axis is None else shape[-1:]):
         raise ValueError("of other channels")
     return KeyObservation(axis, observation, histogram)
@@ -347,7 +351,7 @@ def _natural_number(value: object) -> int:
     return value
 
 
-def _text(content: Mapping[str, Any]) -> str:
+def _text(content: Mapping[str, object]) -> str:
     """
     The JSON of a file with these members and their digest, with a line for each member of
     the first two levels.
@@ -358,12 +362,12 @@ def _text(content: Mapping[str, Any]) -> str:
     return "{\n  " + ",\n  ".join(lines) + "\n}\n"
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     """The JSON of a member of the first level: for an object a line for each member."""
     if not isinstance(value, dict) or not value:
         return json.dumps(value, allow_nan=False)
     lines = (
         f"{json.dumps(name)}: {json.dumps(member, allow_nan=False)}"
-        for name, member in cast("dict[str, Any]", value).items()
+        for name, member in cast("dict[str, object]", value).items()
     )
     return "{\n    " + ",\n    ".join(lines) + "\n  }"

@@ -27,11 +27,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
+    AnyFloat,
     BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -333,8 +334,8 @@ class _Shift:
     """The mean of differences in each channel, over batches."""
 
     count: int = 0
-    sums: Any = 0.0
-    squares: Any = 0.0
+    sums: Numbers | float = 0.0
+    squares: Numbers | float = 0.0
 
     def add(self, mean: Numbers) -> None:
         """Add the mean of a batch."""
@@ -366,16 +367,19 @@ class _Bias:
 
     def set(self, elements: NDArray[np.floating]) -> None:
         """Replace the elements of the constant."""
-        value = cast("DenseIntOrFPElementsAttr[Any]", self.constant.properties["value"])
-        self.constant.properties["value"] = DenseIntOrFPElementsAttr(
-            value.type, BytesAttr(elements.tobytes())
-        )
+        data = BytesAttr(elements.tobytes())
+        value = DenseIntOrFPElementsAttr(self._value.type, data)
+        self.constant.properties["value"] = value
 
     @property
-    def elements(self) -> NDArray[Any]:
+    def elements(self) -> NDArray[np.floating]:
         """The elements of the constant."""
+        return dense_elements(self._value)
+
+    @property
+    def _value(self) -> DenseIntOrFPElementsAttr[AnyFloat]:
         value = self.constant.properties["value"]
-        return dense_elements(cast("DenseIntOrFPElementsAttr[Any]", value))
+        return cast("DenseIntOrFPElementsAttr[AnyFloat]", value)
 
 
 def _biases(module: ModuleOp, entry: str | None) -> Mapping[str, _Bias]:

@@ -355,40 +355,70 @@ def compare(
     _check_types("argument", float_model.argument_types, quantized.argument_types)
     _check_types("result", float_model.result_types, quantized.result_types)
     pairs = _pairs(float_model, quantized)
-    keys = {value: f"{_VALUE}{number}" for number, value in enumerate(pairs)}
-    are_constants = all(one.is_constant for one, _ in pairs.values())
-    if are_constants and not any(map(has_floats, float_model.result_types)):
-        raise ValueError(
-            "no results of ops or of the model are floats in both models; compare models "
-            "with the same ops or names of locations"
-        )
+    _check_has_floats(float_model, pairs)
     _check_roles(float_model, quantized)
-    errors: dict[str, Error] = {}
-    for value, pair in pairs.items():
-        if pair[0].is_constant:
-            if (error := _constant_error(pair)) is not None:
-                errors[keys[value]] = error
-            continue
-        for each in pair:
-            record(each.value, keys[value])
-    for model in (float_model, quantized):
-        record_results(model.function, OUTPUT)
+    errors = _record(float_model, quantized, pairs)
     batches, count = batches_of(data, _fewest_dynamic_sizes(float_model, quantized))
     scores = None if labels is None else Scores.of(Labels.of(labels, batches))
-    _measure(
-        float_model,
-        quantized,
-        batches if progress is None else progress(batches, count),
-        errors,
-        scores,
-    )
+    batches = batches if progress is None else progress(batches, count)
+    _measure(float_model, quantized, batches, errors, scores)
     if not pairs and float_model.values:
         warn_user(
             f"no value of an op is in both models, found {len(float_model.values)} of the "
             f"float model and {len(quantized.values)} of the quantized model; compare "
             "models with the same ops or names of locations"
         )
-    by_value = {value: errors[key] for value, key in keys.items() if key in errors}
+    results = {
+        f"{float_model.function.sym_name.data}:{key}": error.sqnr
+        for key, error in errors.items()
+        if key.startswith(OUTPUT)
+    }
+    return Comparison(
+        _compared_values(float_model, pairs, errors),
+        results,
+        _unmatched(float_model, pairs),
+        _unmatched(quantized, {other.value for _, other in pairs.values()}),
+        None if scores is None else scores.accuracy(),
+    )
+
+
+def _check_has_floats(float_model: _Model, pairs: Mapping[SSAValue, _Pair]) -> None:
+    are_constants = all(one.is_constant for one, _ in pairs.values())
+    if are_constants and not any(map(has_floats, float_model.result_types)):
+        raise ValueError(
+            "no results of ops or of the model are floats in both models; compare models "
+            "with the same ops or names of locations"
+        )
+
+
+def _keys(pairs: Mapping[SSAValue, _Pair]) -> Mapping[SSAValue, str]:
+    return {value: f"{_VALUE}{number}" for number, value in enumerate(pairs)}
+
+
+def _record(
+    float_model: _Model, quantized: _Model, pairs: Mapping[SSAValue, _Pair]
+) -> dict[str, Error]:
+    """Record values of both models and results, and return the errors of constants."""
+    errors: dict[str, Error] = {}
+    for value, key in _keys(pairs).items():
+        pair = pairs[value]
+        if pair[0].is_constant:
+            if (error := _constant_error(pair)) is not None:
+                errors[key] = error
+            continue
+        for each in pair:
+            record(each.value, key)
+    for model in (float_model, quantized):
+        record_results(model.function, OUTPUT)
+    return errors
+
+
+def _compared_values(
+    float_model: _Model, pairs: Mapping[SSAValue, _Pair], errors: Mapping[str, Error]
+) -> Sequence[ComparedValue]:
+    by_value = {
+        value: errors[key] for value, key in _keys(pairs).items() if key in errors
+    }
     inputs = _input_sqnrs(
         float_model.module,
         {
@@ -398,21 +428,11 @@ def compare(
             if not pairs[value][0].is_constant
         },
     )
-    return Comparison(
-        [
-            _compared(*pairs[each.value], by_value.get(each.value), inputs[each.value])
-            for each in float_model.values
-            if each.value in pairs
-        ],
-        {
-            f"{float_model.function.sym_name.data}:{key}": error.sqnr
-            for key, error in errors.items()
-            if key.startswith(OUTPUT)
-        },
-        _unmatched(float_model, pairs),
-        _unmatched(quantized, {other.value for _, other in pairs.values()}),
-        None if scores is None else scores.accuracy(),
-    )
+    return [
+        _compared(*pairs[each.value], by_value.get(each.value), inputs[each.value])
+        for each in float_model.values
+        if each.value in pairs
+    ]
 
 
 def _unmatched(model: _Model, matched: Container[SSAValue]) -> Mapping[str, int]:

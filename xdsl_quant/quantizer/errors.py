@@ -82,21 +82,19 @@ def measure_errors(
     exact = resolved if reference is None else reference
     bounds = stored_bounds(resolved)
     masked = {key: bounds[key][0] for key in _masked(resolved) if key in bounds}
-    runs = [
-        RecordedModule.of(module, entry)
-        for module in (
-            float_module(exact, entry),
-            quantized_module(resolved, entry),
-            _own(resolved, exact),
-        )
-    ]
+    modules = (
+        float_module(exact, entry),
+        quantized_module(resolved, entry),
+        _own(resolved, exact),
+    )
+    runs = [RecordedModule.of(module, entry) for module in modules]
     errors: dict[str, KernelErrors] = {}
     for batch in batches:
         expected, accumulated, own = (dict(run.values(batch)) for run in runs)
         for key, low in masked.items():
             is_masked = expected[key] < low
-            expected[key] = np.where(is_masked, accumulated[key], expected[key])
-            own[key] = np.where(is_masked, accumulated[key], own[key])
+            for values in (expected, own):
+                values[key] = np.where(is_masked, accumulated[key], values[key])
         if observe is not None:
             observe(expected, accumulated)
         for key, values in expected.items():

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +33,7 @@ from xdsl_quant.dialects.quant.types import (
     ScaledQuantizedType,
     with_element_type,
 )
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.codecs import float_bounds
 from xdsl_quant.numerics.small_floats import small_float
 from xdsl_quant.runtime.arrays import (
@@ -106,7 +106,9 @@ class QuantizedTensor:
         return _FLOAT_BYTES * math.prod(self.shape or ())
 
 
-_SORT_KEYS: Mapping[str, Callable[[QuantizedTensor], Any]] = {
+_SORT_KEYS: Mapping[
+    str, Callable[[QuantizedTensor], str | float | tuple[float, ...]]
+] = {
     "name": lambda tensor: tensor.name,
     "op": lambda tensor: tensor.op,
     "storage": lambda tensor: tensor.storage,
@@ -271,12 +273,12 @@ def inspect(model: Model | QuantizedModel) -> Inspection:
         IRError: if it cannot be read.
         TypeError: if it is none of these.
     """
-    module = module_of(model)
-    parameters: dict[QuantizedType, Mapping[str, Any]] = {}
+    types: dict[QuantizedType, QuantizedTensor] = {}
     tensors: list[QuantizedTensor] = []
     stored: set[SSAValue] = set()
     others: dict[SSAValue, int] = {}
-    for value in (value for top in module.body.block.ops for value in _values(top)):
+    ops = module_of(model).body.block.ops
+    for value in (value for top in ops for value in _values(top)):
         source = _source(value.value)
         elements = None if source is None else _elements(source)
         quantized = QuantizedType.get_quantized_element_type(value.type)
@@ -285,28 +287,32 @@ def inspect(model: Model | QuantizedModel) -> Inspection:
                 width = integer_width(value.type) or 8 * elements.itemsize
                 others[source] = _byte_count(elements.shape, width) or 0
             continue
-        if quantized not in parameters:
-            parameters[quantized] = _parameters(quantized)
-        contents: Mapping[str, Any] = {}
+        if quantized not in types:
+            types[quantized] = _tensor_of(quantized)
+        tensor = _placed(types[quantized], value, quantized)
         if source is not None and elements is not None:
             stored.add(source)
-            contents = _contents(elements, quantized)
-        shape, width = _shape(value.type), None
-        if isinstance(quantized, StoredQuantizedType):
-            width = quantized.storage_type_integral_width
-        tensors.append(
-            QuantizedTensor(
-                value.name,
-                value.function,
-                value.op,
-                shape,
-                bytes=_byte_count(shape, width, _parameter_bits(quantized)),
-                **parameters[quantized],
-                **contents,
-            )
-        )
+            tensor = _with_contents(tensor, elements, quantized)
+        tensors.append(tensor)
     return Inspection(
         tensors, sum(size for value, size in others.items() if value not in stored)
+    )
+
+
+def _placed(
+    tensor: QuantizedTensor, value: _Value, type_: QuantizedType
+) -> QuantizedTensor:
+    """Return a tensor with the name and the size of a value."""
+    shape, width = _shape(value.type), None
+    if isinstance(type_, StoredQuantizedType):
+        width = type_.storage_type_integral_width
+    return replace(
+        tensor,
+        name=value.name,
+        function=value.function,
+        op=value.op,
+        shape=shape,
+        bytes=_byte_count(shape, width, _parameter_bits(type_)),
     )
 
 
@@ -351,7 +357,7 @@ def _source(value: SSAValue | None) -> SSAValue | None:
     return value
 
 
-def _elements(value: SSAValue) -> NDArray[Any] | None:
+def _elements(value: SSAValue) -> Array | None:
     # A resource may have no data, and not all types have a dtype.
     with suppress(ValueError, TypeError, ImportError):
         return constant_elements(value)
@@ -385,29 +391,36 @@ def _parameter_bits(type_: Attribute) -> int:
     )
 
 
-def _parameters(type_: QuantizedType) -> Mapping[str, Any]:
-    """The fields of a tensor that its type says."""
+def _tensor_of(type_: QuantizedType) -> QuantizedTensor:
+    """Return what a type says of all tensors of the type."""
     if not isinstance(type_, StoredQuantizedType):
-        return {"storage": type_.name.removeprefix("quant.")}
+        return _stored_tensor(type_.name.removeprefix("quant."))
     storage = type_.storage_text
     if isinstance(type_.storage_type, QuantileType):
         # The numbers of a table are too long for a column.
         storage = storage.replace(type_.storage_type_name, type_.short_storage_name)
+    tensor = _stored_tensor(storage)
     if isinstance(type_, BlockScaledQuantizedType):
-        return {"storage": storage, **_block_parameters(type_)}
+        return _with_block_parameters(tensor, type_)
     if not isinstance(type_, ScaledQuantizedType):
-        return {"storage": storage}
+        return tensor
     scales, zero_points = type_.get_scales(), type_.get_zero_points()
-    return {
-        "storage": storage,
-        "scale_count": scales.size,
-        "scales": (float(scales.min()), float(scales.max())),
-        "zero_points": (int(zero_points.min()), int(zero_points.max())),
-        "blocks": {axis: size for axis, (_, size) in type_.get_blocks().items()},
-    }
+    return replace(
+        tensor,
+        scale_count=scales.size,
+        scales=(float(scales.min()), float(scales.max())),
+        zero_points=(int(zero_points.min()), int(zero_points.max())),
+        blocks={axis: size for axis, (_, size) in type_.get_blocks().items()},
+    )
 
 
-def _block_parameters(type_: BlockScaledQuantizedType) -> Mapping[str, Any]:
+def _stored_tensor(storage: str) -> QuantizedTensor:
+    return QuantizedTensor("", "", "", None, storage)
+
+
+def _with_block_parameters(
+    tensor: QuantizedTensor, type_: BlockScaledQuantizedType
+) -> QuantizedTensor:
     numbers: Mapping[str, NDArray[np.float64]] = {}
     try:
         numbers = type_.get_numbers()
@@ -417,16 +430,17 @@ def _block_parameters(type_: BlockScaledQuantizedType) -> Mapping[str, Any]:
     ranges = {name: _range(array) for name, array in numbers.items()}
     if type_.parameters_of_blocks.keys().isdisjoint(("zero_points", "offsets")):
         ranges["zero_points"] = 0, 0
-    return {
-        "scale_count": math.prod(type_.get_scales_shape()),
-        "scales": ranges.get("scales"),
-        "zero_points": ranges.get("zero_points"),
-        "offsets": ranges.get("offsets"),
-        "blocks": dict(type_.block_size_info),
-    }
+    return replace(
+        tensor,
+        scale_count=math.prod(type_.get_scales_shape()),
+        scales=ranges.get("scales"),
+        zero_points=ranges.get("zero_points"),
+        offsets=ranges.get("offsets"),
+        blocks=dict(type_.block_size_info),
+    )
 
 
-def _range(numbers: NDArray[Any]) -> tuple[float, float] | None:
+def _range(numbers: Array) -> tuple[float, float] | None:
     """The smallest and the largest number; `None` if there is none but NaN."""
     numbers = numbers[~np.isnan(numbers)]
     if not numbers.size:
@@ -437,10 +451,12 @@ def _range(numbers: NDArray[Any]) -> tuple[float, float] | None:
     return low, high
 
 
-def _contents(elements: NDArray[Any], type_: QuantizedType) -> Mapping[str, Any]:
-    """The fields of a constant that its elements say."""
+def _with_contents(
+    tensor: QuantizedTensor, elements: Array, type_: QuantizedType
+) -> QuantizedTensor:
+    """Return a tensor with what the elements of a constant say."""
     if not isinstance(type_, StoredQuantizedType) or not elements.size:
-        return {"is_constant": True}
+        return replace(tensor, is_constant=True)
     low, high = type_.storage_range
     if isinstance(stored_type := type_.stored_type, AnyFloat):
         small = small_float(stored_type.name)
@@ -449,8 +465,9 @@ def _contents(elements: NDArray[Any], type_: QuantizedType) -> Mapping[str, Any]
     else:
         values = stored_elements(elements, type_)
     at_bounds = np.count_nonzero(values == low) + np.count_nonzero(values == high)
-    return {
-        "is_constant": True,
-        "stored": _range(values),
-        "at_bounds": at_bounds / values.size,
-    }
+    return replace(
+        tensor,
+        is_constant=True,
+        stored=_range(values),
+        at_bounds=at_bounds / values.size,
+    )

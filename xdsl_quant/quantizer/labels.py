@@ -6,22 +6,23 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, TypeAlias, cast
+from typing import SupportsFloat, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.batches import Batch
 
 from .samples import DataError, LabelData, labels_of
 from .signal_noise import OUTPUT, Floats, Values
 
-Outputs: TypeAlias = "tuple[NDArray[Any], ...]"
+Outputs: TypeAlias = tuple[Array, ...]
 """
 The results of a model that are floats, or stand for floats, with a row for each sample.
 """
 
-Metric: TypeAlias = "Callable[[Outputs, NDArray[Any]], float]"
+Metric: TypeAlias = Callable[[Outputs, Array], float]
 """
 What is given the outputs of a model for all samples and the labels, and returns a number,
 e.g. the part of the samples for which the model is right.
@@ -64,7 +65,7 @@ _ARGMAX = "take argmax(-1) of one-hot labels"
 class Labels:
     """What is right for samples, and how outputs are compared with that."""
 
-    values: NDArray[Any]
+    values: Array
     """The labels, with a row for each sample."""
 
     metric: Metric | None = None
@@ -163,10 +164,10 @@ class Score:
             np.count_nonzero(outputs[0].reshape(labels.shape) == labels) / labels.size
         )
 
-    def _number(self, value: Any) -> float:
+    def _number(self, value: object) -> float:
         """What a metric returns."""
         try:
-            number = float(value)
+            number = float(cast("SupportsFloat", value))
         except (TypeError, ValueError):
             number = math.nan
         if math.isnan(number):

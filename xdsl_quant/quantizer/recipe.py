@@ -204,6 +204,11 @@ WeightGranularity = Literal["tensor", "axis", "block", "block-or-axis"]
 """What has a scale: see [`WeightOptions`][xdsl_quant.quantizer.recipe.WeightOptions]."""
 
 
+WeightRange = Literal["min-max", "mse"]
+
+WeightRounding = Literal["nearest", "gptq"]
+
+
 @dataclass(frozen=True)
 class WeightOptions:
     """How weights are stored if they alone are quantized."""
@@ -221,10 +226,10 @@ class WeightOptions:
     block_size: int = 32
     """How many weights that are summed have the same scale in a block."""
 
-    range: Literal["min-max", "mse"] = "min-max"
+    range: WeightRange = "min-max"
     """Which weights a scale is for: all, or a part of the range with less error."""
 
-    rounding: Literal["nearest", "gptq"] = "nearest"
+    rounding: WeightRounding = "nearest"
     """
     How a weight is rounded: to the nearest integer, or so that products by it change least
     on the samples.

@@ -48,7 +48,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TypeVar, cast, get_args
 
 from xdsl_quant.runtime.file_names import has_suffix
 from xdsl_quant.runtime.toml_tables import (
@@ -68,10 +68,19 @@ from .recipe import (
     SearchOptions,
     WeightGranularity,
     WeightOptions,
+    WeightRange,
+    WeightRounding,
     check_bits,
     check_flag,
     check_observer,
 )
+
+_WordT = TypeVar("_WordT", bound=str)
+
+_MODES: Sequence[Mode] = get_args(Mode)
+_GRANULARITIES: Sequence[WeightGranularity] = get_args(WeightGranularity)
+_RANGES: Sequence[WeightRange] = get_args(WeightRange)
+_ROUNDINGS: Sequence[WeightRounding] = get_args(WeightRounding)
 
 _RECIPES = Path(__file__).with_name("recipes")
 
@@ -133,7 +142,7 @@ def parse_recipe(
 def _recipe(table: TomlTable, name: str) -> Recipe:
     table.check_keys(_RECIPE_KEYS, "a recipe")
     default = Recipe()
-    mode: Any = _word(table, "mode", get_args(Mode)) or default.mode
+    mode = _word(table, "mode", _MODES) or default.mode
     for key, modes in _KEYS_OF_MODES.items():
         if key in table and mode not in modes:
             table.fail(f"'{key}' has no effect in mode '{mode}'; leave it out", key)
@@ -202,10 +211,10 @@ def _weights(table: TomlTable, mode: Mode) -> WeightOptions:
         if key != "rounding":
             table.fail(f"'{key}' has no effect in mode 'static'; leave it out", key)
     default = WeightOptions()
-    granularity: Any = _word(table, "granularity", get_args(WeightGranularity))
-    weight_range: Any = _word(table, "range", ("min-max", "mse"))
-    rounding: Any = _word(table, "rounding", ("nearest", "gptq"))
-    size: Any = table.values.get("block-size", default.block_size)
+    granularity = _word(table, "granularity", _GRANULARITIES)
+    weight_range = _word(table, "range", _RANGES)
+    rounding = _word(table, "rounding", _ROUNDINGS)
+    size: object = table.values.get("block-size", default.block_size)
     if type(size) is not int or size < 1:
         table.fail(
             f"expected a positive integer for 'block-size', found {toml_text(size)}",
@@ -226,12 +235,13 @@ def _weights(table: TomlTable, mode: Mode) -> WeightOptions:
     )
 
 
-def _word(table: TomlTable, key: str, words: Sequence[str]) -> str | None:
+def _word(table: TomlTable, key: str, words: Sequence[_WordT]) -> _WordT | None:
     """One of several words; `None` if there is no such key."""
-    word = table.text(key)
-    if word is not None and word not in words:
+    if (word := table.text(key)) is None:
+        return None
+    if word not in words:
         table.fail(f"expected one of {quoted(words)} for '{key}', found '{word}'", key)
-    return word
+    return words[words.index(word)]
 
 
 @contextmanager
@@ -269,14 +279,14 @@ def _observer(table: TomlTable) -> str | None:
 
 
 def _bool(table: TomlTable, key: str) -> bool | None:
-    value: Any = table.values.get(key)
+    value = table.values.get(key)
     with _located(table):
         check_flag(key, value)
-    return value
+    return cast("bool | None", value)
 
 
 def _bits(table: TomlTable, key: str, most: int) -> int | None:
-    value: Any = table.values.get(key)
+    value = table.values.get(key)
     with _located(table):
         check_bits(key, value, most)
-    return value
+    return cast("int | None", value)

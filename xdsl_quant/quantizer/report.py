@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -58,41 +58,44 @@ def report_on(
         DataError: if the labels do not fit the results.
     """
     scores = None if labels is None else Scores.of(labels)
-    results: dict[str, _Values] = {}
+    values: dict[str, _Values] = {}
 
     def observe(expected: Values, actual: Values) -> None:
         if scores is not None:
             scores.add(expected, actual)
-        for key, values in expected.items():
+        for key, found in expected.items():
             if OUTPUT not in key:
-                results.setdefault(key, _Values()).add(values)
+                values.setdefault(key, _Values()).add(found)
 
     errors = measure_errors(resolved, batches, entry, reference, observe)
+    exact = resolved if reference is None else reference
+    kernels = _kernel_reports(resolved, exact, errors, values)
+    outputs = {
+        name: found.accumulated.sqnr for name, found in errors.items() if OUTPUT in name
+    }
+    return ModelReport(kernels, outputs, None if scores is None else scores.accuracy())
+
+
+def _kernel_reports(
+    resolved: ModuleOp,
+    reference: ModuleOp,
+    errors: Mapping[str, KernelErrors],
+    values: Mapping[str, _Values],
+) -> Sequence[KernelReport]:
     bounds = stored_bounds(resolved)
-    keys = (result_key(number, 0) for number in range(len(kernels_of(resolved))))
-    return ModelReport(
-        [
-            replace(
-                _kernel_report(kernel, original, errors.get(key), *size),
-                stored_range=bounds.get(key),
-                is_constant=all(map(has_constant_value, kernel.inputs)),
-                histogram=results[key].histogram() if key in results else None,
-            )
-            for kernel, original, key, size in zip(
-                kernels_of(resolved),
-                kernels_of(resolved if reference is None else reference),
-                keys,
-                _kernel_sizes(resolved),
-                strict=True,
-            )
-        ],
-        {
-            name: found.accumulated.sqnr
-            for name, found in errors.items()
-            if OUTPUT in name
-        },
-        None if scores is None else scores.accuracy(),
-    )
+    kernels, originals = kernels_of(resolved), kernels_of(reference)
+    reports: list[KernelReport] = []
+    for number, size in enumerate(_kernel_sizes(resolved)):
+        key, kernel = result_key(number, 0), kernels[number]
+        report = _kernel_report(kernel, originals[number], errors.get(key), *size)
+        report = replace(
+            report,
+            stored_range=bounds.get(key),
+            is_constant=all(map(has_constant_value, kernel.inputs)),
+            histogram=values[key].histogram() if key in values else None,
+        )
+        reports.append(report)
+    return reports
 
 
 @dataclass

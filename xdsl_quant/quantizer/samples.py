@@ -11,15 +11,15 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import IO, Any, TypeAlias, cast
+from typing import IO, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
 
 from xdsl_quant.diagnostics import counted
-from xdsl_quant.numerics.arrays import check_unmasked
+from xdsl_quant.numerics.arrays import Array, DType, check_unmasked
 from xdsl_quant.runtime.array_archives import (
     ARCHIVE_ERRORS,
     DAMAGED_ARCHIVE,
@@ -31,8 +31,6 @@ from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.file_names import has_suffix
 
 from .user_warnings import warn_user
-
-Array: TypeAlias = "NDArray[Any]"
 
 Data: TypeAlias = (
     "str | os.PathLike[str] | Array | Mapping[str, Array] | Iterable[Batch]"
@@ -82,7 +80,7 @@ class _Source:
     """What the array is called in messages."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: DType
 
     array: Array | None = None
     archive: str | None = None
@@ -125,13 +123,12 @@ class _Source:
             file.read(1)
 
 
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
     """Shape, order and dtype of the array in a file, which is read up to its elements."""
     version = np.lib.format.read_magic(file)
-    read: Any = np.lib.format.read_array_header_1_0
-    if version != (1, 0):
-        read = np.lib.format.read_array_header_2_0
-    return read(file)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(file)
+    return np.lib.format.read_array_header_2_0(file)
 
 
 def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | None]:
@@ -382,6 +379,41 @@ def _names_of_arguments(function: FuncOp) -> Iterator[Sequence[str]]:
 def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
     """How many rows of the arrays are the arguments of each call."""
     name, types = function.sym_name.data, function.function_type.inputs.data
+    count = _sample_count(sources, function)
+    sizes: set[int] = set()
+    for index, (source, type_) in enumerate(zip(sources, types, strict=True)):
+        _check_argument(source, type_, f"argument {index} of function '{name}'")
+        sizes.update(size for size in shape_of(type_)[:1] if size >= 0)
+    if len(sizes) > 1:
+        raise DataError(
+            f"function '{name}' takes different numbers of rows, found {sorted(sizes)}; "
+            "give batches, each a tuple of the arguments"
+        )
+    if not sizes:
+        full, rest = divmod(count, DYNAMIC_BATCH)
+        batch_sizes = [DYNAMIC_BATCH] * full + [rest] * bool(rest)
+    else:
+        (size,) = sizes
+        if not size:
+            raise DataError(f"function '{name}' takes no samples, expected rows")
+        full, rest = divmod(count, size)
+        batch_sizes = [size] * full
+        if full and rest:
+            warn_user(
+                f"the last {rest} of {count} samples are left out, function '{name}' takes "
+                f"{size} at once"
+            )
+    if not batch_sizes:
+        raise DataError(
+            f"found {counted(count, 'sample')}, expected {max(sizes, default=1)} or more",
+            sources[0].name,
+        )
+    return batch_sizes
+
+
+def _sample_count(sources: Sequence[_Source], function: FuncOp) -> int:
+    """Return the number of rows of all arrays, one array for each argument."""
+    name, types = function.sym_name.data, function.function_type.inputs.data
     if not types:
         raise DataError(f"function '{name}' has no arguments, expected one for samples")
     if len(sources) != len(types):
@@ -397,54 +429,28 @@ def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
     if len(counts) > 1:
         found = ", ".join(f"{each.name} has {each.shape[0]}" for each in sources)
         raise DataError(f"expected arrays with as many rows each, found {found}")
-    sizes: set[int] = set()
-    for index, (source, type_) in enumerate(zip(sources, types, strict=True)):
-        shape = shape_of(type_)
-        if not shape:
-            raise DataError(
-                f"argument {index} of function '{name}' has no rows, found {type_}; in "
-                "Python, give batches, each a tuple of the arguments"
-            )
-        if not _fits(source.shape, shape):
-            raise DataError(
-                f"rows of shape {list(source.shape[1:])} do not fit "
-                f"argument {index} of function '{name}', expected {type_}",
-                source.name,
-            )
-        if not _has_dtype(source.dtype, dtype := numpy_dtype(type_)):
-            raise DataError(
-                f"numbers of dtype {source.dtype} do not fit argument "
-                f"{index} of function '{name}', expected {dtype}; convert them with "
-                "astype",
-                source.name,
-            )
-        sizes.update(size for size in shape[:1] if size >= 0)
-    if len(sizes) > 1:
+    return counts.pop()
+
+
+def _check_argument(source: _Source, type_: Attribute, argument: str) -> None:
+    shape = shape_of(type_)
+    if not shape:
         raise DataError(
-            f"function '{name}' takes different numbers of rows, found {sorted(sizes)}; "
-            "give batches, each a tuple of the arguments"
+            f"{argument} has no rows, found {type_}; in Python, give batches, each a tuple "
+            "of the arguments"
         )
-    (count,) = counts
-    if not sizes:
-        full, rest = divmod(count, DYNAMIC_BATCH)
-        sizes_of_all = [DYNAMIC_BATCH] * full + [rest] * bool(rest)
-    else:
-        (size,) = sizes
-        if not size:
-            raise DataError(f"function '{name}' takes no samples, expected rows")
-        full, rest = divmod(count, size)
-        sizes_of_all = [size] * full
-        if full and rest:
-            warn_user(
-                f"the last {rest} of {count} samples are left out, function '{name}' takes "
-                f"{size} at once"
-            )
-    if not sizes_of_all:
+    if not _fits(source.shape, shape):
         raise DataError(
-            f"found {counted(count, 'sample')}, expected {max(sizes, default=1)} or more",
-            sources[0].name,
+            f"rows of shape {list(source.shape[1:])} do not fit {argument}, expected "
+            f"{type_}",
+            source.name,
         )
-    return sizes_of_all
+    if not _has_dtype(source.dtype, dtype := numpy_dtype(type_)):
+        raise DataError(
+            f"numbers of dtype {source.dtype} do not fit {argument}, expected {dtype}; "
+            "convert them with astype",
+            source.name,
+        )
 
 
 def _fits(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
@@ -454,7 +460,7 @@ def _fits(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
     )
 
 
-def _has_dtype(found: np.dtype[Any], expected: np.dtype[Any]) -> bool:
+def _has_dtype(found: DType, expected: DType) -> bool:
     """Whether an array may be an argument; a signless integer is taken for its bits."""
     kinds = {found.kind, expected.kind}
     if kinds <= {"i", "u"} or "V" in kinds:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
-from typing import Any
 
 from xdsl_quant.diagnostics import shortened_text, table
 from xdsl_quant.runtime.extras import notebook_html
@@ -121,7 +120,7 @@ class BitSearchResult:
                 curve.append(each)
         return curve
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """What JSON has of it."""
         return {
             "budget": str(self.budget),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -90,36 +90,27 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
     Raises:
         RecipeError: if a pattern selects nothing, or no kernel is to be quantized.
     """
-    selectors = [each for override in recipe.overrides for each in override.selectors]
-    used: set[Selector] = set()
-    kernels: dict[int, Sequence[Override]] = {}
+    names = {
+        number: names_of(kernel) for number, kernel in enumerate(kernels_of(module))
+    }
+    references = [op for op in module.walk() if isinstance(op, StatisticsRefOp)]
+    all_keys = [op.stats_key.data for op in references]
+    _check_selectors(recipe, [*names.values(), {"values": all_keys}])
+    kernels = {n: found for n in names if (found := _overrides(recipe, names[n]))}
     keys: dict[str, list[Override]] = {}
-
-    def overrides(names: Mapping[str, Sequence[str]]) -> Sequence[Override]:
-        found = [each for each in selectors if each.selects(names[each.kind])]
-        used.update(found)
-        return [each for each in recipe.overrides if {*each.selectors} & {*found}]
-
     for number, kernel in enumerate(kernels_of(module)):
-        if found := overrides({**names_of(kernel), "values": ()}):
-            kernels[number] = found
-            # What a float kernel returns may be quantized for others.
-            for key in keys_of(kernel):
-                keys.setdefault(key, []).extend(
-                    replace(override, keep_float=None)
-                    for override in found
-                    if override.observer is not None
-                )
-    for op in module.walk():
-        if isinstance(op, StatisticsRefOp):
-            key = op.stats_key.data
-            if found := overrides({"ops": (), "locations": (), "values": (key,)}):
-                keys.setdefault(key, []).extend(found)
-    for selector in selectors:
-        if selector not in used:
-            _fail(recipe, selector, module)
+        # What a float kernel returns may be quantized for others.
+        observers = [
+            replace(override, keep_float=None)
+            for override in kernels.get(number, ())
+            if override.observer is not None
+        ]
+        for key in keys_of(kernel):
+            keys.setdefault(key, []).extend(observers)
+    for key in all_keys:
+        keys.setdefault(key, []).extend(_overrides(recipe, {"values": (key,)}))
     selection = Selection(kernels, keys)
-    if len(selection.float_kernels) == len(kernels_of(module)):
+    if len(selection.float_kernels) == len(names):
         raise RecipeError(
             f"recipe '{recipe.name}' keeps all kernels in floating point, expected one or "
             "more that are quantized"
@@ -127,7 +118,28 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
     return selection
 
 
-def names_of(kernel: RegionOp) -> Mapping[str, Sequence[str]]:
+_Names: TypeAlias = Mapping[str, Sequence[str]]
+"""Names by the kind of selectors that they are for."""
+
+
+def _overrides(recipe: Recipe, names: _Names) -> Sequence[Override]:
+    """Return the overrides of a recipe that select one of some names."""
+    return [
+        override
+        for override in recipe.overrides
+        if any(each.selects(names.get(each.kind, ())) for each in override.selectors)
+    ]
+
+
+def _check_selectors(recipe: Recipe, names: Sequence[_Names]) -> None:
+    for override in recipe.overrides:
+        for selector in override.selectors:
+            known = {name for each in names for name in each.get(selector.kind, ())}
+            if not selector.selects(known):
+                fail_to_select(recipe, selector, known)
+
+
+def names_of(kernel: RegionOp) -> _Names:
     """By what selectors select a kernel."""
     ops = [*kernel.body.block.ops]
     return {
@@ -142,16 +154,6 @@ def keys_of(kernel: RegionOp) -> Iterator[str]:
         for use in result.uses:
             if isinstance(use.operation, StatisticsRefOp):
                 yield use.operation.stats_key.data
-
-
-def _fail(recipe: Recipe, selector: Selector, module: ModuleOp) -> NoReturn:
-    known = {
-        op.stats_key.data for op in module.walk() if isinstance(op, StatisticsRefOp)
-    }
-    if selector.kind != "values":
-        kernels = kernels_of(module)
-        known = {name for kernel in kernels for name in names_of(kernel)[selector.kind]}
-    fail_to_select(recipe, selector, known)
 
 
 def fail_to_select(

@@ -17,7 +17,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,6 +49,7 @@ from .recording import (
     record,
     stored_arguments,
 )
+from .signal_noise import Floats
 
 __all__ = ["Latency", "ModelTimes", "Times", "duration", "measure_times"]
 
@@ -190,7 +191,7 @@ def _operands(kernel: RegionOp) -> Sequence[SSAValue]:
 
 def _operand_values(
     resolved: ModuleOp, batch: Arguments, entry: str | None
-) -> Mapping[str, Any]:
+) -> Mapping[str, Floats]:
     """The values of the operands of kernels in the float model, if they are floats."""
     module = resolved.clone()
     kernels = kernels_of(module)
@@ -209,7 +210,7 @@ def _operand_values(
 def _kernel_call(
     kernel: RegionOp,
     operands: Sequence[SSAValue],
-    values: Sequence[Any],
+    values: Sequence[Floats],
     *,
     is_quantized: bool,
 ) -> Callable[[], object] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
@@ -74,20 +74,31 @@ def report_on_weights(
         for errors, values in zip((accumulated, own), others, strict=True):
             for key, found in values.items():
                 errors.setdefault(key, Error()).add(expected[key], found, None)
+    kernels = _product_reports(module, quantized, accumulated, own)
+    outputs = {key: error.sqnr for key, error in accumulated.items() if OUTPUT in key}
+    return ModelReport(kernels, outputs, None if scores is None else scores.accuracy())
+
+
+def _product_reports(
+    module: ModuleOp,
+    quantized: ModuleOp,
+    accumulated: Mapping[str, Error],
+    own: Mapping[str, Error],
+) -> Sequence[KernelReport]:
     reports: list[KernelReport] = []
     known = set[SSAValue]()
     products = zip(products_of(module), products_of(quantized), strict=True)
     for number, (original, op) in enumerate(products):
         key = result_key(number, 0)
-        reports.append(_report(original, op, accumulated[key], own[key]))
+        report = _report(original, op, accumulated[key], own[key])
         weight = weight_of(original)
         assert weight is not None
         if weight.value in known:
             # What several products take counts for the first of them.
-            reports[-1] = replace(reports[-1], float_bytes=0, stored_bytes=0)
+            report = replace(report, float_bytes=0, stored_bytes=0)
+        reports.append(report)
         known.add(weight.value)
-    outputs = {key: error.sqnr for key, error in accumulated.items() if OUTPUT in key}
-    return ModelReport(reports, outputs, None if scores is None else scores.accuracy())
+    return reports
 
 
 def _recorded(module: ModuleOp, function: str) -> RecordedModule:

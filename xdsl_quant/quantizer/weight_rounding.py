@@ -9,7 +9,7 @@ kept: a matrix for each product, with a row and a column for each input.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ def rounded_weights(
     quantized: ModuleOp,
     batches: Iterable[Batch],
     entry: str | None = None,
-) -> Mapping[int, NDArray[Any]]:
+) -> Mapping[int, NDArray[np.floating]]:
     """
     Weights that are rounded to what their types can store.
 
@@ -82,9 +82,10 @@ def rounded_weights(
     products = _matrix_products(recorded, casts)
     if not products:
         return {}
-    hessians = _hessians(recorded, products, batches, entry)
-    # Products that have their weights in common have one sum.
+    # Products that have their weights in common have one sum; a transposed product has
+    # other inputs.
     sums: dict[Operation, dict[int, Floats]] = {}
+    hessians = _hessians(recorded, products, batches, entry)
     for number, hessian in hessians.items():
         of_weights = sums.setdefault(casts[number], {})
         dimension = products[number].layer.dimension
@@ -92,13 +93,14 @@ def rounded_weights(
     return {
         number: _rounded(products[number], _type_of(casts[number]), hessian)
         for number in hessians
-        # A transposed product has other inputs.
         if len(of_weights := sums[casts[number]]) == 1
         for hessian in of_weights.values()
     }
 
 
-def set_weights(quantized: ModuleOp, weights: Mapping[int, NDArray[Any]]) -> None:
+def set_weights(
+    quantized: ModuleOp, weights: Mapping[int, NDArray[np.floating]]
+) -> None:
     """
     Replace weights that are quantized and dequantized.
 

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.array_archives import (
     ARCHIVE_ERRORS,
     DAMAGED_ARCHIVE,
@@ -46,7 +47,7 @@ def _read_input(text: str) -> list[ArrayLike]:
     if path is None:
         return [_number_or_list(text)]
     if has_suffix(path, ".npy"):
-        return [_load(path)]
+        return [cast("Array", _load(path))]
     return _read_archive(path, key)
 
 
@@ -58,7 +59,7 @@ def _path_and_key(text: str) -> tuple[str | None, str | None]:
     return (text if has_suffix(text, ".npy", ".npz") else None), None
 
 
-def _load(path: str) -> Any:
+def _load(path: str) -> object:
     try:
         return np.load(path, allow_pickle=False)
     except (ValueError, *ARCHIVE_ERRORS):
@@ -158,7 +159,7 @@ def check_output(path: str, count: int) -> None:
         raise ValueError(f"a .npy file holds one result, use .npz for {count}")
 
 
-def write_results(path: str, results: Sequence[NDArray[Any]]) -> None:
+def write_results(path: str, results: Sequence[Array]) -> None:
     """
     Write results to a .npy file, or to a .npz file as `result0`, `result1`, and so on.
 
@@ -187,7 +188,7 @@ class _Stream:
         return self.stream.write(data)
 
 
-def _storable(array: NDArray[Any]) -> NDArray[Any]:
+def _storable(array: Array) -> Array:
     if array.dtype.isbuiltin == 1:
         return array
     return array.view(f"V{array.dtype.itemsize}")

@@ -30,7 +30,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,6 +41,7 @@ from xdsl_quant.calibration import Statistics, calibrate
 from xdsl_quant.calibration.evaluation import evaluate, suggested_types
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.display import CalibrationReport
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.observers import parse_observer
 from xdsl_quant.runtime.entry_function import (
     check_argument_count,
@@ -281,7 +282,7 @@ def _batches(
         raise Failure("--inputs: error: there are no samples")
     return [
         tuple(
-            cast(Any, value)[start : start + size] if index in counts else value
+            cast("Array", value)[start : start + size] if index in counts else value
             for index, value in enumerate(inputs)
         )
         for start in range(0, first, size)
@@ -319,7 +320,7 @@ def _sample_counts(
 def _rows(value: ArrayLike) -> tuple[int, ...]:
     """The size of the first dimension of an input, if it has one."""
     if isinstance(value, list):
-        return (len(cast("list[Any]", value)),)
+        return (len(cast("list[object]", value)),)
     return np.shape(value)[:1]
 
 

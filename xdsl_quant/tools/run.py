@@ -22,13 +22,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from xdsl_quant.machines.numpy import StatefulModel, run_function
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.array_types import shape_text
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.state_arguments import state_arguments
@@ -103,7 +104,7 @@ def _run_steps(
     has_state: bool,
     inputs: Sequence[ArrayLike],
     rounding: dict[str, Any],
-) -> Sequence[NDArray[Any]]:
+) -> Sequence[Array]:
     """
     The results of all steps, stacked.
 
@@ -114,7 +115,7 @@ def _run_steps(
         rounding: arguments of `run_function`.
     """
 
-    def runner(module: ModuleOp, name: str) -> Callable[..., Any]:
+    def runner(module: ModuleOp, name: str) -> Callable[..., Sequence[Array]]:
         return StatefulModel(module, name, **rounding).step
 
     module, name = function.get_toplevel_object(), function.sym_name.data
@@ -128,7 +129,7 @@ def _run_steps(
     return [_stacked(i, results) for i, results in enumerate(zip(*steps, strict=True))]
 
 
-def _arguments_of_steps(inputs: Sequence[ArrayLike]) -> Sequence[Sequence[Any]]:
+def _arguments_of_steps(inputs: Sequence[ArrayLike]) -> Sequence[Sequence[ArrayLike]]:
     """Lists stay lists: arguments say what they become."""
     for index, value in enumerate(inputs):
         if not isinstance(value, list) and not np.ndim(value):
@@ -136,7 +137,7 @@ def _arguments_of_steps(inputs: Sequence[ArrayLike]) -> Sequence[Sequence[Any]]:
                 f"input {index} has no dimension of steps, expected one in front of those "
                 "of the argument"
             )
-    sized = cast(Sequence[Sequence[Any]], inputs)
+    sized = cast(Sequence[Sequence[ArrayLike]], inputs)
     if len(counts := {len(value) for value in sized}) != 1 or 0 in counts:
         found = " and ".join(map(str, sorted(counts))) or "no"
         raise ValueError(
@@ -145,7 +146,7 @@ def _arguments_of_steps(inputs: Sequence[ArrayLike]) -> Sequence[Sequence[Any]]:
     return [*zip(*sized, strict=True)]
 
 
-def _stacked(index: int, results: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def _stacked(index: int, results: Sequence[Array]) -> Array:
     shapes = {np.shape(result): None for result in results}
     if len(shapes) > 1:
         found = " and ".join(map(shape_text, shapes))
@@ -155,7 +156,7 @@ def _stacked(index: int, results: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.stack(results)
 
 
-def _lines(results: Sequence[NDArray[Any]]) -> Iterator[object]:
+def _lines(results: Sequence[Array]) -> Iterator[object]:
     for index, result in enumerate(results):
         shape = f", shape {shape_text(result.shape)}" if result.ndim else ""
         yield f"result{index}: {result.dtype}{shape}"

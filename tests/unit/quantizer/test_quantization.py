@@ -237,9 +237,9 @@ def test_later_overrides_count_more():
     model = static_model(dense_layers(), data, Recipe(overrides=values))
     assert str(model.module) == str(quantize(dense_layers(), data).module)
     recipe = replace(PLAIN, overrides=overrides, mode="weight-only")
-    model = static_model(dense_layers(), data, recipe)
-    plain = static_model(dense_layers(), data, replace(PLAIN, mode="weight-only"))
-    assert str(model.module) == str(plain.module)
+    weights = quantize(dense_layers(), data, recipe)
+    plain = quantize(dense_layers(), data, replace(PLAIN, mode="weight-only"))
+    assert str(weights.module) == str(plain.module)
 
 
 @pytest.mark.sampled(0)
