@@ -32,9 +32,9 @@ from xdsl_quant.dialects.quant.types import (
     StoredQuantizedType,
     scalar_or_element_type,
 )
+from xdsl_quant.machines.expression import signed_bounds
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import constant_elements, stored_elements
-from xdsl_quant.transforms.building.bounded_integers import signed_bounds
 from xdsl_quant.transforms.propagation.resolution.describing import value_names
 
 from .terms import int_width

@@ -26,11 +26,11 @@ from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.diagnostics import sentence_of
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.machines.expression import signed_bounds
 from xdsl_quant.machines.numpy import register_implementations
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.fixed_point import MAX_SHIFT, MIN_SHIFT
 from xdsl_quant.runtime.arrays import ElementsAttr, dense_elements
-from xdsl_quant.transforms.building.bounded_integers import signed_bounds
 
 from .scalars import Number, bits_of
 from .terms import (

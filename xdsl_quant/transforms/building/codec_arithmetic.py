@@ -22,6 +22,8 @@ from xdsl.ir import SSAValue
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.dialects.quant.storage_types import QuantileType
+from xdsl_quant.machines.arith import FloatExpression, IntegerExpression
+from xdsl_quant.machines.expression import signed_bounds
 from xdsl_quant.numerics.arrays import Floats, Integers
 from xdsl_quant.numerics.codecs import float_bounds, nearest_steps
 from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
@@ -29,9 +31,7 @@ from xdsl_quant.numerics.parameters import QuantizationParameters
 from xdsl_quant.numerics.small_floats import SmallFloat, small_float
 from xdsl_quant.rounding_mode import Rounding
 
-from .bounded_integers import signed_bounds
 from .builder import LoweringBuilder
-from .number_expressions import FloatExpression, IntegerExpression
 from .quantization_arithmetic import (
     CastArithmetic,
     Dequantization,

@@ -17,6 +17,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.dialects.quant import ChooseParametersOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.machines.arith import FloatExpression
 from xdsl_quant.numerics.choosing import (
     range_scale,
     range_zero_point,
@@ -37,7 +38,6 @@ from .builder import (
     static_sizes,
 )
 from .checked_patterns import CheckedPattern
-from .number_expressions import FloatExpression
 from .quantization_arithmetic import check_expressed_type
 
 

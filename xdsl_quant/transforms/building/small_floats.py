@@ -14,11 +14,11 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, f16, f32, f64, i16
 from xdsl.ir import SSAValue
 
+from xdsl_quant.machines.arith import FloatExpression, IntegerExpression
+from xdsl_quant.machines.expression import signed_bounds
 from xdsl_quant.numerics.small_floats import SmallFloat
 
-from .bounded_integers import signed_bounds
 from .builder import LoweringBuilder
-from .number_expressions import FloatExpression, IntegerExpression
 
 _where = cast(Any, np).where
 

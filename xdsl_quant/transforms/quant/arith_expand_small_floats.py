@@ -35,7 +35,6 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.small_floats import SMALL_FLOATS, SmallFloat
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions
-from xdsl_quant.transforms.building.number_expressions import FloatExpression
 from xdsl_quant.transforms.building.small_floats import decoded, encoded
 from xdsl_quant.xdsl_patches import patched_pass
 
@@ -89,6 +88,8 @@ def _converted_float(
     formats: tuple[SmallFloat | None, SmallFloat | None],
 ) -> SSAValue:
     """A float in another type, given the formats of both types that are small."""
+    from xdsl_quant.machines.arith import FloatExpression
+
     source_format, target_format = formats
     number = FloatExpression(builder, value)
     if source_format is not None:

@@ -28,14 +28,14 @@ from xdsl.rewriter import InsertPoint
 from tests.unit.frontends.tflite.formulas.cases import Case, Tensor, cases
 from xdsl_quant.frontends.tflite.formulas import elementwise, fixed_point
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
-from xdsl_quant.machines.numpy import run_function
-from xdsl_quant.numerics import primitives
-from xdsl_quant.transforms.building.builder import LoweringBuilder
-from xdsl_quant.transforms.building.number_expressions import (
+from xdsl_quant.machines.arith import (
     Condition,
     FloatExpression,
     IntegerExpression,
 )
+from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.numerics import primitives
+from xdsl_quant.transforms.building.builder import LoweringBuilder
 
 ACTIVATIONS = "NONE", "RELU", "RELU_N1_TO_1", "RELU6"
 RELU_OPS = "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"

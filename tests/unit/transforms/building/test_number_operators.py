@@ -28,14 +28,10 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.rewriter import InsertPoint
 
+from xdsl_quant.machines.arith import Condition, FloatExpression, IntegerExpression
+from xdsl_quant.machines.expression import ANY_INTEGER
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.transforms.building.builder import LoweringBuilder
-from xdsl_quant.transforms.building.number_expressions import (
-    ANY_INTEGER,
-    Condition,
-    FloatExpression,
-    IntegerExpression,
-)
 from xdsl_quant.unsupported import Unsupported
 
 Array = NDArray[Any]

@@ -25,11 +25,11 @@ from xdsl.rewriter import InsertPoint
 
 from tests.unit.numerics.test_small_floats import all_codes, formats, thresholds
 from xdsl_quant.execution import compile
+from xdsl_quant.machines.arith import FloatExpression
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.numerics.small_floats import SmallFloat
 from xdsl_quant.transforms.building.builder import Body, LoweringBuilder
-from xdsl_quant.transforms.building.number_expressions import FloatExpression
 from xdsl_quant.transforms.building.small_floats import decoded, encoded
 
 SOURCES = [Float16Type(), BFloat16Type(), Float32Type(), Float64Type()]

@@ -34,16 +34,11 @@ from xdsl.rewriter import InsertPoint
 
 from xdsl_quant.frontends.tflite.formulas import data_movement, products
 from xdsl_quant.frontends.tflite.formulas.products import Window
+from xdsl_quant.machines.arith import Condition, FloatExpression, IntegerExpression
+from xdsl_quant.machines.expression import ANY_INTEGER, Bounds
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import primitives
 from xdsl_quant.transforms.building.builder import LoweringBuilder
-from xdsl_quant.transforms.building.number_expressions import (
-    ANY_INTEGER,
-    Bounds,
-    Condition,
-    FloatExpression,
-    IntegerExpression,
-)
 from xdsl_quant.transforms.building.tensor_expressions import (
     TensorExpression,
     constant,

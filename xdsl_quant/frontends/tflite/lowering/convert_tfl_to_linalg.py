@@ -51,6 +51,7 @@ from xdsl_quant.diagnostics import fail, op_name
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.machines.expression import NO_FORM
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.runtime.arrays import (
     dense_elements,
@@ -58,7 +59,6 @@ from xdsl_quant.runtime.arrays import (
 )
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.builder import LoweringBuilder
-from xdsl_quant.transforms.building.number_expressions import NO_FORM
 from xdsl_quant.transforms.building.signless_types import (
     has_signedness,
     make_signless,

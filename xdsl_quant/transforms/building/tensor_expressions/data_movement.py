@@ -13,8 +13,9 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
-from ..bounded_integers import Bounds
-from ..number_expressions import IntegerExpression
+from xdsl_quant.machines.arith import IntegerExpression
+from xdsl_quant.machines.expression import Bounds
+
 from .expressions import (
     ZERO,
     Loaded,

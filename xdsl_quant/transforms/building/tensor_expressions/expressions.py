@@ -24,20 +24,18 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
-from xdsl_quant.numerics import primitives
-from xdsl_quant.unsupported import Unsupported
-from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
-
-from ..bounded_integers import Bounds, signed_bounds
-from ..builder import LoweringBuilder, shape_of
-from ..number_expressions import (
-    ANY_INTEGER,
-    NO_FORM,
+from xdsl_quant.machines.arith import (
     Condition,
     FloatExpression,
     IntegerExpression,
     type_for,
 )
+from xdsl_quant.machines.expression import ANY_INTEGER, NO_FORM, Bounds, signed_bounds
+from xdsl_quant.numerics import primitives
+from xdsl_quant.unsupported import Unsupported
+from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
+
+from ..builder import LoweringBuilder, shape_of
 from .loops import FLOAT_TYPES, Indices, Loops, Scalar, as_dtype, loops_of
 
 Shape: TypeAlias = tuple[int, ...]

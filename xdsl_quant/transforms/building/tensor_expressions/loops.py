@@ -18,8 +18,9 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 
+from xdsl_quant.machines.arith import Condition, FloatExpression, IntegerExpression
+
 from ..builder import INDEX, PARALLEL, REDUCTION, LoweringBuilder, shape_of
-from ..number_expressions import Condition, FloatExpression, IntegerExpression
 
 Scalar: TypeAlias = Any
 """An element: an expression of a number, or a number that is known."""

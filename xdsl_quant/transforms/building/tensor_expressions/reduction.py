@@ -15,13 +15,9 @@ from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from ..bounded_integers import Bounds, signed_bounds
-from ..number_expressions import (
-    ANY_INTEGER,
-    FloatExpression,
-    IntegerExpression,
-    type_for,
-)
+from xdsl_quant.machines.arith import FloatExpression, IntegerExpression, type_for
+from xdsl_quant.machines.expression import ANY_INTEGER, Bounds, signed_bounds
+
 from .data_movement import axes_of, expanded, reshaped
 from .expressions import (
     FUNCTIONS,

@@ -41,7 +41,7 @@ from .building import (
     parameters_of,
     per_tensor,
 )
-from .expressions import Condition, Expression, quantized
+from .expressions import TosaInteger, TosaTruth, quantized
 
 Lowering: TypeAlias = Callable[..., Any]
 """
@@ -67,9 +67,9 @@ def activation_of(op: Any) -> str:
 def stored(op: Operation, result: Any) -> SSAValue:
     """What a formula computes, as the result of an op."""
     type_ = lowered_type(op.results[0].type)
-    if isinstance(result, Condition):
+    if isinstance(result, TosaTruth):
         return result.value
-    assert isinstance(result, Expression)
+    assert isinstance(result, TosaInteger)
     return result.stored_as(type_.element_type)
 
 

@@ -1,40 +1,41 @@
 """
-Formulas of integers as ops of TOSA on tensors of `i32`.
+The machine of tensors: expressions as ops of TOSA on tensors of `i32` and `f32`.
 
-The functions of `frontends.tflite.formulas` build ops if they are given an
-[`Expression`][xdsl_quant.frontends.tflite.lowering.tosa.expressions.Expression] for an
-array. Their numbers are unbounded; TOSA has 32 bits. Each expression knows the bounds of
-its value and how it was made: a product with a multiplier that is rounded and shifted
-becomes `tosa.rescale` or a `tosa.mul` with a shift, and what else exceeds 32 bits is
-refused. Ops are built where a value is used.
+The integers of formulas are unbounded; TOSA has 32 bits. What exceeds 32 bits is refused,
+but for primitives, which have forms with `tosa.rescale`, `tosa.mul` and 32 bits. Ops are
+built where a value is used.
 """
 
 from __future__ import annotations
 
 import math
-import operator
-from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, SupportsIndex, cast
+from typing import Any, NamedTuple, Self, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import tosa
-from xdsl.dialects.builtin import BoolAttr, i1, i8, i32
+from xdsl.dialects.builtin import AnyFloat, BoolAttr, f32, i1, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.frontends.tflite.formulas.fixed_point import Multiplier
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
-from xdsl_quant.transforms.building.bounded_integers import (
-    ArrayLike,
-    Bounded,
-    BoundedInteger,
+from xdsl_quant.machines.expression import (
+    UNBOUNDED,
     Bounds,
+    Direction,
+    Expression,
+    FloatBounds,
+    Integer,
     IntegerOperation,
     Number,
+    Real,
+    RealNumber,
+    Truth,
     are_within,
     bounds_of,
+    chosen_bounds,
     combined,
     signed_bounds,
     union,
@@ -47,11 +48,170 @@ from .building import Operand, TosaBuilder
 
 INT32 = signed_bounds(32)
 
+_INTEGER_OPS: Mapping[IntegerOperation, type[Operation]] = {
+    "add": tosa.AddOp,
+    "and": tosa_ops.BitwiseAndOp,
+    "maximum": tosa_ops.MaximumOp,
+    "minimum": tosa_ops.MinimumOp,
+    "shift_left": tosa_ops.LogicalLeftShiftOp,
+    "subtract": tosa.SubOp,
+}
 
-class _Expression(ArrayLike, ABC):
-    @classmethod
-    def functions(cls) -> Mapping[Any, Callable[..., Any]]:
-        return _FUNCTIONS
+_FLOAT_OPS: Mapping[str, type[Operation]] = {
+    "absolute": tosa_ops.AbsOp,
+    "add": tosa.AddOp,
+    "ceil": tosa_ops.CeilOp,
+    "cos": tosa.CosOp,
+    "erf": tosa_ops.ErfOp,
+    "exp": tosa_ops.ExpOp,
+    "floor": tosa_ops.FloorOp,
+    "log": tosa_ops.LogOp,
+    "maximum": tosa_ops.MaximumOp,
+    "minimum": tosa_ops.MinimumOp,
+    "power": tosa_ops.PowOp,
+    "sin": tosa.SinOp,
+    "subtract": tosa.SubOp,
+    "tanh": tosa_ops.TanhOp,
+}
+
+_COMPARISONS: Mapping[Direction, type[Operation]] = {
+    "eq": tosa_ops.EqualOp,
+    "ne": tosa_ops.EqualOp,
+    "gt": tosa_ops.GreaterOp,
+    "lt": tosa_ops.GreaterOp,
+    "ge": tosa_ops.GreaterEqualOp,
+    "le": tosa_ops.GreaterEqualOp,
+}
+
+
+class Tensor(Expression):
+    """A tensor whose ops are built where it is used first."""
+
+    builder: TosaBuilder
+    shape: tuple[int, ...]
+
+    def _set(
+        self, builder: TosaBuilder, build: Callable[[], SSAValue], shape: Sequence[int]
+    ) -> None:
+        self.builder = builder
+        self.shape = tuple(shape)
+        self._build = build
+        self._low: SSAValue | None = None
+
+    @property
+    def low(self) -> SSAValue:
+        """The elements, of integers the lowest 32 bits as signed numbers."""
+        if self._low is None:
+            self._low = self._build()
+        return self._low
+
+    @property
+    def value(self) -> SSAValue:
+        """The elements."""
+        return self.low
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
+    ) -> Any:
+        lifted = [lifted_array(self.builder, x) for x in inputs]
+        return super().__array_ufunc__(ufunc, method, *lifted, **kwargs)
+
+    def _compared(self, direction: Direction, other: Any) -> TosaTruth:
+        return _comparison(self, direction, other)
+
+
+def _operand(number: Any, like: Tensor, element_type: Attribute) -> SSAValue:
+    """An operand of an op on tensors that are broadcast."""
+    if isinstance(number, TosaTruth):
+        number = number.number
+    if isinstance(number, TosaInteger) and element_type == f32:
+        number = number.as_float(f32)
+    if isinstance(number, Tensor):
+        return number.value
+    if element_type == i32:
+        number = (int(number) + (1 << 31)) % (1 << 32) - (1 << 31)
+    return like.builder.array(np.full((1,) * like.ndim, number), element_type)
+
+
+def lifted_array(builder: TosaBuilder, number: Any) -> Any:
+    """An array of numbers as an expression, and anything else as it is."""
+    if not isinstance(number, np.ndarray) or not number.ndim:
+        return number
+    array = cast("NDArray[Any]", number)
+    low, high = array.min(), array.max()
+    if array.dtype.kind == "f":
+        values = array.astype(np.float32)
+        bounds = float(low), float(high)
+        return TosaReal(
+            builder, lambda: builder.array(values, f32), array.shape, bounds
+        )
+    bounds = int(low), int(high)
+    return TosaInteger(builder, lambda: builder.array(array, i32), bounds, array.shape)
+
+
+def _comparison(x: Tensor, direction: Direction, other: Any) -> TosaTruth:
+    builder, shape = x.builder, _shape(x, other)
+    element_type = f32 if isinstance(x, TosaReal) else i32
+
+    def build() -> SSAValue:
+        pair = [_operand(number, x, element_type) for number in (x, other)]
+        if direction in ("lt", "le"):
+            pair.reverse()
+        operands = [builder.with_rank(value, len(shape)) for value in pair]
+        value = builder.tosa(_COMPARISONS[direction], operands, shape, i1)
+        if direction == "ne":
+            value = builder.tosa(tosa_ops.LogicalNotOp, (value,), shape, i1)
+        return value
+
+    return TosaTruth(builder, build, shape)
+
+
+class TosaTruth(Tensor, Truth):
+    """A tensor of truth values."""
+
+    def __init__(
+        self, builder: TosaBuilder, build: Callable[[], SSAValue], shape: Sequence[int]
+    ):
+        self._set(builder, build, shape)
+
+    def _logical(self, operation: str, other: Any) -> TosaTruth:
+        if operation != "and":
+            raise Unsupported(f"has no form of '{operation}' of truth values in TOSA")
+
+        def build() -> SSAValue:
+            operands = self.value, other.value
+            return self.builder.binary(tosa_ops.LogicalAndOp, *operands)
+
+        return TosaTruth(self.builder, build, _shape(self, other))
+
+    @property
+    def number(self) -> TosaInteger:
+        def build() -> SSAValue:
+            return self.builder.with_elements(self.value, i32)
+
+        return TosaInteger(self.builder, build, (0, 1), self.shape)
+
+    def chosen(self, a: Any, b: Any) -> Any:
+        builder = self.builder
+        a, b = lifted_array(builder, a), lifted_array(builder, b)
+        shape = _shape(self, a, b)
+        is_float = any(isinstance(x, TosaReal) for x in (a, b))
+        element_type: Attribute = f32 if is_float else i32
+
+        def build() -> SSAValue:
+            like = TosaTruth(builder, lambda: self.value, shape)
+            values = self.value, *(_operand(x, like, element_type) for x in (a, b))
+            operands = [builder.with_rank(value, len(shape)) for value in values]
+            return builder.tosa(tosa_ops.SelectOp, operands, shape, element_type)
+
+        if is_float:
+            bounds, _ = chosen_bounds(a, b)
+            return TosaReal(builder, build, shape, bounds)
+        return TosaInteger(builder, build, union(bounds_of(a), bounds_of(b)), shape)
 
 
 class Parts(NamedTuple):
@@ -60,7 +220,7 @@ class Parts(NamedTuple):
     stored: SSAValue | None = None
     """Stored values."""
 
-    shifted: tuple[Expression, int] | None = None
+    shifted: tuple[TosaInteger, int] | None = None
     """A number, and by how many bits it is shifted to the left."""
 
     rescale: Rescaling | None = None
@@ -70,67 +230,11 @@ class Parts(NamedTuple):
     """A product, a zero point that is added, and a range that limits the sum."""
 
 
-class Condition(_Expression, Bounded):
-    """A tensor of truth values."""
-
-    bounds = 0, 1
-
-    def __init__(
-        self,
-        builder: TosaBuilder,
-        build: Callable[[], SSAValue],
-        shape: Sequence[int],
-    ):
-        """
-        Args:
-            builder: builds the ops.
-            build: builds the truth values.
-            shape: the shape of the tensor.
-        """
-        self.builder = builder
-        self._build = build
-        self.shape = tuple(shape)
-        self._value: SSAValue | None = None
-
-    @property
-    def value(self) -> SSAValue:
-        """The truth values."""
-        if self._value is None:
-            self._value = self._build()
-        return self._value
-
-    def __and__(self, other: Condition | bool) -> Condition | int:
-        if not isinstance(other, Condition):
-            return self if other else 0
-
-        def build() -> SSAValue:
-            operands = self.value, other.value
-            return self.builder.binary(tosa_ops.LogicalAndOp, *operands)
-
-        shape = np.broadcast_shapes(self.shape, other.shape)
-        return Condition(self.builder, build, shape)
-
-    __rand__ = __and__
-
-    def __add__(self, other: Number) -> Expression:
-        return self.number + other
-
-    __radd__ = __add__
-
-    @property
-    def number(self) -> Expression:
-        """0 or 1."""
-
-        def build() -> SSAValue:
-            return self.builder.tosa(tosa_ops.CastOp, (self.value,), self.shape, i32)
-
-        return Expression(self.builder, build, (0, 1), self.shape)
-
-
-class Expression(_Expression, BoundedInteger):
+class TosaInteger(Tensor, Integer):
     """A tensor of integers."""
 
     is_lazy = True
+    dtype = np.dtype(np.int64)
 
     def __init__(
         self,
@@ -148,40 +252,20 @@ class Expression(_Expression, BoundedInteger):
             shape: the shape of the tensor.
             parts: what ops that fuse several functions are built from.
         """
-        self.builder = builder
-        self._build = build
+        self._set(builder, build, shape)
         self.bounds = bounds
-        self.shape = tuple(shape)
         self.parts = parts
-        self._low: SSAValue | None = None
 
     @classmethod
-    def stored(cls, operand: Operand) -> Expression:
+    def stored(cls, operand: Operand) -> TosaInteger:
         """The stored values of an operand."""
         builder, value = operand.builder, operand.value
+        bounds = INT32
         if operand.is_quantized:
             parameters = operand.parameters
             bounds = parameters.storage_min, parameters.storage_max
-        else:
-            bounds = INT32
-        return cls(
-            builder,
-            lambda: builder.widened(value),
-            bounds,
-            shape_of(value),
-            Parts(stored=value),
-        )
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def low(self) -> SSAValue:
-        """The lowest 32 bits, as a signed number."""
-        if self._low is None:
-            self._low = self._build()
-        return self._low
+        build = partial(builder.widened, value)
+        return cls(builder, build, bounds, shape_of(value), Parts(stored=value))
 
     @property
     def value(self) -> SSAValue:
@@ -196,241 +280,143 @@ class Expression(_Expression, BoundedInteger):
             )
         return self.low
 
-    def lifted(self, number: Number | NDArray[Any]) -> Number:
-        """An array of numbers as an expression."""
-        if isinstance(number, Bounded) or not np.ndim(cast(Any, number)):
-            return cast(Number, number)
-        values = np.asarray(number)
-        return Expression(
-            self.builder,
-            lambda: self.builder.array(values, i32),
-            (int(values.min()), int(values.max())),
-            values.shape,
-        )
-
-    def __getitem__(self, index: Any) -> Expression:
+    def __getitem__(self, index: Any) -> TosaInteger:
         """Some of the elements, as NumPy takes them."""
-        count = int(np.prod(self.shape, dtype=np.int64))
-        positions: NDArray[Any] = np.arange(count).reshape(self.shape)[index]
+        build, shape = _picked(self, index)
+        return TosaInteger(self.builder, build, self.bounds, shape)
 
-        def build() -> SSAValue:
-            return self.builder.gathered(self.value, positions)
-
-        return Expression(self.builder, build, self.bounds, positions.shape)
-
-    def _operand(self, number: Number) -> SSAValue:
+    def low_operand(self, number: Number) -> SSAValue:
         """The lowest 32 bits of an operand of an op with this one."""
-        if isinstance(number, Condition):
-            number = number.number
-        if isinstance(number, Expression):
+        if isinstance(number, TosaInteger):
             return number.low
-        known, _ = bounds_of(number)
-        low = (known + (1 << 31)) % (1 << 32) - (1 << 31)
-        return self.builder.array(np.full((1,) * self.ndim, low), i32)
-
-    def _binary(
-        self,
-        op_type: type[Operation],
-        lhs: Number,
-        rhs: Number,
-        bounds: Bounds,
-        parts: Parts = Parts(),
-        **properties: Attribute,
-    ) -> Expression:
-        def build() -> SSAValue:
-            operands = self._operand(lhs), self._operand(rhs)
-            return self.builder.binary(op_type, *operands, **properties)
-
-        return Expression(self.builder, build, bounds, _shape(lhs, rhs), parts)
+        return _operand(number, self, i32)
 
     def _combined(
         self, operation: IntegerOperation, lhs: Number, rhs: Number, bounds: Bounds
-    ) -> Expression:
-        match operation:
-            case "multiply":
-                build = partial(self.product, lhs, rhs, 0)
-            case "maximum" | "minimum":
-                build = partial(self._extreme, _OPERATIONS[operation], lhs, rhs)
-            case _:
-                return self._binary(_OPERATIONS[operation], lhs, rhs, bounds)
-        return Expression(self.builder, build, bounds, _shape(lhs, rhs))
+    ) -> TosaInteger:
+        builder = self.builder
 
-    def _extreme(self, op_type: type[Operation], lhs: Number, rhs: Number) -> SSAValue:
-        limit = self._exact(rhs)
-        return self.builder.binary(op_type, self._exact(lhs), limit)
+        def build() -> SSAValue:
+            low, value = (
+                self.low_operand,
+                partial(_operand, like=self, element_type=i32),
+            )
+            match operation:
+                case "multiply":
+                    return self.product(lhs, rhs, 0)
+                case "maximum" | "minimum":
+                    # The limit is built first.
+                    limit = value(rhs)
+                    return builder.binary(_INTEGER_OPS[operation], value(lhs), limit)
+                case "shift_right":
+                    op_type = tosa_ops.ArithmeticRightShiftOp
+                    operands = value(lhs), low(rhs)
+                    return builder.binary(
+                        op_type, *operands, round=BoolAttr.from_bool(False)
+                    )
+                case _:
+                    return builder.binary(_INTEGER_OPS[operation], low(lhs), low(rhs))
 
-    def _exact(self, number: Number) -> SSAValue:
-        """An operand of at most 32 bits."""
-        return number.value if isinstance(number, Expression) else self._operand(number)
+        return TosaInteger(builder, build, bounds, _shape(lhs, rhs))
 
     # Operators
 
-    def __add__(self, other: Number) -> Expression:
-        return super().__add__(self.lifted(other))
+    def __add__(self, other: Number) -> Self:
+        return super().__add__(lifted_array(self.builder, other))
 
-    def __sub__(self, other: Number) -> Expression:
-        (a, b), (c, d) = self.bounds, bounds_of(other)
-        if not _fits((c, d)) and _fits((-d, -c)) and _fits(self.bounds):
+    def __sub__(self, other: Number) -> Self:
+        low, high = bounds_of(other)
+        if not _fits((low, high)) and _fits((-high, -low)) and _fits(self.bounds):
             # The sum with what is as far from 0 does not overflow.
-            return self._binary(tosa.AddOp, self, -c, (a - d, b - c))
+            bounds = self.bounds[0] - high, self.bounds[1] - low
+            return self._combined("add", self, -low, bounds)
         return super().__sub__(other)
 
-    def __mul__(self, other: Number) -> Expression:
-        return super().__mul__(self.lifted(other))
+    def __mul__(self, other: Number) -> Self:
+        return super().__mul__(lifted_array(self.builder, other))
 
     def product(self, lhs: Number, rhs: Number, shift: int) -> SSAValue:
         """A product of 64 bits, shifted to the right and rounded half up."""
-        builder = self.builder
-        operands = [self._operand(lhs), self._operand(rhs)]
-        shape = np.broadcast_shapes(*map(shape_of, operands))
-        operands = [builder.with_rank(operand, len(shape)) for operand in operands]
-        return builder.tosa(tosa.MulOp, (*operands, builder.one(shift, i8)), shape, i32)
+        return _product(
+            self.builder, self.low_operand(lhs), self.low_operand(rhs), shift
+        )
 
-    def __floordiv__(self, other: SupportsIndex) -> Expression:
+    def __floordiv__(self, other: Number) -> Self:
         """A quotient by a power of two."""
-        divisor = int(cast(Any, other))
+        divisor = int(cast(SupportsIndex, other))
         if divisor & (divisor - 1):
             raise Unsupported(f"divides by {divisor}")
         return self >> (divisor.bit_length() - 1)
 
-    def __lshift__(self, other: Number) -> Expression:
-        if isinstance(other, Bounded):
+    def __lshift__(self, other: Number) -> Self:
+        if isinstance(other, Expression):
             return super().__lshift__(other)
         result = super().__lshift__(int(other))
         if result is not self:
             result.parts = Parts(shifted=(self, int(other)))
         return result
 
-    def __rshift__(self, other: Number) -> Expression:
-        if bounds_of(other) == (0, 0):
-            return self
-
-        def shifted() -> SSAValue:
-            return self.builder.binary(
-                tosa_ops.ArithmeticRightShiftOp,
-                self.value,
-                self._operand(other),
-                round=BoolAttr.from_bool(False),
-            )
-
-        bounds = combined(operator.rshift, self, other)
-        return Expression(self.builder, shifted, bounds, self.shape)
-
-    def bits(self, mask: Expression) -> Expression:
+    def bits(self, mask: TosaInteger) -> TosaInteger:
         """The bits that a mask has."""
-        return self._binary(tosa_ops.BitwiseAndOp, self, mask, mask.bounds)
-
-    # Comparison
-
-    def _compared(
-        self,
-        op_type: type[Operation],
-        lhs: Number,
-        rhs: Number,
-    ) -> Condition:
-        shape = _shape(lhs, rhs)
-        builder = self.builder
-
-        def build() -> SSAValue:
-            values = self._exact(lhs), self._exact(rhs)
-            operands = [builder.with_rank(value, len(shape)) for value in values]
-            return builder.tosa(op_type, operands, shape, i1)
-
-        return Condition(builder, build, shape)
-
-    def __lt__(self, other: Number) -> Condition:
-        return self._compared(tosa_ops.GreaterOp, other, self)
-
-    def __le__(self, other: Number) -> Condition:
-        return self._compared(tosa_ops.GreaterEqualOp, other, self)
-
-    def __gt__(self, other: Number) -> Condition:
-        return self._compared(tosa_ops.GreaterOp, self, other)
-
-    def __ge__(self, other: Number) -> Condition:
-        return self._compared(tosa_ops.GreaterEqualOp, self, other)
-
-    def __eq__(self, other: Number) -> Condition:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
-        return self._compared(tosa_ops.EqualOp, self, other)
-
-    def __ne__(self, other: Number) -> Condition:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
-        equal = self._compared(tosa_ops.EqualOp, self, other)
-
-        def build() -> SSAValue:
-            return self.builder.tosa(
-                tosa_ops.LogicalNotOp, (equal.value,), equal.shape, i1
-            )
-
-        return Condition(self.builder, build, equal.shape)
-
-    __hash__ = object.__hash__
+        return self._combined("and", self, cast(SupportsIndex, mask), mask.bounds)
 
     # Functions
 
     def primitive(self, name: str) -> Callable[..., Any] | None:
-        """TOSA's form of a primitive; `None` to trace its definition."""
         return _PRIMITIVES.get(name)
 
-    def clipped(self, low: SupportsIndex, high: SupportsIndex) -> Expression:
-        """A number limited to a range."""
-        return self.maximum(low).minimum(high)
-
-    def absolute(self) -> Expression:
-        """The absolute value."""
+    def absolute(self) -> TosaInteger:
         low, high = self.bounds
 
         def build() -> SSAValue:
             return self.builder.tosa(tosa_ops.AbsOp, (self.value,), self.shape, i32)
 
-        return Expression(self.builder, build, (0, max(-low, high)), self.shape)
+        return TosaInteger(self.builder, build, (0, max(-low, high)), self.shape)
 
-    def wrapped(self, bits: int = 32) -> Expression:
-        """The lowest bits as a signed number."""
+    def sign(self) -> TosaInteger:
+        return (self > 0).chosen(1, (self >> 31).maximum(-1))
+
+    def wrapped(self, bits: int = 32) -> TosaInteger:
         bounds = signed_bounds(bits)
         if are_within(self.bounds, bounds):
             return self
         if bits == 32:
-            return Expression(
+            return TosaInteger(
                 self.builder, lambda: self.low, bounds, self.shape, self.parts
             )
         shifted = (self << (32 - bits)).wrapped(32)
-        return Expression(
+        return TosaInteger(
             self.builder, lambda: (shifted >> (32 - bits)).low, bounds, self.shape
         )
 
-    def leading_zeros(self) -> Expression:
-        """The zeros before the first one of the 32 bits of a number from 0."""
+    def leading_zeros(self) -> TosaInteger:
         low, high = (32 - bound.bit_length() for bound in reversed(self.bounds))
 
         def build() -> SSAValue:
             return self.builder.tosa(tosa_ops.ClzOp, (self.value,), self.shape, i32)
 
-        return Expression(self.builder, build, (low, high), self.shape)
+        return TosaInteger(self.builder, build, (low, high), self.shape)
 
-    def max(self, axis: int, keepdims: bool) -> Expression:
-        """The largest number along a dimension."""
-        return self._reduced(tosa.ReduceMaxOp, axis, self.bounds)
+    def max(self, axis: int, keepdims: bool) -> TosaInteger:
+        """The largest number along a dimension, which is kept."""
+        build, shape = _reduced(self, tosa.ReduceMaxOp, (axis,))
+        return TosaInteger(self.builder, build, self.bounds, shape)
 
-    def sum(self, axis: int, keepdims: bool) -> Expression:
-        """The sum along a dimension."""
+    def sum(self, axis: int, keepdims: bool) -> TosaInteger:
+        """The sum along a dimension, which is kept."""
         size = self.shape[axis]
         low, high = self.bounds
-        return self._reduced(tosa.ReduceSumOp, axis, (low * size, high * size))
+        build, shape = _reduced(self, tosa.ReduceSumOp, (axis,))
+        return TosaInteger(self.builder, build, (low * size, high * size), shape)
 
-    def _reduced(
-        self,
-        op_type: type[Operation],
-        axis: int,
-        bounds: Bounds,
-    ) -> Expression:
-        axis %= self.ndim
-        shape = [*self.shape]
-        shape[axis] = 1
+    def as_float(self, type_: AnyFloat) -> TosaReal:
+        build = partial(_converted, self, type_)
+        low, high = map(float, self.bounds)
+        return TosaReal(self.builder, build, self.shape, (low, high))
 
-        def build() -> SSAValue:
-            return self.builder.reduced(op_type, self.value, axis)
-
-        return Expression(self.builder, build, bounds, shape)
+    def astype(self, dtype: Any) -> TosaInteger | TosaReal:
+        """The elements as integers or floats of 32 bits."""
+        return self if np.dtype(dtype).kind == "i" else self.as_float(f32)
 
     # Results
 
@@ -446,15 +432,170 @@ class Expression(_Expression, BoundedInteger):
         return self.builder.with_elements(self.value, element_type)
 
 
+class TosaReal(Tensor, Real):
+    """
+    A tensor of `f32`. A division is a product with the reciprocal, so results may differ
+    from quotients in their last bit.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(
+        self,
+        builder: TosaBuilder,
+        build: Callable[[], SSAValue],
+        shape: Sequence[int],
+        bounds: FloatBounds = UNBOUNDED,
+    ):
+        self._set(builder, build, shape)
+        self.bounds = bounds
+
+    @classmethod
+    def of(cls, builder: TosaBuilder, value: SSAValue) -> TosaReal:
+        """A tensor as an expression."""
+        return cls(builder, lambda: value, shape_of(value))
+
+    @property
+    def type(self) -> AnyFloat:
+        return f32
+
+    def __getitem__(self, index: Any) -> TosaReal:
+        """Some of the elements, as NumPy takes them."""
+        return TosaReal(self.builder, *_picked(self, index), self.bounds)
+
+    def _arithmetic(self, name: str, lhs: RealNumber, rhs: RealNumber) -> Self:
+        lifted = (lifted_array(self.builder, x) for x in (lhs, rhs))
+        return super()._arithmetic(name, *lifted)
+
+    def _function(
+        self,
+        name: str,
+        operands: Sequence[RealNumber],
+        bounds: FloatBounds,
+        may_be_nan: bool,
+    ) -> TosaReal:
+        build = partial(self._built, name, operands)
+        return TosaReal(self.builder, build, _shape(*operands), bounds)
+
+    def _built(self, name: str, operands: Sequence[RealNumber]) -> SSAValue:
+        builder = self.builder
+        match name:
+            case "negative":
+                return (self * -1.0).value
+            case "sqrt":
+                return self.power(0.5).value
+            case "expm1":
+                return (self.unary(tosa_ops.ExpOp) - 1.0).value
+            case "rint":
+                return builder.with_elements(_converted(self, i32), f32)
+            case "divide":
+                lhs, rhs = operands
+                if not isinstance(rhs, Expression):
+                    return (self * (1 / float(rhs))).value
+                inverse = cast(TosaReal, rhs).unary(tosa.ReciprocalOp)
+                is_one = not isinstance(lhs, Expression) and lhs == 1
+                return inverse.value if is_one else (lhs * inverse).value
+            case _:
+                pass
+        values = [_operand(x, self, f32) for x in operands]
+        if name == "multiply":
+            return _product(builder, *values, 0)
+        if name not in _FLOAT_OPS:
+            raise Unsupported(f"has no form of '{name}' in TOSA")
+        op_type = _FLOAT_OPS[name]
+        if len(values) == 1:
+            return builder.tosa(op_type, values, self.shape, f32)
+        return builder.binary(op_type, *values)
+
+    def unary(self, op_type: type[Operation]) -> TosaReal:
+        """An op on each element."""
+
+        def build() -> SSAValue:
+            return self.builder.tosa(op_type, (self.value,), self.shape, f32)
+
+        return TosaReal(self.builder, build, self.shape)
+
+    def clipped(self, low: RealNumber, high: RealNumber) -> TosaReal:
+        def build() -> SSAValue:
+            ends = float(cast(float, low)), float(cast(float, high))
+            return self.builder.clamped(self.value, *ends)
+
+        return TosaReal(self.builder, build, self.shape)
+
+    def reduced(self, op_type: type[Operation], axes: Sequence[int]) -> TosaReal:
+        """A reduction along dimensions, which get size 1."""
+        return TosaReal(self.builder, *_reduced(self, op_type, axes))
+
+    def max(self, axis: int, keepdims: bool) -> TosaReal:
+        """The largest number along a dimension, which is kept."""
+        return self.reduced(tosa.ReduceMaxOp, (axis,))
+
+    def sum(self, axis: int, keepdims: bool) -> TosaReal:
+        """The sum along a dimension, which is kept."""
+        return self.reduced(tosa.ReduceSumOp, (axis,))
+
+    def as_float(self, type_: AnyFloat) -> Self:
+        return self
+
+    def as_integer(self) -> TosaInteger:
+        # `tosa.cast` rounds to the nearest integer.
+        down, up = self.unary(tosa_ops.FloorOp), self.unary(tosa_ops.CeilOp)
+        return (self > 0).chosen(down, up).nearest_integer()
+
+    def nearest_integer(self) -> TosaInteger:
+        """The nearest integers, of halves the even ones."""
+        build = partial(_converted, self, i32)
+        return TosaInteger(self.builder, build, INT32, self.shape)
+
+    def astype(self, dtype: Any) -> TosaReal | TosaInteger:
+        """The elements as integers or floats of 32 bits."""
+        if np.dtype(dtype) == np.float64:
+            raise Unsupported("has floats of 64 bits, expected at most 32 bits")
+        return self if np.dtype(dtype).kind == "f" else self.as_integer()
+
+
+def _converted(x: Tensor, element_type: Attribute) -> SSAValue:
+    return x.builder.with_elements(x.value, element_type)
+
+
+def _product(
+    builder: TosaBuilder, lhs: SSAValue, rhs: SSAValue, shift: int
+) -> SSAValue:
+    shape = np.broadcast_shapes(shape_of(lhs), shape_of(rhs))
+    operands = [builder.with_rank(operand, len(shape)) for operand in (lhs, rhs)]
+    type_ = element_type_of(lhs)
+    return builder.tosa(tosa.MulOp, (*operands, builder.one(shift, i8)), shape, type_)
+
+
+def _picked(x: Tensor, index: Any) -> tuple[Callable[[], SSAValue], tuple[int, ...]]:
+    positions: NDArray[np.int64] = np.arange(math.prod(x.shape)).reshape(x.shape)[index]
+    return lambda: x.builder.gathered(x.value, positions), positions.shape
+
+
+def _reduced(
+    x: Tensor, op_type: type[Operation], axes: Sequence[int]
+) -> tuple[Callable[[], SSAValue], tuple[int, ...]]:
+    reduced = [axis % x.ndim for axis in axes]
+    shape = tuple(1 if d in reduced else size for d, size in enumerate(x.shape))
+
+    def build() -> SSAValue:
+        value = x.value
+        for axis in reduced:
+            value = x.builder.reduced(op_type, value, axis)
+        return value
+
+    return build, shape
+
+
 class Rescaling(NamedTuple):
     """A product with a multiplier that is shifted, rounded after each shift."""
 
-    x: Expression
+    x: TosaInteger
     value: int
     shift: int
 
     @classmethod
-    def of(cls, x: Expression, value: int) -> Rescaling:
+    def of(cls, x: TosaInteger, value: int) -> Rescaling:
         """The upper half of a product with a multiplier."""
         if x.parts.shifted is None:
             return cls(x, value, 31)
@@ -479,10 +620,10 @@ class Rescaling(NamedTuple):
             stored, constant = self.x.value, 0
         return builder.rescaled(stored, multiplier, element_type, -constant, output_zp)
 
-    def expression(self, bounds: Bounds) -> Expression:
+    def expression(self, bounds: Bounds) -> TosaInteger:
         """The product as an expression."""
         builder = self.x.builder
-        return Expression(
+        return TosaInteger(
             builder,
             lambda: self.build(builder),
             bounds,
@@ -494,43 +635,43 @@ class Rescaling(NamedTuple):
 # Primitives
 
 
-def _rounded_product(lhs: Number, rhs: Number, exponent: Number) -> Expression:
+def _rounded_product(lhs: Number, rhs: Number, exponent: Number) -> TosaInteger:
     product = lhs * rhs
-    if isinstance(exponent, Bounded):
+    if isinstance(exponent, Expression):
         return (product + (1 << (exponent - 1))) >> exponent
     bits = int(exponent)
     low, high = ((bound + (1 << (bits - 1))) >> bits for bound in product.bounds)
     # Of two numbers of which one at least is not the smallest one.
     bounds = max(low, INT32[0]), min(high, INT32[1])
     build = partial(product.product, lhs, rhs, bits)
-    return Expression(product.builder, build, bounds, product.shape)
+    return TosaInteger(product.builder, build, bounds, product.shape)
 
 
-def _doubling_high_product(lhs: Number, rhs: Number) -> Expression:
+def _doubling_high_product(lhs: Number, rhs: Number) -> TosaInteger:
     result = _rounded_product(lhs, rhs, 31)
-    x, factor = (lhs, rhs) if isinstance(lhs, Expression) else (rhs, lhs)
-    if not isinstance(factor, Bounded):
-        rescaling = Rescaling.of(cast(Expression, x), int(factor))
+    x, factor = (lhs, rhs) if isinstance(lhs, TosaInteger) else (rhs, lhs)
+    if not isinstance(factor, Expression):
+        rescaling = Rescaling.of(cast(TosaInteger, x), int(factor))
         if rescaling.is_valid:
             return rescaling.expression(result.bounds)
     return result
 
 
-def _rounding_divide(x: Number, exponent: Number) -> Expression | Number:
+def _rounding_divide(x: Number, exponent: Number) -> TosaInteger | Number:
     if bounds_of(exponent) == (0, 0):
         return x
-    if not isinstance(x, Expression):
-        x = _lifted(x, cast(Expression, exponent))
+    if not isinstance(x, TosaInteger):
+        x = _lifted(x, cast(TosaInteger, exponent))
     is_away = x.bounds[0] < 0
     low, high = (
         combined(lambda end, bits: (end + (1 << bits >> 1)) >> bits, bound, exponent)
         for bound in (x.bounds[0], x.bounds[1])
     )
     bounds = low[0], high[1]
-    if isinstance(exponent, Bounded):
+    if isinstance(exponent, Expression):
         divided = _divided_by_power if is_away else _rounded_up
-        result = divided(x, cast(Expression, exponent))
-        return Expression(x.builder, lambda: result.value, bounds, result.shape)
+        result = divided(x, cast(TosaInteger, exponent))
+        return TosaInteger(x.builder, lambda: result.value, bounds, result.shape)
     bits = int(exponent)
     if (rescaling := x.parts.rescale) is not None and rescaling.shift == 31:
         return rescaling._replace(shift=31 + bits).expression(bounds)
@@ -540,55 +681,55 @@ def _rounding_divide(x: Number, exponent: Number) -> Expression | Number:
     else:
         moved = x + half
         if is_away:
-            moved = moved - cast(Condition, x < 0)
+            moved = moved - (x < 0)
         result = moved >> bits
-    return Expression(x.builder, lambda: result.value, bounds, x.shape)
+    return TosaInteger(x.builder, lambda: result.value, bounds, x.shape)
 
 
-def _half_sum(lhs: Number, rhs: Number) -> Expression:
-    total = cast(Expression, lhs + rhs)
+def _half_sum(lhs: Number, rhs: Number) -> TosaInteger:
+    total = cast(TosaInteger, lhs + rhs)
     if _fits((total.bounds[0], total.bounds[1] + 1)):
-        return cast(Expression, _rounding_divide(total, 1))
-    first, second = (lhs, rhs) if isinstance(lhs, Expression) else (rhs, lhs)
-    mean = _mean(cast(Expression, first), second, total.bounds[0] < 0)
+        return cast(TosaInteger, _rounding_divide(total, 1))
+    first, second = (lhs, rhs) if isinstance(lhs, TosaInteger) else (rhs, lhs)
+    mean = _mean(cast(TosaInteger, first), second, total.bounds[0] < 0)
     low, high = ((bound + 1) >> 1 for bound in total.bounds)
-    return Expression(total.builder, lambda: mean.value, (low, high), total.shape)
+    return TosaInteger(total.builder, lambda: mean.value, (low, high), total.shape)
 
 
-def _saturating_shift(x: Number, left: Number, bits: int = 32) -> Expression:
-    shifted = cast(Expression, x << left)
+def _saturating_shift(x: Number, left: Number, bits: int = 32) -> TosaInteger:
+    shifted = cast(TosaInteger, x << left)
     low, high = signed_bounds(bits)
     if bits < 32 or _fits(shifted.bounds):
         return shifted.clipped(low, high)
 
     def limit(bound: int) -> Number:
-        if not isinstance(left, Expression):
+        if not isinstance(left, TosaInteger):
             return bound >> int(left)
         return _lifted(bound, left) >> left
 
     builder, shape = shifted.builder, shifted.shape
     x = _lifted(x, shifted)
-    result = Expression(builder, lambda: shifted.low, INT32, shape)
+    result = TosaInteger(builder, lambda: shifted.low, INT32, shape)
     if shifted.bounds[1] > high:
-        result = _where(x > limit(high), high, result)
+        result = (x > limit(high)).chosen(high, result)
     if shifted.bounds[0] < low:
-        result = _where(x >= limit(low), result, low)
+        result = (x >= limit(low)).chosen(result, low)
     bounds = max(shifted.bounds[0], low), min(shifted.bounds[1], high)
-    return Expression(builder, lambda: result.low, bounds, shape)
+    return TosaInteger(builder, lambda: result.low, bounds, shape)
 
 
-def _stored_values(x: Expression, zero_point: int, low: int, high: int) -> Expression:
+def _stored_values(x: TosaInteger, zero_point: int, low: int, high: int) -> TosaInteger:
     moved = x + zero_point
     clipped = moved.clipped(low, high)
     if x.parts.rescale is None:
         return clipped
     parts = Parts(saturated=(x.parts.rescale, zero_point, low, high))
-    return Expression(
+    return TosaInteger(
         x.builder, lambda: clipped.value, clipped.bounds, clipped.shape, parts
     )
 
 
-def _lookup(table: NDArray[Any], indices: Expression) -> Expression:
+def _lookup(table: NDArray[Any], indices: TosaInteger) -> TosaInteger:
     builder, shape = indices.builder, indices.shape
     count = math.prod(shape)
 
@@ -598,40 +739,38 @@ def _lookup(table: NDArray[Any], indices: Expression) -> Expression:
         return builder.with_shape(builder.rows(entries, rows), shape)
 
     bounds = int(table.min()), int(table.max())
-    return Expression(builder, build, bounds, shape)
+    return TosaInteger(builder, build, bounds, shape)
 
 
-def _below_largest(values: Expression) -> Expression:
+def _below_largest(values: TosaInteger) -> TosaInteger:
     result = values - values.max(axis=-1, keepdims=True)
     result.bounds = result.bounds[0], 0
     return result
 
 
-def _lifted(number: Number, like: Expression) -> Expression:
+def _lifted(number: Number, like: TosaInteger) -> TosaInteger:
     """A number as an expression that is broadcast to another one."""
-    if isinstance(number, Condition):
+    if isinstance(number, TosaTruth):
         return number.number
-    if isinstance(number, Expression):
+    if isinstance(number, TosaInteger):
         return number
-    return cast(
-        Expression, like.lifted(np.full((1,) * like.ndim, bounds_of(number)[0]))
-    )
+    return lifted_array(like.builder, np.full((1,) * like.ndim, bounds_of(number)[0]))
 
 
-def _mean(a: Expression, b: Number, is_away: bool) -> Expression:
+def _mean(a: TosaInteger, b: Number, is_away: bool) -> TosaInteger:
     """Half of a sum, which may have more than 32 bits, rounded up or away from zero."""
-    parity = b & 1 if isinstance(b, Expression) else int(cast(SupportsIndex, b)) & 1
-    half = b >> 1 if isinstance(b, Expression) else int(cast(SupportsIndex, b)) >> 1
+    parity = b & 1 if isinstance(b, TosaInteger) else int(cast(SupportsIndex, b)) & 1
+    half = b >> 1 if isinstance(b, TosaInteger) else int(cast(SupportsIndex, b)) >> 1
     parities = (a & 1) + parity
     mean = (a >> 1) + half + ((parities + 1) >> 1)
     if not is_away:
         return mean
     # Of a negative odd sum, it is one less.
     is_less = (mean <= 0) & (parities == 1)
-    return mean - cast(Condition, is_less)
+    return mean - cast(TosaTruth, is_less)
 
 
-def _divided(x: Expression, bits: int, is_away: bool) -> Expression:
+def _divided(x: TosaInteger, bits: int, is_away: bool) -> TosaInteger:
     """
     `x / 2**bits`, where half is too much for 32 bits: rounded down, and one more if the
     remainder is large.
@@ -643,22 +782,22 @@ def _divided(x: Expression, bits: int, is_away: bool) -> Expression:
     return (x >> bits) + ((x & mask) > threshold).number
 
 
-def _divided_by_power(x: Expression, bits: Expression) -> Expression:
+def _divided_by_power(x: TosaInteger, bits: TosaInteger) -> TosaInteger:
     """
     `x / 2**bits` rounded half away from zero: rounded down, and one more if the remainder
     is large. With more than 31 bits it is 0.
     """
     inside = bits.minimum(31)
-    mask = Expression(
+    mask = TosaInteger(
         x.builder, lambda: ((1 << inside) - 1).low, (0, INT32[1]), bits.shape
     )
     threshold = (mask >> 1) + (x < 0).number
     remainder = x.bits(mask)
     quotient = (x >> inside) + (remainder > threshold).number
-    return quotient if bits.bounds[1] <= 31 else _where(bits > 31, 0, quotient)
+    return quotient if bits.bounds[1] <= 31 else (bits > 31).chosen(0, quotient)
 
 
-def _rounded_up(x: Expression, bits: Expression) -> Expression:
+def _rounded_up(x: TosaInteger, bits: TosaInteger) -> TosaInteger:
     """
     `x / 2**bits` rounded half up, for `x` from 0: half of it is what is left without the
     last bit, and more than 31 bits leave nothing.
@@ -671,104 +810,25 @@ def _fits(bounds: Bounds) -> bool:
     return are_within(bounds, INT32)
 
 
-def _shape(*numbers: Number) -> Sequence[int]:
-    shapes = [number.shape for number in numbers if isinstance(number, Expression)]
+def _shape(*numbers: object) -> tuple[int, ...]:
+    shapes = [number.shape for number in numbers if isinstance(number, Tensor)]
     return np.broadcast_shapes(*shapes)
 
 
-_OPERATIONS: Mapping[IntegerOperation, type[Operation]] = {
-    "add": tosa.AddOp,
-    "and": tosa_ops.BitwiseAndOp,
-    "maximum": tosa_ops.MaximumOp,
-    "minimum": tosa_ops.MinimumOp,
-    "shift_left": tosa_ops.LogicalLeftShiftOp,
-    "subtract": tosa.SubOp,
-}
-
-
-def _with_expression_first(
-    method: Callable[[Expression, Number], Expression],
-) -> Callable[[Number, Number], Expression]:
-    """A function that does not depend on the order of its operands."""
-
-    def function(a: Number, b: Number) -> Expression:
-        if isinstance(a, Expression):
-            return method(a, b)
-        assert isinstance(b, Expression)
-        return method(b, a)
-
-    return function
-
-
-def _clip(x: Expression, low: SupportsIndex, high: SupportsIndex) -> Expression:
-    return x.clipped(low, high)
-
-
-def _where(condition: Condition, a: Number, b: Number) -> Expression:
-    builder = condition.builder
-    shapes = [condition.shape]
-    shapes += [x.shape for x in (a, b) if isinstance(x, Expression)]
-    shape = np.broadcast_shapes(*shapes)
-
-    def operand(number: Number) -> SSAValue:
-        if isinstance(number, Condition):
-            number = number.number
-        if isinstance(number, Expression):
-            return number.value
-        return builder.array(np.full((1,) * len(shape), bounds_of(number)[0]), i32)
-
-    def build() -> SSAValue:
-        operands = condition.value, operand(a), operand(b)
-        operands = [builder.with_rank(value, len(shape)) for value in operands]
-        return builder.tosa(tosa_ops.SelectOp, operands, shape, i32)
-
-    return Expression(builder, build, union(bounds_of(a), bounds_of(b)), shape)
-
-
-def _subtract(a: Number, b: Number) -> Expression:
-    if isinstance(a, Expression):
-        return a - b
-    assert isinstance(b, Expression)
-    return b.__rsub__(a)
-
-
-def _sign(x: Expression) -> Expression:
-    negative = (x >> 31).maximum(-1)
-    return _where(x > 0, 1, negative)
-
-
-def _rank(x: Expression) -> int:
-    return x.ndim
-
-
 _PRIMITIVES: Mapping[str, Callable[..., Any]] = {
-    "wrapped": Expression.wrapped,
+    "wrapped": TosaInteger.wrapped,
     "saturating_shift": _saturating_shift,
     "rounded_product": _rounded_product,
     "doubling_high_product": _doubling_high_product,
     "rounding_divide": _rounding_divide,
     "half_sum": _half_sum,
     "stored_values": _stored_values,
-    "leading_zeros": Expression.leading_zeros,
+    "leading_zeros": TosaInteger.leading_zeros,
     "lookup": _lookup,
     "below_largest": _below_largest,
 }
 
-_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
-    np.minimum: _with_expression_first(Expression.minimum),
-    np.maximum: _with_expression_first(Expression.maximum),
-    np.absolute: Expression.absolute,
-    np.sign: _sign,
-    # These if the left operand is a number of NumPy.
-    np.add: _with_expression_first(Expression.__add__),
-    np.multiply: _with_expression_first(Expression.__mul__),
-    np.subtract: _subtract,
-    np.clip: _clip,
-    np.where: _where,
-    np.ndim: _rank,
-}
-
 
 def quantized(operand: Operand) -> Quantized:
-    """An operand for the functions of `frontends.tflite.formulas`."""
-    return Quantized(Expression.stored(operand), operand.parameters)  # pyright: ignore[reportArgumentType] in the place of an array
+    """An operand for the formulas."""
+    return Quantized(TosaInteger.stored(operand), operand.parameters)  # pyright: ignore[reportArgumentType] in the place of an array

@@ -52,7 +52,7 @@ from .building import (
     per_tensor,
 )
 from .elementwise import Lowering, activation_of, with_float_activation
-from .floats import Floats
+from .expressions import TosaReal
 from .moving import largest_indices, number, result_shape
 
 # Accumulators
@@ -689,7 +689,7 @@ def _arg(is_smallest: bool) -> Lowering:
         value, type_ = x.value, element_type_of(x.value)
         axis = dim.numbers[0] % len(x.shape)
         if is_smallest and type_ == f32:
-            value = (Floats(builder, value) * -1.0).value
+            value = (-TosaReal.of(builder, value)).value
         elif is_smallest:
             value = builder.tosa(tosa_ops.BitwiseNotOp, (value,), x.shape, type_)
         shape = result_shape(op)

@@ -16,8 +16,7 @@ from xdsl_quant.xdsl_patches import tosa_ops
 
 from .building import Operand, TosaBuilder, is_unsigned
 from .elementwise import Lowering, stored
-from .expressions import Expression
-from .floats import Floats
+from .expressions import TosaInteger, TosaReal
 from .moving import number
 
 
@@ -30,11 +29,11 @@ def _resize_bilinear(
     options = bool(number(op.align_corners)), bool(number(op.half_pixel_centers))
     if is_unsigned(x.type):
         # The kernel computes with floats, of stored values that are 128 more.
-        values: Any = Floats(builder, builder.with_elements(x.value, f32)) + 128.0
+        values: Any = TosaReal.of(builder, builder.with_elements(x.value, f32)) + 128.0
         resized: Any = floats.resize_bilinear(values, (height, width), *options)
         rounded = (resized + 0.5).unary(tosa_ops.FloorOp) - 128.0
         return builder.with_elements(rounded.value, i8)
-    values = Expression.stored(x)
+    values = TosaInteger.stored(x)
     if element_type_of(x.value) == i8:
         return stored(op, windows.resize_bilinear(values, (height, width), *options))
     return stored(op, _resized_in_parts(values, (height, width), *options))

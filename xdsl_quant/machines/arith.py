@@ -1,0 +1,334 @@
+"""
+The machine of scalars: expressions as ops of the arith and math dialects.
+
+An integer is computed with 32 bits if its bounds allow it, with 64 bits otherwise.
+
+Example:
+
+```python
+from xdsl.builder import InsertPoint
+from xdsl.dialects.builtin import UnknownLoc, i8
+from xdsl.ir import Block
+
+from xdsl_quant.machines.arith import IntegerExpression
+from xdsl_quant.transforms.building.builder import LoweringBuilder
+
+block = Block(arg_types=[i8])
+builder = LoweringBuilder(InsertPoint.at_end(block), location=UnknownLoc())
+x = IntegerExpression(builder, block.args[0], (-128, 127))
+print((x - 3 << 20).bounds)
+```
+
+prints `(-137363456, 130023424)`.
+"""
+
+from __future__ import annotations
+
+import math as python_math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, SupportsIndex, cast
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, f32, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_quant.unsupported import Unsupported
+from xdsl_quant.xdsl_patches.arith import RemFOp
+
+from .expression import (
+    ANY_INTEGER,
+    UNBOUNDED,
+    Bounds,
+    Direction,
+    FloatBounds,
+    Integer,
+    IntegerOperation,
+    Number,
+    Real,
+    RealNumber,
+    Truth,
+    are_within,
+    bounds_of,
+    chosen_bounds,
+    float_bounds,
+    signed_bounds,
+    union,
+)
+
+_INTEGER_OPS: Mapping[IntegerOperation, type[Operation]] = {
+    "add": arith.AddiOp,
+    "and": arith.AndIOp,
+    "divide": arith.DivSIOp,
+    "floor_divide": arith.FloorDivSIOp,
+    "maximum": arith.MaxSIOp,
+    "minimum": arith.MinSIOp,
+    "multiply": arith.MuliOp,
+    "remainder": arith.RemSIOp,
+    "shift_left": arith.ShLIOp,
+    "shift_right": arith.ShRSIOp,
+    "subtract": arith.SubiOp,
+}
+
+_FLOAT_OPS: Mapping[str, type[Operation]] = {
+    "absolute": math.AbsFOp,
+    "add": arith.AddfOp,
+    "ceil": math.CeilOp,
+    "copysign": math.CopySignOp,
+    "cos": math.CosOp,
+    "divide": arith.DivfOp,
+    "erf": math.ErfOp,
+    "exp": math.ExpOp,
+    "expm1": math.ExpM1Op,
+    "floor": math.FloorOp,
+    "fmax": arith.MaxnumfOp,
+    "fmin": arith.MinnumfOp,
+    "fmod": RemFOp,
+    "log": math.LogOp,
+    "maximum": arith.MaximumfOp,
+    "minimum": arith.MinimumfOp,
+    "multiply": arith.MulfOp,
+    "negative": arith.NegfOp,
+    "power": math.PowFOp,
+    "rint": math.RoundEvenOp,
+    "sin": math.SinOp,
+    "sqrt": math.SqrtOp,
+    "subtract": arith.SubfOp,
+    "tanh": math.TanhOp,
+    "trunc": math.TruncOp,
+}
+
+_LOGICAL_OPS = {"and": arith.AndIOp, "or": arith.OrIOp, "xor": arith.XOrIOp}
+
+
+class ScalarBuilder(Protocol):
+    """Builds ops on scalars."""
+
+    def op(
+        self,
+        op_type: type[Operation],
+        operands: Sequence[SSAValue],
+        result_type: Attribute,
+        properties: Mapping[str, Attribute] = ...,
+    ) -> SSAValue:
+        """Build an op with one result."""
+        ...
+
+    def add(self, op: Operation) -> SSAValue:
+        """Insert an op and return its first result."""
+        ...
+
+    def number(self, value: float, type_: Attribute) -> SSAValue:
+        """Build a constant."""
+        ...
+
+
+def type_for(*bounds: Bounds) -> IntegerType:
+    """
+    Return the type that numbers of these bounds are computed with.
+
+    Raises:
+        Unsupported: if it needs more than 64 bits.
+    """
+    low, high = union(*bounds)
+    for type_ in (i32, i64):
+        if are_within((low, high), signed_bounds(type_.bitwidth)):
+            return type_
+    raise Unsupported(f"has numbers from {low} to {high}, which need more than 64 bits")
+
+
+@dataclass(eq=False)
+class Condition(Truth):
+    """A truth value of type `i1`."""
+
+    builder: ScalarBuilder
+    value: SSAValue
+
+    def _logical(self, operation: str, other: Truth | bool) -> Condition:
+        type_ = self.value.type
+        operands = self.value, _truth(self.builder, other, type_)
+        op_type = _LOGICAL_OPS[operation]
+        return Condition(self.builder, self.builder.op(op_type, operands, type_))
+
+    @property
+    def number(self) -> IntegerExpression:
+        value = self.builder.op(arith.ExtUIOp, (self.value,), i32)
+        return IntegerExpression(self.builder, value, (0, 1))
+
+    def chosen(self, a: Any, b: Any) -> Any:
+        builder = self.builder
+        some = next((x for x in (a, b) if isinstance(x, FloatExpression)), None)
+        if some is not None:
+            value = self._selected(some.operand(a), some.operand(b))
+            return FloatExpression(builder, value, *chosen_bounds(a, b))
+        if all(isinstance(x, Truth | bool) for x in (a, b)):
+            values = [_truth(builder, x, self.value.type) for x in (a, b)]
+            return Condition(builder, self._selected(*values))
+        if any(isinstance(x, float) for x in (a, b)):
+            raise ValueError("a choice between floats that have no type")
+        bounds = union(bounds_of(a), bounds_of(b))
+        values = [_integer(builder, x, type_for(bounds)) for x in (a, b)]
+        return IntegerExpression(builder, self._selected(*values), bounds)
+
+    def _selected(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.builder.add(arith.SelectOp(self.value, a, b))
+
+
+def _truth(builder: ScalarBuilder, value: Truth | bool, type_: Attribute) -> SSAValue:
+    if isinstance(value, Condition):
+        return value.value
+    return builder.number(int(cast(bool, value)), type_)
+
+
+def _integer(builder: ScalarBuilder, number: Number, type_: IntegerType) -> SSAValue:
+    if isinstance(number, Truth):
+        number = number.number
+    if isinstance(number, IntegerExpression):
+        return number.as_type(type_)
+    return builder.number(int(cast(SupportsIndex, number)), type_)
+
+
+@dataclass(eq=False)
+class IntegerExpression(Integer):
+    """An integer of any type, which is taken as signed."""
+
+    builder: ScalarBuilder
+    value: SSAValue
+    bounds: Bounds
+
+    def as_type(self, type_: IntegerType) -> SSAValue:
+        """The value with another number of bits, which its bounds must fit."""
+        own_type = cast(IntegerType, self.value.type)
+        if own_type == type_:
+            return self.value
+        is_wider = own_type.bitwidth < type_.bitwidth
+        op_type = arith.ExtSIOp if is_wider else arith.TruncIOp
+        return self.builder.op(op_type, (self.value,), type_)
+
+    def as_index(self) -> SSAValue:
+        """The value as an index."""
+        return self.builder.op(arith.IndexCastOp, (self.value,), IndexType())
+
+    def as_float(self, type_: AnyFloat) -> FloatExpression:
+        value = self.builder.op(arith.SIToFPOp, (self.value,), type_)
+        bounds = float_bounds(*map(float, self.bounds))
+        return FloatExpression(self.builder, value, bounds, may_be_nan=False)
+
+    def bits_as_float(self, type_: AnyFloat) -> FloatExpression:
+        """The float that has these bits, which are as many as that has."""
+        bits = self.as_type(IntegerType(type_.bitwidth))
+        value = self.builder.op(arith.BitcastOp, (bits,), type_)
+        return FloatExpression(self.builder, value)
+
+    def _operands(
+        self, lhs: Number, rhs: Number, *bounds: Bounds
+    ) -> tuple[SSAValue, SSAValue]:
+        type_ = type_for(*bounds, bounds_of(lhs), bounds_of(rhs))
+        first = _integer(self.builder, lhs, type_)
+        return first, _integer(self.builder, rhs, type_)
+
+    def _combined(
+        self, operation: IntegerOperation, lhs: Number, rhs: Number, bounds: Bounds
+    ) -> IntegerExpression:
+        if ANY_INTEGER in (bounds_of(lhs), bounds_of(rhs)):
+            bounds = ANY_INTEGER
+        operands = self._operands(lhs, rhs, bounds)
+        value = self.builder.op(_INTEGER_OPS[operation], operands, operands[0].type)
+        return IntegerExpression(self.builder, value, bounds)
+
+    def __rfloordiv__(self, other: int) -> IntegerExpression:
+        number = self.builder.number(other, i32)
+        return IntegerExpression(self.builder, number, (other, other)) // self
+
+    def _compared(self, direction: Direction, other: Number) -> Condition:
+        predicate = direction if direction in ("eq", "ne") else f"s{direction}"
+        op = arith.CmpiOp(*self._operands(self, other), predicate)
+        return Condition(self.builder, self.builder.add(op))
+
+    def wrapped(self, bits: int = 32) -> IntegerExpression:
+        bounds = signed_bounds(bits)
+        if are_within(self.bounds, bounds):
+            return self
+        return IntegerExpression(self.builder, self.as_type(IntegerType(bits)), bounds)
+
+    def leading_zeros(self) -> IntegerExpression:
+        value = self.builder.op(math.CountLeadingZerosOp, (self.as_type(i32),), i32)
+        return IntegerExpression(self.builder, value, (0, 32))
+
+    PRIMITIVES: ClassVar = {"wrapped": wrapped, "leading_zeros": leading_zeros}
+
+
+@dataclass(eq=False)
+class FloatExpression(Real):
+    """A float of any type. Operands have one type."""
+
+    builder: ScalarBuilder
+    value: SSAValue
+    bounds: FloatBounds = UNBOUNDED
+    may_be_nan: bool = True
+
+    @property
+    def type(self) -> AnyFloat:
+        return cast(AnyFloat, self.value.type)
+
+    def as_float(self, type_: AnyFloat) -> FloatExpression:
+        if type_ == self.type:
+            return self
+        is_wider = self.type.bitwidth < type_.bitwidth
+        op_type = arith.ExtFOp if is_wider else arith.TruncFOp
+        value = self.builder.op(op_type, (self.value,), type_)
+        bounds = self.bounds if is_wider else float_bounds(*self.bounds)
+        return FloatExpression(self.builder, value, bounds, self.may_be_nan)
+
+    def as_integer(self) -> IntegerExpression:
+        if self.type.bitwidth < 32:
+            return self.as_float(f32).as_integer()
+        low, high = self.bounds
+        value = self
+        is_bounded = -(2.0**63) <= low and high < 2.0**63
+        if not is_bounded:
+            low, high = -(2.0**63), 2.0**63 - (2.0**39 if self.type == f32 else 2.0**10)
+            value = value.number_maximum(low).number_minimum(high)
+        elif self.may_be_nan:
+            value = value.number_maximum(low)
+        ends = python_math.trunc(low), python_math.trunc(high)
+        bounds = ends if is_bounded else ANY_INTEGER
+        integer = self.builder.op(arith.FPToSIOp, (value.value,), type_for(bounds))
+        return IntegerExpression(self.builder, integer, bounds)
+
+    def bits(self) -> IntegerExpression:
+        """The bits of the value as a signed integer."""
+        type_ = IntegerType(self.type.bitwidth)
+        low, high = signed_bounds(type_.bitwidth)
+        bounds = (0 if self.bounds[0] >= 0 else low), high
+        value = self.builder.op(arith.BitcastOp, (self.value,), type_)
+        return IntegerExpression(self.builder, value, bounds)
+
+    def operand(self, number: RealNumber) -> SSAValue:
+        """An operand of a function as a value of this type."""
+        match number:
+            case FloatExpression():
+                return number.value
+            case IntegerExpression() | Condition():
+                return cast(FloatExpression, number.as_float(self.type)).value
+            case _:
+                return self.builder.number(float(cast(float, number)), self.type)
+
+    def _function(
+        self,
+        name: str,
+        operands: Sequence[RealNumber],
+        bounds: FloatBounds,
+        may_be_nan: bool,
+    ) -> FloatExpression:
+        values = [*map(self.operand, operands)]
+        value = self.builder.op(_FLOAT_OPS[name], values, self.type)
+        return FloatExpression(self.builder, value, bounds, may_be_nan)
+
+    def _compared(self, direction: Direction, other: RealNumber) -> Condition:
+        operands = self.value, self.operand(other)
+        predicate = "une" if direction == "ne" else f"o{direction}"
+        op = arith.CmpfOp(*operands, predicate)
+        return Condition(self.builder, self.builder.add(op))
+
+    PRIMITIVES: ClassVar = {"erfc": Real.erfc}
