@@ -45,7 +45,7 @@ from xdsl_quant.unsupported import Unsupported
 
 from .fallbacks import Fallback, list_fallbacks, without_conversion
 from .kernels import IMPLEMENTATIONS, Computation, parameters_of
-from .tosa import elementwise, floats, moving, products, resizing, rows
+from .tosa import elementwise, floats, moving, products, resizing
 from .tosa.building import Operand, TosaBuilder, is_unsigned, lowered_type
 from .tosa.elementwise import Lowering
 
@@ -54,7 +54,6 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     **moving.LOWERINGS,
     **products.LOWERINGS,
     **resizing.LOWERINGS,
-    **rows.LOWERINGS,
 }
 """What builds the ops of TOSA for an op of TensorFlow Lite."""
 

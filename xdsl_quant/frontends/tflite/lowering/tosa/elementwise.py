@@ -8,11 +8,12 @@ Functions of one stored value of 8 bits are tables. Others are the formulas of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects import tosa
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, f16, f32, i1, i8, i16, i32, i64
+from xdsl.dialects.builtin import FloatAttr, f16, f32, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.frontends.tflite import dialect as tfl
@@ -32,6 +33,7 @@ from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import tosa_ops
 
+from ..kernels import IMPLEMENTATIONS, Computation
 from ..kernels.computing import check_moves_stored_values
 from .building import (
     Operand,
@@ -41,7 +43,7 @@ from .building import (
     parameters_of,
     per_tensor,
 )
-from .expressions import TosaInteger, TosaTruth, quantized
+from .expressions import TosaInteger, TosaTruth, product, quantized
 
 Lowering: TypeAlias = Callable[..., Any]
 """
@@ -90,6 +92,36 @@ def are_plain(*operands: Operand) -> bool:
     return not any(operand.is_quantized for operand in operands)
 
 
+def by_kernel(
+    plain: Lowering | None = None, *, is_table: bool = False, in_32_bits: bool = False
+) -> Lowering:
+    """
+    Lower an op by the formula of its integer kernel.
+
+    Args:
+        plain: lowers it for operands that are not quantized; `None` if nothing does.
+        is_table: whether a table has its results for stored values of 8 bits.
+        in_32_bits: whether the kernel computes with 32 bits but for products, whatever
+            is known of its numbers.
+    """
+
+    def lower(builder: TosaBuilder, op: Operation, *operands: Operand) -> SSAValue:
+        if are_plain(*operands):
+            if plain is None:
+                raise Unsupported(f"on '{operands[0].type}' has no form in TOSA")
+            return plain(builder, op, *operands)
+        computation = cast(Computation, IMPLEMENTATIONS[type(op)])
+        assert computation.kernel is not None
+        kernel = partial(computation.kernel, op)
+        if is_table and _is_of_8_bits(op, operands[0]):
+            return _tabulated(builder, op, operands[0], kernel)
+        builder.assumes_32_bits = in_32_bits
+        result = None if computation.is_truth else per_tensor(op.results[0].type)
+        return stored(op, kernel(result, *map(quantized, operands)))
+
+    return lower
+
+
 # Functions of one tensor
 
 
@@ -97,11 +129,11 @@ def _tabulated(
     builder: TosaBuilder,
     op: Operation,
     x: Operand,
-    kernel: Callable[[Quantized, QuantizationParameters], Any],
+    kernel: Callable[[QuantizationParameters, Quantized], Any],
 ) -> SSAValue:
     """The results of a kernel for all stored values of 8 bits."""
     values = Quantized(np.arange(-128, 128, dtype=np.int64), x.parameters)
-    return looked_up(builder, x, kernel(values, per_tensor(op.results[0].type)))
+    return looked_up(builder, x, kernel(per_tensor(op.results[0].type), values))
 
 
 def looked_up(builder: TosaBuilder, x: Operand, table: Any) -> SSAValue:
@@ -170,25 +202,10 @@ def _of_floats(op_type: type[Operation]) -> Lowering:
     return lower
 
 
-def _kernel(
-    kernel: Callable[..., Any], float_op: type[Operation] | None = None
-) -> Lowering:
-    """A function by its kernel: a table for 8 bits, and the formula for 16."""
-
-    def lower(builder: TosaBuilder, op: Operation, x: Operand) -> SSAValue:
-        if not x.is_quantized:
-            return _float_unary(builder, op, x, float_op)
-        if _is_of_8_bits(op, x):
-            return _tabulated(builder, op, x, kernel)
-        return stored(op, kernel(quantized(x), per_tensor(op.results[0].type)))
-
-    return lower
-
-
 def _root(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel of a root, which does not fail for negative numbers but takes 0."""
 
-    def lower(x: Quantized, result: QuantizationParameters) -> Any:
+    def lower(result: QuantizationParameters, x: Quantized) -> Any:
         values = np.maximum(x.values, x.zero_point)
         return kernel(x._replace(values=values), result)
 
@@ -208,32 +225,11 @@ def _table_of_8_bits_only(kernel: Callable[..., Any], name: str = "") -> Lowerin
     return lower
 
 
-def _relu(name: str) -> Lowering:
-    def kernel(x: Quantized, result: QuantizationParameters) -> Any:
-        return elementwise.relu(x, result, name)
-
+def _float_activation(activation: str) -> Lowering:
     def lower(builder: TosaBuilder, op: Operation, x: Operand) -> SSAValue:
-        if x.is_quantized:
-            return stored(op, kernel(quantized(x), per_tensor(op.results[0].type)))
-        return with_float_activation(builder, x.value, name)
+        return with_float_activation(builder, x.value, activation)
 
     return lower
-
-
-def _leaky_relu(builder: TosaBuilder, op: tfl.LeakyReluOp, x: Operand) -> SSAValue:
-    alpha = cast("FloatAttr[Any]", op.alpha).value.data
-
-    def kernel(values: Quantized, result: QuantizationParameters) -> Any:
-        return elementwise.leaky_relu(values, result, alpha)
-
-    return _kernel(kernel)(builder, op, x)
-
-
-def _prelu(
-    builder: TosaBuilder, op: tfl.PReluOp, x: Operand, alpha: Operand
-) -> SSAValue:
-    result = per_tensor(op.results[0].type)
-    return stored(op, elementwise.prelu(quantized(x), quantized(alpha), result))
 
 
 def _negative(builder: TosaBuilder, op: tfl.NegOp, x: Operand) -> SSAValue:
@@ -292,9 +288,8 @@ def _quantized_floats(
         return builder.array(np.full((1,) * rank, number), f32)
 
     reciprocal = float(np.float32(1) / scale_of(result))
-    operands = numbers, floats(reciprocal), builder.one(0, i8)
-    product = builder.tosa(tosa.MulOp, operands, shape, f32)
-    moved = builder.binary(tosa.AddOp, product, floats(int(result.zero_points)))
+    steps = product(builder, numbers, floats(reciprocal))
+    moved = builder.binary(tosa.AddOp, steps, floats(int(result.zero_points)))
     inside = builder.clamped(moved, low, high)
     guess = builder.tosa(tosa_ops.CastOp, (inside,), shape, i32)
     index = builder.binary(
@@ -361,8 +356,7 @@ def dequantized(builder: TosaBuilder, x: Operand) -> SSAValue:
     corrected = builder.binary(tosa.SubOp, builder.widened(x.value), zero_points)
     number = builder.tosa(tosa_ops.CastOp, (corrected,), x.shape, f32)
     scales = builder.array(parameters.scales.astype(np.float32).reshape(shape), f32)
-    operands = number, scales, builder.one(0, i8)
-    return builder.tosa(tosa.MulOp, operands, x.shape, f32)
+    return product(builder, number, scales)
 
 
 def _cast(builder: TosaBuilder, op: tfl.CastOp, x: Operand) -> SSAValue:
@@ -408,74 +402,32 @@ def _truncated(builder: TosaBuilder, value: SSAValue) -> SSAValue:
 # Functions of several tensors
 
 
-def _arithmetic(kernel: Callable[..., Any], op_type: type[Operation]) -> Lowering:
+def _arithmetic(op_type: type[Operation]) -> Lowering:
+    """Arithmetic on elements that are not quantized."""
+
     def lower(builder: TosaBuilder, op: Any, lhs: Operand, rhs: Operand) -> SSAValue:
-        if are_plain(lhs, rhs):
-            return _plain_arithmetic(builder, op, op_type, lhs, rhs)
-        result = per_tensor(op.results[0].type)
-        options: dict[str, Any] = {}
-        if kernel is not elementwise.multiply:
-            options["pot_scale_int16"] = _is_shifted(op, lhs, rhs)
-        values = quantized(lhs), quantized(rhs)
-        return stored(op, kernel(*values, result, activation_of(op), **options))
+        if element_type_of(lhs.value) not in (i32, i64, f32):
+            raise Unsupported(f"on '{lhs.type}' has no form in TOSA")
+        if op_type is tosa.MulOp:
+            value = product(builder, lhs.value, rhs.value)
+        else:
+            value = builder.binary(op_type, lhs.value, rhs.value)
+        return with_float_activation(builder, value, activation_of(op))
 
     return lower
-
-
-def _is_shifted(op: Operation, *operands: Operand) -> bool:
-    """Whether a sum of 16 bits rounds operands instead of rescaling them."""
-    # An option of files, which the dialect does not have: it is set if nothing is said.
-    if op.attributes.get("pot_scale_int16") == BoolAttr.from_bool(False):
-        return False
-    result = per_tensor(op.results[0].type)
-    everything = *(operand.parameters for operand in operands), result
-    return not any(p.has_zero_points for p in everything)
-
-
-def _plain_arithmetic(
-    builder: TosaBuilder,
-    op: Any,
-    op_type: type[Operation],
-    lhs: Operand,
-    rhs: Operand,
-) -> SSAValue:
-    element_type = element_type_of(lhs.value)
-    if element_type not in (i32, i64, f32):
-        raise Unsupported(f"on '{lhs.type}' has no form in TOSA")
-    if op_type is tosa.MulOp:
-        operands = lhs.value, rhs.value
-        shape = np.broadcast_shapes(*map(shape_of, operands))
-        operands = [builder.with_rank(operand, len(shape)) for operand in operands]
-        value = builder.tosa(
-            tosa.MulOp, (*operands, builder.one(0, i8)), shape, element_type
-        )
-    else:
-        value = builder.binary(op_type, lhs.value, rhs.value)
-    return with_float_activation(builder, value, activation_of(op))
-
-
-def _product(builder: TosaBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    """The product of two tensors of the same shape that are not quantized."""
-    operands = lhs, rhs, builder.one(0, i8)
-    return builder.tosa(tosa.MulOp, operands, shape_of(lhs), element_type_of(lhs))
 
 
 def _square(builder: TosaBuilder, op: tfl.SquareOp, x: Operand) -> SSAValue:
     if x.is_quantized:
         raise Unsupported("has no integer form in TOSA")
-    return _product(builder, x.value, x.value)
+    return product(builder, x.value, x.value)
 
 
 def _squared_difference(
-    builder: TosaBuilder, op: tfl.SquaredDifferenceOp, lhs: Operand, rhs: Operand
+    builder: TosaBuilder, op: Operation, lhs: Operand, rhs: Operand
 ) -> SSAValue:
-    if are_plain(lhs, rhs):
-        difference = builder.binary(tosa.SubOp, lhs.value, rhs.value)
-        return _product(builder, difference, difference)
-    result = per_tensor(op.output.type)
-    return stored(
-        op, elementwise.squared_difference(quantized(lhs), quantized(rhs), result)
-    )
+    difference = builder.binary(tosa.SubOp, lhs.value, rhs.value)
+    return product(builder, difference, difference)
 
 
 def _extreme(op_type: type[Operation]) -> Lowering:
@@ -509,9 +461,6 @@ def _compare(direction: str) -> Lowering:
     def lower(
         builder: TosaBuilder, op: Operation, lhs: Operand, rhs: Operand
     ) -> SSAValue:
-        if not are_plain(lhs, rhs):
-            result = elementwise.compare(direction, quantized(lhs), quantized(rhs))
-            return stored(op, result)
         pair = (rhs.value, lhs.value) if is_exchanged else (lhs.value, rhs.value)
         if element_type_of(pair[0]) not in (f32, i64):
             pair = builder.widened(pair[0]), builder.widened(pair[1])
@@ -522,7 +471,7 @@ def _compare(direction: str) -> Lowering:
             value = builder.tosa(tosa_ops.LogicalNotOp, (value,), shape, i1)
         return value
 
-    return lower
+    return by_kernel(lower)
 
 
 def _logical(op_type: type[Operation]) -> Lowering:
@@ -551,10 +500,10 @@ def _select(
 
 
 LOWERINGS: Mapping[type[Operation], Lowering] = {
-    tfl.AddOp: _arithmetic(elementwise.add, tosa.AddOp),
-    tfl.SubOp: _arithmetic(elementwise.subtract, tosa.SubOp),
-    tfl.MulOp: _arithmetic(elementwise.multiply, tosa.MulOp),
-    tfl.SquaredDifferenceOp: _squared_difference,
+    tfl.AddOp: by_kernel(_arithmetic(tosa.AddOp)),
+    tfl.SubOp: by_kernel(_arithmetic(tosa.SubOp)),
+    tfl.MulOp: by_kernel(_arithmetic(tosa.MulOp)),
+    tfl.SquaredDifferenceOp: by_kernel(_squared_difference),
     tfl.MaximumOp: _extreme(tosa_ops.MaximumOp),
     tfl.MinimumOp: _extreme(tosa_ops.MinimumOp),
     tfl.EqualOp: _compare("equal"),
@@ -568,24 +517,27 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     tfl.LogicalNotOp: _logical(tosa_ops.LogicalNotOp),
     tfl.SelectOp: _select,
     tfl.SelectV2Op: _select,
-    tfl.ReluOp: _relu("RELU"),
-    tfl.Relu6Op: _relu("RELU6"),
-    tfl.Relu1Op: _relu("RELU_N1_TO_1"),
-    tfl.Relu0To1Op: _relu("RELU_0_TO_1"),
-    tfl.LeakyReluOp: _leaky_relu,
-    tfl.PReluOp: _prelu,
+    tfl.ReluOp: by_kernel(_float_activation("RELU")),
+    tfl.Relu6Op: by_kernel(_float_activation("RELU6")),
+    tfl.Relu1Op: by_kernel(_float_activation("RELU_N1_TO_1")),
+    tfl.Relu0To1Op: by_kernel(_float_activation("RELU_0_TO_1")),
+    tfl.LeakyReluOp: by_kernel(is_table=True),
+    tfl.PReluOp: by_kernel(),
     tfl.LogisticOp: _function("logistic", tosa_ops.SigmoidOp),
     tfl.TanhOp: _function("tanh", tosa_ops.TanhOp),
     tfl.ExpOp: _function("exp", tosa_ops.ExpOp),
     tfl.LogOp: _function("log", tosa_ops.LogOp),
     tfl.EluOp: _function("elu"),
     tfl.GeluOp: _function("gelu"),
-    tfl.HardSwishOp: _kernel(elementwise.hard_swish),
-    tfl.AbsOp: _kernel(elementwise.absolute, tosa_ops.AbsOp),
+    tfl.HardSwishOp: by_kernel(is_table=True),
+    tfl.AbsOp: by_kernel(_of_floats(tosa_ops.AbsOp), is_table=True),
     tfl.SqrtOp: _table_of_8_bits_only(_root(elementwise.square_root)),
     tfl.RsqrtOp: _table_of_8_bits_only(
         _root(elementwise.reciprocal_square_root), "rsqrt"
     ),
+    tfl.SoftmaxOp: by_kernel(in_32_bits=True),
+    tfl.LogSoftmaxOp: by_kernel(in_32_bits=True),
+    tfl.L2NormalizationOp: by_kernel(),
     tfl.NegOp: _negative,
     tfl.SinOp: _of_floats(tosa.SinOp),
     tfl.CosOp: _of_floats(tosa.CosOp),

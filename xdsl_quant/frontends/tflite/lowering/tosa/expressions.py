@@ -337,7 +337,7 @@ class TosaInteger(Tensor, Integer):
 
     def product(self, lhs: Number, rhs: Number, shift: int) -> SSAValue:
         """A product of 64 bits, shifted to the right and rounded half up."""
-        return _product(
+        return product(
             self.builder, self.low_operand(lhs), self.low_operand(rhs), shift
         )
 
@@ -499,7 +499,7 @@ class TosaReal(Tensor, Real):
                 pass
         values = [_operand(x, self, f32) for x in operands]
         if name == "multiply":
-            return _product(builder, *values, 0)
+            return product(builder, values[0], values[1])
         if name not in _FLOAT_OPS:
             raise Unsupported(f"has no form of '{name}' in TOSA")
         op_type = _FLOAT_OPS[name]
@@ -558,9 +558,10 @@ def _converted(x: Tensor, element_type: Attribute) -> SSAValue:
     return x.builder.with_elements(x.value, element_type)
 
 
-def _product(
-    builder: TosaBuilder, lhs: SSAValue, rhs: SSAValue, shift: int
+def product(
+    builder: TosaBuilder, lhs: SSAValue, rhs: SSAValue, shift: int = 0
 ) -> SSAValue:
+    """A product of tensors, of integers shifted to the right and rounded half up."""
     shape = np.broadcast_shapes(shape_of(lhs), shape_of(rhs))
     operands = [builder.with_rank(operand, len(shape)) for operand in (lhs, rhs)]
     type_ = element_type_of(lhs)

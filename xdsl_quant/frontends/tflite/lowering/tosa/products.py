@@ -52,7 +52,7 @@ from .building import (
     per_tensor,
 )
 from .elementwise import Lowering, activation_of, with_float_activation
-from .expressions import TosaReal
+from .expressions import TosaReal, product
 from .moving import largest_indices, number, result_shape
 
 # Accumulators
@@ -418,8 +418,8 @@ def _batch_matmul(
     sums = _matrix_product(builder, matrices, zero_points, accumulator)
     if x.is_quantized:
         result = per_tensor(op.output.type)
-        product = np.float32(x.parameters.scales) * np.float32(y.parameters.scales)
-        ratio = float(product) / float(scale_of(result))
+        scale = np.float32(x.parameters.scales) * np.float32(y.parameters.scales)
+        ratio = float(scale) / float(scale_of(result))
         sums = _requantized(builder, op, sums, ratio)
     return builder.with_shape(sums, shape)
 
@@ -467,8 +467,7 @@ def _svdf(
     weights = builder.with_shape(time.value, (1, filters, memory))
     if x.is_quantized:
         remembered, weights = builder.widened(remembered), builder.widened(weights)
-    operands = remembered, weights, builder.one(0, i8)
-    sums = builder.tosa(tosa.MulOp, operands, (batch, filters, memory), type_)
+    sums = product(builder, remembered, weights)
     rank = number(op.rank)
     for shape in (batch, filters, memory), (batch, filters // rank, rank):
         sums = builder.reduced(tosa.ReduceSumOp, builder.with_shape(sums, shape), 2)
