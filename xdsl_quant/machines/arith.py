@@ -155,6 +155,9 @@ class Condition(Truth):
         value = self.builder.op(arith.ExtUIOp, (self.value,), i32)
         return IntegerExpression(self.builder, value, (0, 1))
 
+    def as_float(self, type_: AnyFloat) -> FloatExpression:
+        return self.number.as_float(type_)
+
     def chosen(self, a: Any, b: Any) -> Any:
         builder = self.builder
         some = next((x for x in (a, b) if isinstance(x, FloatExpression)), None)
@@ -310,7 +313,7 @@ class FloatExpression(Real):
             case FloatExpression():
                 return number.value
             case IntegerExpression() | Condition():
-                return cast(FloatExpression, number.as_float(self.type)).value
+                return number.as_float(self.type).value
             case _:
                 return self.builder.number(float(cast(float, number)), self.type)
 

@@ -158,8 +158,8 @@ class Expression(ABC):
 def _known(value: Any) -> Any:
     """Convert a NumPy number to a Python number; return anything else unchanged."""
     if isinstance(value, np.generic | np.ndarray) and not value.ndim:
-        return cast("np.generic", value).item()
-    return value
+        return cast(Any, value).item()
+    return cast(Any, value)
 
 
 class Truth(Expression):
@@ -322,17 +322,17 @@ class Integer(Expression):
     def __lshift__(self, other: Number) -> Self:
         if bounds_of(other) == (0, 0):
             return self
-        bounds = combined(operator.lshift, self, other)
+        bounds = combined(lambda a, b: a << b, self, other)
         return self._combined("shift_left", self, other, bounds)
 
     def __rlshift__(self, other: Number) -> Self:
-        bounds = combined(operator.lshift, other, self)
+        bounds = combined(lambda a, b: a << b, other, self)
         return self._combined("shift_left", other, self, bounds)
 
     def __rshift__(self, other: Number) -> Self:
         if bounds_of(other) == (0, 0):
             return self
-        bounds = combined(operator.rshift, self, other)
+        bounds = combined(lambda a, b: a >> b, self, other)
         return self._combined("shift_right", self, other, bounds)
 
     def __and__(self, other: SupportsIndex) -> Self:
@@ -693,29 +693,32 @@ def _sign(x: Any) -> Any:
     return x.sign()
 
 
+# What the annotations of these functions say is not about expressions.
+_operator = cast(Any, operator)
+
 FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
-    np.add: operator.add,
-    np.subtract: operator.sub,
-    np.multiply: operator.mul,
-    np.divide: operator.truediv,
-    np.negative: operator.neg,
-    np.floor_divide: operator.floordiv,
+    np.add: _operator.add,
+    np.subtract: _operator.sub,
+    np.multiply: _operator.mul,
+    np.divide: _operator.truediv,
+    np.negative: _operator.neg,
+    np.floor_divide: _operator.floordiv,
     np.remainder: _remainder,
     np.fmod: Integer.remainder,
-    np.left_shift: operator.lshift,
-    np.right_shift: operator.rshift,
-    np.bitwise_and: operator.and_,
-    np.bitwise_or: operator.or_,
-    np.invert: operator.invert,
-    np.logical_and: operator.and_,
-    np.logical_or: operator.or_,
-    np.logical_not: operator.invert,
-    np.equal: operator.eq,
-    np.not_equal: operator.ne,
-    np.less: operator.lt,
-    np.less_equal: operator.le,
-    np.greater: operator.gt,
-    np.greater_equal: operator.ge,
+    np.left_shift: _operator.lshift,
+    np.right_shift: _operator.rshift,
+    np.bitwise_and: _operator.and_,
+    np.bitwise_or: _operator.or_,
+    np.invert: _operator.invert,
+    np.logical_and: _operator.and_,
+    np.logical_or: _operator.or_,
+    np.logical_not: _operator.invert,
+    np.equal: _operator.eq,
+    np.not_equal: _operator.ne,
+    np.less: _operator.lt,
+    np.less_equal: _operator.le,
+    np.greater: _operator.gt,
+    np.greater_equal: _operator.ge,
     np.minimum: _with_expression_first("minimum"),
     np.maximum: _with_expression_first("maximum"),
     np.fmin: _with_expression_first("number_minimum"),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[Any]
 Integers: TypeAlias = NDArray[np.int64]
 
-Operand: TypeAlias = "Integers | int"
+Operand: TypeAlias = "Integers | np.int64 | int"
 """Integers of an array, or one for all."""
 
 Definition = TypeVar("Definition", bound=Callable[..., object])

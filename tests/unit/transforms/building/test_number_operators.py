@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -485,10 +485,12 @@ def test_erfc():
 
 
 def test_conditions_as_floats():
+    def body(builder: LoweringBuilder, values: Sequence[SSAValue]) -> SSAValue:
+        condition = FloatExpression(builder, values[0]) > 0
+        return cast(FloatExpression, condition.as_float(f32)).value
+
     result = evaluated(
-        lambda builder, values: (
-            (FloatExpression(builder, values[0]) > 0).as_float(f32).value
-        ),
+        body,
         f32,
         np.array([1.0, -1.0]),
     )

@@ -168,7 +168,7 @@ def inverse_square_root(values: Integers, direction: int) -> Multiplier:
         cube = doubling_high_product(doubling_high_product(y, y), y)
         correction = doubling_high_product(half, scaled_by_power(cube, 6))
         y = scaled_by_power(
-            doubling_high_product((1 << 28) + (1 << 27), y) - correction, 3
+            doubling_high_product(y, (1 << 28) + (1 << 27)) - correction, 3
         )
     result = wrapped(doubling_high_product(y, 1518500250) << np.maximum(-exponent, 0))
     exponent = np.maximum(exponent, 0) * direction
@@ -183,7 +183,7 @@ def log_from_one(values: Integers) -> Integers:
     19 bits behind the point, with 26 bits behind the point.
     """
     # exp(-0.5), in quarters of the exponent of two.
-    quarter = rounding_divide(536870912, 6)
+    quarter = 1 << 23
     zeros = leading_zeros(values)
     root_half = 1518500250
     normalized = saturating_shift(values, np.maximum(zeros - 1, 0))
@@ -200,9 +200,9 @@ def log_from_one(values: Integers) -> Integers:
     d2 = doubling_high_product(d, d)
     d3 = doubling_high_product(d, d2)
     numerator = doubling_high_product(d, r) + doubling_high_product(d3, 117049297)
-    inner = wrapped(1057819769 + d + doubling_high_product(127690142, d2))
+    inner = wrapped(1057819769 + d + doubling_high_product(d2, 127690142))
     denominator = wrapped(
-        doubling_high_product(mean, inner) + doubling_high_product(638450708, d)
+        doubling_high_product(mean, inner) + doubling_high_product(d, 638450708)
     )
     quotient = doubling_high_product(
         rounding_divide(numerator, 6), reciprocal_of_one_plus(denominator)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute
@@ -212,6 +213,11 @@ def _picked(x: TensorExpression, arrays: Sequence[Any], axis: int) -> TensorExpr
 
     shape = (*x.shape[:axis], *shape, *x.shape[axis + len(every) :])
     return Picked(x.computed, shape, source)
+
+
+@implements("lookup")
+def _looked_up(table: NDArray[Any], indices: TensorExpression) -> TensorExpression:
+    return _taken(as_expression(table, indices.builder), indices)
 
 
 @implements(np.pad)

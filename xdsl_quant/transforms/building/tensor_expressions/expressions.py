@@ -28,6 +28,7 @@ from xdsl_quant.machines.arith import (
     Condition,
     FloatExpression,
     IntegerExpression,
+    ScalarBuilder,
     type_for,
 )
 from xdsl_quant.machines.expression import ANY_INTEGER, NO_FORM, Bounds, signed_bounds
@@ -510,7 +511,7 @@ def as_scalar(builder: LoweringBuilder, scalar: Scalar, type_: Attribute) -> SSA
 
 
 def as_number(
-    builder: LoweringBuilder, scalar: Scalar
+    builder: ScalarBuilder, scalar: Scalar
 ) -> IntegerExpression | FloatExpression:
     """An element as an expression of a number."""
     match scalar:
@@ -626,24 +627,41 @@ def _clip(x: Any, low: Any, high: Any) -> TensorExpression:
     return mapped(np.minimum, mapped(np.maximum, x, low), high)
 
 
-def like(
-    x: TensorExpression, function: Callable[..., Any], *operands: Any
+def _of_elements(
+    x: TensorExpression, function: Callable[..., Any], *operands: int
 ) -> TensorExpression:
     """A function of each element and of numbers that are known."""
     return Mapped(x.builder, x.shape, x.dtype, function, (x, *operands))
 
 
-FUNCTIONS.update(
-    {
-        "wrapped": lambda x, bits=32: like(x, primitives.wrapped, bits),
-        "leading_zeros": lambda x: like(x, primitives.leading_zeros),
-        "erfc": lambda x: like(x, primitives.erfc),
-        "lookup": lambda table, x: np.take(cast(Any, constant(x.builder, table)), x),
-        "radicand": lambda x: mapped(np.maximum, x, 0),
-        "divisor": lambda x: x,
-        "exact_factors": lambda lhs, rhs, terms: (lhs, rhs),
-    }
-)
+@implements("wrapped")
+def _wrapped(x: TensorExpression, bits: int = 32) -> TensorExpression:
+    return _of_elements(x, primitives.wrapped, bits)
+
+
+@implements("leading_zeros")
+def _leading_zeros(x: TensorExpression) -> TensorExpression:
+    return _of_elements(x, primitives.leading_zeros)
+
+
+@implements("erfc")
+def _erfc(x: TensorExpression) -> TensorExpression:
+    return _of_elements(x, primitives.erfc)
+
+
+@implements("radicand")
+def _radicand(x: TensorExpression) -> TensorExpression:
+    return mapped(np.maximum, x, 0)
+
+
+@implements("divisor")
+def _divisor(x: TensorExpression) -> TensorExpression:
+    return x
+
+
+@implements("exact_factors")
+def _exact_factors(lhs: Any, rhs: Any, terms: int) -> tuple[Any, Any]:
+    return lhs, rhs
 
 
 @implements(np.ndim)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from types import CodeType, FunctionType, ModuleType
 from typing import TypeAlias
@@ -85,7 +85,7 @@ def rewritten_code(function: FunctionType, rewriting: Rewriting) -> CodeType | N
 @contextmanager
 def rewritten(
     rewriting: Rewriting, modules: tuple[ModuleType, ...] = INTEGER_MODULES
-) -> Iterator[list[Callable[..., object]]]:
+) -> Generator[list[Callable[..., object]]]:
     """Rewrites all functions of some modules in place; yields those that changed."""
     with pytest.MonkeyPatch.context() as patch:
         changed: list[Callable[..., object]] = []

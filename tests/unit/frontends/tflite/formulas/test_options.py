@@ -492,9 +492,13 @@ class Rows:
     def reshape(self, *shape: int) -> Rows:
         return self
 
-    def primitive(self, name: str) -> Any:
+    def primitive(self, name: str) -> Callable[..., Array]:
         assert name == "folded"
-        return lambda rows, step: step(np.array([8, 12]), np.array([4, -2]))
+
+        def folded(rows: Rows, step: Callable[[Array, Array], Array]) -> Array:
+            return step(np.array([8, 12]), np.array([4, -2]))
+
+        return folded
 
 
 def test_expressions_multiply_their_rows():

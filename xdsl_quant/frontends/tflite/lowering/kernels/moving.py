@@ -267,7 +267,7 @@ def _dynamic_update_slice(
         value = with_expression(value, start, update)
     if is_known:
         start = integers_of(start)
-    return with_part(value, update, start)
+    return with_part(value, cast(Any, update), cast(Any, start))
 
 
 # Blocks and images

@@ -140,7 +140,7 @@ def _operand(number: Any, like: Tensor, element_type: Attribute) -> SSAValue:
 def lifted_array(builder: TosaBuilder, number: Any) -> Any:
     """An array of numbers as an expression, and anything else as it is."""
     if not isinstance(number, np.ndarray) or not number.ndim:
-        return number
+        return cast(Any, number)
     array = cast("NDArray[Any]", number)
     low, high = array.min(), array.max()
     if array.dtype.kind == "f":
@@ -329,7 +329,7 @@ class TosaInteger(Tensor, Integer):
         if not _fits((low, high)) and _fits((-high, -low)) and _fits(self.bounds):
             # The sum with what is as far from 0 does not overflow.
             bounds = self.bounds[0] - high, self.bounds[1] - low
-            return self._combined("add", self, -low, bounds)
+            return cast("Self", self._combined("add", self, -low, bounds))
         return super().__sub__(other)
 
     def __mul__(self, other: Number) -> Self:
@@ -494,7 +494,7 @@ class TosaReal(Tensor, Real):
                     return (self * (1 / float(rhs))).value
                 inverse = cast(TosaReal, rhs).unary(tosa.ReciprocalOp)
                 is_one = not isinstance(lhs, Expression) and lhs == 1
-                return inverse.value if is_one else (lhs * inverse).value
+                return inverse.value if is_one else (inverse * lhs).value
             case _:
                 pass
         values = [_operand(x, self, f32) for x in operands]
@@ -636,44 +636,51 @@ class Rescaling(NamedTuple):
 # Primitives
 
 
+def _ordered(lhs: Number, rhs: Number) -> tuple[TosaInteger, Number]:
+    """The operands of a function that does not depend on their order, a tensor first."""
+    if isinstance(lhs, TosaInteger):
+        return lhs, rhs
+    return cast(TosaInteger, rhs), lhs
+
+
 def _rounded_product(lhs: Number, rhs: Number, exponent: Number) -> TosaInteger:
-    product = lhs * rhs
-    if isinstance(exponent, Expression):
+    x, factor = _ordered(lhs, rhs)
+    product = x * factor
+    if isinstance(exponent, TosaInteger):
         return (product + (1 << (exponent - 1))) >> exponent
-    bits = int(exponent)
+    bits = int(cast(SupportsIndex, exponent))
     low, high = ((bound + (1 << (bits - 1))) >> bits for bound in product.bounds)
     # Of two numbers of which one at least is not the smallest one.
     bounds = max(low, INT32[0]), min(high, INT32[1])
-    build = partial(product.product, lhs, rhs, bits)
+    build = partial(x.product, x, factor, bits)
     return TosaInteger(product.builder, build, bounds, product.shape)
 
 
 def _doubling_high_product(lhs: Number, rhs: Number) -> TosaInteger:
-    result = _rounded_product(lhs, rhs, 31)
-    x, factor = (lhs, rhs) if isinstance(lhs, TosaInteger) else (rhs, lhs)
+    x, factor = _ordered(lhs, rhs)
+    result = _rounded_product(x, factor, 31)
     if not isinstance(factor, Expression):
-        rescaling = Rescaling.of(cast(TosaInteger, x), int(factor))
+        rescaling = Rescaling.of(x, int(factor))
         if rescaling.is_valid:
             return rescaling.expression(result.bounds)
     return result
 
 
-def _rounding_divide(x: Number, exponent: Number) -> TosaInteger | Number:
+def _rounding_divide(values: Number, exponent: Number) -> Number:
     if bounds_of(exponent) == (0, 0):
-        return x
-    if not isinstance(x, TosaInteger):
-        x = _lifted(x, cast(TosaInteger, exponent))
+        return values
+    x = _lifted(values, exponent)
     is_away = x.bounds[0] < 0
     low, high = (
         combined(lambda end, bits: (end + (1 << bits >> 1)) >> bits, bound, exponent)
         for bound in (x.bounds[0], x.bounds[1])
     )
     bounds = low[0], high[1]
-    if isinstance(exponent, Expression):
+    if isinstance(exponent, TosaInteger):
         divided = _divided_by_power if is_away else _rounded_up
-        result = divided(x, cast(TosaInteger, exponent))
+        result = divided(x, exponent)
         return TosaInteger(x.builder, lambda: result.value, bounds, result.shape)
-    bits = int(exponent)
+    bits = int(cast(SupportsIndex, exponent))
     if (rescaling := x.parts.rescale) is not None and rescaling.shift == 31:
         return rescaling._replace(shift=31 + bits).expression(bounds)
     half = 1 << (bits - 1)
@@ -688,28 +695,28 @@ def _rounding_divide(x: Number, exponent: Number) -> TosaInteger | Number:
 
 
 def _half_sum(lhs: Number, rhs: Number) -> TosaInteger:
-    total = cast(TosaInteger, lhs + rhs)
+    x, other = _ordered(lhs, rhs)
+    total = x + other
     if _fits((total.bounds[0], total.bounds[1] + 1)):
         return cast(TosaInteger, _rounding_divide(total, 1))
-    first, second = (lhs, rhs) if isinstance(lhs, TosaInteger) else (rhs, lhs)
-    mean = _mean(cast(TosaInteger, first), second, total.bounds[0] < 0)
+    mean = _mean(x, other, total.bounds[0] < 0)
     low, high = ((bound + 1) >> 1 for bound in total.bounds)
     return TosaInteger(total.builder, lambda: mean.value, (low, high), total.shape)
 
 
-def _saturating_shift(x: Number, left: Number, bits: int = 32) -> TosaInteger:
-    shifted = cast(TosaInteger, x << left)
+def _saturating_shift(values: Number, left: Number, bits: int = 32) -> TosaInteger:
+    x = _lifted(values, left)
+    shifted = x << left
     low, high = signed_bounds(bits)
     if bits < 32 or _fits(shifted.bounds):
         return shifted.clipped(low, high)
 
     def limit(bound: int) -> Number:
         if not isinstance(left, TosaInteger):
-            return bound >> int(left)
+            return bound >> int(cast(SupportsIndex, left))
         return _lifted(bound, left) >> left
 
     builder, shape = shifted.builder, shifted.shape
-    x = _lifted(x, shifted)
     result = TosaInteger(builder, lambda: shifted.low, INT32, shape)
     if shifted.bounds[1] > high:
         result = (x > limit(high)).chosen(high, result)
@@ -749,13 +756,15 @@ def _below_largest(values: TosaInteger) -> TosaInteger:
     return result
 
 
-def _lifted(number: Number, like: TosaInteger) -> TosaInteger:
-    """A number as an expression that is broadcast to another one."""
+def _lifted(number: Number, like: Number) -> TosaInteger:
+    """A number as an expression, broadcast to another one if it is known."""
     if isinstance(number, TosaTruth):
         return number.number
     if isinstance(number, TosaInteger):
         return number
-    return lifted_array(like.builder, np.full((1,) * like.ndim, bounds_of(number)[0]))
+    tensor = cast(TosaInteger, like)
+    array = np.full((1,) * tensor.ndim, bounds_of(number)[0])
+    return lifted_array(tensor.builder, array)
 
 
 def _mean(a: TosaInteger, b: Number, is_away: bool) -> TosaInteger:

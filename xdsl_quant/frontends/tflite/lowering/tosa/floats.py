@@ -27,7 +27,7 @@ from xdsl_quant.xdsl_patches import tosa_ops
 from ..kernels import IMPLEMENTATIONS, Computation
 from .building import Operand, TosaBuilder, lowered_type, parameters_of
 from .elementwise import activation_of, dequantized, with_float_activation
-from .expressions import TosaReal
+from .expressions import TosaReal, lifted_array
 from .moving import number, result_shape
 
 FloatLowering: TypeAlias = Callable[..., SSAValue]
@@ -191,8 +191,9 @@ def quantized_to_nearest(
     if (dimension := parameters.quantized_dimension) is not None:
         shape[dimension] = shape_of(value)[dimension]
 
-    def constant(numbers: NDArray[Any]) -> NDArray[np.float32]:
-        return np.asarray(numbers, np.float32).reshape(shape)
+    def constant(numbers: NDArray[Any]) -> TosaReal:
+        array = np.asarray(numbers, np.float32).reshape(shape)
+        return lifted_array(builder, array)
 
     steps = TosaReal.of(builder, value) * constant(1 / parameters.scales)
     moved = steps + constant(parameters.zero_points)
