@@ -167,7 +167,7 @@ def top_k(values: Array, count: int) -> tuple[Array, Array]:
 
 
 @primitive
-def with_part(values: Array, update: Array, start: Sequence[int]) -> Array:
+def with_part(values: Array, update: Array, start: Array | Sequence[int]) -> Array:
     """An array with a part replaced; the start is clamped so that the part fits."""
     result = values.copy()
     parts = [

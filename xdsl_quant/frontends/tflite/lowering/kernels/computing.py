@@ -15,7 +15,8 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, NoneType
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.dialects.quant import BlockScaledQuantizedType
@@ -35,10 +36,13 @@ from xdsl_quant.transforms.building.quantization_arithmetic import (
 from xdsl_quant.transforms.building.tensor_expressions import TensorExpression, plain
 from xdsl_quant.unsupported import Unsupported
 
-Formula: TypeAlias = Callable[..., Any]
+Array: TypeAlias = NDArray[Any]
+"""An array, or an expression of a machine in its place."""
+
+Formula: TypeAlias = Callable[..., Array]
 """Returns the array that an op computes of arrays, `None` for absent operands."""
 
-Kernel: TypeAlias = Callable[..., Any]
+Kernel: TypeAlias = Callable[..., Array]
 """
 Returns the stored values that an op computes, given the op, the parameters of its result
 (`None` if it is not quantized), and its operands, quantized or plain integers.
@@ -116,10 +120,10 @@ class Computation:
     def results(
         self,
         op: Operation,
-        values: Sequence[Any],
+        values: Sequence[Array | None],
         fall_back: Callable[[Operation, str], None] = lambda op, reason: None,
         mode: FallbackMode = "on",
-    ) -> Any:
+    ) -> Array:
         """
         What an op computes.
 
@@ -133,7 +137,8 @@ class Computation:
             Unsupported: if results are of a kind that the op does not compute.
         """
         types = op.operand_types
-        operands = [_operand(*pair) for pair in zip(values, types, strict=True)]
+        pairs = zip(values, types, strict=True)
+        operands = [x if x is None else _operand(x, type_) for x, type_ in pairs]
         (type_,) = op.result_types
         result = parameters_of(type_)
         if result is None and not any(isinstance(x, Quantized) for x in operands):
@@ -154,7 +159,7 @@ class Computation:
             fall_back(op, str(e))
             return self._by_fallback(op, values)
 
-    def _check_numbers(self, values: Sequence[Any]) -> None:
+    def _check_numbers(self, values: Sequence[Array | None]) -> None:
         """
         Raises:
             Unsupported: if operands are truth values that the op does not take.
@@ -243,17 +248,16 @@ class Computation:
             return "has weights with a zero point for each channel"
         return None
 
-    def _by_fallback(self, op: Operation, values: Sequence[Any]) -> Any:
+    def _by_fallback(self, op: Operation, values: Sequence[Array | None]) -> Array:
         """Dequantize, compute in `f32`, quantize."""
-        floats = [
-            expressed(*pair) for pair in zip(values, op.operand_types, strict=True)
-        ]
+        pairs = zip(values, op.operand_types, strict=True)
+        floats = [x if x is None else expressed(x, type_) for x, type_ in pairs]
         if (index := self.operands.bias) is not None:
             floats[index] = self._expressed_bias(op, floats[index])
         result = self.formula(op, *floats)
         return quantized(result, op.result_types[0], Rounding("nearest-even"))
 
-    def _expressed_bias(self, op: Operation, bias: Any) -> Any:
+    def _expressed_bias(self, op: Operation, bias: Array | None) -> Array | None:
         if bias is None or bias.dtype.kind == "f":
             return bias
         what = self.operands
@@ -265,7 +269,7 @@ class Computation:
         return (bias * scale).astype(np.float32)
 
 
-Function: TypeAlias = Callable[..., Any]
+Function: TypeAlias = Callable[..., Array | tuple[Array, ...]]
 """Returns a result or a tuple of results, given an op and the values of its operands."""
 
 Implementation: TypeAlias = Computation | Function
@@ -308,17 +312,15 @@ def has_one_scale(parameters: QuantizationParameters | None) -> bool:
 # Operands
 
 
-def _operand(value: Any, type_: Attribute) -> Any:
+def _operand(value: Array, type_: Attribute) -> Array | Quantized:
     """A value with its parameters if it is quantized."""
-    if value is None or (parameters := parameters_of(type_)) is None:
+    if (parameters := parameters_of(type_)) is None:
         return value
     return Quantized(value.astype(np.int64), parameters)
 
 
-def expressed(value: Any, type_: Attribute) -> Any:
+def expressed(value: Array, type_: Attribute) -> Array:
     """What stored values express; any other value as it is."""
-    if value is None or isinstance(type_, NoneType):
-        return None
     if (parameters := parameters_of(type_)) is None:
         return value
     if not isinstance(value, TensorExpression):
@@ -327,10 +329,10 @@ def expressed(value: Any, type_: Attribute) -> Any:
     casts = Dequantization(element_type, Rounding("nearest-even"), fuse=True)
     stored = value.tensor(element_type.signless_storage_type)
     result = casts.convert_tensor(value.builder, stored, casts.layout)
-    return plain(value.builder, result)
+    return cast(Array, plain(value.builder, result))
 
 
-def quantized(value: Any, type_: Attribute, rounding: Rounding) -> Any:
+def quantized(value: Array, type_: Attribute, rounding: Rounding) -> Array:
     """Floats as stored values of a quantized type; for any other type as they are."""
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, ScaledQuantizedType):
@@ -346,10 +348,11 @@ def quantized(value: Any, type_: Attribute, rounding: Rounding) -> Any:
     casts = Quantization(element_type, rounding, fuse=True)
     floats = value.tensor(element_type.expressed_type)
     result = casts.convert_tensor(value.builder, floats, casts.layout)
-    return plain(value.builder, result, is_signed=element_type.is_signed)
+    stored = plain(value.builder, result, is_signed=element_type.is_signed)
+    return cast(Array, stored)
 
 
-def integers_of(values: Any) -> list[int]:
+def integers_of(values: Array) -> list[int]:
     """
     The numbers of an operand that says what the shape of a result is, or where elements
     are.
@@ -380,19 +383,23 @@ def number(attribute: Any) -> Any:
     return attribute.value.data
 
 
-def kernel_of(function: Callable[..., Any], *options: Callable[[Any], Any]) -> Kernel:
+def kernel_of(function: Callable[..., Array], *options: Callable[[Any], Any]) -> Kernel:
     """A function of operands, of the parameters of the result, and of options of the op."""
 
-    def kernel(op: Operation, result: QuantizationParameters, *operands: Any) -> Any:
+    def kernel(
+        op: Operation, result: QuantizationParameters, *operands: Array
+    ) -> Array:
         return function(*operands, result, *(option(op) for option in options))
 
     return kernel
 
 
-def formula_of(function: Callable[..., Any], *options: Callable[[Any], Any]) -> Formula:
+def formula_of(
+    function: Callable[..., Array], *options: Callable[[Any], Any]
+) -> Formula:
     """A function of operands and of options of the op."""
 
-    def formula(op: Operation, *operands: Any) -> Any:
+    def formula(op: Operation, *operands: Array) -> Array:
         return function(*operands, *(option(op) for option in options))
 
     return formula
@@ -457,12 +464,15 @@ def takes_one_scale(
 class OnStoredValues:
     """A kernel of stored values of any width, if all have the scale of the result."""
 
-    function: Callable[..., Any]
+    function: Callable[..., Array]
     """A function of the op and of stored values."""
 
     def __call__(
-        self, op: Operation, result: QuantizationParameters | None, *operands: Any
-    ) -> Any:
+        self,
+        op: Operation,
+        result: QuantizationParameters | None,
+        *operands: Array | Quantized,
+    ) -> Array:
         return self.function(
             op, *(x.values if isinstance(x, Quantized) else x for x in operands)
         )

@@ -18,10 +18,12 @@ from xdsl_quant.numerics import QuantizationParameters as Parameters
 from xdsl_quant.numerics.primitives import wrapped
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.arrays import integer_width, numpy_dtype
+from xdsl_quant.transforms.building.tensor_expressions import TensorExpression
 from xdsl_quant.unsupported import Unsupported
 
 from . import requirements
 from .computing import (
+    Array,
     Computation,
     Implementation,
     Kernel,
@@ -44,41 +46,41 @@ from .computing import (
 
 
 def _binary(
-    function: Callable[..., Any],
+    function: Callable[..., Array],
     kernel: Kernel | None = None,
     requirement: Requirement | None = None,
 ) -> Implementation:
     return Computation(formula_of(function), kernel, requirement)
 
 
-def _logical(function: Callable[..., Any]) -> Implementation:
+def _logical(function: Callable[..., Array]) -> Implementation:
     return Computation(formula_of(function), takes_truths=True)
 
 
 def _fused(
-    function: Callable[..., Any],
+    function: Callable[..., Array],
     kernel: Kernel | None = None,
     requirement: Requirement | None = None,
 ) -> Implementation:
-    def formula(op: Operation, *values: Any) -> Any:
+    def formula(op: Operation, *values: Array) -> Array:
         return floats.activated(function(*values), activation_of(op))
 
     return Computation(formula, kernel, requirement)
 
 
-def _multiplied(x: Any, y: Any) -> Any:
+def _multiplied(x: Array, y: Array) -> Array:
     """Products of 32 unsigned bits wrap around as those of signed ones do, in 64 bits."""
     if x.dtype != np.uint32:
         return np.multiply(x, y)
     return np.multiply(x.astype(np.int32), y.astype(np.int32)).astype(np.uint32)
 
 
-def _squared(x: Any) -> Any:
+def _squared(x: Array) -> Array:
     return _multiplied(x, x)
 
 
-def _sum(function: Callable[..., Any]) -> Kernel:
-    def kernel(op: Operation, result: Parameters, *operands: Quantized) -> Any:
+def _sum(function: Callable[..., Array]) -> Kernel:
+    def kernel(op: Operation, result: Parameters, *operands: Quantized) -> Array:
         everything = *(x.parameters for x in operands), result
         # An option of files, which the dialect does not have: it is set if nothing is said.
         option = op.attributes.get("pot_scale_int16")
@@ -90,14 +92,14 @@ def _sum(function: Callable[..., Any]) -> Kernel:
     return kernel
 
 
-def _squared_difference(lhs: Any, rhs: Any) -> Any:
+def _squared_difference(lhs: Array, rhs: Array) -> Array:
     return (lhs - rhs) * (lhs - rhs)
 
 
 def _compared(direction: str) -> Implementation:
     function = elementwise.COMPARISONS[direction]
 
-    def kernel(op: Operation, result: None, lhs: Quantized, rhs: Quantized) -> Any:
+    def kernel(op: Operation, result: None, lhs: Quantized, rhs: Quantized) -> Array:
         return elementwise.compare(direction, lhs, rhs)
 
     takes_truths = direction in ("equal", "not_equal")
@@ -118,13 +120,13 @@ def _looked_up(name: str) -> Kernel:
     return kernel_of(partial(looked_up, name))
 
 
-def _negated(op: Operation, result: Parameters, x: Quantized) -> Any:
+def _negated(op: Operation, result: Parameters, x: Quantized) -> Array:
     # The smallest stored value stays what it is.
     half = 1 << (result.storage_width - 1)
     return np.where(x.values == -half, -half, -x.values)
 
 
-def _reciprocal_square_root(op: Operation, result: Parameters, x: Quantized) -> Any:
+def _reciprocal_square_root(op: Operation, result: Parameters, x: Quantized) -> Array:
     if result.storage_width == 16:
         return looked_up("rsqrt", x, result)
     return elementwise.reciprocal_square_root(x, result)
@@ -139,7 +141,7 @@ def _relu(activation: str) -> Implementation:
     )
 
 
-def _alpha(op: tfl.LeakyReluOp) -> Any:
+def _alpha(op: tfl.LeakyReluOp) -> np.float32:
     return np.float32(number(op.alpha))
 
 
@@ -147,19 +149,21 @@ def _is_approximate(op: tfl.GeluOp) -> bool:
     return flag(op.approximate)
 
 
-def _gelu(op: tfl.GeluOp, result: Parameters, x: Quantized) -> Any:
+def _gelu(op: tfl.GeluOp, result: Parameters, x: Quantized) -> Array:
     name = "approximate_gelu" if _is_approximate(op) else "gelu"
     return looked_up(name, x, result)
 
 
-def _selected(op: tfl.SelectOp | tfl.SelectV2Op, condition: Any, x: Any, y: Any) -> Any:
+def _selected(
+    op: tfl.SelectOp | tfl.SelectV2Op, condition: Array, x: Array, y: Array
+) -> Array:
     if isinstance(op, tfl.SelectOp) and np.ndim(condition) == 1:
         # It chooses rows.
         condition = condition.reshape(-1, *(1,) * (np.ndim(x) - 1))
     return cast("Any", np.where(condition, x, y))
 
 
-def _cast(op: tfl.CastOp, value: Any) -> Any:
+def _cast(op: tfl.CastOp, value: Array) -> Array:
     check_moves_stored_values(op.input.type, op.output.type)
     if parameters_of(op.output.type) is not None:
         return value
@@ -174,7 +178,7 @@ def _cast(op: tfl.CastOp, value: Any) -> Any:
     return value.astype(dtype)
 
 
-def _quantize(op: tfl.QuantizeOp, value: Any) -> Any:
+def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
     source, result = parameters_of(op.input.type), parameters_of(op.output.type)
     if result is None:
         raise Unsupported("has a result that is not quantized")
@@ -190,9 +194,9 @@ def _quantize(op: tfl.QuantizeOp, value: Any) -> Any:
     return elementwise.requantize(Quantized(value.astype(np.int64), source), result)
 
 
-def _dequantize(op: tfl.DequantizeOp, value: Any) -> Any:
+def _dequantize(op: tfl.DequantizeOp, value: Array) -> Array:
     parameters = parameters_of(op.input.type)
-    if isinstance(value, np.ndarray) or parameters is None:
+    if not isinstance(value, TensorExpression) or parameters is None:
         return expressed(value, op.input.type).astype(np.float32)
     return elementwise.dequantize(Quantized(value.astype(np.int64), parameters))
 
@@ -200,7 +204,7 @@ def _dequantize(op: tfl.DequantizeOp, value: Any) -> Any:
 # Along the last dimension
 
 
-def _beta(op: tfl.SoftmaxOp) -> Any:
+def _beta(op: tfl.SoftmaxOp) -> float:
     return number(op.beta)
 
 

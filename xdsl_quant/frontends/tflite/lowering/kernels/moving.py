@@ -31,6 +31,7 @@ from xdsl_quant.transforms.building.tensor_expressions import (
 from xdsl_quant.unsupported import Unsupported
 
 from .computing import (
+    Array,
     Computation,
     FallbackMode,
     Function,
@@ -62,10 +63,10 @@ def _zero(type_: Attribute) -> int:
     return zero_points.pop()
 
 
-def _by_numbers(function: Callable[..., Any]) -> Function:
+def _by_numbers(function: Callable[..., Array]) -> Function:
     """What a function makes of a tensor and the integers of an operand."""
 
-    def run(op: Operation, value: Any, numbers: Any) -> Any:
+    def run(op: Operation, value: Array, numbers: Array) -> Array:
         return function(value, tuple(integers_of(numbers)))
 
     return run
@@ -74,11 +75,11 @@ def _by_numbers(function: Callable[..., Any]) -> Function:
 # Shapes
 
 
-def _shape(op: tfl.ShapeOp, value: Any) -> Any:
+def _shape(op: tfl.ShapeOp, value: Array) -> Array:
     return np.array(np.shape(value))
 
 
-def _squeeze(op: tfl.SqueezeOp, value: Any) -> Any:
+def _squeeze(op: tfl.SqueezeOp, value: Array) -> Array:
     dims = [d.value.data for d in op.squeeze_dims or ()]
     return np.squeeze(value, tuple(dims) if dims else None)
 
@@ -86,7 +87,7 @@ def _squeeze(op: tfl.SqueezeOp, value: Any) -> Any:
 # Parts
 
 
-def _slice(op: tfl.SliceOp, value: Any, begin: Any, size: Any) -> Any:
+def _slice(op: tfl.SliceOp, value: Array, begin: Array, size: Array) -> Array:
     parts: list[slice] = []
     for first, count, whole in zip(
         integers_of(begin), integers_of(size), np.shape(value), strict=True
@@ -101,8 +102,8 @@ def _slice(op: tfl.SliceOp, value: Any, begin: Any, size: Any) -> Any:
 
 
 def _strided_slice(
-    op: tfl.StridedSliceOp, value: Any, begin: Any, end: Any, strides: Any
-) -> Any:
+    op: tfl.StridedSliceOp, value: Array, begin: Array, end: Array, strides: Array
+) -> Array:
     masks = SliceMasks(
         *(getattr(op, name).value.data for name in SliceMasks._fields),
     )
@@ -113,15 +114,17 @@ def _strided_slice(
     )
 
 
-def _unpack(op: tfl.UnpackOp, value: Any) -> Any:
+def _unpack(op: tfl.UnpackOp, value: Array) -> tuple[Array, ...]:
     return tuple(np.moveaxis(value, op.axis.value.data, 0))
 
 
-def _split(op: tfl.SplitOp, dim: Any, value: Any) -> Any:
+def _split(op: tfl.SplitOp, dim: Array, value: Array) -> tuple[Array, ...]:
     return tuple(np.split(value, op.num_splits.value.data, integers_of(dim)[0]))
 
 
-def _split_v(op: tfl.SplitVOp, value: Any, sizes: Any, dim: Any) -> Any:
+def _split_v(
+    op: tfl.SplitVOp, value: Array, sizes: Array, dim: Array
+) -> tuple[Array, ...]:
     (axis,) = integers_of(dim)
     counts = integers_of(sizes)
     if -1 in counts:
@@ -150,29 +153,29 @@ def check_indices(indices: NDArray[Any], sizes: int | Sequence[int]) -> None:
 
 
 def _with_indices(
-    values: Any, indices: Any, sizes: int | Sequence[int]
-) -> tuple[Any, Any]:
+    values: Array, indices: Array, sizes: int | Sequence[int]
+) -> tuple[Array, Array]:
     """A tensor and indices that it can be indexed with."""
     if isinstance(indices, TensorExpression):
-        values = with_expression(values, indices)
+        values = cast(Array, with_expression(values, indices))
     else:
         check_indices(indices, sizes)
     return values, indices
 
 
-def _gather(op: tfl.GatherOp, values: Any, indices: Any) -> Any:
+def _gather(op: tfl.GatherOp, values: Array, indices: Array) -> Array:
     batch_dims = 0 if op.batch_dims is None else op.batch_dims.value.data
     axis = op.axis.value.data
     values, indices = _with_indices(values, indices, np.shape(values)[axis])
     return data_movement.gather(values, indices, axis, batch_dims)
 
 
-def _gather_nd(op: tfl.GatherNdOp, values: Any, indices: Any) -> Any:
+def _gather_nd(op: tfl.GatherNdOp, values: Array, indices: Array) -> Array:
     sizes = np.shape(values)[: np.shape(indices)[-1]]
     return data_movement.gather_nd(*_with_indices(values, indices, sizes))
 
 
-def _embedding_lookup(op: tfl.EmbeddingLookupOp, indices: Any, table: Any) -> Any:
+def _embedding_lookup(op: tfl.EmbeddingLookupOp, indices: Array, table: Array) -> Array:
     if parameters_of(op.output.type) is None:
         table = expressed(table, op.value.type)
     else:
@@ -180,11 +183,11 @@ def _embedding_lookup(op: tfl.EmbeddingLookupOp, indices: Any, table: Any) -> An
     return np.take(*_with_indices(table, indices, np.shape(table)[0]), axis=0)
 
 
-def _reversed(op: Operation, value: Any, axes: Any) -> Any:
+def _reversed(op: Operation, value: Array, axes: Array) -> Array:
     return np.flip(value, tuple(integers_of(axes)))
 
 
-def _top_k(op: tfl.TopKV2Op, values: Any, count: Any) -> Any:
+def _top_k(op: tfl.TopKV2Op, values: Array, count: Array) -> tuple[Array, Array]:
     check_moves_stored_values(op.input.type, op.values.type)
     (k,) = integers_of(count)
     return top_k(values, k)
@@ -200,30 +203,31 @@ class _Concatenation(Computation):
     def results(
         self,
         op: Operation,
-        values: Sequence[Any],
+        values: Sequence[Array | None],
         fall_back: Callable[[Operation, str], None] = lambda op, reason: None,
         mode: FallbackMode = "on",
-    ) -> Any:
+    ) -> Array:
         types = {scalar_or_element_type(v.type) for v in (*op.operands, *op.results)}
         if len(types) == 1 and activation_of(op) == "NONE":
-            return np.concatenate(values, number(cast(tfl.ConcatenationOp, op).axis))
+            parts = cast("Sequence[Array]", values)
+            return np.concatenate(parts, number(cast(tfl.ConcatenationOp, op).axis))
         return super().results(op, values, fall_back, mode)
 
 
-def _concatenated_floats(op: tfl.ConcatenationOp, *parts: Any) -> Any:
+def _concatenated_floats(op: tfl.ConcatenationOp, *parts: Array) -> Array:
     return floats.activated(np.concatenate(parts, number(op.axis)), activation_of(op))
 
 
 def _concatenated(
     op: tfl.ConcatenationOp, result: QuantizationParameters, *parts: Quantized
-) -> Any:
+) -> Array:
     whole = np.concatenate([_rescaled(x, result) for x in parts], number(op.axis))
     if (activation := activation_of(op)) == "NONE":
         return whole
     return np.clip(whole, *activation_bounds(result, activation))
 
 
-def _rescaled(x: Quantized, result: QuantizationParameters) -> Any:
+def _rescaled(x: Quantized, result: QuantizationParameters) -> Array:
     """Stored values with the parameters of the result, in arithmetic of `f32`."""
     if have_one_scale(result, x.parameters):
         return x.values
@@ -235,67 +239,65 @@ def _rescaled(x: Quantized, result: QuantizationParameters) -> Any:
     return stored.astype(np.int64)
 
 
-def _pack(op: tfl.PackOp, *parts: Any) -> Any:
+def _pack(op: tfl.PackOp, *parts: Array) -> Array:
     return np.stack(parts, op.axis.value.data)
 
 
-def _pad_with(value: Any, widths: Any, fill: Any) -> Any:
+def _pad_with(value: Array, widths: Array, fill: float) -> Array:
     pairs = np.asarray(widths).tolist()
     return np.pad(value, pairs, constant_values=fill)
 
 
-def _pad(op: tfl.PadOp, value: Any, widths: Any) -> Any:
+def _pad(op: tfl.PadOp, value: Array, widths: Array) -> Array:
     return _pad_with(value, widths, _zero(op.output.type))
 
 
-def _pad_v2(op: tfl.PadV2Op, value: Any, widths: Any, fill: Any) -> Any:
+def _pad_v2(op: tfl.PadV2Op, value: Array, widths: Array, fill: Array) -> Array:
     if isinstance(fill, TensorExpression):
         raise Unsupported("has a padding value that is not constant")
     return _pad_with(value, widths, np.asarray(fill).item())
 
 
-def _mirror_pad(op: tfl.MirrorPadOp, value: Any, widths: Any) -> Any:
+def _mirror_pad(op: tfl.MirrorPadOp, value: Array, widths: Array) -> Array:
     mode = "reflect" if op.mode.data is MirrorPad.REFLECT else "symmetric"
     return np.pad(value, np.asarray(widths).tolist(), mode=mode)
 
 
 def _dynamic_update_slice(
-    op: tfl.DynamicUpdateSliceOp, value: Any, update: Any, start: Any
-) -> Any:
+    op: tfl.DynamicUpdateSliceOp, value: Array, update: Array, start: Array
+) -> Array:
     is_known = not isinstance(start, TensorExpression)
     if not is_known or isinstance(update, TensorExpression):
-        value = with_expression(value, start, update)
-    if is_known:
-        start = integers_of(start)
-    return with_part(value, cast(Any, update), cast(Any, start))
+        value = cast(Array, with_expression(value, start, update))
+    return with_part(value, update, integers_of(start) if is_known else start)
 
 
 # Blocks and images
 
 
-def _by_blocks(function: Callable[..., Any]) -> Function:
-    def run(op: tfl.SpaceToDepthOp | tfl.DepthToSpaceOp, value: Any) -> Any:
+def _by_blocks(function: Callable[..., Array]) -> Function:
+    def run(op: tfl.SpaceToDepthOp | tfl.DepthToSpaceOp, value: Array) -> Array:
         return function(value, op.block_size.value.data)
 
     return run
 
 
 def _space_to_batch(
-    op: tfl.SpaceToBatchNdOp, value: Any, block: Any, paddings: Any
-) -> Any:
+    op: tfl.SpaceToBatchNdOp, value: Array, block: Array, paddings: Array
+) -> Array:
     fill = _zero(op.output.type)
     return data_movement.space_to_batch(value, integers_of(block), paddings, fill)
 
 
 def _batch_to_space(
-    op: tfl.BatchToSpaceNdOp, value: Any, block: Any, crops: Any
-) -> Any:
+    op: tfl.BatchToSpaceNdOp, value: Array, block: Array, crops: Array
+) -> Array:
     return data_movement.batch_to_space(value, integers_of(block), crops)
 
 
 def _resize_nearest_neighbor(
-    op: tfl.ResizeNearestNeighborOp, value: Any, size: Any
-) -> Any:
+    op: tfl.ResizeNearestNeighborOp, value: Array, size: Array
+) -> Array:
     options = (
         attribute is not None and bool(attribute.value.data)
         for attribute in (op.align_corners, op.half_pixel_centers)
@@ -307,18 +309,18 @@ def _resize_nearest_neighbor(
 # Tensors of few numbers
 
 
-def _constant(op: tfl.ConstOp | tfl.QConstOp) -> Any:
+def _constant(op: tfl.ConstOp | tfl.QConstOp) -> Array:
     elements = dense_elements(op.value)
     dtype = numpy_dtype(op.output.type)
     # Stored values are signless in the attribute.
     return elements if elements.dtype == dtype else elements.view(dtype)
 
 
-def _fill(op: tfl.FillOp, dims: Any, value: Any) -> Any:
+def _fill(op: tfl.FillOp, dims: Array, value: Array) -> Array:
     return np.broadcast_to(value, tuple(integers_of(dims)))
 
 
-def _range(op: tfl.RangeOp, start: Any, limit: Any, delta: Any) -> Any:
+def _range(op: tfl.RangeOp, start: Array, limit: Array, delta: Array) -> Array:
     numbers = [integers_of(operand) for operand in (start, limit, delta)]
     first, end, step = (number for (number,) in numbers)
     if not step:

@@ -23,6 +23,7 @@ from xdsl_quant.unsupported import Unsupported
 
 from ..windows import window_of
 from .computing import (
+    Array,
     Computation,
     Implementation,
     OnStoredValues,
@@ -43,11 +44,11 @@ from .requirements import takes_narrow_zero_points, takes_product
 # Products
 
 
-def _integers(bias: Any) -> Any:
+def _integers(bias: Array | Quantized | None) -> Array | None:
     return bias.values if isinstance(bias, Quantized) else bias
 
 
-def _has_wide_accumulator(op: Operation, x: Quantized, bias: Any) -> bool:
+def _has_wide_accumulator(op: Operation, x: Quantized, bias: Array | None) -> bool:
     """Values of 16 bits have one of 64 bits, unless the bias has 32."""
     if x.parameters.storage_width != 16:
         return False
@@ -64,15 +65,21 @@ def _centered(weights: Quantized) -> Quantized:
 
 
 def _convolution(
-    sums: Callable[..., Any],
-    function: Callable[..., Any],
+    sums: Callable[..., Array],
+    function: Callable[..., Array],
     channels: int,
     is_depthwise: bool = False,
 ) -> Implementation:
-    def formula(op: Any, x: Any, weights: Any, bias: Any) -> Any:
+    def formula(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
         return _with_bias(op, sums(x, weights, window_of(op)), bias)
 
-    def kernel(op: Any, result: Parameters, x: Any, weights: Any, bias: Any) -> Any:
+    def kernel(
+        op: Any,
+        result: Parameters,
+        x: Quantized,
+        weights: Quantized,
+        bias: Array | None,
+    ) -> Array:
         is_wide = _has_wide_accumulator(op, x, bias)
         return function(
             x,
@@ -84,7 +91,9 @@ def _convolution(
             is_wide,
         )
 
-    def hybrid_kernel(op: Any, x: Any, weights: Any, bias: Any) -> Any:
+    def hybrid_kernel(
+        op: Any, x: Array, weights: Quantized, bias: Array | None
+    ) -> Array:
         window = window_of(op)
         result = hybrid.convolution(x, weights, bias, window, is_depthwise)
         return floats.activated(result, activation_of(op))
@@ -93,22 +102,35 @@ def _convolution(
     return Computation(formula, kernel, takes_product(what), what, hybrid_kernel)
 
 
-def _with_bias(op: Any, sums: Any, bias: Any) -> Any:
+def _with_bias(op: Any, sums: Array, bias: Array | None) -> Array:
     return floats.activated(sums if bias is None else sums + bias, activation_of(op))
 
 
-def _shape(sizes: Any) -> Any:
-    return tuple(integers_of(sizes))
+def _shape(sizes: Array) -> tuple[int, int, int, int]:
+    batch, rows, columns, channels = integers_of(sizes)
+    return batch, rows, columns, channels
 
 
-def _transposed_formula(op: Any, shape: Any, weights: Any, x: Any, bias: Any) -> Any:
+def _size(sizes: Array) -> tuple[int, int]:
+    rows, columns = integers_of(sizes)
+    return rows, columns
+
+
+def _transposed_formula(
+    op: Any, shape: Array, weights: Array, x: Array, bias: Array | None
+) -> Array:
     sums = products.transposed_sums(x, weights, _shape(shape), window_of(op))
     return _with_bias(op, sums, bias)
 
 
 def _transposed_kernel(
-    op: Any, result: Parameters, shape: Any, weights: Any, x: Any, bias: Any
-) -> Any:
+    op: Any,
+    result: Parameters,
+    shape: Array,
+    weights: Quantized,
+    x: Quantized,
+    bias: Array | None,
+) -> Array:
     return products.transposed_convolution(
         x,
         _centered(weights),
@@ -124,13 +146,21 @@ def _transposed_kernel(
 _TRANSPOSED = Operands(plain=(0, 3), input=2, weights=1, bias=3)
 
 
-def _fully_connected_formula(op: Any, x: Any, weights: Any, bias: Any) -> Any:
+def _fully_connected_formula(
+    op: Any, x: Array, weights: Array, bias: Array | None
+) -> Array:
     keep_num_dims = flag(op.keep_num_dims)
     return _with_bias(op, floats.fully_connected(x, weights, keep_num_dims), bias)
 
 
 def _fully_connected(has_multiplier: bool) -> Computation:
-    def kernel(op: Any, result: Parameters, x: Any, weights: Any, bias: Any) -> Any:
+    def kernel(
+        op: Any,
+        result: Parameters,
+        x: Quantized,
+        weights: Quantized,
+        bias: Array | None,
+    ) -> Array:
         return products.fully_connected(
             x,
             weights,
@@ -141,7 +171,9 @@ def _fully_connected(has_multiplier: bool) -> Computation:
             has_multiplier,
         )
 
-    def hybrid_kernel(op: Any, x: Any, weights: Any, bias: Any) -> Any:
+    def hybrid_kernel(
+        op: Any, x: Array, weights: Quantized, bias: Array | None
+    ) -> Array:
         options = flag(op.keep_num_dims), flag(op.asymmetric_quantize_inputs)
         result = hybrid.fully_connected(x, weights, bias, *options)
         return floats.activated(result, activation_of(op))
@@ -168,14 +200,14 @@ def _sizes(op: Any) -> tuple[int, int]:
 
 
 def _pooled(
-    on_floats: Callable[..., Any], function: Callable[..., Any]
+    on_floats: Callable[..., Array], function: Callable[..., Array]
 ) -> Implementation:
-    def formula(op: Any, x: Any) -> Any:
+    def formula(op: Any, x: Array) -> Array:
         return floats.activated(
             on_floats(x, _sizes(op), window_of(op)), activation_of(op)
         )
 
-    def kernel(op: Any, result: Parameters, x: Quantized) -> Any:
+    def kernel(op: Any, result: Parameters, x: Quantized) -> Array:
         return function(x.values, result, _sizes(op), window_of(op), activation_of(op))
 
     return Computation(formula, kernel, takes_one_scale)
@@ -185,25 +217,25 @@ def _centers(op: Any) -> tuple[bool, bool]:
     return flag(op.align_corners), flag(op.half_pixel_centers)
 
 
-def _resize_bilinear_of_floats(op: Any, x: Any, size: Any) -> Any:
-    return floats.resize_bilinear(x, _shape(size), *_centers(op))
+def _resize_bilinear_of_floats(op: Any, x: Array, size: Array) -> Array:
+    return floats.resize_bilinear(x, _size(size), *_centers(op))
 
 
-def _resize_bilinear(op: Any, result: Parameters, x: Quantized, size: Any) -> Any:
+def _resize_bilinear(op: Any, result: Parameters, x: Quantized, size: Array) -> Array:
     if not result.is_signed:
         # The kernel of unsigned stored values computes with floats.
         values = x.values.astype(np.float32)
-        means = floats.resize_bilinear(values, _shape(size), *_centers(op))
+        means = floats.resize_bilinear(values, _size(size), *_centers(op))
         return np.floor(means + np.float32(0.5)).astype(np.int64)
-    return windows.resize_bilinear(x.values, _shape(size), *_centers(op))
+    return windows.resize_bilinear(x.values, _size(size), *_centers(op))
 
 
 # Along dimensions
 
 
 def _reduced(
-    on_numbers: Callable[..., Any],
-    function: Callable[..., Any] | None = None,
+    on_numbers: Callable[..., Array],
+    function: Callable[..., Array] | None = None,
     requirement: Requirement | None = None,
 ) -> Implementation:
     """
@@ -214,15 +246,15 @@ def _reduced(
         requirement: the parameters that this takes.
     """
 
-    def kept(op: Any, values: Any, axes: Any) -> Any:
+    def kept(op: Any, values: Array, axes: Array) -> Array:
         if flag(op.keep_dims):
             return values
         return np.squeeze(values, tuple({a % values.ndim for a in integers_of(axes)}))
 
-    def formula(op: Any, x: Any, axes: Any) -> Any:
+    def formula(op: Any, x: Array, axes: Array) -> Array:
         return kept(op, on_numbers(x, integers_of(axes)), axes)
 
-    def kernel(op: Any, result: Parameters, x: Quantized, axes: Any) -> Any:
+    def kernel(op: Any, result: Parameters, x: Quantized, axes: Array) -> Array:
         assert function is not None
         return kept(op, function(x, integers_of(axes), result), axes)
 
@@ -234,19 +266,19 @@ def _reduced(
     )
 
 
-def _with(function: Any) -> Callable[..., Any]:
+def _with(function: Any) -> Callable[..., Array]:
     """A NumPy reduction that keeps dimensions."""
 
-    def reduce(x: Any, axes: Sequence[int]) -> Any:
+    def reduce(x: Array, axes: Sequence[int]) -> Array:
         return function(x, axis=tuple({a % x.ndim for a in axes}), keepdims=True)
 
     return reduce
 
 
-def _first(function: Callable[..., Any], worst: float) -> Implementation:
+def _first(function: Callable[..., Array], worst: float) -> Implementation:
     """The index of the first one of the best elements, none of which is `worst`."""
 
-    def index(op: Any, x: Any, dim: Any) -> Any:
+    def index(op: Any, x: Array, dim: Array) -> Array:
         axis = integers_of(dim)[0] % x.ndim
         if x.dtype.kind != "f":
             return function(x, axis=axis)
@@ -265,8 +297,13 @@ def _first(function: Callable[..., Any], worst: float) -> Implementation:
 
 
 def svdf(
-    op: tfl.SVDFOp, x: Any, features: Any, time: Any, bias: Any, state: Any
-) -> tuple[Any, Any]:
+    op: tfl.SVDFOp,
+    x: Array,
+    features: Array,
+    time: Array,
+    bias: Array | None,
+    state: Array,
+) -> tuple[Array, Array]:
     """
     What `tfl.svdf` computes, and its next state.
 
@@ -294,12 +331,12 @@ def svdf(
     for type_, own in zip((*types, op.output.type), (*parameters, result), strict=True):
         if own is None or not has_one_scale(own):
             raise Unsupported(f"has type '{type_}', which is not quantized per tensor")
-    signal, features, time, memory = (
+    signal, by_feature, by_time, memory = (
         Quantized(value.astype(np.int64), cast(Parameters, own))
         for value, own in zip(values, parameters, strict=True)
     )
     return products.svdf(
-        signal, features, time, bias, memory, cast(Parameters, result), rank
+        signal, by_feature, by_time, bias, memory, cast(Parameters, result), rank
     )
 
 

@@ -54,7 +54,7 @@ def _by_formula(builder: TosaBuilder, op: Operation, *operands: Operand) -> SSAV
     """An op that its formula computes."""
     computation = cast(Computation, IMPLEMENTATIONS[type(op)])
     values = [TosaReal.of(builder, operand.value) for operand in operands]
-    return computation.formula(op, *values).value
+    return cast(TosaReal, computation.formula(op, *values)).value
 
 
 def _elu(x: TosaReal) -> TosaReal:
