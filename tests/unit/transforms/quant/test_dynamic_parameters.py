@@ -14,7 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
-from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriteWalker
+from xdsl.pattern_rewriter import (
+    GreedyRewritePatternApplier,
+    PatternRewriteWalker,
+    RewritePattern,
+)
 from xdsl.utils.exceptions import PassFailedException
 
 from tests.unit.machines.numpy.running import FLOAT_DTYPES, same_bits
@@ -550,7 +554,10 @@ func.func @f(%x: tensor<?x4xf32>) -> (tensor<?x4xi8>, tensor<?xf32>, tensor<?xi8
 @pytest.mark.parametrize("text", [PER_TENSOR, PER_TOKEN])
 def test_patterns_of_their_own(text: str):
     module, expected = parse_module(text), parse_module(text)
-    patterns = [LowerChooseParameters(), LowerDynamicCast("nearest-even")]
+    patterns: list[RewritePattern] = [
+        LowerChooseParameters(),
+        LowerDynamicCast("nearest-even"),
+    ]
     walker = PatternRewriteWalker(GreedyRewritePatternApplier(patterns))
     assert walker.rewrite_module(module)
     # The walker removes dead ops, the pass does not.

@@ -76,7 +76,11 @@ def runs(
         return [process.run(*file, is_reference) for file in files]
 
 
-def _run(file: bytes, steps: Sequence[Sequence[Array]], is_reference: bool) -> Any:
+_Request = tuple[bytes, Sequence[Sequence[Array]], bool]
+
+
+def _run(request: _Request) -> object:
+    file, steps, is_reference = request
     try:
         model = LiteRT(file, is_reference)
     except (RuntimeError, ValueError) as e:
@@ -90,4 +94,4 @@ def _run(file: bytes, steps: Sequence[Sequence[Array]], is_reference: bool) -> A
 
 
 if __name__ == "__main__":
-    answer_all(lambda request: _run(*request))
+    answer_all(_run)
