@@ -45,7 +45,7 @@ class BoundCall:
         # As long as the call can be made, all this memory must be there.
         self._owner = owner
         self._arrays = (*inputs, *outputs)
-        self._words = _packed([_descriptor(array) for array in self._arrays])
+        self._words = _packed_words([_descriptor(array) for array in self._arrays])
         self._address = ctypes.addressof(self._words)
         self._result = (
             tuple(outputs) if len(outputs) > 1 else outputs[0] if outputs else None
@@ -93,7 +93,7 @@ def _sizes_and_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*shape, *reversed(strides))
 
 
-def _packed(descriptors: Sequence[Sequence[int]]) -> ctypes.Array[ctypes.c_int64]:
+def _packed_words(descriptors: Sequence[Sequence[int]]) -> ctypes.Array[ctypes.c_int64]:
     """
     What compiled code is called with, as one block of memory: the addresses of pointers,
     the pointers, and the descriptors that these point to.

@@ -38,7 +38,7 @@ _DYNAMIC_SIZE_ESTIMATE = 1024
 
 
 @dataclass
-class Code:
+class WrapperCode:
     """Ops of MLIR under construction, as text."""
 
     lines: list[str] = field(default_factory=list[str])
@@ -170,7 +170,7 @@ class Boundary:
 
     # Conversions
 
-    def enter(self, code: Code, array: str) -> str:
+    def enter(self, code: WrapperCode, array: str) -> str:
         """The value that the entry point takes, from an array."""
         value = array
         if self._is_scalar:
@@ -181,7 +181,7 @@ class Boundary:
         outer = self._with_shape(self._outer_element)
         return code.op(f"arith.{op} {value} : {outer} to {self.inner}")
 
-    def leave(self, code: Code, value: str, buffer: str) -> None:
+    def leave(self, code: WrapperCode, value: str, buffer: str) -> None:
         """Write a result of the entry point to the memory of an array."""
         if self._outer_element != self._inner_element:
             op = "extsi" if self.dtype.kind == "i" else "extui"

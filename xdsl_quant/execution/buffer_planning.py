@@ -61,9 +61,9 @@ def _lifetimes(ops: Sequence[ir.Operation]) -> tuple[dict[ir.Value, Lifetime], i
     planned: dict[ir.Value, Lifetime] = {}
     apart = 0
     for position, op in enumerate(ops):
-        if op.name != "memref.alloc" or not (size := _size(op.result.type)):
+        if op.name != "memref.alloc" or not (size := _memref_bytes(op.result.type)):
             continue
-        if (steps := _steps(op.result, positions)) is None:
+        if (steps := _use_positions(op.result, positions)) is None:
             apart += size
         else:
             planned[op.result] = Lifetime(size, position, max(steps, default=position))
@@ -111,22 +111,22 @@ def _free_before_failing(assertion: ir.Operation, buffers: Values) -> None:
             scf.yield_([])
 
 
-def _size(type_: ir.Type) -> int:
+def _memref_bytes(type_: ir.Type) -> int:
     """The bytes of a memref; 0 if they are not known."""
     assert isinstance(type_, ir.MemRefType)
     if not has_identity_layout(type_) or any(map(is_dynamic, type_.shape)):
         return 0
-    return prod(type_.shape) * _element_size(type_.element_type)
+    return prod(type_.shape) * _number_bytes(type_.element_type)
 
 
-def _element_size(type_: ir.Type) -> int:
+def _number_bytes(type_: ir.Type) -> int:
     """The bytes of a number, which are whole ones by now; 0 for what is no number."""
     if isinstance(type_, ir.IndexType):
         return 8
     return type_.width // 8 if isinstance(type_, ir.IntegerType | ir.FloatType) else 0
 
 
-def _steps(buffer: ir.Value, positions: dict[int, int]) -> Sequence[int] | None:
+def _use_positions(buffer: ir.Value, positions: dict[int, int]) -> Sequence[int] | None:
     """
     The positions of the ops that use a buffer or views of it; `None` if they are not known,
     or if the buffer is not freed in the block in which it is allocated.

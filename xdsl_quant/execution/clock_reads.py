@@ -41,7 +41,7 @@ class ClockReads:
         (function,) = mlir.functions_in(module, [name])
         ops = mlir.operations_of(mlir.body_of(function))
         steps = [op for op in ops if op.name.startswith(_STEPS)]
-        self.steps = [[*_numbers(module, step)] for step in steps]
+        self.steps = [[*_op_numbers(module, step)] for step in steps]
         if not steps:
             return
         self._times = np.zeros((len(steps) + 1, 2), np.int64)
@@ -68,7 +68,7 @@ class ClockReads:
         return seconds + nanoseconds * 1e-9
 
 
-def _numbers(module: ir.Module, step: ir.Operation) -> Collection[int]:
+def _op_numbers(module: ir.Module, step: ir.Operation) -> Collection[int]:
     """The numbers of the ops that a step is made of, each once."""
     numbers: dict[int, None] = {}
     for op in [step, *mlir.ops_in(step), *_called(module, step)]:

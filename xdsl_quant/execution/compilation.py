@@ -145,9 +145,9 @@ def _compiled(
     """A function, from the cache if it calls no Python."""
     path = str(module) if is_model_file(module) else ""
     if host_functions:
-        digest = "" if isinstance(module, ModuleOp) else _digest(module)
+        digest = "" if isinstance(module, ModuleOp) else _module_digest(module)
         return _compile(module, digest, request, host_functions)
-    key = _digest(module), request, path
+    key = _module_digest(module), request, path
     with _lock:
         if (known := _cache.pop(key, None)) is None:
             known = _compile(module, key[0], request, {})
@@ -168,8 +168,8 @@ def _compile(
 
     @cache
     def load() -> ModuleOp:
-        loaded = _loaded(given)
-        if is_model_file(given) and _digest(given) != digest:
+        loaded = _loaded_module(given)
+        if is_model_file(given) and _module_digest(given) != digest:
             raise CompilationError(
                 f"{given}: error: the file has changed; compile it again"
             )
@@ -215,7 +215,7 @@ def _lowered(
     return lowered
 
 
-def _digest(module: ModuleOp | str | Path) -> str:
+def _module_digest(module: ModuleOp | str | Path) -> str:
     """A digest of all that is in a module, a text or a file."""
     if is_model_file(module):
         # If it is not there, loading says so.
@@ -239,7 +239,7 @@ def _resources(module: ModuleOp) -> Iterator[bytes]:
                     yield resource_data(value) or b""
 
 
-def _loaded(module: ModuleOp | str | Path) -> ModuleOp:
+def _loaded_module(module: ModuleOp | str | Path) -> ModuleOp:
     try:
         if is_model_file(module):
             # Code needs to know the sizes of its operands.

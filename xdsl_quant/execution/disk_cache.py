@@ -148,14 +148,14 @@ def _folder() -> Path | None:
     except (OSError, RuntimeError) as e:
         # A user without a home, or with one that cannot be written, need not know.
         if given:
-            _warn(f"'{given}' cannot be a folder: {getattr(e, 'strerror', e)}")
+            _warn_uncached(f"'{given}' cannot be a folder: {getattr(e, 'strerror', e)}")
         return None
     # Code from a file of somebody else would be run.
     if status.st_uid != os.geteuid():
-        _warn(f"'{folder}' belongs to another user")
+        _warn_uncached(f"'{folder}' belongs to another user")
         return None
     if not _is_own(status):
-        _warn(f"others can write to '{folder}'; run chmod go-w on it")
+        _warn_uncached(f"others can write to '{folder}'; run chmod go-w on it")
         return None
     return folder
 
@@ -172,7 +172,7 @@ def _default_folder() -> Path:
     return root / "xdsl-quant"
 
 
-def _warn(reason: str) -> None:
+def _warn_uncached(reason: str) -> None:
     warnings.warn(
         f"compiled code is not cached: {reason}, or set {VARIABLE} to another folder or "
         "'off'",

@@ -38,7 +38,7 @@ def move_bf16_as_integers(module: ir.Module) -> None:
     for load in mlir.ops_in(module, "llvm.load"):
         (value,) = load.results
         if value.type == bf16:
-            mlir.set_type(value, i16)
+            mlir.change_type(value, i16)
             with ir.InsertionPoint.after(load), load.location:
                 number = llvm.bitcast(bf16, value)
             mlir.replace_uses_but(value, number, number.owner.operation)

@@ -22,7 +22,7 @@ class LinkError(Exception):
     """The reason why LLVM does not link code."""
 
 
-def _folder(package: str) -> Path | None:
+def _package_folder(package: str) -> Path | None:
     """The folder of a package, which is not imported."""
     spec = find_spec(package)
     places = (spec and spec.submodule_search_locations) or ()
@@ -31,7 +31,7 @@ def _folder(package: str) -> Path | None:
 
 def libraries() -> Sequence[Path]:
     """The files of LLVM and of MLIR; none if the extra `mlir` is not installed."""
-    llvm, mlir = _folder("llvm"), _folder("mlir")
+    llvm, mlir = _package_folder("llvm"), _package_folder("mlir")
     if llvm is None or mlir is None:
         return ()
     paths = (

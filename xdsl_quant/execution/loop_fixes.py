@@ -81,9 +81,9 @@ def store_whole_bytes(module: ir.Module) -> None:
         for region in op.regions:
             for block in region:
                 for argument in block.arguments:
-                    mlir.set_type(argument, _in_bytes(argument.type))
+                    mlir.change_type(argument, _in_bytes(argument.type))
         for result in op.results:
-            mlir.set_type(result, _in_bytes(result.type))
+            mlir.change_type(result, _in_bytes(result.type))
         if op.name == "func.func":
             _update_signature(op)
         elif op.name == "memref.global":
@@ -147,7 +147,7 @@ def _in_bytes(type_: ir.Type) -> ir.Type:
 
 
 def _update_signature(function: ir.Operation) -> None:
-    inputs, results = mlir.signature_of(function)
+    inputs, results = mlir.types_of_function(function)
     type_ = ir.FunctionType.get([*map(_in_bytes, inputs)], [*map(_in_bytes, results)])
     function.attributes["function_type"] = ir.TypeAttr.get(type_)
 
@@ -162,7 +162,7 @@ def _update_constant(constant: ir.Operation) -> None:
     constant.attributes["type"] = ir.TypeAttr.get(whole)
     elements = constant.attributes["initial_value"]
     if isinstance(elements, ir.DenseElementsAttr):
-        integers = _integers(elements, type_)
+        integers = _integers_of(elements, type_)
         dtype = f"int{mlir.bits(whole.element_type)}"
         constant.attributes["initial_value"] = mlir.dense_attr(
             np.broadcast_to(integers, type_.shape).astype(dtype, order="C"),
@@ -170,7 +170,7 @@ def _update_constant(constant: ir.Operation) -> None:
         )
 
 
-def _integers(
+def _integers_of(
     elements: ir.DenseElementsAttr, type_: ir.MemRefType
 ) -> NDArray[np.int64]:
     """

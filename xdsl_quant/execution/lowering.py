@@ -70,8 +70,8 @@ def lower(
     simplify_empty_moves(module)
     CanonicalizePass().apply(ctx, module)
     # Ops are printed without the resources beside them.
-    replace_resources(module, _resource_data)
-    text = _text(module, print_locations=print_locations)
+    replace_resources(module, _checked_data)
+    text = _module_text(module, print_locations=print_locations)
     # MLIR with assertions ends the process at some types that are valid here.
     if "!quant." in text:
         raise CompilationError("an attribute contains a quantized type")
@@ -126,7 +126,7 @@ def _check_bytes(module: ModuleOp) -> None:
                 )
 
 
-def _text(module: ModuleOp, *, print_locations: bool) -> str:
+def _module_text(module: ModuleOp, *, print_locations: bool) -> str:
     """The text of what is in a module."""
     stream = StringIO()
     for op in module.ops:
@@ -136,7 +136,7 @@ def _text(module: ModuleOp, *, print_locations: bool) -> str:
     return stream.getvalue()
 
 
-def _resource_data(op: Operation, value: DenseResourceAttr) -> bytes:
+def _checked_data(op: Operation, value: DenseResourceAttr) -> bytes:
     key, type_ = value.resource_handle.data, cast(TensorType[IntegerType], value.type)
     if (data := resource_data(value)) is None:
         raise CompilationError(f"there is no data for the resource '{key}'")
@@ -152,7 +152,7 @@ def _resource_data(op: Operation, value: DenseResourceAttr) -> bytes:
     return data
 
 
-class _StorageTypes(TypeReplacement):
+class _LoweredTypes(TypeReplacement):
     """Quantized types replaced by their storage types."""
 
     def replace_quantized(
@@ -171,7 +171,7 @@ def _replace_quantized_types(module: ModuleOp) -> None:
     `strip-func-quant-types` does so where functions pass values. Here nothing depends on
     quantized types any more, so they can go everywhere, with the casts that make them.
     """
-    types = _StorageTypes()
+    types = _LoweredTypes()
     ops = [*module.walk()]
     for op in ops:
         _check_moves_quantized(op)

@@ -81,7 +81,7 @@ def _placed(
     key: Callable[[Lifetime], int],
 ) -> Plan:
     """A plan for which values are placed in the order of a key."""
-    sizes = [_aligned(value.size) for value in lifetimes]
+    sizes = [_aligned_size(value.size) for value in lifetimes]
     offsets: dict[int, int] = {}
     for i in sorted(range(len(lifetimes)), key=lambda i: key(lifetimes[i])):
         taken = [
@@ -92,7 +92,7 @@ def _placed(
     return [offsets[i] for i in range(len(lifetimes))], max(ends, default=0)
 
 
-def _aligned(size: int) -> int:
+def _aligned_size(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 

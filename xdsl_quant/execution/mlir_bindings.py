@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
         error_diagnostics: Sequence[ir.DiagnosticInfo]
 
-    class Value(ir.Value):
+    class FieldValue(ir.Value):
         """
         The type of a field with a value. A base class of `ir.Value` is missing in the
         stubs, so that type checkers take each field of that type for a descriptor.
         """
 
-        def __get__(self, instance: object, owner: object) -> Value: ...
+        def __get__(self, instance: object, owner: object) -> FieldValue: ...
 else:
     MLIRError = ir.MLIRError
-    Value = ir.Value
+    FieldValue = ir.Value
 
 Op: TypeAlias = ir.Operation | ir.OpView
 Values: TypeAlias = Sequence[ir.Value]
@@ -66,27 +66,27 @@ class Dialect(Protocol):
     def __getattr__(self, name: str, /) -> Callable[..., ir.Value]: ...
 
 
-class _Arith(Dialect, Protocol):
+class _ArithDialect(Dialect, Protocol):
     CmpFPredicate: type[_arith.CmpFPredicate]
     CmpIPredicate: type[_arith.CmpIPredicate]
     FastMathFlags: type[_arith.FastMathFlags]
 
 
-class _Func(Dialect, Protocol):
+class _FuncDialect(Dialect, Protocol):
     FuncOp: Callable[..., ir.OpView]
     return_: Callable[[Values], ir.OpView]
 
 
-class _Linalg(Dialect, Protocol):
+class _LinalgDialect(Dialect, Protocol):
     GenericOp: Callable[..., ir.OpView]
     get_indexing_maps: Callable[[Op], Iterable[ir.AffineMapAttr]]
 
 
-class _Llvm(Dialect, Protocol):
+class _LlvmDialect(Dialect, Protocol):
     AtomicOrdering: type[_llvm.AtomicOrdering]
 
 
-class _Scf(Dialect, Protocol):
+class _ScfDialect(Dialect, Protocol):
     ForOp: Callable[..., ir.OpView]
     IfOp: Callable[..., ir.OpView]
 
@@ -100,15 +100,15 @@ def _dialect(name: str) -> Dialect:
     return cast(Dialect, import_module(f"mlir.dialects.{name}"))
 
 
-arith = cast(_Arith, _dialect("arith"))
+arith = cast(_ArithDialect, _dialect("arith"))
 bufferization = _dialect("bufferization")
 cf = _dialect("cf")
-func = cast(_Func, _dialect("func"))
-linalg = cast(_Linalg, _dialect("linalg"))
-llvm = cast(_Llvm, _dialect("llvm"))
+func = cast(_FuncDialect, _dialect("func"))
+linalg = cast(_LinalgDialect, _dialect("linalg"))
+llvm = cast(_LlvmDialect, _dialect("llvm"))
 math = _dialect("math")
 memref = _dialect("memref")
-scf = cast(_Scf, _dialect("scf"))
+scf = cast(_ScfDialect, _dialect("scf"))
 tensor = _dialect("tensor")
 vector = _dialect("vector")
 
@@ -242,7 +242,7 @@ def create_op(name: str, type_: ir.Type, operands: Values) -> ir.Value:
     return ir.Operation.create(name, [type_], operands).result
 
 
-def set_type(value: ir.Value, type_: ir.Type) -> None:
+def change_type(value: ir.Value, type_: ir.Type) -> None:
     """Change the type of a value."""
     value.set_type(type_)
 
@@ -276,7 +276,7 @@ def type_of(op: Op, name: str = "type") -> ir.Type:
     return attribute_of(op, name, ir.TypeAttr).value
 
 
-def signature_of(function: Op) -> tuple[Sequence[ir.Type], Sequence[ir.Type]]:
+def types_of_function(function: Op) -> tuple[Sequence[ir.Type], Sequence[ir.Type]]:
     """Return the types of the arguments and of the results of a function."""
     type_ = type_of(function, "function_type")
     assert isinstance(type_, ir.FunctionType)

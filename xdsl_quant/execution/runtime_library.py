@@ -22,13 +22,13 @@ import numpy as np
 from xdsl_quant.numerics.arrays import Array, DType
 
 
-def _words(address: int, count: int) -> list[int]:
+def _words_at(address: int, count: int) -> list[int]:
     return (ctypes.c_int64 * count).from_address(address)[:]
 
 
-def _array(descriptor: int, rank: int, dtype: DType) -> Array:
+def _described_array(descriptor: int, rank: int, dtype: DType) -> Array:
     # { allocated, aligned, offset, sizes, strides }
-    _, aligned, offset, *rest = _words(descriptor, 3 + 2 * rank)
+    _, aligned, offset, *rest = _words_at(descriptor, 3 + 2 * rank)
     sizes, strides = rest[:rank], rest[rank:]
     last = sum((n - 1) * stride for n, stride in zip(sizes, strides, strict=True))
     size = dtype.itemsize
@@ -44,15 +44,15 @@ def array_at(descriptor: int, rank: int, dtype: DType) -> Array:
     The array that the descriptor of a memref describes, read-only. Its memory is there
     until the callback returns.
     """
-    array = _array(descriptor, rank, dtype)
+    array = _described_array(descriptor, rank, dtype)
     array.flags.writeable = False
     return array
 
 
 def _unranked(item_size: int, memref: int) -> Array:
     # { rank, pointer to a descriptor }
-    rank, descriptor = _words(memref, 2)
-    return _array(descriptor, rank, np.dtype(f"V{item_size}"))
+    rank, descriptor = _words_at(memref, 2)
+    return _described_array(descriptor, rank, np.dtype(f"V{item_size}"))
 
 
 _MAX_DEPTH = 32
@@ -118,10 +118,10 @@ def begin(name: str) -> None:
 def end() -> str | BaseException | None:
     """Note that compiled code has returned; the `failure` of the call."""
     _thread.depth -= 1
-    return failure()
+    return take_failure()
 
 
-def failure() -> str | BaseException | None:
+def take_failure() -> str | BaseException | None:
     """
     Why the last call of compiled code in this thread was given up, or what a function
     raised; asked only once.

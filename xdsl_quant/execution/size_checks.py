@@ -40,12 +40,12 @@ def _mixed(op: ir.Operation, name: str, dynamic: Iterable[ir.Value]) -> Values:
     return [next(rest) if is_dynamic(value) else index(value) for value in static]
 
 
-def _compare(predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
+def _comparison(predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
     return arith.cmpi(arith.CmpIPredicate[predicate], left, right)
 
 
 def _equal(pairs: Iterable[tuple[ir.Value, ir.Value]], problem: str) -> _Checks:
-    return [(_compare("eq", *pair), problem) for pair in pairs]
+    return [(_comparison("eq", *pair), problem) for pair in pairs]
 
 
 def _all(conditions: Values) -> ir.Value:
@@ -54,28 +54,28 @@ def _all(conditions: Values) -> ir.Value:
 
 def _are_counts(values: Values) -> ir.Value:
     """Whether no value is negative; there is at least one."""
-    return _all([_compare("sge", value, index(0)) for value in values])
+    return _all([_comparison("sge", value, index(0)) for value in values])
 
 
 def _have_product(sizes: Values, count: ir.Value) -> ir.Value:
     """Whether the product of sizes is a count, even if it does not fit an index."""
     zero, one = index(0), index(1)
-    rest, is_exact = count, _compare("eq", zero, zero)
-    has_zero = _compare("ne", zero, zero)
+    rest, is_exact = count, _comparison("eq", zero, zero)
+    has_zero = _comparison("ne", zero, zero)
     for size in sizes:
         divisor = arith.maxui(size, one)
         remainder = arith.remui(rest, divisor)
-        is_exact = arith.andi(is_exact, _compare("eq", remainder, zero))
-        has_zero = arith.ori(has_zero, _compare("eq", size, zero))
+        is_exact = arith.andi(is_exact, _comparison("eq", remainder, zero))
+        has_zero = arith.ori(has_zero, _comparison("eq", size, zero))
         rest = arith.divui(rest, divisor)
-    is_product = arith.andi(is_exact, _compare("eq", rest, one))
-    return arith.select(has_zero, _compare("eq", count, zero), is_product)
+    is_product = arith.andi(is_exact, _comparison("eq", rest, one))
+    return arith.select(has_zero, _comparison("eq", count, zero), is_product)
 
 
 # Ops
 
 
-def _slice(op: ir.Operation, of: int) -> _Checks:
+def _slice_checks(op: ir.Operation, of: int) -> _Checks:
     """Whether a slice of the operand `of` is inside of it."""
     dynamic = iter([*op.operands][of + 1 :])
     names = ("static_offsets", "static_sizes", "static_strides")
@@ -94,14 +94,14 @@ def _is_inside(
     last = arith.subi(arith.subi(extent, one), offset)
     room = arith.divui(last, arith.maxui(stride, one))
     reaches = arith.andi(
-        _compare("slt", offset, extent),
-        _compare("ule", arith.subi(size, one), room),
+        _comparison("slt", offset, extent),
+        _comparison("ule", arith.subi(size, one), room),
     )
-    is_valid = arith.ori(_compare("eq", size, zero), reaches)
-    return _all([_are_counts([offset]), _compare("sgt", stride, zero), is_valid])
+    is_valid = arith.ori(_comparison("eq", size, zero), reaches)
+    return _all([_are_counts([offset]), _comparison("sgt", stride, zero), is_valid])
 
 
-def _insert_slice(op: ir.Operation) -> _Checks:
+def _insert_slice_checks(op: ir.Operation) -> _Checks:
     source, _, *dynamic = op.operands
     segments = mlir.attribute_of(op, "operandSegmentSizes", ir.DenseI32ArrayAttr)
     _, _, offset_count, size_count, _ = segments
@@ -115,19 +115,19 @@ def _insert_slice(op: ir.Operation) -> _Checks:
         if is_dynamic(static)
     ]
     pairs = zip(actual, sizes, strict=True)
-    return _slice(op, of=1) + _equal(
+    return _slice_checks(op, of=1) + _equal(
         pairs, "has a source of another size than the slice"
     )
 
 
-def _pad(op: ir.Operation) -> _Checks:
+def _pad_checks(op: ir.Operation) -> _Checks:
     dynamic = iter([*op.operands][1:])
     names = ("static_low", "static_high")
     amounts = [a for name in names for a in _mixed(op, name, dynamic)]
     return [(_are_counts(amounts), "has a negative amount")] if amounts else []
 
 
-def _reshape(op: ir.Operation) -> _Checks:
+def _reshape_checks(op: ir.Operation) -> _Checks:
     source, shape = op.operands
     shape_type = mlir.shaped_type(shape)
     # Of tensors without a rank there is no list of sizes.
@@ -137,14 +137,16 @@ def _reshape(op: ir.Operation) -> _Checks:
     sizes = [tensor.extract(shape, [index(i)]) for i in range(shape_type.shape[0])]
     if shape_type.element_type != index_type:
         sizes = [arith.index_cast(index_type, size) for size in sizes]
-    checks = _equal(_known(op, sizes), _OTHER_COUNT)
+    checks = _equal(_static_sizes(op, sizes), _OTHER_COUNT)
     if sizes:
         checks.append((_are_counts(sizes), "has a negative size"))
     count = reduce(arith.muli, size_values(source), index(1))
     return [*checks, (_have_product(sizes, count), _OTHER_COUNT)]
 
 
-def _known(op: ir.Operation, sizes: Values) -> Sequence[tuple[ir.Value, ir.Value]]:
+def _static_sizes(
+    op: ir.Operation, sizes: Values
+) -> Sequence[tuple[ir.Value, ir.Value]]:
     """Pairs of expected and static sizes of the result."""
     return [
         (size, index(static))
@@ -155,7 +157,7 @@ def _known(op: ir.Operation, sizes: Values) -> Sequence[tuple[ir.Value, ir.Value
     ]
 
 
-def _expand_shape(op: ir.Operation) -> _Checks:
+def _expand_shape_checks(op: ir.Operation) -> _Checks:
     source, *dynamic = op.operands
     sizes = _mixed(op, "static_output_shape", dynamic)
     checks = [(_are_counts(sizes), "has a negative size")] if sizes else []
@@ -172,7 +174,7 @@ def _expand_shape(op: ir.Operation) -> _Checks:
     return checks + [(_have_product(*pair), _OTHER_COUNT) for pair in pairs]
 
 
-def _concat(op: ir.Operation) -> _Checks:
+def _concat_checks(op: ir.Operation) -> _Checks:
     axis = mlir.attribute_of(op, "dim", ir.IntegerAttr).value
     first, *others = shapes = [size_values(operand) for operand in op.operands]
     problem = f"has operands that differ in more than dimension {axis}"
@@ -184,15 +186,15 @@ def _concat(op: ir.Operation) -> _Checks:
     ]
     total = reduce(arith.addi, [shape[axis] for shape in shapes])
     result = [total if i == axis else size for i, size in enumerate(first)]
-    size_checks = _equal(_known(op, result), "has a result of another size")
+    size_checks = _equal(_static_sizes(op, result), "has a result of another size")
     return _equal(pairs, problem) + size_checks
 
 
 _CHECKS: dict[str, Callable[[ir.Operation], _Checks]] = {
-    "tensor.concat": _concat,
-    "tensor.expand_shape": _expand_shape,
-    "tensor.extract_slice": lambda op: _slice(op, of=0),
-    "tensor.insert_slice": _insert_slice,
-    "tensor.pad": _pad,
-    "tensor.reshape": _reshape,
+    "tensor.concat": _concat_checks,
+    "tensor.expand_shape": _expand_shape_checks,
+    "tensor.extract_slice": lambda op: _slice_checks(op, of=0),
+    "tensor.insert_slice": _insert_slice_checks,
+    "tensor.pad": _pad_checks,
+    "tensor.reshape": _reshape_checks,
 }

@@ -110,11 +110,11 @@ class SourceOp:
         return SourceOp(
             op_name(op),
             location_prefix(op.location).removesuffix(": "),
-            ", ".join(map(_stored_type, op.result_types)),
+            ", ".join(map(_stored_type_text, op.result_types)),
         )
 
 
-def _stored_type(type_: Attribute) -> str:
+def _stored_type_text(type_: Attribute) -> str:
     storage = StoredQuantizedType.cast_to_signless_storage_type(type_)
     return shortened(type_ if storage is None else storage)
 

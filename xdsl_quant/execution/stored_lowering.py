@@ -37,7 +37,7 @@ def read_lowered(key: str) -> Lowered | None:
         return None
     header = entry.header
     arguments, results = (
-        [Boundary.of(type_, name) for type_ in _types(header[name])]
+        [Boundary.of(type_, name) for type_ in _parsed_types(header[name])]
         for name in ("arguments", "results")
     )
     entry_point = EntryPoint(
@@ -61,7 +61,10 @@ def write_lowered(key: str, lowered: Lowered) -> None:
     }
     types = [b.type_ for b in (*entry_point.arguments, *entry_point.results)]
     try:
-        if [*_types(signature["arguments"]), *_types(signature["results"])] != types:
+        if [
+            *_parsed_types(signature["arguments"]),
+            *_parsed_types(signature["results"]),
+        ] != types:
             return
     except ParseError:
         return
@@ -74,7 +77,7 @@ def write_lowered(key: str, lowered: Lowered) -> None:
     disk_cache.write(key, disk_cache.Entry(header, text.encode()))
 
 
-def _types(texts: Iterable[str]) -> Iterator[Attribute]:
+def _parsed_types(texts: Iterable[str]) -> Iterator[Attribute]:
     xdsl_patches.apply("builtin")
     ctx = Context()
     for dialect in (Builtin, Quant):

@@ -20,9 +20,9 @@ from xdsl_quant.runtime.loading import parse_type
 
 from .comparison import Comparison
 from .compiled import DEFAULT, ROUNDINGS, Compiled, MLIRDefault, compile_options
-from .counting import Computation, Labels, as_numbers, counted_differences
+from .counting import InputLabels, RuntimeRun, as_f64, counted_differences
 from .definitions import OnnxDefinition, StableHLODefinition
-from .inputs import all_expressed_values, expressed_values, stored_values
+from .inputs import all_expressed_values, expressed_values, stored_inputs
 from .libraries import (
     XNNPACK,
     LiteRTOptimized,
@@ -103,11 +103,11 @@ def compare_runtimes(
                 chunks = all_expressed_values(parameters, progress)
             else:
                 chunks = iter([expressed_values(parameters)])
-            yield _compared(parameters, "quantize", chosen, worker, chunks)
+            yield _cast_comparison(parameters, "quantize", chosen, worker, chunks)
             if chosen[0].only_quantizes:
                 continue
-            chunks = iter([stored_values(parameters)])
-            yield _compared(parameters, "dequantize", chosen, worker, chunks)
+            chunks = iter([stored_inputs(parameters)])
+            yield _cast_comparison(parameters, "dequantize", chosen, worker, chunks)
 
 
 def chosen_names(
@@ -155,7 +155,7 @@ def _parameters_of(
 # Comparison
 
 
-def _compared(
+def _cast_comparison(
     parameters: QuantizationParameters,
     op: Op,
     chosen: Sequence[Runtime],
@@ -172,8 +172,8 @@ def _compared(
             if not isinstance(each, Compiled) or each.rounding in roundings
         ]
 
-    def computation(runtime: Runtime) -> Computation[Array]:
-        method = _method(runtime, op)
+    def computation(runtime: Runtime) -> RuntimeRun[Array]:
+        method = _cast_method(runtime, op)
 
         def run(values: Array) -> Array:
             if isinstance(runtime, Library):
@@ -183,7 +183,7 @@ def _compared(
         options = None
         if isinstance(runtime, Compiled):
             options = compile_options(runtime.rounding)
-        return Computation(
+        return RuntimeRun(
             runtime.name, run, runtime.version(), options, runtime.missing()
         )
 
@@ -196,11 +196,11 @@ def _compared(
     )
 
 
-def _method(
+def _cast_method(
     runtime: Runtime, op: Op
 ) -> Callable[[QuantizationParameters, Array], Array]:
     return runtime.quantize if op == "quantize" else runtime.dequantize
 
 
-def _labels(inputs: Array) -> Labels:
-    return Labels(as_numbers(inputs), lambda index: str(inputs[index]))
+def _labels(inputs: Array) -> InputLabels:
+    return InputLabels(as_f64(inputs), lambda index: str(inputs[index]))

@@ -103,7 +103,7 @@ class Comparison:
 
     def __str__(self) -> str:
         header = ("runtime", "differ", "input", "result", self.against, "NaN", _MATCH)
-        rows = [header, *map(_cells, self.rows)]
+        rows = [header, *map(_row_cells, self.rows)]
         # Where nothing is NaN, or nothing reproduces anything, there is no column.
         is_shown = [
             i < 5 or any(row[i] for row in rows[1:]) for i in range(len(header))
@@ -127,13 +127,13 @@ class Comparison:
 _MATCH = "same as compiled with"
 
 
-def _cells(row: Row) -> Sequence[str]:
+def _row_cells(row: Row) -> Sequence[str]:
     first = row.first
     found = (first.input, first.result, first.expected) if first else ("", "", "")
     match = "" if row.match is None else str(row.match)
     return row.runtime, f"{row.differences:,}", *found, row.nan, match
 
 
-def json_text(comparisons: Iterable[Comparison]) -> str:
+def comparisons_json(comparisons: Iterable[Comparison]) -> str:
     """Comparisons as JSON, with the names of the fields of these classes."""
     return json.dumps([asdict(each) for each in comparisons], indent=2) + "\n"

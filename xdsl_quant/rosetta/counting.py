@@ -22,7 +22,7 @@ InputsT = TypeVar("InputsT")
 
 
 @dataclass(frozen=True)
-class Computation(Generic[InputsT]):
+class RuntimeRun(Generic[InputsT]):
     """What a runtime does with inputs."""
 
     name: str
@@ -42,7 +42,7 @@ class Computation(Generic[InputsT]):
 
 
 @dataclass(frozen=True)
-class Labels:
+class InputLabels:
     """What inputs are called, and which one is first."""
 
     numbers: Numbers
@@ -61,7 +61,7 @@ class _Count:
     first: tuple[tuple[float, bool], Difference] | None = None
     """The difference at the smallest magnitude, after this magnitude and sign."""
 
-    def add(self, labels: Labels, found: Numbers, expected: Numbers) -> None:
+    def add(self, labels: InputLabels, found: Numbers, expected: Numbers) -> None:
         """Count where results differ; what is not defined does not."""
         # Of all floats most are out of range, where most results are equal.
         if np.array_equal(found, expected):
@@ -78,7 +78,7 @@ class _Count:
         key = float(abs(numbers[place])), bool(np.signbit(numbers[place]))
         if self.first is None or key < self.first[0]:
             index = int(places[place])
-            results = (_text(float(each[index])) for each in (found, expected))
+            results = (_result_text(float(each[index])) for each in (found, expected))
             self.first = key, Difference(labels.text(index), *results)
 
     @property
@@ -91,7 +91,7 @@ class _Count:
 class _Tally(Generic[InputsT]):
     """What is known of a runtime so far."""
 
-    computation: Computation[InputsT]
+    computation: RuntimeRun[InputsT]
     candidates: Sequence[_Count]
     """Compared with compiled code with options."""
 
@@ -121,9 +121,9 @@ class _Tally(Generic[InputsT]):
 
 def counted_differences(
     title: str,
-    computations: Sequence[Computation[InputsT]],
-    candidates: Sequence[Computation[InputsT]],
-    chunks: Iterable[tuple[InputsT, Labels]],
+    computations: Sequence[RuntimeRun[InputsT]],
+    candidates: Sequence[RuntimeRun[InputsT]],
+    chunks: Iterable[tuple[InputsT, InputLabels]],
 ) -> Comparison:
     """
     Compare the results of computations.
@@ -148,16 +148,16 @@ def counted_differences(
     for inputs, labels in chunks:
         total += labels.numbers.size
         try:
-            expected = _results(reference, inputs)
+            expected = _computed(reference, inputs)
         except Unavailable as error:
             raise Unavailable(
                 f"cannot compare with '{reference.name}': {error}"
             ) from None
-        others = [_results(candidate, inputs) for candidate in candidates]
+        others = [_computed(candidate, inputs) for candidate in candidates]
         is_nan = np.isnan(labels.numbers)
         for tally in [*tallies]:
             try:
-                found = _results(tally.computation, inputs)
+                found = _computed(tally.computation, inputs)
             except Unavailable as error:
                 left_out[tally.computation.name] = str(error)
                 tallies.remove(tally)
@@ -165,25 +165,27 @@ def counted_differences(
             tally.own.add(labels, found, expected)
             for count, other in zip(tally.candidates, others, strict=True):
                 count.add(labels, found, other)
-            tally.nan_results.update(map(_text, np.unique(found[is_nan]).tolist()))
+            tally.nan_results.update(
+                map(_result_text, np.unique(found[is_nan]).tolist())
+            )
     options = [candidate.options or {} for candidate in candidates]
     rows = [tally.row(options) for tally in tallies]
     return Comparison(title, reference.name, total, rows, left_out)
 
 
-def _results(computation: Computation[InputsT], inputs: InputsT) -> Numbers:
+def _computed(computation: RuntimeRun[InputsT], inputs: InputsT) -> Numbers:
     if computation.missing:
         raise Unavailable(computation.missing)
-    return as_numbers(computation.run(inputs))
+    return as_f64(computation.run(inputs))
 
 
-def as_numbers(array: Array) -> Numbers:
+def as_f64(array: Array) -> Numbers:
     """The same numbers as f64, NaN included."""
     with np.errstate(invalid="ignore"):
         return array.astype(np.float64)
 
 
-def _text(result: float) -> str:
+def _result_text(result: float) -> str:
     if math.isnan(result):
         return "undefined"
     if result.is_integer():

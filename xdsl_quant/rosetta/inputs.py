@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.ir import Attribute
 
+from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.arrays import Array
 
@@ -28,6 +30,13 @@ _MANTISSAS = 16
 """How many random floats there are with each exponent and sign."""
 
 _CHUNK = 1 << 20
+
+
+def parameters_of_type(type_: Attribute) -> QuantizationParameters:
+    """The parameters of a quantized type or of a tensor of it."""
+    element = scalar_or_element_type(type_)
+    assert isinstance(element, UniformType)
+    return QuantizationParameters.from_integer_type(element)
 
 
 def expressed_values(parameters: QuantizationParameters) -> Array:
@@ -60,7 +69,7 @@ def expressed_values(parameters: QuantizationParameters) -> Array:
         0, 1 << mantissa_bits, (exponents.size, _MANTISSAS), bits_type
     )
     all_exponents = (exponents[:, None] << bits_type.type(mantissa_bits)) | mantissas
-    low, high = _limits(parameters)
+    low, high = _range_with_margin(parameters)
     inside = random.uniform(low, high, _SAMPLES).astype(dtype).view(bits_type)
     infinities = np.array([np.inf, -np.inf, np.nan, -np.nan], dtype).view(bits_type)
     largest = np.array([np.finfo(dtype).max, np.finfo(dtype).min], dtype).view(
@@ -71,7 +80,7 @@ def expressed_values(parameters: QuantizationParameters) -> Array:
     ).view(dtype)
 
 
-def _limits(parameters: QuantizationParameters) -> tuple[float, float]:
+def _range_with_margin(parameters: QuantizationParameters) -> tuple[float, float]:
     """The floats in range, and a tenth more."""
     low, high = parameters.storage_min, parameters.storage_max
     margin = (high - low) / 10
@@ -118,7 +127,7 @@ def all_expressed_values(
         yield np.arange(start, start + _CHUNK, dtype=np.uint32).view(dtype)
 
 
-def stored_values(parameters: QuantizationParameters) -> Array:
+def stored_inputs(parameters: QuantizationParameters) -> Array:
     """All stored values, or of more than 16 bits some of them."""
     low, high = parameters.storage_min, parameters.storage_max
     dtype = parameters.storage_dtype

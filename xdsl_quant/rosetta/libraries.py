@@ -21,7 +21,7 @@ _FLOATS = {"f16": "FLOAT16", "f32": "FLOAT"}
 _STORAGES = {"i8": "INT8", "u8": "UINT8", "i16": "INT16", "u16": "UINT16"}
 
 
-def _checked(names: Collection[str], kind: str, name: str) -> str:
+def _checked_name(names: Collection[str], kind: str, name: str) -> str:
     """
     The name of a type that a library has.
 
@@ -44,8 +44,10 @@ class _Session(Protocol):
 def _session(expressed: str, storage: str, *, quantizes: bool) -> _Session:
     onnx = import_module("onnx")
     helper, types = onnx.helper, onnx.TensorProto
-    float_type = getattr(types, _FLOATS[_checked(_FLOATS, "expressed", expressed)])
-    stored_type = getattr(types, _STORAGES[_checked(_STORAGES, "storage", storage)])
+    float_type = getattr(types, _FLOATS[_checked_name(_FLOATS, "expressed", expressed)])
+    stored_type = getattr(
+        types, _STORAGES[_checked_name(_STORAGES, "storage", storage)]
+    )
     op, source, target = "DequantizeLinear", stored_type, float_type
     if quantizes:
         op, source, target = "QuantizeLinear", float_type, stored_type
@@ -118,8 +120,8 @@ class Torch(Library):
 
     def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
         torch = import_module("torch")
-        _checked({"f32"}, "expressed", parameters.expressed)
-        storage = _checked(_TORCH_STORAGES, "storage", parameters.storage)
+        _checked_name({"f32"}, "expressed", parameters.expressed)
+        storage = _checked_name(_TORCH_STORAGES, "storage", parameters.storage)
         quantized = torch.quantize_per_tensor(
             torch.from_numpy(values),
             float(parameters.scales),
@@ -130,8 +132,8 @@ class Torch(Library):
 
     def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
         torch = import_module("torch")
-        _checked({"f32"}, "expressed", parameters.expressed)
-        _checked(_TORCH_STORAGES, "storage", parameters.storage)
+        _checked_name({"f32"}, "expressed", parameters.expressed)
+        _checked_name(_TORCH_STORAGES, "storage", parameters.storage)
         quantized = torch._make_per_tensor_quantized_tensor(
             torch.from_numpy(stored),
             float(parameters.scales),
@@ -151,7 +153,7 @@ class TorchFakeQuantize(Torch):
 
     def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
         torch = import_module("torch")
-        _checked({"f16", "f32"}, "expressed", parameters.expressed)
+        _checked_name({"f16", "f32"}, "expressed", parameters.expressed)
         scale = float(np.float32(parameters.scales))
         zero_point = int(parameters.zero_points)
         floats = torch.fake_quantize_per_tensor_affine(
@@ -238,8 +240,8 @@ class LiteRTReference(Library):
         op: Literal["quantize", "dequantize"],
         values: Array,
     ) -> Array:
-        _checked({"f32"}, "expressed", parameters.expressed)
-        _checked({"i8", "u8", "i16"}, "storage", parameters.storage)
+        _checked_name({"f32"}, "expressed", parameters.expressed)
+        _checked_name({"i8", "u8", "i16"}, "storage", parameters.storage)
         interpreter = _interpreter(parameters, op, values.size, self.resolver)
         return _invoked(interpreter, [values])
 
@@ -285,8 +287,8 @@ class StableHLO(Library):
         stablehlo = import_module("litert_converter.mlir.dialects.stablehlo")
         extension = import_module("litert_converter.mlir._mlir_libs.converter_api_ext")
         # Without them the attributes have no data.
-        _checked({"f16", "f32", "f64"}, "expressed", parameters.expressed)
-        _checked({*_STORAGES, "i32"}, "storage", parameters.storage)
+        _checked_name({"f16", "f32", "f64"}, "expressed", parameters.expressed)
+        _checked_name({*_STORAGES, "i32"}, "storage", parameters.storage)
         quantized = f"tensor<{values.size}x{uniform_type(parameters)}>"
         floats = f"tensor<{values.size}x{parameters.expressed}>"
         quantizes = op == "uniform_quantize"

@@ -18,7 +18,7 @@ from xdsl_quant.runtime.loading import IRError, apply_passes
 from .casts import RUNTIMES, chosen_names
 from .comparison import Comparison
 from .compiled import Compiled
-from .counting import Computation, counted_differences
+from .counting import RuntimeRun, counted_differences
 from .libraries import LiteRTReference, OnnxRuntime
 from .onnx_ops import onnx_model
 from .runtimes import Runtime, Unavailable
@@ -34,7 +34,7 @@ _OPTIONS: Sequence[Mapping[str, str]] = (
 """The options of `convert-tfl-to-linalg` that change results."""
 
 
-def _name(options: Mapping[str, str]) -> str:
+def _options_name(options: Mapping[str, str]) -> str:
     return " ".join(["compiled", *(f"{key}={value}" for key, value in options.items())])
 
 
@@ -44,7 +44,7 @@ TOSA = "tosa"
 _LIBRARIES = (LiteRTReference, OnnxRuntime)
 
 OP_RUNTIMES: Sequence[str] = (
-    *map(_name, _OPTIONS),
+    *map(_options_name, _OPTIONS),
     *(each.name for each in RUNTIMES.values() if isinstance(each, _LIBRARIES)),
     TOSA,
 )
@@ -79,7 +79,7 @@ def compare_ops(
     with Worker() as worker, TosaTools() as tools:
         for single in single_ops(module, ops):
             found = True
-            yield _compared(single, names, worker, tools)
+            yield _op_comparison(single, names, worker, tools)
     if not found:
         raise ValueError(_unsupported_type(module) or _nothing_to_compare(ops))
 
@@ -100,10 +100,10 @@ def _nothing_to_compare(ops: Sequence[str] | None) -> str:
     )
 
 
-def _compared(
+def _op_comparison(
     single: SingleOp, names: Sequence[str], worker: Worker, tools: TosaTools
 ) -> Comparison:
-    compiled = [_compiled(single, options) for options in _OPTIONS]
+    compiled = [_compiled_computation(single, options) for options in _OPTIONS]
     by_name = {each.name: each for each in (*compiled, _in_tosa(single, tools))}
     computations = [
         by_name.get(name) or _of_library(single, RUNTIMES[name], worker)
@@ -117,7 +117,7 @@ def _compared(
     )
 
 
-def _runs(computation: Computation[None]) -> bool:
+def _runs(computation: RuntimeRun[None]) -> bool:
     try:
         computation.run(None)
     except Unavailable:
@@ -125,7 +125,9 @@ def _runs(computation: Computation[None]) -> bool:
     return True
 
 
-def _compiled(single: SingleOp, options: Mapping[str, str]) -> Computation[None]:
+def _compiled_computation(
+    single: SingleOp, options: Mapping[str, str]
+) -> RuntimeRun[None]:
     @cache
     def run(_: None) -> Array:
         from xdsl_quant.execution import CompilationError, compile
@@ -140,12 +142,10 @@ def _compiled(single: SingleOp, options: Mapping[str, str]) -> Computation[None]
             raise Unavailable(str(error)) from None
         return np.concatenate([np.ravel(function(*run)) for run in single.runs])
 
-    return Computation(_name(options), run, "", options, Compiled().missing())
+    return RuntimeRun(_options_name(options), run, "", options, Compiled().missing())
 
 
-def _of_library(
-    single: SingleOp, runtime: Runtime, worker: Worker
-) -> Computation[None]:
+def _of_library(single: SingleOp, runtime: Runtime, worker: Worker) -> RuntimeRun[None]:
     def run(_: None) -> Array:
         if isinstance(runtime, OnnxRuntime):
             model, bounds = onnx_model(single.op)
@@ -154,16 +154,16 @@ def _of_library(
         assert isinstance(runtime, LiteRTReference)
         return np.concatenate(worker.call(runtime.run_file, _file(single), single.runs))
 
-    return Computation(runtime.name, run, runtime.version(), None, runtime.missing())
+    return RuntimeRun(runtime.name, run, runtime.version(), None, runtime.missing())
 
 
-def _in_tosa(single: SingleOp, tools: TosaTools) -> Computation[None]:
+def _in_tosa(single: SingleOp, tools: TosaTools) -> RuntimeRun[None]:
     def run(_: None) -> Array:
         dtype = numpy_dtype(single.op.results[0].type)
         return np.concatenate(tools.run_file(_file(single), single.runs, dtype))
 
     missing = "" if tools.are_installed else "'make tosa-tools' has not installed it"
-    return Computation(TOSA, run, missing=missing)
+    return RuntimeRun(TOSA, run, missing=missing)
 
 
 def _file(single: SingleOp) -> bytes:

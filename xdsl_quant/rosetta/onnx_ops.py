@@ -17,10 +17,10 @@ from xdsl_quant.dialects.quant.types import (
 )
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.formulas.quantized import activation_bounds
-from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import constant_elements, stored_elements
 
+from .inputs import parameters_of_type
 from .runtimes import Unavailable
 
 _CONTRIB = "com.microsoft"
@@ -55,7 +55,7 @@ class _Graph:
 
     def scale_and_zero_point(self, value: SSAValue) -> Sequence[str]:
         """Constants with what the type of a value has."""
-        parameters = parameters_of(value)
+        parameters = parameters_of_type(value.type)
         return (
             self.constant(parameters.scales, np.float32),
             self.constant(parameters.zero_points, parameters.storage_dtype),
@@ -79,7 +79,9 @@ class _Graph:
 
     def _type(self, value: SSAValue) -> int:
         is_quantized = isinstance(scalar_or_element_type(value.type), UniformType)
-        dtype = parameters_of(value).storage_dtype if is_quantized else np.float32
+        dtype = (
+            parameters_of_type(value.type).storage_dtype if is_quantized else np.float32
+        )
         return self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
@@ -88,14 +90,7 @@ def is_argument(value: SSAValue) -> bool:
     return not isinstance(value.type, NoneType) and constant_elements(value) is None
 
 
-def parameters_of(value: SSAValue) -> QuantizationParameters:
-    """The parameters of a quantized tensor."""
-    element = scalar_or_element_type(value.type)
-    assert isinstance(element, UniformType)
-    return QuantizationParameters.from_integer_type(element)
-
-
-def _elementwise(name: str) -> Callable[[_Graph], str]:
+def _qlinear_elementwise(name: str) -> Callable[[_Graph], str]:
     def build(graph: _Graph) -> str:
         inputs: list[str] = []
         for index, value in enumerate(graph.op.operands):
@@ -110,7 +105,7 @@ def _elementwise(name: str) -> Callable[[_Graph], str]:
     return build
 
 
-def _cast(graph: _Graph) -> str:
+def _qdq(graph: _Graph) -> str:
     """`DequantizeLinear` and `QuantizeLinear`, or the one of both that is needed."""
     value, (operand,), (result,) = "x0", graph.op.operands, graph.op.results
     for name, typed in (("DequantizeLinear", operand), ("QuantizeLinear", result)):
@@ -119,14 +114,14 @@ def _cast(graph: _Graph) -> str:
     return value
 
 
-def _weights(value: SSAValue) -> Array:
+def _constant_weights(value: SSAValue) -> Array:
     elements, element = constant_elements(value), scalar_or_element_type(value.type)
     if elements is None or not isinstance(element, StoredQuantizedType):
         raise Unavailable("it needs constant weights")
     return stored_elements(elements, element)
 
 
-def _bias(value: SSAValue, count: int) -> Array:
+def _constant_bias(value: SSAValue, count: int) -> Array:
     elements = None
     if (
         not isinstance(value.type, NoneType)
@@ -140,10 +135,10 @@ def _bias(value: SSAValue, count: int) -> Array:
     return elements.ravel()
 
 
-def _convolution(graph: _Graph) -> str:
+def _qlinear_conv(graph: _Graph) -> str:
     op = graph.op
     assert isinstance(op, tfl.Conv2DOp | tfl.DepthwiseConv2DOp)
-    weights = _weights(op.filter)
+    weights = _constant_weights(op.filter)
     assert isinstance(op.input.type, ShapedType)
     channels = op.input.type.get_shape()[3]
     if isinstance(op, tfl.DepthwiseConv2DOp):
@@ -157,7 +152,7 @@ def _convolution(graph: _Graph) -> str:
         graph.constant(weights, weights.dtype),
         *graph.scale_and_zero_point(op.filter),
         *graph.scale_and_zero_point(op.output),
-        graph.constant(_bias(op.bias, weights.shape[0]), np.int32),
+        graph.constant(_constant_bias(op.bias, weights.shape[0]), np.int32),
     ]
     result = graph.node(
         "QLinearConv",
@@ -170,32 +165,32 @@ def _convolution(graph: _Graph) -> str:
     return graph.node("Transpose", [result], perm=[0, 2, 3, 1])
 
 
-def _fully_connected(graph: _Graph) -> str:
+def _qgemm(graph: _Graph) -> str:
     op = graph.op
     assert isinstance(op, tfl.FullyConnectedOp)
-    weights = _weights(op.filter)
+    weights = _constant_weights(op.filter)
     shape = graph.constant([-1, weights.shape[1]], np.int64)
     inputs = [
         graph.node("Reshape", ["x0", shape]),
         *graph.scale_and_zero_point(op.input),
         graph.constant(weights, weights.dtype),
         *graph.scale_and_zero_point(op.filter),
-        graph.constant(_bias(op.bias, weights.shape[0]), np.int32),
+        graph.constant(_constant_bias(op.bias, weights.shape[0]), np.int32),
         *graph.scale_and_zero_point(op.results[0]),
     ]
     return graph.node("QGemm", inputs, _CONTRIB, transB=1)
 
 
 _BUILDERS: Mapping[str, Callable[[_Graph], str]] = {
-    "tfl.add": _elementwise("QLinearAdd"),
-    "tfl.mul": _elementwise("QLinearMul"),
-    "tfl.logistic": _elementwise("QLinearSigmoid"),
-    "tfl.leaky_relu": _elementwise("QLinearLeakyRelu"),
-    "tfl.quantize": _cast,
-    "tfl.dequantize": _cast,
-    "tfl.conv_2d": _convolution,
-    "tfl.depthwise_conv_2d": _convolution,
-    "tfl.fully_connected": _fully_connected,
+    "tfl.add": _qlinear_elementwise("QLinearAdd"),
+    "tfl.mul": _qlinear_elementwise("QLinearMul"),
+    "tfl.logistic": _qlinear_elementwise("QLinearSigmoid"),
+    "tfl.leaky_relu": _qlinear_elementwise("QLinearLeakyRelu"),
+    "tfl.quantize": _qdq,
+    "tfl.dequantize": _qdq,
+    "tfl.conv_2d": _qlinear_conv,
+    "tfl.depthwise_conv_2d": _qlinear_conv,
+    "tfl.fully_connected": _qgemm,
 }
 
 
@@ -217,4 +212,6 @@ def onnx_model(op: Operation) -> tuple[bytes, tuple[float, float]]:
     activation = op.properties.get("fused_activation_function")
     if not isinstance(activation, StringAttr):
         return model, (-np.inf, np.inf)
-    return model, activation_bounds(parameters_of(op.results[0]), activation.data)
+    return model, activation_bounds(
+        parameters_of_type(op.results[0].type), activation.data
+    )

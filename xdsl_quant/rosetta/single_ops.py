@@ -30,12 +30,11 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.frontends.tflite import write_tflite
-from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import constant_attr
 
-from .counting import Labels, as_numbers
-from .inputs import expressed_values, stored_values
+from .counting import InputLabels, as_f64
+from .inputs import expressed_values, parameters_of_type, stored_inputs
 
 _PAIRS = 1 << 16
 """How many inputs an elementwise op with several operands has."""
@@ -79,15 +78,17 @@ class SingleOp:
         return f"{self.op.name} '{name}'" if name else self.op.name
 
     @property
-    def labels(self) -> Labels:
+    def labels(self) -> InputLabels:
         """Results are called by their operands, or by their number."""
-        run, count = self.runs[0], prod(_shape(self.op.results[0].type))
+        run, count = self.runs[0], prod(_static_shape(self.op.results[0].type))
         if not self.is_elementwise:
             numbers = np.arange(len(self.runs) * count, dtype=np.float64)
-            return Labels(numbers, lambda i: f"result {i % count} of run {i // count}")
+            return InputLabels(
+                numbers, lambda i: f"result {i % count} of run {i // count}"
+            )
         is_float = run[0].dtype.kind == "f"
-        numbers = as_numbers(run[0]) if is_float else np.arange(count, dtype=np.float64)
-        return Labels(numbers, lambda i: ", ".join(str(array[i]) for array in run))
+        numbers = as_f64(run[0]) if is_float else np.arange(count, dtype=np.float64)
+        return InputLabels(numbers, lambda i: ", ".join(str(array[i]) for array in run))
 
 
 def single_ops(
@@ -122,7 +123,7 @@ def _single_op(op: Operation) -> SingleOp | None:
         or quantization_trait(op, MovesElements) is not None
         or not op.operands
         or not any(isinstance(element, UniformType) for element in elements)
-        or not all(map(_is_static, types))
+        or not all(map(_has_static_type, types))
     ):
         return None
     is_elementwise = all(
@@ -139,7 +140,11 @@ def _single_op(op: Operation) -> SingleOp | None:
     arguments = [v for v, is_ in zip(op.operands, is_argument, strict=True) if is_]
     if not all(_is_random(value.type, is_elementwise) for value in arguments):
         return None
-    runs = _pairs(arguments, op) if is_elementwise else _random_runs(arguments, op)
+    runs = (
+        _elementwise_runs(arguments, op)
+        if is_elementwise
+        else _random_runs(arguments, op)
+    )
     shape = runs[0][0].shape if is_elementwise else None
     block = Block(arg_types=[_with_shape(value.type, shape) for value in arguments])
     values = iter(block.args)
@@ -168,13 +173,13 @@ def _single_op(op: Operation) -> SingleOp | None:
     return SingleOp(own, name, ModuleOp([function]), runs, is_elementwise)
 
 
-def _is_static(type_: Attribute) -> bool:
+def _has_static_type(type_: Attribute) -> bool:
     if isinstance(type_, NoneType):
         return True
     return isinstance(type_, ShapedType) and DYNAMIC_INDEX not in type_.get_shape()
 
 
-def _shape(type_: Attribute) -> Sequence[int]:
+def _static_shape(type_: Attribute) -> Sequence[int]:
     assert isinstance(type_, ShapedType)
     return type_.get_shape()
 
@@ -193,17 +198,15 @@ def _with_shape(type_: Attribute, shape: Sequence[int] | None) -> Attribute:
     return TensorType(scalar_or_element_type(type_), shape)
 
 
-def _parameters(type_: Attribute) -> QuantizationParameters:
-    element = scalar_or_element_type(type_)
-    assert isinstance(element, UniformQuantizedType)
-    return QuantizationParameters.from_integer_type(element)
-
-
-def _pairs(arguments: Sequence[SSAValue], op: Operation) -> Sequence[Sequence[Array]]:
+def _elementwise_runs(
+    arguments: Sequence[SSAValue], op: Operation
+) -> Sequence[Sequence[Array]]:
     """All inputs, or of several operands of more than 8 bits random ones, in one run."""
     if isinstance(scalar_or_element_type(arguments[0].type), Float32Type):
-        return [[expressed_values(_parameters(op.results[0].type))]]
-    values = [stored_values(_parameters(argument.type)) for argument in arguments]
+        return [[expressed_values(parameters_of_type(op.results[0].type))]]
+    values = [
+        stored_inputs(parameters_of_type(argument.type)) for argument in arguments
+    ]
     if prod(array.size for array in values) <= _PAIRS:
         return [[array.ravel() for array in np.meshgrid(*values, indexing="ij")]]
     random = np.random.default_rng(0)
@@ -214,14 +217,16 @@ def _random_runs(
     arguments: Sequence[SSAValue], op: Operation
 ) -> Sequence[Sequence[Array]]:
     random = np.random.default_rng(0)
-    count = -(-_RESULTS // max(prod(_shape(op.results[0].type)), 1))
+    count = -(-_RESULTS // max(prod(_static_shape(op.results[0].type)), 1))
     runs: list[Sequence[Array]] = []
     for _ in range(max(count, _MIN_RUNS)):
         run: list[Array] = []
         for argument in arguments:
-            parameters = _parameters(argument.type)
+            parameters = parameters_of_type(argument.type)
             low, high = parameters.storage_min, parameters.storage_max
-            values = random.integers(low, high, _shape(argument.type), endpoint=True)
+            values = random.integers(
+                low, high, _static_shape(argument.type), endpoint=True
+            )
             run.append(values.astype(parameters.storage_dtype))
         runs.append(run)
     return runs

@@ -34,7 +34,7 @@ from xdsl_quant.rosetta import (
     compare_ops,
     compare_runtimes,
 )
-from xdsl_quant.rosetta.comparison import json_text
+from xdsl_quant.rosetta.comparison import comparisons_json
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.loading import IRError
 
@@ -102,7 +102,7 @@ def _run(options: argparse.Namespace) -> None:
             found.append(comparison)
     if options.json is not None:
         with reported(options.json, OSError):
-            write_text_atomically(options.json, json_text(found))
+            write_text_atomically(options.json, comparisons_json(found))
 
 
 def _comparisons(

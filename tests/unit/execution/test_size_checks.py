@@ -180,10 +180,10 @@ def test_what_callbacks_raise(capfd: pytest.CaptureFixture[str]):
         for descriptor in descriptors
     ]
     copy(4, *map(ctypes.addressof, memrefs))
-    message = runtime_library.failure()
+    message = runtime_library.take_failure()
     assert isinstance(message, str)
     assert message.startswith("sizes or indices do not fit each other: could not")
-    assert runtime_library.failure() is None
+    assert runtime_library.take_failure() is None
     assert capfd.readouterr().err == ""
 
 

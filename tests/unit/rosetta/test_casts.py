@@ -23,7 +23,7 @@ from xdsl_quant.rosetta.definitions import OnnxDefinition, StableHLODefinition
 from xdsl_quant.rosetta.inputs import (
     all_expressed_values,
     expressed_values,
-    stored_values,
+    stored_inputs,
 )
 from xdsl_quant.rosetta.worker import Worker
 from xdsl_quant.runtime.loading import IRError, parse_module
@@ -86,8 +86,8 @@ def test_all_inputs():
 
 def test_stored_values():
     narrow = QuantizationParameters(0.3, storage="i8", storage_min=-127)
-    assert stored_values(narrow).tolist() == [*range(-127, 128)]
-    wide = stored_values(QuantizationParameters(0.3, storage="u32"))
+    assert stored_inputs(narrow).tolist() == [*range(-127, 128)]
+    wide = stored_inputs(QuantizationParameters(0.3, storage="u32"))
     assert wide.dtype == np.uint32
     assert {0, 1, 2**32 - 1} <= {*wide.tolist()}
     assert wide.size > 1 << 16

@@ -27,7 +27,15 @@ from numpy.typing import NDArray
 
 from .byte_vectors import SUMS
 from .epilogues import Epilogue
-from .vector_code import LANES, Code, ColumnTable, Globals, Loop, Memref, function_lines
+from .vector_code import (
+    LANES,
+    ByteLoop,
+    Code,
+    ColumnTable,
+    Globals,
+    Memref,
+    function_lines,
+)
 from .vnni_code import BodyFunction, Product, RuntimeMatrix, Weighted
 
 _ROWS = 16
@@ -88,13 +96,13 @@ class _Tiles:
 
     product: Product
 
-    outer: Sequence[Loop]
+    outer: Sequence[ByteLoop]
     """The loops over rows around those over tiles."""
 
-    tiles: Loop
+    tiles: ByteLoop
     """The loop over tiles."""
 
-    row: Loop
+    row: ByteLoop
     """The loop over rows of a tile."""
 
     overlap: int
@@ -103,10 +111,10 @@ class _Tiles:
     group: tuple[int, int]
     """How many tiles of rows, and how many of columns, are computed at once."""
 
-    around: Sequence[Loop]
+    around: Sequence[ByteLoop]
     """The loops that sum up around those over rows."""
 
-    inside: Sequence[Loop]
+    inside: Sequence[ByteLoop]
     """Other loops that sum up, around the run."""
 
     run: _Run
@@ -120,8 +128,8 @@ class _Tiles:
             row, overlap = product.rows[-1], 0
         else:
             count = -(-size // _ROWS)
-            row = Loop(-(-size // count), steps)
-            tiles = Loop(count, [row.size * step for step in steps])
+            row = ByteLoop(-(-size // count), steps)
+            tiles = ByteLoop(count, [row.size * step for step in steps])
             overlap = count * row.size - size
         vectors = -(-weights.shape[1] // LANES)
         # Four tiles of sums; each tile of columns or of rows is needed as often.
@@ -131,7 +139,7 @@ class _Tiles:
         is_one_group = not outer and tiles.size == high
         most = length if is_one_group else _PANEL // (_ROWS * _BYTES * group[1])
         run = _Run.of(length, most)
-        inside: list[Loop] = []
+        inside: list[ByteLoop] = []
         total = run.steps
         while reductions and run.blocks == 1 and total * reductions[-1].size <= most:
             inside.insert(0, reductions.pop())
@@ -148,7 +156,7 @@ class _Tiles:
         )
 
     @property
-    def loops(self) -> Sequence[Loop]:
+    def loops(self) -> Sequence[ByteLoop]:
         """All loops over rows up to that over tiles."""
         return [*self.outer, self.tiles]
 
@@ -238,7 +246,7 @@ class _Panel(NamedTuple):
     """How many columns the last vector has, if they are less than 16; otherwise 0."""
 
 
-class _Group(NamedTuple):
+class _TileGroup(NamedTuple):
     """Tiles whose sums are in registers."""
 
     pointers: Sequence[str]
@@ -256,7 +264,7 @@ class _Group(NamedTuple):
     panel: _Panel
 
 
-class _Function:
+class _TileFunction:
     """The function that computes a product."""
 
     def __init__(
@@ -303,10 +311,12 @@ class _Function:
         whole = (first.size - is_last) // block
         with code.loop(whole) as index:
             moved = code.moved(pointers, index, steps)
-            self._add_columns(moved, [Loop(block, first.steps), *inner], bool(inner))
+            self._add_columns(
+                moved, [ByteLoop(block, first.steps), *inner], bool(inner)
+            )
         if left := first.size - whole * block:
             moved = code.moved(pointers, whole, steps)
-            self._add_columns(moved, [Loop(left, first.steps), *inner], True)
+            self._add_columns(moved, [ByteLoop(left, first.steps), *inner], True)
         self._instruction("tilerelease")
 
     def _constant(self, kind: str, data: NDArray[np.integer]) -> str:
@@ -330,7 +340,7 @@ class _Function:
         self._instruction(name, (number, "i8"), (place, "!llvm.ptr"), (stride, "i64"))
 
     def _add_columns(
-        self, pointers: Sequence[str], loops: Sequence[Loop], is_end: bool
+        self, pointers: Sequence[str], loops: Sequence[ByteLoop], is_end: bool
     ) -> None:
         """Add the loops over columns, for a block of rows, maybe with the last tile."""
         code, tiles = self.code, self._tiles
@@ -352,7 +362,7 @@ class _Function:
     def _add_panel(
         self,
         pointers: Sequence[str],
-        loops: Sequence[Loop],
+        loops: Sequence[ByteLoop],
         is_end: bool,
         panel: _Panel,
     ) -> None:
@@ -386,34 +396,34 @@ class _Function:
             self._add_results(group)
 
     def _moving(
-        self, loops: Sequence[Loop], inside: Sequence[Loop], panel: _Panel
-    ) -> Sequence[Loop]:
+        self, loops: Sequence[ByteLoop], inside: Sequence[ByteLoop], panel: _Panel
+    ) -> Sequence[ByteLoop]:
         """Loops that sum up, with the steps of columns before those of rows."""
         tiles = self._tiles
         size = tiles.run.steps * math.prod(loop.size for loop in inside)
         size *= tiles.columns_bytes * panel.vectors
-        moving: list[Loop] = []
+        moving: list[ByteLoop] = []
         for loop in reversed(loops):
-            moving.insert(0, Loop(loop.size, [size, loop.steps[0]]))
+            moving.insert(0, ByteLoop(loop.size, [size, loop.steps[0]]))
             size *= loop.size
         return moving
 
     def _groups(
         self,
         pointers: Sequence[str],
-        loops: Sequence[Loop],
+        loops: Sequence[ByteLoop],
         is_end: bool,
         panel: _Panel,
-    ) -> Iterator[_Group]:
+    ) -> Iterator[_TileGroup]:
         """
         Add the loops over the rows of a block. What is added while a group is taken is
         inside of them.
         """
         code, tiles = self.code, self._tiles
         size = panel.vectors * tiles.sums_bytes if tiles.has_blocks else 0
-        moving: list[Loop] = []
+        moving: list[ByteLoop] = []
         for loop in reversed(loops):
-            moving.insert(0, Loop(loop.size, [0, 0, size, *loop.steps]))
+            moving.insert(0, ByteLoop(loop.size, [0, 0, size, *loop.steps]))
             size *= loop.size
         *outer, (count, steps) = moving
         high = tiles.group[0]
@@ -423,12 +433,12 @@ class _Function:
             if whole:
                 with code.loop(whole) as index:
                     place = code.moved(moved, index, [high * step for step in steps])
-                    yield _Group(place, high, 0, panel)
+                    yield _TileGroup(place, high, 0, panel)
             if left := count - whole * high:
                 place = code.moved(moved, whole * high, steps)
-                yield _Group(place, left, overlap, panel)
+                yield _TileGroup(place, left, overlap, panel)
 
-    def _add_sums(self, group: _Group, first: str) -> None:
+    def _add_sums(self, group: _TileGroup, first: str) -> None:
         """
         Add up products, from a byte of the run on, and store the sums. If there are
         blocks, they are added to the sums in memory.
@@ -498,7 +508,7 @@ class _Function:
                     (right, "i8"),
                 )
 
-    def _add_results(self, group: _Group) -> None:
+    def _add_results(self, group: _TileGroup) -> None:
         """Compute what follows, for rows that were not there before."""
         code, tiles = self.code, self._tiles
         _, columns, sums, _, *others = group.pointers
@@ -561,7 +571,7 @@ def tile_product_text(
         return None
     elements = [memref.element for memref in memrefs[1:]]
     start = epilogue.first[1] if epilogue else np.zeros((), np.int64)
-    function = _Function(name, elements, tiles, weights, start)
+    function = _TileFunction(name, elements, tiles, weights, start)
     if epilogue is not None:
         function.body = BodyFunction(name, epilogue, product.sums, function.table)
     function.add(function.code.arguments(memrefs))

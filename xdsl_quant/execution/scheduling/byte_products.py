@@ -42,7 +42,7 @@ from .packing import (
     transposition_text,
 )
 from .tile_check import tiles_are_exact
-from .vector_code import LANES, Loop, Memref
+from .vector_code import LANES, ByteLoop, Memref
 from .vnni_code import (
     ChannelProduct,
     Product,
@@ -162,14 +162,14 @@ class _ProductCalls:
 
     def compute(self, found: ByteContraction, epilogue: Epilogue | None) -> None:
         """Compute a product and what follows."""
-        results = _results(found.contraction.op, epilogue)
+        results = _result_operands(found.contraction.op, epilogue)
         buffers, bytes_ = _buffers(found), found.bytes
         if found.transposition is not None:
             bytes_ = self._transpose(found.transposition, bytes_)
         operands = [bytes_, *results, *buffers]
         product = found.with_loops(operands)
         if isinstance(product, ChannelProduct):
-            sizes = [_element_size(operand.value) for operand in operands]
+            sizes = [_element_bytes(operand.value) for operand in operands]
             product, epilogue = _with_pixels(product, epilogue, sizes)
         elif found.packing is not None:
             product = self._pack(found, product, buffers)
@@ -228,19 +228,19 @@ class _ProductCalls:
         self, product: Weighted, epilogue: Epilogue | None, values: Values
     ) -> None:
         """Compute the product, by several threads if it is large."""
-        parts = _parts(product, [*map(_memref, values)], self._threads)
+        parts = _parts_of_rows(product, [*map(_memref, values)], self._threads)
         functions = {n: part for part, n in zip(parts, self._names, strict=False)}
         for name, part in functions.items():
-            _add_text(self._module, _text(name, *part, epilogue, self._cpu))
+            _add_text(self._module, _fastest_text(name, *part, epilogue, self._cpu))
         name, *others = functions
         if others:
             name = next(self._names)
-            _declare(self._module, name, values, [*functions])
+            _declare_for_threads(self._module, name, values, [*functions])
             self.by_threads.add(name, len(values), [*functions])
         func.call([], name, values)
 
 
-def _declare(
+def _declare_for_threads(
     module: ir.Module, name: str, arguments: Values, functions: Sequence[str]
 ) -> None:
     """Declare a function that threads compute by others, which threads can find then."""
@@ -253,7 +253,9 @@ def _declare(
         del function.attributes["sym_visibility"]
 
 
-def _results(op: ir.Operation, epilogue: Epilogue | None) -> Sequence[BytesOperand]:
+def _result_operands(
+    op: ir.Operation, epilogue: Epilogue | None
+) -> Sequence[BytesOperand]:
     """The memref of the result, and what else is read for each element."""
     if epilogue is not None:
         memrefs, steps = epilogue.memrefs, epilogue.steps
@@ -262,12 +264,12 @@ def _results(op: ir.Operation, epilogue: Epilogue | None) -> Sequence[BytesOpera
         identity = ir.AffineMap.get_identity(mlir.shaped_type(memrefs[0]).rank)
         steps = [steps_of(identity.results, memrefs[0]) or {}]
     return [
-        BytesOperand(value, {d: step * _element_size(value) for d, step in by.items()})
+        BytesOperand(value, {d: step * _element_bytes(value) for d, step in by.items()})
         for value, by in zip(memrefs, steps, strict=True)
     ]
 
 
-def _element_size(value: ir.Value) -> int:
+def _element_bytes(value: ir.Value) -> int:
     return mlir.bits(mlir.shaped_type(value).element_type) // 8
 
 
@@ -308,7 +310,7 @@ def _allocated(size: int) -> ir.Value:
     return memref.alloc(type_, [], [], alignment=ALIGNMENT)
 
 
-def _text(
+def _fastest_text(
     name: str,
     memrefs: Sequence[Memref],
     product: Weighted,
@@ -328,7 +330,7 @@ def _add_text(module: ir.Module, text: str) -> None:
         module.body.append(op.detach_from_parent())
 
 
-def _parts(
+def _parts_of_rows(
     product: Weighted, memrefs: Sequence[Memref], threads: int
 ) -> Sequence[tuple[Sequence[Memref], Weighted]]:
     """A product as several ones of some rows each, if it is large."""
@@ -343,13 +345,13 @@ def _parts(
                 memref._replace(offset=memref.offset + start * step)
                 for memref, step in zip(memrefs, first.steps, strict=True)
             ],
-            _with_loops(product, [Loop(end - start, first.steps), *inner]),
+            _with_loops(product, [ByteLoop(end - start, first.steps), *inner]),
         )
         for start, end in pairwise(ends)
     ]
 
 
-def _with_loops(product: Weighted, loops: Sequence[Loop]) -> Weighted:
+def _with_loops(product: Weighted, loops: Sequence[ByteLoop]) -> Weighted:
     """The product with other loops over batches and rows."""
     count = len(product.batches)
     return replace(product, batches=loops[:count], rows=loops[count:])
@@ -369,7 +371,7 @@ def _with_pixels(
     is_contiguous = steps == [width * size for size in sizes]
     if count < 2 or rest or row.size % count or not is_contiguous:
         return product, epilogue
-    pixels = Loop(row.size // count, [count * step for step in row.steps])
+    pixels = ByteLoop(row.size // count, [count * step for step in row.steps])
     product = replace(
         product,
         rows=[*product.rows[:-1], pixels],

@@ -83,6 +83,6 @@ def as_sums(code: Code, value: str) -> str:
     return code.add(f"llvm.bitcast {value} : {BYTES} to {SUMS}")
 
 
-def wrapped(number: int) -> int:
+def wrapped_i32(number: int) -> int:
     """The lower 32 bits of a number, with their sign."""
     return (number + (1 << 31)) % (1 << 32) - (1 << 31)

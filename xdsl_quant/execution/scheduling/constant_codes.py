@@ -36,7 +36,7 @@ class _Encoding(NamedTuple):
     """The ops that decode a byte to f32."""
 
 
-def _integers(numbers: Array) -> Array:
+def _integer_codes(numbers: Array) -> Array:
     return numbers.astype(np.int8)
 
 
@@ -63,7 +63,7 @@ def _as_part_of_f16(byte: ir.Value) -> ir.Value:
 
 
 _ENCODINGS = (
-    _Encoding("integers", _integers, _floats_of_integers, _as_integer),
+    _Encoding("integers", _integer_codes, _floats_of_integers, _as_integer),
     _Encoding("halves", _halves, _floats_of_halves, _as_part_of_f16),
 )
 
@@ -85,7 +85,7 @@ def decode_constants(module: ir.Module) -> None:
             if key not in known:
                 known[key] = _encoded(symbols, name, numbers)
             if (found := known[key]) is not None:
-                _replace(load, decoded, *found)
+                _replace_decoded(load, decoded, *found)
                 break
 
 
@@ -119,23 +119,25 @@ def decoded_from(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
     """
     numbers: Array = np.arange(256).astype(np.uint8).view(np.int8)
     found: list[_Numbers] = []
-    while (step := _step(value, numbers, symbols)) is not None:
+    while (step := _next_numbers(value, numbers, symbols)) is not None:
         value, numbers = step
         if str(value.type) == "f32":
             found.append(step)
     return found
 
 
-def _step(value: ir.Value, numbers: Array, symbols: ir.SymbolTable) -> _Numbers | None:
+def _next_numbers(
+    value: ir.Value, numbers: Array, symbols: ir.SymbolTable
+) -> _Numbers | None:
     """The only result that is computed from a value, and what it is, if it is known."""
     uses = [*value.uses]
     if len(uses) != 1:
         return None
     op = uses[0].owner.operation
     if op.name == "arith.bitcast":
-        return _bitcast(op.results[0], value, numbers)
+        return _bitcast_numbers(op.results[0], value, numbers)
     if op.name == "memref.load":
-        return _looked_up(op, numbers, symbols)
+        return _table_numbers(op, numbers, symbols)
     if (function := _OPS.get(op.name)) is None:
         return None
     if op.name in _UNSIGNED:
@@ -154,10 +156,10 @@ def _step(value: ir.Value, numbers: Array, symbols: ir.SymbolTable) -> _Numbers 
     if (dtype := _dtype(result.type)) is None:
         return None
     with np.errstate(all="ignore"):
-        return result, _narrowed(function(*operands).astype(dtype), result.type)
+        return result, _sign_extended(function(*operands).astype(dtype), result.type)
 
 
-def _looked_up(
+def _table_numbers(
     load: ir.Operation, numbers: Array, symbols: ir.SymbolTable
 ) -> _Numbers | None:
     """What is read from a constant list, if it has floats that NumPy knows."""
@@ -171,14 +173,16 @@ def _looked_up(
     return load.result, floats.take(numbers, mode="clip")
 
 
-def _bitcast(result: ir.Value, value: ir.Value, numbers: Array) -> _Numbers | None:
+def _bitcast_numbers(
+    result: ir.Value, value: ir.Value, numbers: Array
+) -> _Numbers | None:
     dtype = _dtype(result.type)
     if dtype is None or dtype.itemsize != numbers.dtype.itemsize:
         return None
     return result, numbers.view(dtype)
 
 
-def _narrowed(numbers: Array, type_: ir.Type) -> Array:
+def _sign_extended(numbers: Array, type_: ir.Type) -> Array:
     """Numbers with the bits of an integer type, sign-extended; floats as they are."""
     if not isinstance(type_, ir.IntegerType):
         return numbers
@@ -245,7 +249,7 @@ def with_bytes(
     return copy
 
 
-def _replace(
+def _replace_decoded(
     load: ir.Operation, decoded: ir.Value, encoding: _Encoding, constant: ir.Operation
 ) -> None:
     """Read the numbers of a constant in the place of what was computed from codes."""

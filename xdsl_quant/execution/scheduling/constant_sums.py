@@ -13,7 +13,7 @@ from .memrefs import constant_of
 def fold_constant_sums(module: ir.Module) -> None:
     """Replace reductions on tensors that only add up constants of integers."""
     for op in mlir.ops_in(module, "linalg.generic"):
-        result = _sums(op)
+        result = _constant_sums(op)
         if result is None:
             continue
         with ir.InsertionPoint(op), op.location:
@@ -22,7 +22,7 @@ def fold_constant_sums(module: ir.Module) -> None:
         op.erase()
 
 
-def _sums(op: ir.Operation) -> ir.Attribute | None:
+def _constant_sums(op: ir.Operation) -> ir.Attribute | None:
     """The result of an op as an attribute, if it is known."""
     operands = [*op.operands]
     if len(operands) != 2 or len(op.results) != 1:

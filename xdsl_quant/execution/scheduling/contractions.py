@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from .. import mlir_bindings as mlir
 from ..building import elementwise_generic, mixed_sizes, reshaped_tensor
-from ..mlir_bindings import Value, Values, arith, ir, linalg
+from ..mlir_bindings import FieldValue, Values, arith, ir, linalg
 
 Load = Callable[[ir.Value, ir.Type], ir.Value]
 """Makes a number of a type of an element."""
@@ -18,7 +18,7 @@ Load = Callable[[ir.Value, ir.Type], ir.Value]
 class Factor(NamedTuple):
     """What a contraction multiplies."""
 
-    value: Value
+    value: FieldValue
     """A tensor."""
 
     indices: Sequence[ir.AffineExpr]
@@ -177,7 +177,7 @@ def contraction_of(op: ir.Operation) -> Contraction | None:
     if not op.name.startswith("linalg.") or len(op.regions) != 1:
         return None
     if "operandSegmentSizes" not in op.attributes or not all(
-        map(_is_plain, op.operands)
+        map(_is_plain_value, op.operands)
     ):
         return None
     if [*mlir.attribute_of(op, "operandSegmentSizes", ir.DenseI32ArrayAttr)] != [2, 1]:
@@ -195,7 +195,7 @@ def contraction_of(op: ir.Operation) -> Contraction | None:
     )
     if product is None or not result.is_projected_permutation:
         return None
-    conversions = dict(map(_conversion, product.operands))
+    conversions = dict(map(_converted_from, product.operands))
     loops = mlir.dimensions_of(result)
     if {*conversions} != {*arguments} or len(loops) == result.n_dims:
         return None
@@ -206,13 +206,15 @@ def contraction_of(op: ir.Operation) -> Contraction | None:
     return Contraction(op, result.n_dims, lhs, rhs, loops, product, total)
 
 
-def _is_plain(value: ir.Value) -> bool:
+def _is_plain_value(value: ir.Value) -> bool:
     type_ = value.type
     is_tensor = isinstance(type_, ir.RankedTensorType) and type_.encoding is None
     return is_tensor or isinstance(type_, ir.MemRefType)
 
 
-def _conversion(value: ir.Value) -> tuple[ir.Value, tuple[ir.Operation | None, int]]:
+def _converted_from(
+    value: ir.Value,
+) -> tuple[ir.Value, tuple[ir.Operation | None, int]]:
     """What is converted to a value: with what op, and what is subtracted then."""
     zero_point = 0
     if (
@@ -230,5 +232,5 @@ def applied(op: ir.Operation, type_: ir.Type, *operands: ir.Value) -> ir.Value:
     copy = op.clone()
     for i, operand in enumerate(operands):
         copy.operands[i] = operand
-    mlir.set_type(copy.results[0], type_)
+    mlir.change_type(copy.results[0], type_)
     return copy.results[0]

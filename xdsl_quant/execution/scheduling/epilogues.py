@@ -112,7 +112,7 @@ def epilogue_of(op: ir.Operation, column: int) -> Epilogue | None:
     (filled,), (last,) = fills, others
     if last.name != "linalg.generic" or not _in_order([filled, op, last]):
         return None
-    epilogue = _elementwise(last, filled, sums, column)
+    epilogue = _elementwise_epilogue(last, filled, sums, column)
     if epilogue is None or not _can_be_delayed(op, epilogue):
         return None
     return epilogue if epilogue.body.is_supported() else None
@@ -140,7 +140,7 @@ def _in_order(ops: Sequence[ir.Operation]) -> bool:
     return all(a.is_before_in_block(b) for a, b in pairwise(ops))
 
 
-def _elementwise(
+def _elementwise_epilogue(
     op: ir.Operation, filled: ir.Operation, sums: ir.Value, column: int
 ) -> Epilogue | None:
     """An op on memrefs as an epilogue of sums that another op fills, if it is one."""
@@ -231,7 +231,10 @@ def _can_be_delayed(op: ir.Operation, epilogue: Epilogue) -> bool:
     read = {*map(buffer_of, [*op.operands][:-1])}
     result = buffer_of(epilogue.result)
     inputs = {*map(buffer_of, epilogue.memrefs[1:])}
-    if not all(map(_is_buffer, (*read, *inputs, result))) or result in read | inputs:
+    if (
+        not all(map(_is_distinct_buffer, (*read, *inputs, result)))
+        or result in read | inputs
+    ):
         return False
     ops = mlir.operations_of(op.block)
     written = [
@@ -240,10 +243,10 @@ def _can_be_delayed(op: ir.Operation, epilogue: Epilogue) -> bool:
         for inner in mlir.ops_in(between)
         for value in _written(inner)
     ]
-    return all(map(_is_buffer, written)) and not read & {*written}
+    return all(map(_is_distinct_buffer, written)) and not read & {*written}
 
 
-def _is_buffer(memref: ir.Value) -> bool:
+def _is_distinct_buffer(memref: ir.Value) -> bool:
     """Whether a memref is certainly another one than others for which this is true."""
     if (block := mlir.argument_block(memref)) is not None:
         return block.owner.operation.name == "func.func"

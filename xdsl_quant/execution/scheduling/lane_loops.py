@@ -50,7 +50,7 @@ class LaneIndex(NamedTuple):
     def build(self, lane: int) -> ir.Value:
         """The index of a lane."""
         terms = [
-            arith.muli(_built(value), index(factor))
+            arith.muli(_term_value(value), index(factor))
             for value, factor in self.terms.items()
         ]
         return reduce(arith.addi, terms, index(int(self.numbers[lane])))
@@ -64,7 +64,7 @@ class _Quotient(NamedTuple):
     divisor: int
 
 
-def _built(value: ir.Value | _Quotient) -> ir.Value:
+def _term_value(value: ir.Value | _Quotient) -> ir.Value:
     """A term as a value."""
     if isinstance(value, ir.Value):
         return value
@@ -72,14 +72,14 @@ def _built(value: ir.Value | _Quotient) -> ir.Value:
     return arith.divui(dividend.build(0), index(value.divisor))
 
 
-def _sum(left: LaneIndex, right: LaneIndex) -> LaneIndex:
+def _index_sum(left: LaneIndex, right: LaneIndex) -> LaneIndex:
     terms = dict(left.terms)
     for value, factor in right.terms.items():
         terms[value] = terms.get(value, 0) + factor
     return LaneIndex(terms, left.numbers + right.numbers)
 
 
-def _product(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
+def _index_product(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
     if left.terms:
         left, right = right, left
     if left.terms or (right.terms and (left.numbers != left.numbers[0]).any()):
@@ -89,7 +89,7 @@ def _product(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
     return LaneIndex(terms, left.numbers * right.numbers)
 
 
-def _quotient(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
+def _index_quotient(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
     """
     A quotient of what is not negative, rounded down.
 
@@ -126,10 +126,10 @@ def _is_positive(term: tuple[ir.Value | _Quotient, int]) -> bool:
 
 
 _ARITHMETIC: Mapping[str, Callable[[LaneIndex, LaneIndex], LaneIndex | None]] = {
-    "arith.addi": _sum,
-    "arith.divsi": _quotient,
-    "arith.divui": _quotient,
-    "arith.muli": _product,
+    "arith.addi": _index_sum,
+    "arith.divsi": _index_quotient,
+    "arith.divui": _index_quotient,
+    "arith.muli": _index_product,
 }
 """The ops of indices."""
 

@@ -18,7 +18,7 @@ def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
     if op := mlir.made_by(value, "arith.constant"):
         attribute = op.attributes["value"]
     elif op := mlir.made_by(value, "memref.get_global"):
-        symbols = ir.SymbolTable(_module_of(op))
+        symbols = ir.SymbolTable(_top_op(op))
         attribute = symbols[mlir.symbol_of(op, "name")].attributes["initial_value"]
     else:
         return None
@@ -37,7 +37,7 @@ def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
     return numbers.astype(np.int64) << unused >> unused
 
 
-def _module_of(op: ir.Operation) -> ir.Operation:
+def _top_op(op: ir.Operation) -> ir.Operation:
     while (parent := op.parent) is not None:
         op = parent
     return op
@@ -65,7 +65,7 @@ def steps_of(
         strides = [math.prod(type_.shape[i + 1 :]) for i in range(type_.rank)]
     steps: dict[int, int] = {}
     for index, stride in zip(indices, strides, strict=True):
-        if (terms := _linear(index)) is None:
+        if (terms := _linear_terms(index)) is None:
             return None
         for loop, factor in terms:
             steps[loop] = steps.get(loop, 0) + factor * stride
@@ -85,7 +85,7 @@ def dimensions_by_loop(
     return positions if all(shape[dimension] == 1 for dimension in others) else None
 
 
-def _linear(index: ir.AffineExpr) -> list[tuple[int, int]] | None:
+def _linear_terms(index: ir.AffineExpr) -> list[tuple[int, int]] | None:
     """
     The loops that an expression adds up, with their factors; `None` if it is another
     expression.
@@ -96,10 +96,10 @@ def _linear(index: ir.AffineExpr) -> list[tuple[int, int]] | None:
         case ir.AffineConstantExpr() if not index.value:
             return []
         case ir.AffineAddExpr():
-            terms = _linear(index.lhs), _linear(index.rhs)
+            terms = _linear_terms(index.lhs), _linear_terms(index.rhs)
             return None if None in terms else [*(terms[0] or ()), *(terms[1] or ())]
         case ir.AffineMulExpr() if isinstance(index.rhs, ir.AffineConstantExpr):
-            terms = _linear(index.lhs)
+            terms = _linear_terms(index.lhs)
             factor = index.rhs.value
             return terms and [(loop, n * factor) for loop, n in terms]
         case _:

@@ -29,7 +29,7 @@ def pack_constants(module: ir.Module) -> None:
     """Pack constants that loops over lanes decode to f32, and make vectors of these."""
     loops = filter(has_lanes, mlir.ops_in(module, "scf.for"))
     loads = chain(*(mlir.ops_in(loop, "memref.load") for loop in loops))
-    if not any(map(_constant_of, loads)):
+    if not any(map(_packable_constant, loads)):
         return
     # Divisions of indices are those of MLIR's maps until they are known to be positive,
     # and indices of tables are checked until they are known to be inside.
@@ -43,12 +43,14 @@ def pack_constants(module: ir.Module) -> None:
             continue
         found: list[ir.Value] = []
         for load in loop.loads:
-            if (name := _constant_of(load)) is None or not _can_be_packed(loop, load):
+            if (name := _packable_constant(load)) is None or not _can_be_packed(
+                loop, load
+            ):
                 continue
             for decoded, numbers in reversed(decoded_from(load.result, symbols)):
                 key = name, numbers.tobytes()
                 if key not in packed:
-                    packed[key] = _packed(symbols, name, numbers)
+                    packed[key] = _packed_constant(symbols, name, numbers)
                 if (codes := packed[key]) is not None:
                     found.append(decoded)
                     loop.define(decoded, _Selection(loop, load, codes).vector)
@@ -57,7 +59,7 @@ def pack_constants(module: ir.Module) -> None:
             loop.replace()
 
 
-def _constant_of(load: ir.Operation) -> str | None:
+def _packable_constant(load: ir.Operation) -> str | None:
     """The name of the constant with bytes that is read, if it is one."""
     constant = mlir.made_by(load.operands[0], "memref.get_global")
     if constant is None or str(mlir.shaped_type(constant.result).element_type) != "i8":
@@ -88,7 +90,9 @@ class _Packed(NamedTuple):
     """The f32 of each code."""
 
 
-def _packed(symbols: ir.SymbolTable, name: str, numbers: Array) -> _Packed | None:
+def _packed_constant(
+    symbols: ir.SymbolTable, name: str, numbers: Array
+) -> _Packed | None:
     """A constant packed, if its bytes stand for at most 16 different numbers."""
     codes, is_present = codes_of(symbols[name])
     present = numbers.view(np.int32)[is_present]

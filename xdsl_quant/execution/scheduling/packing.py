@@ -20,19 +20,19 @@ from .byte_vectors import (
     as_sums,
     interleaved,
     with_products,
-    wrapped,
+    wrapped_i32,
 )
-from .vector_code import LANES, Code, Loop, Memref, function_lines
+from .vector_code import LANES, ByteLoop, Code, Memref, function_lines
 
 
 @dataclass(frozen=True)
 class Packing:
     """How a matrix becomes groups of four bytes of each column."""
 
-    batches: Sequence[Loop]
+    batches: Sequence[ByteLoop]
     """Loops over several matrices: the bytes, the packed ones, and the sums."""
 
-    reductions: Sequence[Loop]
+    reductions: Sequence[ByteLoop]
     """The loops over rows, as the product has them. The bytes are the second memref."""
 
     width: int
@@ -79,7 +79,7 @@ class _Packer:
     bits: int
 
     @property
-    def _run(self) -> Loop:
+    def _run(self) -> ByteLoop:
         return self.packing.reductions[-1]
 
     @property
@@ -114,7 +114,7 @@ class _Packer:
         *bytes_, starts = pointers
         sums = [code.splat(0, SUMS)] * len(counts)
         sums = self._summed(0, sums, bytes_, counts)
-        factor = code.splat(wrapped(-self.packing.offset), SUMS)
+        factor = code.splat(wrapped_i32(-self.packing.offset), SUMS)
         for v, total in enumerate(sums):
             start = code.add(f"arith.muli {total}, {factor} : {SUMS}")
             code.store_lanes(code.at(starts, 64 * v), start, "i32")
@@ -296,7 +296,7 @@ class _Packer:
             used = (1 << 8 * count) - 1
             # The last bytes of a group, but the first ones of the only group
             used = used if self._run.size < 4 else used << 8 * (4 - count)
-            signs = wrapped(SIGNS & used)
+            signs = wrapped_i32(SIGNS & used)
         flips = code.splat(signs, SUMS)
         flipped = code.add(f"arith.xori {as_sums(code, value)}, {flips} : {SUMS}")
         return as_bytes(code, flipped)
@@ -321,13 +321,13 @@ def _transposed(code: Code, rows: Sequence[str]) -> Sequence[str]:
 class Transposition(NamedTuple):
     """How a matrix is transposed; memrefs are the bytes and the transposed ones."""
 
-    batches: Sequence[Loop]
+    batches: Sequence[ByteLoop]
     """Loops over several matrices."""
 
-    rows: Loop
+    rows: ByteLoop
     """The loop over bytes that are beside each other before."""
 
-    columns: Loop
+    columns: ByteLoop
     """The loop over bytes that are beside each other afterwards, or over some more."""
 
     size: int
@@ -363,8 +363,8 @@ class _Transposer:
     """Adds the loops over the columns of some rows."""
 
     code: Code
-    rows: Loop
-    columns: Loop
+    rows: ByteLoop
+    columns: ByteLoop
 
     def add_columns(self, pointers: Sequence[str], row_count: int) -> None:
         """Transpose all bytes of some rows."""
@@ -395,10 +395,10 @@ class _Transposer:
 class RowSums(NamedTuple):
     """How zero-point-corrected bytes of each row are summed up; memrefs are both."""
 
-    rows: Sequence[Loop]
+    rows: Sequence[ByteLoop]
     """The loops over rows."""
 
-    reductions: Sequence[Loop]
+    reductions: Sequence[ByteLoop]
     """The loops over the bytes of a row, the last one over bytes beside each other."""
 
     is_signed: bool
@@ -426,7 +426,7 @@ def row_sums_text(
     with code.nest(sums.rows, code.arguments(memrefs)) as (bytes_, place):
         (vector,) = adder.summed(0, [code.splat(0, SUMS)], bytes_)
         total = code.add(f'"llvm.intr.vector.reduce.add"({vector}) : ({SUMS}) -> i32')
-        excess = code.constant(wrapped(-depth * sums.zero_point), "i32")
+        excess = code.constant(wrapped_i32(-depth * sums.zero_point), "i32")
         total = code.add(f"arith.addi {total}, {excess} : i32")
         code.lines.append(
             f"llvm.store {total}, {place} {{alignment = 4 : i64}} : i32, !llvm.ptr"

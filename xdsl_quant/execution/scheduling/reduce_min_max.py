@@ -32,7 +32,7 @@ from ..building import (
     reshaped_tensor,
     size_values,
 )
-from ..mlir_bindings import Value, Values, arith, func, ir, memref, scf, tensor
+from ..mlir_bindings import FieldValue, Values, arith, func, ir, memref, scf, tensor
 from ..runtime_library import array_at, callback, guarded
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
@@ -68,7 +68,7 @@ def reduce_min_max(module: ir.Module, functions: HostFunctions) -> dict[str, obj
         all_positions.flags.writeable = False
         symbol = f"_mlir_ciface_{name}"
         callbacks[symbol] = _callback(group[0].reduce_min_max, all_positions)
-        _declare(module, name, sum(counts))
+        _declare_callback(module, name, sum(counts))
         for call, _ in calls:
             call.erase()
     return callbacks
@@ -122,10 +122,10 @@ def _callback(record: _Record, positions: NDArray[np.intp]) -> object:
 class _MinMax(NamedTuple):
     """Tensors of rank 0, or with the channels as their only dimension."""
 
-    low: Value
-    high: Value
+    low: FieldValue
+    high: FieldValue
 
-    check: Value | None = None
+    check: FieldValue | None = None
     """
     NaN if a value is NaN or infinite, and 0 otherwise. It is not there if the check of
     another value is enough.
@@ -147,7 +147,7 @@ def _call_with_min_max(name: str, calls: Sequence[_Call]) -> Sequence[int]:
     for call, function in calls:
         with ir.InsertionPoint(call), call.location:
             is_checked = not _goes_into_one_of(values, call.operands[0])
-            reductions.append(_reduction(call.operands[0], function.axis, is_checked))
+            reductions.append(_min_max_of(call.operands[0], function.axis, is_checked))
     counts = [math.prod(reduction.shape) for reduction in reductions]
     last, _ = calls[-1]
     # Whatever can share a loop comes before the end of the block.
@@ -174,7 +174,7 @@ def _buffer_type(count: int) -> ir.Type:
     return ir.MemRefType.get([2, count], ir.F64Type.get())
 
 
-def _declare(module: ir.Module, name: str, count: int) -> None:
+def _declare_callback(module: ir.Module, name: str, count: int) -> None:
     type_ = _buffer_type(count)
     with ir.InsertionPoint.at_block_begin(module.body):
         function = mlir.declare(name, [type_])
@@ -240,7 +240,7 @@ def _in_one_row(values: ir.Value) -> ir.Value:
     return reshaped_tensor(values, [reduce(arith.muli, size_values(values))])
 
 
-def _reduction(values: ir.Value, axis: int | None, is_checked: bool) -> _MinMax:
+def _min_max_of(values: ir.Value, axis: int | None, is_checked: bool) -> _MinMax:
     if axis is None:
         values = _in_one_row(values)
     tensor_type = mlir.shaped_type(values)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from .. import mlir_bindings as mlir
 from ..building import index, indexing_maps, input_count
-from ..mlir_bindings import Op, Value, Values, arith, func, ir, llvm, memref, scf
+from ..mlir_bindings import FieldValue, Op, Values, arith, func, ir, llvm, memref, scf
 
 _LINE = 64
 """Bytes of a cache line."""
@@ -96,8 +96,8 @@ def _is_streamable(generic: ir.Operation) -> bool:
     *others, output = generic.operands
     if input_count(generic) != len(others):
         return False
-    result = _root(output)
-    if not isinstance(result, ir.BlockArgument) or not _is_plain(output.type):
+    result = _root_memref(output)
+    if not isinstance(result, ir.BlockArgument) or not _is_contiguous_type(output.type):
         return False
     *_, map_ = indexing_maps(generic)
     body = mlir.body_of(generic)
@@ -112,7 +112,7 @@ def _is_streamable(generic: ir.Operation) -> bool:
     )
 
 
-def _is_plain(type_: ir.Type) -> bool:
+def _is_contiguous_type(type_: ir.Type) -> bool:
     """Whether the memref is contiguous, has rank > 0 and a power-of-two element width."""
     return (
         isinstance(type_, ir.MemRefType)
@@ -130,7 +130,7 @@ _VIEWS = (
 )
 
 
-def _root(buffer: ir.Value) -> ir.Value:
+def _root_memref(buffer: ir.Value) -> ir.Value:
     """The memory that a memref is a view of."""
     while view := mlir.made_by(buffer, *_VIEWS):
         buffer = view.operands[0]
@@ -141,7 +141,7 @@ def _is_apart(value: ir.Value, result: ir.Value) -> bool:
     """Whether a value is certainly not in the memory of a result."""
     if not isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType):
         return True
-    root = _root(value)
+    root = _root_memref(value)
     if (block := mlir.argument_block(root)) is not None:
         return block == mlir.argument_block(result) and root != result
     return root.owner.operation.name in ("memref.alloc", "memref.get_global")
@@ -157,10 +157,10 @@ class _Buffer:
     copy: str
     """The function that copies to a result."""
 
-    memory: Value
+    memory: FieldValue
     """A memref of bytes."""
 
-    state: Value
+    state: FieldValue
     """A memref of two i64: the number of pending bytes, and the address they go to."""
 
     @staticmethod
@@ -187,7 +187,7 @@ class _Buffer:
     def begin(self, result: ir.Value) -> None:
         """Start with nothing in the buffer and the first element of a result."""
         self._set(0, _i64(0))
-        self._set(1, _address(result))
+        self._set(1, _address_of(result))
 
     def count(self, element_size: int) -> ir.Value:
         """The number of pending elements."""
@@ -214,7 +214,7 @@ class _Buffer:
         llvm.fence(llvm.AtomicOrdering.seq_cst)
 
     def _copy(self) -> None:
-        arguments = [_address(self.memory), self._get(1), self._get(0)]
+        arguments = [_address_of(self.memory), self._get(1), self._get(0)]
         func.call([], self.copy, arguments)
 
     def _get(self, position: int) -> ir.Value:
@@ -289,5 +289,5 @@ def _as_i64(value: ir.Value) -> ir.Value:
     return arith.index_cast(i64, value)
 
 
-def _address(buffer: ir.Value) -> ir.Value:
+def _address_of(buffer: ir.Value) -> ir.Value:
     return _as_i64(memref.extract_aligned_pointer_as_index(buffer))

@@ -26,12 +26,12 @@ def select_from_tables(module: ir.Module) -> None:
             continue
         numbers = mlir.initial_value(constants[mlir.symbol_of(table, "name")]).tolist()
         with ir.InsertionPoint(load), load.location:
-            selected = _selected(numbers, byte, load.result.type)
+            selected = _selected_number(numbers, byte, load.result.type)
             load.result.replace_all_uses_with(selected)
         load.erase()
 
 
-def _selected(numbers: list[float], byte: ir.Value, type_: ir.Type) -> ir.Value:
+def _selected_number(numbers: list[float], byte: ir.Value, type_: ir.Type) -> ir.Value:
     """One of the numbers: each bit of the byte leaves half of them."""
     candidates = [arith.constant(type_, number) for number in numbers]
     zero = arith.constant(byte.type, 0)

@@ -209,7 +209,9 @@ class _TiledContraction(Contraction):
         return (
             self.total.results[0].type == ir.IntegerType.get_signless(32)
             and all(1 < mlir.bits(type_) <= 8 for type_ in types)
-            and all(_position(i) is not None or _is_zero(i) for i in self.rhs.indices)
+            and all(
+                _position(i) is not None or _is_zero_index(i) for i in self.rhs.indices
+            )
             and abs(self.rhs.zero_point) < 256
             and {*range(self.count)} - {*self.result} <= self.rhs.loops
         )
@@ -283,7 +285,7 @@ def _position(index: ir.AffineExpr) -> int | None:
     return index.position if isinstance(index, ir.AffineDimExpr) else None
 
 
-def _is_zero(index: ir.AffineExpr) -> bool:
+def _is_zero_index(index: ir.AffineExpr) -> bool:
     return isinstance(index, ir.AffineConstantExpr) and not index.value
 
 

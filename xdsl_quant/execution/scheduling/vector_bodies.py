@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import mlir_bindings as mlir
-from ..mlir_bindings import Value, ir
+from ..mlir_bindings import FieldValue, ir
 from .vector_code import LANES, Code, ColumnTable
 
 _Numbers = NDArray[np.int64]
@@ -45,7 +45,7 @@ class _Rounded(NamedTuple):
     subtracted, if it is rounded twice.
     """
 
-    number: Value
+    number: FieldValue
     multiplier: _Numbers
     addend: _Numbers
     shift: _Numbers

@@ -13,7 +13,7 @@ LANES = 16
 """The number of elements in a vector."""
 
 
-class Loop(NamedTuple):
+class ByteLoop(NamedTuple):
     """A loop over memrefs."""
 
     size: int
@@ -22,20 +22,20 @@ class Loop(NamedTuple):
     """For each memref the distance of what two iterations need, in bytes."""
 
 
-def merged(loops: Sequence[Loop], memrefs: int) -> list[Loop]:
+def merged(loops: Sequence[ByteLoop], memrefs: int) -> list[ByteLoop]:
     """
     Nested loops over so many memrefs, the outermost first, with those as one that can be
     one.
     """
-    found: list[Loop] = []
+    found: list[ByteLoop] = []
     for loop in loops:
         if loop.size == 1:
             continue
         if found and [*found[-1].steps] == [loop.size * step for step in loop.steps]:
-            found[-1] = Loop(found[-1].size * loop.size, loop.steps)
+            found[-1] = ByteLoop(found[-1].size * loop.size, loop.steps)
         else:
             found.append(loop)
-    return found or [Loop(1, [1] * memrefs)]
+    return found or [ByteLoop(1, [1] * memrefs)]
 
 
 class Memref(NamedTuple):
@@ -190,7 +190,7 @@ class Code:
 
     @contextmanager
     def nest(
-        self, loops: Sequence[Loop], pointers: Sequence[str]
+        self, loops: Sequence[ByteLoop], pointers: Sequence[str]
     ) -> Generator[Sequence[str]]:
         """Nested loops; their body has the pointers after the iterations so far."""
         if not loops:

@@ -17,6 +17,8 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from xdsl_quant.numerics.primitives import wrapped
+
 from .byte_vectors import (
     BYTES,
     SIGNS,
@@ -26,11 +28,19 @@ from .byte_vectors import (
     interleaved,
     repeated,
     with_products,
-    wrapped,
+    wrapped_i32,
 )
 from .epilogues import Epilogue
 from .vector_bodies import BodyCode, Interval
-from .vector_code import LANES, Code, ColumnTable, Globals, Loop, Memref, function_lines
+from .vector_code import (
+    LANES,
+    ByteLoop,
+    Code,
+    ColumnTable,
+    Globals,
+    Memref,
+    function_lines,
+)
 
 _REGISTERS = {512: 24, 256: 6}
 """
@@ -68,7 +78,7 @@ class RuntimeMatrix(NamedTuple):
 class Weighted:
     """Sums of bytes in memory times those of a matrix."""
 
-    rows: Sequence[Loop]
+    rows: Sequence[ByteLoop]
     """
     The loops over rows of the result, the outermost first. The first memref are the bytes,
     the next one is the result, and then there is what else is read for each element. If
@@ -89,7 +99,7 @@ class Weighted:
     weights_zero_point: int = field(default=0, kw_only=True)
     """What is subtracted from those of the matrix."""
 
-    batches: Sequence[Loop] = field(default=(), kw_only=True)
+    batches: Sequence[ByteLoop] = field(default=(), kw_only=True)
     """Loops around all others, over matrices of their own."""
 
     @property
@@ -138,7 +148,7 @@ class Weighted:
 class Product(Weighted):
     """A product of matrices: bytes are those of all columns."""
 
-    reductions: Sequence[Loop]
+    reductions: Sequence[ByteLoop]
     """The loops that sum up, the last one over bytes beside each other."""
 
     @property
@@ -356,7 +366,7 @@ class _Tile:
         """Sums of all rows less the zero point of weights times the sums of bytes."""
         code, function = self.code, self.function
         step = function.product.rows[-1].steps[function.own]
-        factor = code.constant(wrapped(-function.product.weights_zero_point), "i32")
+        factor = code.constant(wrapped_i32(-function.product.weights_zero_point), "i32")
         terms: list[str] = []
         for r in range(self.rows):
             row_sum = code.load(code.at(place, r * step), "i32", 4)
@@ -481,7 +491,7 @@ class BodyFunction:
         self._name = f"{name}_body"
         self._code = Code()
         body, (first, start) = epilogue.body, epilogue.first
-        body.set_interval(first, _moved(sums, start))
+        body.set_interval(first, _moved_interval(sums, start))
         values = [first, *map(body.argument, epilogue.inputs)]
         types = [f"vector<16x{value.type}>" for value in values]
         made = BodyCode(body, self._code, table, "%columns")
@@ -533,7 +543,7 @@ class _Function:
         self.globals = Globals(name)
         width = product.weights.shape[1]
         self.table = ColumnTable(width)
-        self.table.add(_wrapped(product.excess + start))
+        self.table.add(wrapped(product.excess + start))
         self.whole, self.rest = divmod(width, LANES)
         row = product.rows[-1].size
         if isinstance(product, ChannelProduct):
@@ -585,7 +595,11 @@ class _Function:
             self._add_rows(moved, product.rows, more + bool(self.rest), self.rest)
 
     def _add_rows(
-        self, pointers: Sequence[str], loops: Sequence[Loop], vectors: int, rest: int
+        self,
+        pointers: Sequence[str],
+        loops: Sequence[ByteLoop],
+        vectors: int,
+        rest: int,
     ) -> None:
         """Add the loops over rows, for some columns."""
         code = self.code
@@ -608,10 +622,6 @@ class _Function:
             add(code.moved(pointers, index, steps), size)
         if left:
             add(code.moved(pointers, count, steps), left)
-
-
-def _wrapped(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    return numbers.astype(np.int32).astype(np.int64)
 
 
 def product_text(
@@ -645,7 +655,7 @@ def product_text(
     return "\n".join([*function.globals.lines, *body, *lines])
 
 
-def _moved(interval: Interval, by: NDArray[np.int64]) -> Interval:
+def _moved_interval(interval: Interval, by: NDArray[np.int64]) -> Interval:
     """All numbers with others added, if they are still 32-bit integers."""
     moved = Interval(interval.low + int(by.min()), interval.high + int(by.max()))
     return moved if moved.fits(32) else Interval.of_width(32)

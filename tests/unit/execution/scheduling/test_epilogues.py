@@ -26,13 +26,13 @@ Integers = NDArray[np.int64]
 def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The functions of the products that are compiled."""
     found: list[str] = []
-    original = byte_products._text  # pyright: ignore[reportPrivateUsage] hook
+    original = byte_products._fastest_text  # pyright: ignore[reportPrivateUsage] hook
 
     def text(*args: Any) -> str:
         found.append(original(*args))
         return found[-1]
 
-    monkeypatch.setattr(byte_products, "_text", text)
+    monkeypatch.setattr(byte_products, "_fastest_text", text)
     return found
 
 
