@@ -37,7 +37,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
@@ -376,14 +376,7 @@ class LoweringBuilder(Builder):
             # What MLIR fuses with a broadcast must not read what it writes to.
             maps = (*maps, *maps[len(inputs) :])
             inputs = (*inputs, *outputs)
-            outputs = [
-                self.empty(cast(TensorType, output.type), self.sizes(output))
-                for output in outputs
-            ]
-            for argument in so_far:
-                argument.name_hint = "in"
-                new = block.insert_arg(argument.type, len(block.args))
-                new.name_hint = "out"
+            outputs = self._written_instead(block, so_far, outputs)
         op = linalg.ops.GenericOp.create(
             operands=(*inputs, *outputs),
             result_types=[output.type for output in outputs],
@@ -395,6 +388,22 @@ class LoweringBuilder(Builder):
         )
         self._inserted(op)
         return op.results
+
+    def _written_instead(
+        self,
+        block: Block,
+        arguments: Sequence[BlockArgument],
+        outputs: Sequence[SSAValue],
+    ) -> Sequence[SSAValue]:
+        """Make the arguments of outputs those of inputs, and return other outputs."""
+        for argument in arguments:
+            argument.name_hint = "in"
+            new = block.insert_arg(argument.type, len(block.args))
+            new.name_hint = "out"
+        return [
+            self.empty(cast(TensorType, output.type), self.sizes(output))
+            for output in outputs
+        ]
 
     def map(
         self,

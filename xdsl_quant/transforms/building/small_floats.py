@@ -55,8 +55,6 @@ def decoded(
     The number of a code: what
     [`SmallFloat.decode`][xdsl_quant.numerics.small_floats.SmallFloat.decode] gives.
 
-    A code with zeros after it is an f16, which CPUs convert to f32 in one instruction.
-
     Args:
         builder: where the ops are inserted.
         code: an integer with as many bits as the format.
@@ -74,14 +72,7 @@ def decoded(
     if not format.is_part_of_f16:
         raise ValueError(f"codes of {format.name} are no parts of an f16")
     is_part = format.exponent_bits == 5
-    # The sign goes where that of f16 is, and the bits between are dropped.
-    zeros = 10 - format.mantissa_bits
-    kept = builder.number((format.sign_bit - 1 << zeros) - (1 << 15), i16)
-    bits = builder.op(arith.ExtSIOp, (code,), i16)
-    bits = builder.op(arith.ShLIOp, (bits, builder.number(zeros, i16)), i16)
-    bits = builder.op(arith.AndIOp, (bits, kept), i16)
-    half = builder.op(arith.BitcastOp, (bits,), f16)
-    number = FloatExpression(builder, half).as_float(f32)
+    number = _as_f16(builder, code, format).as_float(f32)
     value = number * math.ldexp(1.0, 15 - format.bias)
     if is_part or format.nan is None:
         return value
@@ -96,6 +87,22 @@ def decoded(
     if format.infinity is not None:
         value = _where(magnitude == format.infinity, number * math.inf, value)
     return value
+
+
+def _as_f16(
+    builder: LoweringBuilder, code: SSAValue, format: SmallFloat
+) -> FloatExpression:
+    """
+    A code with zeros after it as an f16, whose exponent has another bias. CPUs convert it
+    to f32 in one instruction.
+    """
+    # The sign goes where that of f16 is, and the bits between are dropped.
+    zeros = 10 - format.mantissa_bits
+    kept = builder.number((format.sign_bit - 1 << zeros) - (1 << 15), i16)
+    bits = builder.op(arith.ExtSIOp, (code,), i16)
+    bits = builder.op(arith.ShLIOp, (bits, builder.number(zeros, i16)), i16)
+    bits = builder.op(arith.AndIOp, (bits, kept), i16)
+    return FloatExpression(builder, builder.op(arith.BitcastOp, (bits,), f16))
 
 
 def _power_of_two(code: IntegerExpression) -> FloatExpression:

@@ -80,10 +80,7 @@ class DynamicCastToTyped(RewritePattern):
 
 
 def constant_type(op: DynamicCastOp) -> UniformType | None:
-    """
-    The type with the scales and zero points of a cast; `None` if they are no constants or
-    there is no such type.
-    """
+    """The type with the constant scales and zero points of a cast, if there is one."""
     zero_points = None if op.zero_point is None else _constant_array(op.zero_point)
     scales = _constant_array(op.scale)
     if scales is None or (op.zero_point is not None and zero_points is None):

@@ -224,14 +224,9 @@ class IntegerKernel:
         result_type = with_element_type(op.results[0].type, element_type)
         operands = [*(x.value for x in parts), *cast("Sequence[SSAValue]", others)]
         (value,) = self.builder.same_op(op, operands, [result_type])
+        low, high = min(x.low for x in parts), max(x.high for x in parts)
         return replace(
-            first,
-            value=value,
-            low=min(x.low for x in parts),
-            high=max(x.high for x in parts),
-            array=None,
-            port=None,
-            is_same_at_port=False,
+            first.computed(value, low, high),
             error=max(x.error for x in parts),
             difference=max(x.difference for x in parts),
         )
@@ -463,13 +458,8 @@ class IntegerKernel:
         factors: Sequence[Integers],
         maps: Sequence[AffineMap],
     ) -> Integers:
-        sizes = [_MANY if d == DYNAMIC_INDEX else d for d in nest.loop_sizes()]
-        reduced = [d for d, kind in enumerate(nest.kinds) if kind == REDUCTION]
-        count = prod(sizes[d] for d in reduced)
-        weight = largest = count * factors[-1].largest
-        if len(factors) == 2:
-            weight = _largest_weight_sum(factors[1], maps[1], reduced, sizes)
-            largest = factors[0].largest * weight
+        count, weight = _count_and_weight(nest, factors[-1], maps[-1])
+        largest = factors[0].largest * (weight if len(factors) == 2 else count)
         stored = [abs(b) for x in factors for b in (x.low, x.high, x.largest)]
         type_ = fitting_type(0, max(largest, *stored))
 
@@ -491,15 +481,9 @@ class IntegerKernel:
         ]
         if len(for_loops) == 1:
             result = replace(
-                for_loops[0],
-                value=value,
+                for_loops[0].computed(value, -largest, largest),
                 zero_point=0,
-                low=-largest,
-                high=largest,
                 is_signed=True,
-                array=None,
-                port=None,
-                is_same_at_port=False,
                 error=count * factors[0].error,
                 difference=count * factors[0].difference,
             )
@@ -556,17 +540,8 @@ class IntegerKernel:
 
         value = self._reduced(nest, op, [x.value], [map_], start, type_, body)
         order = max if is_maximum else min
-        result = replace(
-            x,
-            value=value,
-            axis=None,
-            low=order(start, x.low),
-            high=order(start, x.high),
-            is_signed=True,
-            array=None,
-            port=None,
-            is_same_at_port=False,
-        )
+        result = x.computed(value, order(start, x.low), order(start, x.high))
+        result = replace(result, axis=None, is_signed=True)
         if is_exact:
             return result
         loop, indices = Loop(self.builder, len(nest.shape)), range(len(nest.shape))
@@ -594,16 +569,21 @@ def _result_axis(nest: LoopNest, result: Integers) -> int | None:
     return [*nest.result_map.results].index(index)
 
 
-def _largest_weight_sum(
-    factor: Integers, map_: AffineMap, reduced: Sequence[int], sizes: Sequence[int]
-) -> int:
-    """The largest sum of absolute values that an element of the result is made with."""
+def _count_and_weight(
+    nest: LoopNest, factor: Integers, map_: AffineMap
+) -> tuple[int, int]:
+    """
+    The number of terms of an element of the result, and the largest sum of the absolute
+    values of a factor in them.
+    """
+    sizes = [_MANY if d == DYNAMIC_INDEX else d for d in nest.loop_sizes()]
+    reduced = [d for d, kind in enumerate(nest.kinds) if kind == REDUCTION]
     count = prod(sizes[d] for d in reduced)
     is_plain = all(isinstance(index, AffineDimExpr) for index in map_.results)
     if factor.array is None or not is_plain or not factor.array.size:
-        return count * factor.largest
+        return count, count * factor.largest
     loops = [cast(AffineDimExpr, index).position for index in map_.results]
     axes = tuple(axis for axis, loop in enumerate(loops) if loop in reduced)
     corrected = np.abs(factor.array.astype(np.int64) - factor.zero_point)
     others = prod(sizes[d] for d in reduced if d not in loops)
-    return int(corrected.sum(axis=axes).max()) * others
+    return count, int(corrected.sum(axis=axes).max()) * others

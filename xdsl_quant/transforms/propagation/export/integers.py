@@ -104,6 +104,18 @@ class Integers:
         """No zero-point-corrected integer has a greater absolute value."""
         return max(abs(self.low - self.zero_point), abs(self.high - self.zero_point))
 
+    def computed(self, value: SSAValue, low: int, high: int) -> Integers:
+        """The integers that an op computes from these, which no port has yet."""
+        return replace(
+            self,
+            value=value,
+            low=low,
+            high=high,
+            array=None,
+            port=None,
+            is_same_at_port=False,
+        )
+
     def with_scale_of(self, other: Integers) -> Integers | None:
         """
         The same integers with scales that are equal to these, but for the precision of a

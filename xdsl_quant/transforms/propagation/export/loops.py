@@ -90,14 +90,7 @@ class Loop:
         """
         argument = self.argument(tensor.value, indices)
         axis = loop_axis(tensor, indices)
-        return replace(
-            tensor,
-            value=argument,
-            axis=axis,
-            array=None,
-            port=None,
-            is_same_at_port=False,
-        )
+        return replace(tensor.computed(argument, tensor.low, tensor.high), axis=axis)
 
     def parameter(
         self, numbers: Sequence[int], axis: int | None, type_: IntegerType = i64

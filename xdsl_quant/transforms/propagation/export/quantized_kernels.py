@@ -215,8 +215,7 @@ class QuantizedKernel:
         The operands of an op without floats. Those are constants, such as the 0 of a
         rectifier, and have the type of another operand, or all have another type: that of
         a sum, or that of the result, if the op takes no accumulator, operands differ or a
-        constant would be rounded. To round before elements are moved or ordered is to round
-        after that.
+        constant would be rounded. Rounding commutes with moving and ordering elements.
         """
         peer, *_ = quantized
         constants = [x for x in operands if has_floats(x)]

@@ -379,8 +379,7 @@ class Resolver:
         Apply a constraint in Python.
 
         Raises:
-            PassFailedException: if it fails, or says that it changed what is no uniform
-                type for a port that is quantized.
+            PassFailedException: if it fails, or changes a port to no uniform type.
         """
         specs = [self._spec(kernel, port) for port in range(len(kernel.ports))]
         count = kernel.input_count
@@ -410,10 +409,8 @@ class Resolver:
             for index in changed:
                 is_port = 0 <= index < min(len(ports), len(found))
                 if not is_port or kernel.values[ports[index]] is None:
-                    fail(
-                        kernel.op,
-                        f"{subject} changed {kind} {index}, which is not quantized",
-                    )
+                    changed_port = f"{kind} {index}, which is not quantized"
+                    fail(kernel.op, f"{subject} changed {changed_port}")
                 port = ports[index]
                 parameters = _checked_parameters(kernel, port, found[index], subject)
                 self._set(kernel, port, parameters, Decision(name, kernel))
