@@ -18,9 +18,9 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from xdsl_quant.transforms.propagation.module_kernels import (
+    fitting_signature,
     has_floats,
     ports_of,
-    signature_of,
 )
 from xdsl_quant.transforms.propagation.port_ranges import port_ranges, set_specs
 from xdsl_quant.transforms.propagation.resolution.kernels import constraints_of
@@ -103,7 +103,7 @@ def _widths(kernel: RegionOp, target: TargetSpec) -> Iterator[Width]:
             continue
         width = _width(kernel, fitted)
         asked = [width.ports.get(port, spec) for port, spec in enumerate(specs)]
-        if signature_of(kernel, known, asked) == fitted:
+        if fitting_signature(kernel, known, asked) == fitted:
             yield width
 
 

@@ -20,7 +20,10 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.traits import AffineOpCoefficient, quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.runtime.loading import apply_passes
-from xdsl_quant.transforms.propagation.module_kernels import kernels_of, signature_of
+from xdsl_quant.transforms.propagation.module_kernels import (
+    fitting_signature,
+    kernels_of,
+)
 from xdsl_quant.transforms.propagation.port_ranges import port_ranges, set_specs
 from xdsl_quant.transforms.propagation.quant_constraints_to_specs import (
     QuantConstraintsToSpecsPass,
@@ -109,7 +112,7 @@ def ask_for_weights(kernel: RegionOp, bits: int, target: TargetSpec) -> None:
 
 def _has_signature(kernel: RegionOp, target: TargetSpec) -> bool:
     known = target.kernels.get(kernel.kernel)
-    return known is not None and bool(signature_of(kernel, known, [*kernel.specs]))
+    return known is not None and bool(fitting_signature(kernel, known, [*kernel.specs]))
 
 
 def _specify_weights(kernel: RegionOp, bits: int) -> None:

@@ -405,7 +405,7 @@ class Dequantization(CastArithmetic):
         return self._as_float(builder, stored)
 
 
-def unsupported_reason(
+def unsupported_cast_reason(
     quantized_type: Attribute, *, needs_integers: bool = True
 ) -> str | None:
     """

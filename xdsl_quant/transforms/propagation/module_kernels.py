@@ -47,7 +47,7 @@ def ports_of(kernel: RegionOp) -> Iterator[tuple[SSAValue, Attribute]]:
     return zip((*kernel.inputs, *kernel.results), kernel.specs, strict=True)
 
 
-def signature_of(
+def fitting_signature(
     kernel: RegionOp, known: KernelSpec, specs: Sequence[Attribute]
 ) -> Signature | None:
     """

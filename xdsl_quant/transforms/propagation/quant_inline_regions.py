@@ -47,7 +47,7 @@ from xdsl_quant.dialects.quant.regions import RegionOp, ReturnOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
-from .module_kernels import kernels_of, signature_of
+from .module_kernels import fitting_signature, kernels_of
 from .port_ranges import port_ranges
 from .quant_fuse_kernels import POSITIONS
 from .target_files import target_of_option
@@ -96,7 +96,9 @@ class QuantInlineRegionsPass(CountingPass):
 
 def _has_kernel(target: TargetSpec, region: RegionOp) -> bool:
     kernel = target.kernels.get(region.kernel)
-    return kernel is not None and bool(signature_of(region, kernel, [*region.specs]))
+    return kernel is not None and bool(
+        fitting_signature(region, kernel, [*region.specs])
+    )
 
 
 def inline_regions(regions: Sequence[RegionOp]) -> None:

@@ -95,7 +95,7 @@ from xdsl_quant.transforms.building.quantization_arithmetic import (
     Quantization,
     RoundedCastPattern,
     check_expressed_type,
-    unsupported_reason,
+    unsupported_cast_reason,
 )
 from xdsl_quant.transforms.building.tensor_traversal import (
     ElementConversion,
@@ -159,7 +159,7 @@ class LowerQuantCast(RoundedCastPattern):
         if (known := self._conversions.get(key)) is not None:
             return known
         if not isinstance(quantized_type, BlockScaledQuantizedType):
-            reason = unsupported_reason(quantized_type, needs_integers=False)
+            reason = unsupported_cast_reason(quantized_type, needs_integers=False)
             if reason is not None:
                 refuse(op, "cannot be lowered", reason)
         type_ = cast("ScaledQuantizedType | BlockScaledQuantizedType", quantized_type)

@@ -46,7 +46,7 @@ from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.quantization_arithmetic import (
     cast_compute_type,
     dense,
-    unsupported_reason,
+    unsupported_cast_reason,
 )
 from xdsl_quant.xdsl_patches import patched_pass
 
@@ -65,7 +65,7 @@ class TypedCastToDynamic(CheckedPattern[UniformType]):
             return None
         quantized = op.result if isinstance(op, QuantizeCastOp) else op.input
         quantized_type = scalar_or_element_type(quantized.type)
-        reason = unsupported_reason(quantized_type, needs_integers=False)
+        reason = unsupported_cast_reason(quantized_type, needs_integers=False)
         if reason is None and not isinstance(quantized_type, UniformType):
             reason = f"type '{quantized_type}' has no scales that are floats"
         if reason is None:

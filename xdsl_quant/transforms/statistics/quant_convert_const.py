@@ -63,7 +63,9 @@ from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
-from xdsl_quant.transforms.building.quantization_arithmetic import unsupported_reason
+from xdsl_quant.transforms.building.quantization_arithmetic import (
+    unsupported_cast_reason,
+)
 from xdsl_quant.xdsl_patches import patched_pass
 from xdsl_quant.xdsl_patches.resources import new_resource
 
@@ -257,7 +259,9 @@ class QuantizeConstant(CheckedPattern[Operation]):
             raise ValueError(f"its value '{value.name}' is none of floats")
         if isinstance(quantized_type, BlockScaledQuantizedType):
             return _quantized_blocks(expressed, quantized_type, rounding)
-        if reason := unsupported_reason(quantized_type, needs_integers=not is_qcast):
+        if reason := unsupported_cast_reason(
+            quantized_type, needs_integers=not is_qcast
+        ):
             raise ValueError(reason)
         parameters = QuantizationParameters.from_type(quantized_type)
         if as_mlir_14 and not parameters.has_codes:

@@ -74,7 +74,9 @@ from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.arrays import shortened
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
-from xdsl_quant.transforms.building.quantization_arithmetic import unsupported_reason
+from xdsl_quant.transforms.building.quantization_arithmetic import (
+    unsupported_cast_reason,
+)
 from xdsl_quant.transforms.building.type_replacement import set_type
 from xdsl_quant.xdsl_patches import patched_pass
 
@@ -136,7 +138,7 @@ class SameScaleToIntegers(IntegerPattern):
         for type_ in types:
             _check_container(type_)
         # Stored values of tables and of negative scales have another order.
-        if moves is None and (reason := unsupported_reason(target)) is not None:
+        if moves is None and (reason := unsupported_cast_reason(target)) is not None:
             raise ValueError(reason)
         rescalings = self._rescalings(op, types[0], target)
         # The order of unsigned integers is that of wider signed ones.

@@ -77,10 +77,10 @@ from xdsl_quant.transforms.building.builder import (
 from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import ParametersType, has_floats, ports_of
-from .constants import Constant, Empty, constant_numbers, constant_or_empty
+from .constants import Empty, RealConstant, constant_or_empty, known_numbers
 from .integer_kernels import IntegerKernel, Value, multiplies
 from .integers import Integers, Port
-from .loops import Loop
+from .loops import IntegerLoop
 from .order import check_constants, check_operands, cuts_off
 from .reasons import ResultOutOfRange, check_parameters, reason_of
 
@@ -273,7 +273,7 @@ class CodegenExport:
             elif has_floats(argument):
                 self._read[value] = None
                 kernel.destinations[argument] = value
-                value = cast(Constant | Empty, constant_or_empty(value.owner))
+                value = cast(RealConstant | Empty, constant_or_empty(value.owner))
             kernel.values[argument] = value
         return [
             self._result(builder, (index, "result", i), region, value, is_same)
@@ -314,7 +314,7 @@ class CodegenExport:
         if isinstance(value, SSAValue):
             return value
         port = Port.of(cast(ScaledQuantizedType, region.output_specs.data[i]))
-        if isinstance(value, Constant):
+        if isinstance(value, RealConstant):
             raise Unsupported("a result is constant")
         if not isinstance(value, Integers):
             raise Unsupported("a result has elements that do not matter")
@@ -433,7 +433,7 @@ class CodegenExport:
                 array=None,
             )
         shape = shape_of(integers.value)
-        loop = Loop(builder, len(shape))
+        loop = IntegerLoop(builder, len(shape))
         indices = dimensions(range(len(shape)))
         result = loop.rescaled(loop.element(integers, indices), port)
         self.rescales += loop.rescales
@@ -443,7 +443,7 @@ class CodegenExport:
         self, builder: LoweringBuilder, integers: Integers, port: Port
     ) -> Integers:
         shape = shape_of(integers.value)
-        loop = Loop(builder, len(shape))
+        loop = IntegerLoop(builder, len(shape))
         indices = dimensions(range(len(shape)))
         element = loop.element(integers, indices)
         clamped = loop.clamped(element, port)
@@ -638,7 +638,7 @@ def _stored_at_port(value: SSAValue, port: Port) -> Integers:
     storage = port.type.signless_storage_type
     stored_type = TensorType(storage, shape_of(value))
     owner = value.owner
-    numbers = constant_numbers(owner) if isinstance(owner, Operation) else None
+    numbers = known_numbers(owner) if isinstance(owner, Operation) else None
     width = storage.bitwidth
     if numbers is not None and width in (8, 16, 32):
         parameters = QuantizationParameters.from_integer_type(port.type)

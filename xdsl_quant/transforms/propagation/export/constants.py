@@ -15,7 +15,7 @@ from xdsl_quant.unsupported import Unsupported
 
 
 @dataclass(frozen=True)
-class Constant:
+class RealConstant:
     """Real numbers that are known: one, or an array with the shape of the tensor."""
 
     values: Array | float
@@ -44,20 +44,20 @@ class Empty:
     """A tensor whose elements do not matter."""
 
 
-def constant_or_empty(op: Operation | Block) -> Constant | Empty | None:
+def constant_or_empty(op: Operation | Block) -> RealConstant | Empty | None:
     """What the result of an op is, if it is constant or does not matter."""
     match op:
         case tensor.EmptyOp():
             return Empty()
         case linalg.ops.FillOp() | tensor.SplatOp():
             return constant_or_empty(op.operands[0].owner)
-        case Operation() if (numbers := constant_numbers(op)) is not None:
-            return Constant(numbers)
+        case Operation() if (numbers := known_numbers(op)) is not None:
+            return RealConstant(numbers)
         case _:
             return None
 
 
-def constant_numbers(op: Operation) -> Array | float | None:
+def known_numbers(op: Operation) -> Array | float | None:
     """The numbers of a constant of floats."""
     if op.name not in ("arith.constant", "stablehlo.constant"):
         return None

@@ -12,50 +12,50 @@ from xdsl.ir import SSAValue
 
 from xdsl_quant.unsupported import Unsupported
 
-from .constants import Constant
+from .constants import RealConstant
 from .integers import Integers
-from .loops import Loop
+from .loops import IntegerLoop
 
 MAXIMA = {"arith.maximumf", "arith.maxnumf"}
 MINIMA = {"arith.minimumf", "arith.minnumf"}
 
-_Number: TypeAlias = Integers | Constant
+_Number: TypeAlias = Integers | RealConstant
 
 
-def _fraction(constant: Constant) -> Fraction:
+def _fraction(constant: RealConstant) -> Fraction:
     if isinf(number := constant.number):
         raise Unsupported("a constant that is infinite")
     return Fraction(number)
 
 
-def sum_of(loop: Loop, a: _Number, b: _Number) -> _Number:
-    if isinstance(a, Constant):
+def sum_of(loop: IntegerLoop, a: _Number, b: _Number) -> _Number:
+    if isinstance(a, RealConstant):
         a, b = b, a
-    if isinstance(a, Constant):
-        return Constant(a.number + cast(Constant, b).number)
-    if isinstance(b, Constant):
+    if isinstance(a, RealConstant):
+        return RealConstant(a.number + cast(RealConstant, b).number)
+    if isinstance(b, RealConstant):
         b = loop.constant(_fraction(b), a)
     return loop.sum(a, b)
 
 
-def _negative_form(loop: Loop, a: _Number) -> _Number:
-    return Constant(-a.number) if isinstance(a, Constant) else loop.negative(a)
+def _negative_form(loop: IntegerLoop, a: _Number) -> _Number:
+    return RealConstant(-a.number) if isinstance(a, RealConstant) else loop.negative(a)
 
 
-def _difference_form(loop: Loop, a: _Number, b: _Number) -> _Number:
+def _difference_form(loop: IntegerLoop, a: _Number, b: _Number) -> _Number:
     return sum_of(loop, a, _negative_form(loop, b))
 
 
-def _product_form(loop: Loop, a: _Number, b: _Number) -> _Number:
-    if isinstance(a, Constant):
+def _product_form(loop: IntegerLoop, a: _Number, b: _Number) -> _Number:
+    if isinstance(a, RealConstant):
         a, b = b, a
-    if isinstance(a, Constant):
-        return Constant(a.number * cast(Constant, b).number)
-    if not isinstance(b, Constant):
+    if isinstance(a, RealConstant):
+        return RealConstant(a.number * cast(RealConstant, b).number)
+    if not isinstance(b, RealConstant):
         return loop.product(a, b)
     factor = _fraction(b)
     if not factor:
-        return Constant(0.0)
+        return RealConstant(0.0)
     if factor < 0:
         a = loop.negative(a)
     # The integers are what they are; what they stand for is another number.
@@ -78,32 +78,34 @@ def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
     return order(Fraction(number), end)
 
 
-def _absolute_form(loop: Loop, a: _Number) -> _Number:
-    if isinstance(a, Constant):
-        return Constant(abs(a.number))
+def _absolute_form(loop: IntegerLoop, a: _Number) -> _Number:
+    if isinstance(a, RealConstant):
+        return RealConstant(abs(a.number))
     return loop.ordered(a, loop.negative(a), is_maximum=True)
 
 
-def _ordered(is_maximum: bool) -> Callable[[Loop, _Number, _Number], _Number]:
-    def form(loop: Loop, a: _Number, b: _Number) -> _Number:
-        if isinstance(a, Constant):
+def _ordered(is_maximum: bool) -> Callable[[IntegerLoop, _Number, _Number], _Number]:
+    def form(loop: IntegerLoop, a: _Number, b: _Number) -> _Number:
+        if isinstance(a, RealConstant):
             a, b = b, a
-        if isinstance(a, Constant):
+        if isinstance(a, RealConstant):
             order = max if is_maximum else min
-            return Constant(order(a.number, cast(Constant, b).number))
-        if isinstance(b, Constant):
+            return RealConstant(order(a.number, cast(RealConstant, b).number))
+        if isinstance(b, RealConstant):
             b = loop.constant(bounded(b.number, a, is_maximum=is_maximum), a)
         return loop.ordered(a, b, is_maximum=is_maximum)
 
     return form
 
 
-def _selected_form(loop: Loop, condition: SSAValue, a: _Number, b: _Number) -> _Number:
-    if isinstance(a, Constant):
-        if isinstance(b, Constant):
+def _selected_form(
+    loop: IntegerLoop, condition: SSAValue, a: _Number, b: _Number
+) -> _Number:
+    if isinstance(a, RealConstant):
+        if isinstance(b, RealConstant):
             raise Unsupported("a selection of constants")
         a = loop.constant(_fraction(a), b)
-    elif isinstance(b, Constant):
+    elif isinstance(b, RealConstant):
         b = loop.constant(_fraction(b), a)
     return loop.chosen(condition, a, b)
 

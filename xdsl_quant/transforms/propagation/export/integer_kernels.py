@@ -46,21 +46,21 @@ from xdsl_quant.transforms.building.builder import (
 from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import has_floats
-from .constants import Constant, Empty, constant_numbers, constant_or_empty
+from .constants import Empty, RealConstant, constant_or_empty, known_numbers
 from .elementwise import ELEMENTWISE, MAXIMA, bounded, sum_of
 from .integers import Integers, common_scale, fitting_type
 from .loop_nests import LoopNest, loop_nest_of
-from .loops import Loop, integer_op, loaded, loop_axis, product_of, sizes_of
+from .loops import IntegerLoop, integer_op, loaded, loop_axis, product_of, sizes_of
 from .reasons import check_uses_own_values, in_names_of_kernel
 
 _CONSTANT_BITS = 24
 """Bits of the integers for a constant within a kernel: those of a float of 32 bits."""
 
 
-Value: TypeAlias = Integers | Constant | Empty | SSAValue
+Value: TypeAlias = Integers | RealConstant | Empty | SSAValue
 """What stands for a value of a kernel: the last is for one that is not of floats."""
 
-Element: TypeAlias = Integers | Constant | SSAValue
+Element: TypeAlias = Integers | RealConstant | SSAValue
 """What stands for an element."""
 
 _MANY = 1 << 32
@@ -167,7 +167,7 @@ class IntegerKernel:
             return constant
         operands = [self._value(operand) for operand in op.operands]
         if isinstance(op, _FILLS):
-            if isinstance(operands[0], Constant):
+            if isinstance(operands[0], RealConstant):
                 return operands[0]
             raise Unsupported(f"'{op.name}' of a number that is not constant")
         if (nest := loop_nest_of(op)) is not None:
@@ -186,13 +186,13 @@ class IntegerKernel:
         self, op: Operation, operands: Sequence[Value], moved: Sequence[SSAValue]
     ) -> Value:
         tensors = [self._value(value) for value in moved]
-        if isinstance(tensors[0], Constant) and tensors[0].is_one_number:
+        if isinstance(tensors[0], RealConstant) and tensors[0].is_one_number:
             return tensors[0]
         if len(tensors) != 1 or not isinstance(source := tensors[0], Integers):
             raise Unsupported(f"'{op.name}' of several tensors has no integer form")
         if len(source.scales) > 1:
             raise Unsupported(f"'{op.name}' moves elements of different scales")
-        if any(isinstance(value, Constant | Empty) for value in operands):
+        if any(isinstance(value, RealConstant | Empty) for value in operands):
             raise Unsupported(f"'{op.name}' has no integer form")
         values = [
             value.value if isinstance(value, Integers) else cast(SSAValue, value)
@@ -239,7 +239,7 @@ class IntegerKernel:
         known = self._value(value)
         if isinstance(known, Integers):
             return known
-        if not isinstance(known, Constant):
+        if not isinstance(known, RealConstant):
             raise Unsupported("a tensor is not there")
         if not known.is_one_number:
             return self._tensor_of(known)
@@ -251,7 +251,7 @@ class IntegerKernel:
             if isinf(number)
             else Fraction(number)
         )
-        constant = Loop(self.builder, 0).constant(exact, like)
+        constant = IntegerLoop(self.builder, 0).constant(exact, like)
         type_ = cast(IntegerType, scalar_or_element_type(like.value.type))
         is_signed = like.is_signed
         least = -(1 << type_.bitwidth - 1) if is_signed else 0
@@ -265,10 +265,10 @@ class IntegerKernel:
     def _with_one_scale(self, tensors: Sequence[Integers]) -> list[Integers]:
         """Tensors of one type and scale, with a zero point of 0."""
         scale = common_scale(tensors)
-        elements: list[tuple[Loop, Integers]] = []
+        elements: list[tuple[IntegerLoop, Integers]] = []
         for x in tensors:
             rank = len(shape_of(x.value))
-            loop = Loop(self.builder, rank)
+            loop = IntegerLoop(self.builder, rank)
             element = loop.element(x, dimensions(range(rank)))
             elements.append((loop, loop.with_scale(element, scale)))
         low = min(element.low for _, element in elements)
@@ -296,20 +296,20 @@ class IntegerKernel:
     ) -> Value:
         if REDUCTION in nest.kinds:
             return self._reduction(nest, op, operands)
-        loop = Loop(self.builder, len(nest.kinds))
+        loop = IntegerLoop(self.builder, len(nest.kinds))
         result = self._elements(nest, loop, operands)
-        if isinstance(result, Constant):
+        if isinstance(result, RealConstant):
             return result
         return loop.finished(result, nest.shape, nest.result_map.results)
 
     def _elements(
-        self, nest: LoopNest, loop: Loop, operands: Sequence[Value]
-    ) -> Integers | Constant:
+        self, nest: LoopNest, loop: IntegerLoop, operands: Sequence[Value]
+    ) -> Integers | RealConstant:
         """The element that the body of a loop nest computes."""
         elements = self._arguments(nest, loop, operands)
         for op in nest.ops:
-            if (numbers := constant_numbers(op)) is not None:
-                elements[op.results[0]] = Constant(numbers)
+            if (numbers := known_numbers(op)) is not None:
+                elements[op.results[0]] = RealConstant(numbers)
                 continue
             is_float = any(map(has_floats, (*op.operands, *op.results)))
             if is_float and op.name not in ELEMENTWISE:
@@ -327,24 +327,24 @@ class IntegerKernel:
         return result
 
     def _arguments(
-        self, nest: LoopNest, loop: Loop, operands: Sequence[Value]
+        self, nest: LoopNest, loop: IntegerLoop, operands: Sequence[Value]
     ) -> dict[SSAValue, Element]:
         """The constants of a kernel, and the arguments of the body of a loop nest."""
         elements: dict[SSAValue, Element] = {
             value: constant
             for value, constant in self.values.items()
-            if isinstance(constant, Constant)
+            if isinstance(constant, RealConstant)
         }
         for argument, value, map_ in zip(
             nest.arguments, operands, nest.maps, strict=True
         ):
             if argument.first_use is None:
                 continue
-            if isinstance(value, Constant) and not value.is_one_number:
+            if isinstance(value, RealConstant) and not value.is_one_number:
                 value = self._tensor_of(value)
             if isinstance(value, Integers):
                 elements[argument] = loop.element(value, map_.results)
-            elif isinstance(value, Constant):
+            elif isinstance(value, RealConstant):
                 elements[argument] = value
             elif isinstance(value, SSAValue):
                 elements[argument] = loop.argument(value, map_.results)
@@ -352,7 +352,7 @@ class IntegerKernel:
                 raise Unsupported(f"'{nest.name}' reads what is not there")
         return elements
 
-    def _tensor_of(self, constant: Constant) -> Integers:
+    def _tensor_of(self, constant: RealConstant) -> Integers:
         """A constant without a specification, as integers of about 24 bits."""
         array = np.asarray(constant.values, np.float64)
         if not array.size:
@@ -406,7 +406,7 @@ class IntegerKernel:
         for argument in factors:
             index = nest.arguments.index(argument)
             value = operands[index]
-            if isinstance(value, Constant):
+            if isinstance(value, RealConstant):
                 value = self._tensor_of(value)
             if not isinstance(value, Integers):
                 raise Unsupported(f"'{nest.name}' reads what is not there")
@@ -416,20 +416,20 @@ class IntegerKernel:
         if name not in ("arith.addf", "arith.mulf"):
             return self._extremes(nest, op, tensors[0], maps[0], init, name)
         sums = self._sums(nest, op, tensors, maps)
-        if isinstance(init, Constant) and init.is_one_number and not init.number:
+        if isinstance(init, RealConstant) and init.is_one_number and not init.number:
             return sums
         return self._plus(sums, init)
 
     def _plus(self, sums: Integers, init: Value) -> Integers:
         """What is added to the elements of the output that a reduction begins with."""
         shape = shape_of(sums.value)
-        loop = Loop(self.builder, len(shape))
+        loop = IntegerLoop(self.builder, len(shape))
         indices = dimensions(range(len(shape)))
-        if isinstance(init, Constant) and not init.is_one_number:
+        if isinstance(init, RealConstant) and not init.is_one_number:
             init = self._tensor_of(init)
         if isinstance(init, Integers):
             init = loop.element(init, indices)
-        if not isinstance(init, Integers | Constant):
+        if not isinstance(init, Integers | RealConstant):
             raise Unsupported("sums begin with what is not there")
         result = sum_of(loop, loop.element(sums, indices), init)
         return loop.finished(cast(Integers, result), shape, indices)
@@ -522,7 +522,7 @@ class IntegerKernel:
         name: str,
     ) -> Integers:
         is_maximum = name in MAXIMA
-        if not isinstance(init, Constant):
+        if not isinstance(init, RealConstant):
             raise Unsupported(f"'{nest.name}' begins with what is not constant")
         if len(x.scales) > 1:
             raise Unsupported(f"'{nest.name}' of different scales")
@@ -544,7 +544,10 @@ class IntegerKernel:
         result = replace(result, axis=None, is_signed=True)
         if is_exact:
             return result
-        loop, indices = Loop(self.builder, len(nest.shape)), range(len(nest.shape))
+        loop, indices = (
+            IntegerLoop(self.builder, len(nest.shape)),
+            range(len(nest.shape)),
+        )
         element = loop.element(result, dimensions(indices))
         constant = loop.constant(number, element)
         compared = loop.ordered(element, constant, is_maximum=is_maximum)

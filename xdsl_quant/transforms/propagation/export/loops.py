@@ -52,7 +52,7 @@ _FINE = 1 << 15
 
 
 @dataclass(eq=False)
-class Loop:
+class IntegerLoop:
     """A `linalg.generic` of which each iteration computes one element, being built."""
 
     builder: LoweringBuilder

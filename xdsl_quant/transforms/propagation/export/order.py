@@ -65,7 +65,7 @@ def keeps_order(op: Operation) -> bool:
     )
 
 
-def applied_op(op: Operation) -> Operation:
+def op_or_reducing_op(op: Operation) -> Operation:
     """The op itself, or the only one that a reduction applies."""
     bodies = [[*block.ops][:-1] for region in op.regions for block in region.blocks]
     return bodies[0][0] if len(bodies) == 1 and len(bodies[0]) == 1 else op
@@ -90,7 +90,7 @@ def check_not_cut_off(
     low, high = ends_of(type_)
     is_below = least < low and not isinf(least)
     is_above = largest > high and not isinf(largest)
-    name = applied_op(op).name.partition(".")[2]
+    name = op_or_reducing_op(op).name.partition(".")[2]
     if name in _MAXIMA or (name == "clamp" and index == 0):
         is_below = False
     if name in _MINIMA or (name == "clamp" and index == 2):

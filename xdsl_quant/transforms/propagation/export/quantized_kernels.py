@@ -47,7 +47,13 @@ from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import ParametersType, has_floats
 from .constant_ranges import ends_of, fits, is_exact
-from .order import applied_op, check_not_cut_off, keeps_order, out_of_range, stored_as
+from .order import (
+    check_not_cut_off,
+    keeps_order,
+    op_or_reducing_op,
+    out_of_range,
+    stored_as,
+)
 from .reasons import check_uses_own_values, reason_of
 
 _ACCUMULATOR_BITS = 32
@@ -402,7 +408,7 @@ def _with_storage_of(type_: UniformType, other: UniformType) -> QuantizedType:
 def _is_sum(op: Operation) -> bool:
     """Whether a reduction adds."""
     return has_quantization_trait(op, Reduces) and has_quantization_trait(
-        applied_op(op), Adds
+        op_or_reducing_op(op), Adds
     )
 
 

@@ -22,7 +22,7 @@ from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
 from ..coupled_ports import COUPLED_PORTS, coupled_ports
 from ..kernel_matching import is_constant
-from ..module_kernels import signature_of
+from ..module_kernels import fitting_signature
 from ..port_ranges import PORT_STATS, port_ranges
 from ..target_spec import KernelSpec, TargetSpec
 from .kernels import Decision, Kernel, Value, constraints_of, port_name
@@ -169,7 +169,7 @@ def _kernel_of(
             (op, f"target '{target.name}' has no kernel '{op.kernel}'")
         )
         return None
-    signature = signature_of(op, known, specs)
+    signature = fitting_signature(op, known, specs)
     if signature is None:
         graph.float_kernels.append((op, _misfit(op, known, specs)))
         return None

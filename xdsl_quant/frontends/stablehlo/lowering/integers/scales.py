@@ -15,7 +15,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
-from xdsl_quant.transforms.building.quantization_arithmetic import unsupported_reason
+from xdsl_quant.transforms.building.quantization_arithmetic import (
+    unsupported_cast_reason,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +55,7 @@ class Quantization:
     """The dimension of the result that scales change along, if not the type's own."""
 
     def __post_init__(self) -> None:
-        if (reason := unsupported_reason(self.quantized_type)) is not None:
+        if (reason := unsupported_cast_reason(self.quantized_type)) is not None:
             raise ValueError(reason)
         if self.quantized_type.granularity == "sub-channel":
             raise ValueError(f"type '{self.quantized_type}' has scales of blocks")
