@@ -32,7 +32,8 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
 )
-from xdsl_quant.dialects.quant.type_html import short_text, type_html
+from xdsl_quant.dialects.quant.constructor_arguments import short_text
+from xdsl_quant.dialects.quant.type_html import type_html
 
 UI8 = IntegerType(8, Signedness.UNSIGNED)
 

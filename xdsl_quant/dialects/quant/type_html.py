@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Protocol, cast
 
-from .constructor_arguments import short_text as short_text
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray

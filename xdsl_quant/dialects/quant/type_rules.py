@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
 
-from .type_html import short_text
+from .constructor_arguments import short_text
 from .types import QuantizedType, UniformType
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from xdsl.dialects.builtin import IntegerType, Signedness
 
-from xdsl_quant.dialects.quant.type_html import short_text
+from xdsl_quant.dialects.quant.constructor_arguments import short_text
 from xdsl_quant.dialects.quant.type_rules import (
     Finding,
     RuleSet,

@@ -31,7 +31,8 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedPerAxisType,
     UniformQuantizedType,
 )
-from xdsl_quant.dialects.quant.type_html import short_text, type_html
+from xdsl_quant.dialects.quant.constructor_arguments import short_text
+from xdsl_quant.dialects.quant.type_html import type_html
 from xdsl_quant.numerics import multiplier_from_tflite
 
 MULTIPLIERS = st.integers(1 << 30, (1 << 31) - 1)

@@ -36,9 +36,9 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
 )
-from xdsl_quant.dialects.quant.constructor_arguments import floats_attr
+from xdsl_quant.dialects.quant.constructor_arguments import floats_attr, short_text
 from xdsl_quant.dialects.quant.storage_types import StorageType
-from xdsl_quant.dialects.quant.type_html import short_text, type_html
+from xdsl_quant.dialects.quant.type_html import type_html
 from xdsl_quant.numerics import QuantizationParameters
 
 f8E5M2, f8E4M3FN, f4E2M1FN = Float8E5M2Type(), Float8E4M3FNType(), Float4E2M1FNType()

@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xdsl_quant.dialects.quant.constructor_arguments import short_text
 from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
@@ -42,7 +43,6 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
     quantization_trait,
 )
-from xdsl_quant.dialects.quant.type_html import short_text
 from xdsl_quant.dialects.quant.type_rules import Finding
 from xdsl_quant.dialects.quant.types import (
     QuantizedType,

@@ -22,6 +22,7 @@ from xdsl.traits import ConstantLike
 
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant.constructor_arguments import short_text
 from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.traits import (
     AcceptsStoredValues,
@@ -38,7 +39,6 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
     quantization_trait,
 )
-from xdsl_quant.dialects.quant.type_html import short_text
 from xdsl_quant.dialects.quant.type_rules import (
     Finding,
     TypeUse,
