@@ -16,7 +16,17 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self, SupportsIndex, TypeAlias, cast
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    Self,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    cast,
+)
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
@@ -221,7 +231,38 @@ class Truth(Expression):
         return self.number.as_float(type_)
 
 
-class Integer(Expression):
+OperandT = TypeVar("OperandT", contravariant=True)
+
+
+class _Ordered(Expression, Generic[OperandT]):
+    """A number that can be compared."""
+
+    @abstractmethod
+    def _compared(self, direction: Direction, other: OperandT) -> Truth:
+        """Build a comparison, which is false for NaN but for `ne`."""
+
+    def __lt__(self, other: OperandT) -> Truth:
+        return self._compared("lt", other)
+
+    def __le__(self, other: OperandT) -> Truth:
+        return self._compared("le", other)
+
+    def __gt__(self, other: OperandT) -> Truth:
+        return self._compared("gt", other)
+
+    def __ge__(self, other: OperandT) -> Truth:
+        return self._compared("ge", other)
+
+    def __eq__(self, other: OperandT) -> Truth:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
+        return self._compared("eq", other)
+
+    def __ne__(self, other: OperandT) -> Truth:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
+        return self._compared("ne", other)
+
+    __hash__ = object.__hash__
+
+
+class Integer(_Ordered["Number"]):
     """An integer that is known at run time."""
 
     bounds: Bounds
@@ -238,10 +279,6 @@ class Integer(Expression):
         self, operation: IntegerOperation, lhs: Number, rhs: Number, bounds: Bounds
     ) -> Self:
         """Build an op; the bounds are those of its result."""
-
-    @abstractmethod
-    def _compared(self, direction: Direction, other: Number) -> Truth:
-        """Build a comparison."""
 
     @abstractmethod
     def as_float(self, type_: AnyFloat) -> Real:
@@ -381,28 +418,6 @@ class Integer(Expression):
         )
         return self._combined("remainder", self, divisor, bounds)
 
-    # Comparison
-
-    def __lt__(self, other: Number) -> Truth:
-        return self._compared("lt", other)
-
-    def __le__(self, other: Number) -> Truth:
-        return self._compared("le", other)
-
-    def __gt__(self, other: Number) -> Truth:
-        return self._compared("gt", other)
-
-    def __ge__(self, other: Number) -> Truth:
-        return self._compared("ge", other)
-
-    def __eq__(self, other: Number) -> Truth:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
-        return self._compared("eq", other)
-
-    def __ne__(self, other: Number) -> Truth:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
-        return self._compared("ne", other)
-
-    __hash__ = object.__hash__
-
     # Functions
 
     def minimum(self, other: Number) -> Self:
@@ -442,7 +457,7 @@ def _checked_divisor(number: Number) -> Bounds:
     return low, high
 
 
-class Real(Expression):
+class Real(_Ordered["RealNumber"]):
     """A float that is known at run time. Operands have one type."""
 
     bounds: FloatBounds = UNBOUNDED
@@ -464,10 +479,6 @@ class Real(Expression):
         may_be_nan: bool,
     ) -> Self:
         """Build a function of floats of this type, by the name that NumPy has for it."""
-
-    @abstractmethod
-    def _compared(self, direction: Direction, other: RealNumber) -> Truth:
-        """Build a comparison, which is false for NaN but for `ne`."""
 
     @abstractmethod
     def as_float(self, type_: AnyFloat) -> Self:
@@ -536,28 +547,6 @@ class Real(Expression):
     def __neg__(self) -> Self:
         low, high = self.bounds
         return self.function("negative", self, bounds=(-high, -low))
-
-    # Comparison
-
-    def __lt__(self, other: RealNumber) -> Truth:
-        return self._compared("lt", other)
-
-    def __le__(self, other: RealNumber) -> Truth:
-        return self._compared("le", other)
-
-    def __gt__(self, other: RealNumber) -> Truth:
-        return self._compared("gt", other)
-
-    def __ge__(self, other: RealNumber) -> Truth:
-        return self._compared("ge", other)
-
-    def __eq__(self, other: RealNumber) -> Truth:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
-        return self._compared("eq", other)
-
-    def __ne__(self, other: RealNumber) -> Truth:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
-        return self._compared("ne", other)
-
-    __hash__ = object.__hash__
 
     # Functions
 

@@ -137,8 +137,7 @@ class Computation:
             Unsupported: if results are of a kind that the op does not compute.
         """
         types = op.operand_types
-        pairs = zip(values, types, strict=True)
-        operands = [x if x is None else _operand(x, type_) for x, type_ in pairs]
+        operands = [_operand(*pair) for pair in zip(values, types, strict=True)]
         (type_,) = op.result_types
         result = parameters_of(type_)
         if result is None and not any(isinstance(x, Quantized) for x in operands):
@@ -312,9 +311,9 @@ def has_one_scale(parameters: QuantizationParameters | None) -> bool:
 # Operands
 
 
-def _operand(value: Array, type_: Attribute) -> Array | Quantized:
+def _operand(value: Array | None, type_: Attribute) -> Array | Quantized | None:
     """A value with its parameters if it is quantized."""
-    if (parameters := parameters_of(type_)) is None:
+    if value is None or (parameters := parameters_of(type_)) is None:
         return value
     return Quantized(value.astype(np.int64), parameters)
 

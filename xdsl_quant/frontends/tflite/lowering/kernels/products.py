@@ -310,7 +310,7 @@ def svdf(
     Raises:
         Unsupported: if some operands are quantized and others are not.
     """
-    rank, activation = op.rank.value.data, activation_of(op)
+    rank = op.rank.value.data
     values = x, features, time, state
     types = (
         op.input.type,
@@ -325,8 +325,7 @@ def svdf(
                 "has quantized weights, but an input that is not quantized"
             )
         sums, next_state = floats.svdf(*values, rank)
-        sums = sums if bias is None else sums + bias
-        return floats.activated(sums, activation), next_state
+        return _with_bias(op, sums, bias), next_state
     result = parameters_of(op.output.type)
     for type_, own in zip((*types, op.output.type), (*parameters, result), strict=True):
         if own is None or not has_one_scale(own):
