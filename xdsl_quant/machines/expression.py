@@ -584,8 +584,9 @@ class Real(_Ordered["RealNumber"]):
         return self.function("absolute", self, bounds=(0, max(-low, high)))
 
     def sign(self) -> Self:
-        """-1, 0 or 1."""
-        return cast("Self", ((self > 0) - (self < 0).number).as_float(self.type))
+        """-1, 0 or 1; of NaN, NaN."""
+        sign = ((self > 0) - (self < 0).number).as_float(self.type)
+        return cast("Self", _where(self.is_nan(), self, sign))
 
     def copysign(self, sign: RealNumber) -> Self:
         """The value with the sign of another one."""
