@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 from xdsl.ir import Operation
 
+from xdsl_quant.unsupported import Unsupported
+
 from .computing import (
     Computation,
     FallbackMode,
@@ -25,6 +27,7 @@ __all__ = [
     "IMPLEMENTATIONS",
     "MULTIPLIER_KERNELS",
     "Computation",
+    "ComputationError",
     "FallbackMode",
     "Implementation",
     "has_hybrid_kernel",
@@ -33,6 +36,9 @@ __all__ = [
     "svdf",
     "unsupported_type",
 ]
+
+ComputationError = Unsupported
+"""The former name of the exception, which the API reference printed."""
 
 IMPLEMENTATIONS: Mapping[type[Operation], Implementation] = {
     **ELEMENTWISE,
