@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
 from xdsl_quant.machines.arith import IntegerExpression
@@ -19,15 +19,19 @@ from xdsl_quant.machines.expression import Bounds
 
 from .expressions import (
     ZERO,
+    Array,
+    Axis,
     Loaded,
     Mapped,
     Picked,
     Shape,
     TensorExpression,
     Transposed,
+    Value,
     View,
     as_expression,
     broadcast,
+    broadcast_shape,
     builder_of,
     implements,
     storage_type,
@@ -37,7 +41,7 @@ from .loops import Indices
 # Dimensions
 
 
-def axes_of(axis: Any, rank: int) -> list[int]:
+def axes_of(axis: Axis, rank: int) -> list[int]:
     """One axis or several, which may count from the end, in order; `None` for all."""
     if axis is None:
         return [*range(rank)]
@@ -184,7 +188,7 @@ def _sliced(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
     return View(x, tuple(shape), source)
 
 
-def _is_kept(item: Any) -> bool:
+def _is_kept(item: object) -> bool:
     """Whether an index leaves a dimension."""
     return item is None or isinstance(item, slice)
 
@@ -194,14 +198,16 @@ def _linear(index: AffineExpr, places: range) -> AffineExpr:
 
 
 @implements(np.take)
-def _taken(x: TensorExpression, indices: Any, axis: int = 0) -> TensorExpression:
+def _taken(x: TensorExpression, indices: Value, axis: int = 0) -> TensorExpression:
     """Slices along a dimension at indices, which may be known."""
     return _picked(x, [indices], axis % x.ndim)
 
 
-def _picked(x: TensorExpression, arrays: Sequence[Any], axis: int) -> TensorExpression:
+def _picked(
+    x: TensorExpression, arrays: Sequence[Value], axis: int
+) -> TensorExpression:
     """Slices at indices from arrays, one for each dimension from `axis` on."""
-    shape = np.broadcast_shapes(*map(np.shape, arrays))
+    shape = broadcast_shape(*arrays)
     every = [broadcast(as_expression(array, x.builder), shape) for array in arrays]
     end = axis + len(shape)
 
@@ -216,13 +222,16 @@ def _picked(x: TensorExpression, arrays: Sequence[Any], axis: int) -> TensorExpr
 
 
 @implements("lookup")
-def _looked_up(table: NDArray[Any], indices: TensorExpression) -> TensorExpression:
+def _looked_up(table: Array, indices: TensorExpression) -> TensorExpression:
     return _taken(as_expression(table, indices.builder), indices)
 
 
 @implements(np.pad)
 def _pad(
-    x: TensorExpression, widths: Any, mode: str = "constant", constant_values: Any = 0
+    x: TensorExpression,
+    widths: ArrayLike,
+    mode: str = "constant",
+    constant_values: float = 0,
 ) -> TensorExpression:
     pairs = np.broadcast_to(np.asarray(widths), (x.ndim, 2)).tolist()
     if mode != "constant":
@@ -257,7 +266,7 @@ def _pad(
     return Loaded(x.builder, result, x.dtype, bounds)
 
 
-def _preimage(x: Mapped, value: Any) -> tuple[TensorExpression, int] | None:
+def _preimage(x: Mapped, value: object) -> tuple[TensorExpression, int] | None:
     """
     The array that a function is applied to, and a number of which this gives a value: what
     is padded is then what is in memory. `None` if there is none.
@@ -271,19 +280,21 @@ def _preimage(x: Mapped, value: Any) -> tuple[TensorExpression, int] | None:
     low, high = inner.bounds
     numbers = np.arange(low, high + 1)
     operands = [numbers if o is inner else o for o in x.operands]
-    (places,) = np.nonzero(x.function(*operands) == value)
+    (places,) = np.nonzero(np.asarray(x.function(*operands) == value))
     return (inner, low + int(places[0])) if places.size else None
 
 
 @implements("with_part")
-def _with_part(x: TensorExpression, update: Any, start: Any) -> TensorExpression:
+def _with_part(
+    x: TensorExpression, update: Value, start: Value | Sequence[int]
+) -> TensorExpression:
     builder, base = x.builder, x.computed
     update = as_expression(update, builder).computed
     bounds, element_type = _common((base, update))
     room = [size - part for size, part in zip(x.shape, update.shape, strict=True)]
     if isinstance(start, TensorExpression):
         starts = start.computed
-        offsets: list[Any] = []
+        offsets: list[SSAValue | int] = []
         for position, most in enumerate(room):
             number = builder.op(
                 tensor.ExtractOp,
@@ -295,19 +306,15 @@ def _with_part(x: TensorExpression, update: Any, start: Any) -> TensorExpression
     else:
         offsets = [
             min(max(int(first), 0), most)
-            for first, most in zip(start, room, strict=True)
+            for first, most in zip(cast("Sequence[int]", start), room, strict=True)
         ]
-    is_known = [isinstance(offset, int) for offset in offsets]
     op = tensor.InsertSliceOp.get(
         update.tensor(element_type),
         base.tensor(element_type),
         update.shape,
-        [
-            o if known else DYNAMIC_INDEX
-            for o, known in zip(offsets, is_known, strict=True)
-        ],
+        [o if isinstance(o, int) else DYNAMIC_INDEX for o in offsets],
         [1] * x.ndim,
-        offsets=[o for o, known in zip(offsets, is_known, strict=True) if not known],
+        offsets=[o for o in offsets if isinstance(o, SSAValue)],
     )
     return Loaded(builder, builder.add(op), x.dtype, bounds)
 
@@ -323,7 +330,7 @@ def _common(parts: Sequence[Loaded]) -> tuple[Bounds, Attribute]:
 
 
 @implements(np.concatenate)
-def _concatenated(parts: Sequence[Any], axis: int = 0) -> TensorExpression:
+def _concatenated(parts: Sequence[Value], axis: int = 0) -> TensorExpression:
     builder = builder_of(*parts)
     every = [as_expression(part, builder) for part in parts]
     every = [part for part in every if part.shape[axis]] or every[:1]
@@ -344,14 +351,14 @@ def _concatenated(parts: Sequence[Any], axis: int = 0) -> TensorExpression:
 
 
 @implements(np.stack)
-def _stacked(parts: Sequence[Any], axis: int = 0) -> TensorExpression:
+def _stacked(parts: Sequence[Value], axis: int = 0) -> TensorExpression:
     builder = builder_of(*parts)
     every = [expanded(as_expression(part, builder), axis) for part in parts]
     return _concatenated(every, axis)
 
 
 @implements(np.expand_dims)
-def expanded(x: TensorExpression, axis: Any) -> TensorExpression:
+def expanded(x: TensorExpression, axis: int | Sequence[int]) -> TensorExpression:
     rank = x.ndim + np.size(axis)
     places = axes_of(axis, rank)
     sizes = iter(x.shape)
@@ -359,7 +366,7 @@ def expanded(x: TensorExpression, axis: Any) -> TensorExpression:
 
 
 @implements(np.squeeze)
-def _squeezed(x: TensorExpression, axis: Any = None) -> TensorExpression:
+def _squeezed(x: TensorExpression, axis: Axis = None) -> TensorExpression:
     if axis is None:
         axis = [d for d, size in enumerate(x.shape) if size == 1]
     dropped = axes_of(axis, x.ndim)
@@ -369,7 +376,9 @@ def _squeezed(x: TensorExpression, axis: Any = None) -> TensorExpression:
 
 
 @implements(np.split)
-def _split(x: TensorExpression, parts: Any, axis: int = 0) -> list[TensorExpression]:
+def _split(
+    x: TensorExpression, parts: int | Sequence[int], axis: int = 0
+) -> list[TensorExpression]:
     axis = axis % x.ndim
     size = x.shape[axis]
     if isinstance(parts, int):
@@ -393,7 +402,7 @@ def _moved_axis(x: TensorExpression, source: int, target: int) -> TensorExpressi
 
 
 @implements(np.flip)
-def _flipped(x: TensorExpression, axis: Any) -> TensorExpression:
+def _flipped(x: TensorExpression, axis: int | tuple[int, ...]) -> TensorExpression:
     axes: tuple[int, ...] = (axis,) if isinstance(axis, int) else axis
     dropped = {int(a) % x.ndim for a in axes}
     step = [slice(None, None, -1 if d in dropped else None) for d in range(x.ndim)]
@@ -401,7 +410,7 @@ def _flipped(x: TensorExpression, axis: Any) -> TensorExpression:
 
 
 @implements(np.tile)
-def _tiled(x: TensorExpression, counts: Any) -> TensorExpression:
+def _tiled(x: TensorExpression, counts: Sequence[int]) -> TensorExpression:
     counts = tuple(counts)
     x = reshaped(x, (1,) * (len(counts) - x.ndim) + x.shape)
     counts = (1,) * (x.ndim - len(counts)) + counts
@@ -418,7 +427,7 @@ def _tiled(x: TensorExpression, counts: Any) -> TensorExpression:
 
 @implements(np.lib.stride_tricks.sliding_window_view)
 def _sliding_windows(
-    x: TensorExpression, window_shape: Any, axis: Any, **_: Any
+    x: TensorExpression, window_shape: Sequence[int], axis: Sequence[int], **_: object
 ) -> TensorExpression:
     sizes, axes = tuple(window_shape), tuple(axis)
     shape = [*x.shape]

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -37,19 +37,27 @@ from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 
 from ..builder import LoweringBuilder, shape_of
-from .loops import FLOAT_TYPES, Indices, Loops, Scalar, as_dtype, loops_of
+from .loops import FLOAT_TYPES, DType, Indices, Loops, Scalar, as_dtype, loops_of
 
 Shape: TypeAlias = tuple[int, ...]
 
+Array: TypeAlias = NDArray[Any]
+
+Value: TypeAlias = "TensorExpression | Array | np.generic | float"
+"""An operand of a function: an expression, an array or a number."""
+
+Axis: TypeAlias = int | Sequence[int] | None
+"""Some dimensions, or all."""
+
 ZERO = AffineConstantExpr(0)
 
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+FUNCTIONS: dict[object, Callable[..., Any]] = {}
 """Implementations for expressions: of NumPy functions, and of others by their names."""
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
-def implements(*functions: Any) -> Callable[[FunctionT], FunctionT]:
+def implements(*functions: object) -> Callable[[FunctionT], FunctionT]:
     """Registers the decorated function as the implementation of NumPy functions."""
 
     def decorate(function: FunctionT) -> FunctionT:
@@ -59,12 +67,17 @@ def implements(*functions: Any) -> Callable[[FunctionT], FunctionT]:
     return decorate
 
 
+def _numbers(arguments: Sequence[int | Sequence[int]]) -> list[int]:
+    """The numbers of arguments that are these, or one sequence of them."""
+    return [int(number) for number in np.hstack([*arguments, ()])]
+
+
 class TensorExpression(NDArrayOperatorsMixin, ABC):
     """An array whose elements are known at run time."""
 
     builder: LoweringBuilder
     shape: Shape
-    dtype: np.dtype[Any]
+    dtype: DType
 
     # How elements are made
 
@@ -129,7 +142,7 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
         raise Unsupported("has a condition that is known at run time only")
 
     def __array_ufunc__(
-        self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
+        self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
     ) -> Any:
         if method != "__call__" or kwargs:
             return NotImplemented
@@ -137,10 +150,10 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
 
     def __array_function__(
         self,
-        function: Any,
+        function: Callable[..., object],
         types: Sequence[type],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
     ) -> Any:
         if function not in FUNCTIONS:
             return NotImplemented
@@ -149,7 +162,7 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
     # Comparisons are those of arrays, which is no reason not to be a key.
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType] NumPy's has none
 
-    def astype(self, dtype: Any, copy: bool = True) -> TensorExpression:
+    def astype(self, dtype: DTypeLike, copy: bool = True) -> TensorExpression:
         """The elements with another dtype."""
         dtype = np.dtype(dtype)
         if dtype == self.dtype:
@@ -166,17 +179,14 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
 
     # Dimensions
 
-    def reshape(self, *shape: Any) -> TensorExpression:
+    def reshape(self, *shape: int | Sequence[int]) -> TensorExpression:
         """The elements in the same order in another shape."""
-        if len(shape) == 1 and not isinstance(shape[0], int | np.integer):
-            (shape,) = shape
-        return FUNCTIONS[np.reshape](self, [*map(int, shape)])
+        return FUNCTIONS[np.reshape](self, _numbers(shape))
 
-    def transpose(self, *order: Any) -> TensorExpression:
+    def transpose(self, *order: int | Sequence[int]) -> TensorExpression:
         """The dimensions in another order."""
-        if len(order) == 1 and not isinstance(order[0], int):
-            (order,) = order
-        positions = [int(d) % self.ndim for d in order] or [*range(self.ndim)][::-1]
+        numbers = [d % self.ndim for d in _numbers(order)]
+        positions = numbers or [*range(self.ndim)][::-1]
         return FUNCTIONS[np.transpose](self, positions)
 
     def swapaxes(self, a: int, b: int) -> TensorExpression:
@@ -196,21 +206,21 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
     # Reduction
 
     def sum(
-        self, axis: Any = None, keepdims: bool = False, dtype: Any = None
+        self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None
     ) -> TensorExpression:
         """Sums along dimensions."""
         return FUNCTIONS["reduced"]("sum", self, axis, keepdims, dtype)
 
-    def max(self, axis: Any = None, keepdims: bool = False) -> TensorExpression:
+    def max(self, axis: Axis = None, keepdims: bool = False) -> TensorExpression:
         """The largest elements along dimensions."""
         return FUNCTIONS["reduced"]("max", self, axis, keepdims)
 
-    def min(self, axis: Any = None, keepdims: bool = False) -> TensorExpression:
+    def min(self, axis: Axis = None, keepdims: bool = False) -> TensorExpression:
         """The smallest elements along dimensions."""
         return FUNCTIONS["reduced"]("min", self, axis, keepdims)
 
     def mean(
-        self, axis: Any = None, keepdims: bool = False, dtype: Any = None
+        self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None
     ) -> TensorExpression:
         """The means of floats along dimensions."""
         total = self.sum(axis, keepdims, dtype)
@@ -225,7 +235,7 @@ class Loaded(TensorExpression):
     value: SSAValue
     """A ranked tensor of a signless type and of static shape."""
 
-    dtype: np.dtype[Any]
+    dtype: DType
     bounds: Bounds = ANY_INTEGER
     """What integers are within; from 0 if their type is taken as unsigned."""
 
@@ -264,7 +274,7 @@ class Loaded(TensorExpression):
 class Known(Loaded):
     """An array of constants. Its tensor is there once it is needed."""
 
-    def __init__(self, builder: LoweringBuilder, array: NDArray[Any]):
+    def __init__(self, builder: LoweringBuilder, array: Array):
         self.builder, self.array = builder, array
         self.shape, self.dtype = array.shape, array.dtype
         self.bounds = ANY_INTEGER
@@ -281,7 +291,7 @@ class Known(Loaded):
             type_ = storage_type(self.bounds)
         return constant_tensor(self.builder, self.array, type_)
 
-    def astype(self, dtype: Any, copy: bool = True) -> TensorExpression:
+    def astype(self, dtype: DTypeLike, copy: bool = True) -> TensorExpression:
         return Known(self.builder, self.array.astype(dtype))
 
     def tensor(self, element_type: Attribute) -> SSAValue:
@@ -304,18 +314,17 @@ class Mapped(TensorExpression):
 
     builder: LoweringBuilder
     shape: Shape
-    dtype: np.dtype[Any]
-    function: Callable[..., Any]
-    operands: Sequence[Any]
+    dtype: DType
+    function: Callable[..., object]
+    operands: Sequence[Value]
     """Expressions of the same shape, and numbers."""
 
     def made(self, loops: Loops, indices: Indices) -> Scalar:
-        return self.function(
-            *(
-                x.element(loops, indices) if isinstance(x, TensorExpression) else x
-                for x in self.operands
-            )
+        operands = (
+            x.element(loops, indices) if isinstance(x, TensorExpression) else x
+            for x in self.operands
         )
+        return cast(Scalar, self.function(*operands))
 
 
 @dataclass(eq=False)
@@ -439,13 +448,13 @@ def plain(
     return result
 
 
-def constant(builder: LoweringBuilder, array: NDArray[Any]) -> Known:
+def constant(builder: LoweringBuilder, array: Array) -> Known:
     """The elements of an array, whose type is the smallest one that holds them."""
     return Known(builder, np.asarray(array))
 
 
 def constant_tensor(
-    builder: LoweringBuilder, array: NDArray[Any], element_type: Attribute
+    builder: LoweringBuilder, array: Array, element_type: Attribute
 ) -> SSAValue:
     """An array as a constant of a signless type with at least as many bits."""
     type_ = TensorType(element_type, array.shape)
@@ -478,7 +487,7 @@ def storage_type(bounds: Bounds) -> IntegerType:
     return type_for(bounds)
 
 
-def element_type(scalar: Scalar, dtype: np.dtype[Any]) -> Attribute:
+def element_type(scalar: Scalar, dtype: DType) -> Attribute:
     """The type that elements of an array have in memory."""
     if dtype == np.bool_:
         return i1
@@ -528,17 +537,17 @@ def as_number(
     return IntegerExpression(builder, builder.number(number, type_for(bounds)), bounds)
 
 
-def builder_of(*values: Any) -> LoweringBuilder:
+def builder_of(*values: object) -> LoweringBuilder:
     return next(x.builder for x in values if isinstance(x, TensorExpression))
 
 
-def as_expression(value: Any, builder: LoweringBuilder) -> TensorExpression:
+def as_expression(value: Value, builder: LoweringBuilder) -> TensorExpression:
     if isinstance(value, TensorExpression):
         return value
     return constant(builder, np.asarray(value))
 
 
-def with_expression(value: Any, *others: Any) -> TensorExpression:
+def with_expression(value: Value, *others: Value) -> TensorExpression:
     """A value as an expression, given others one of which is one."""
     return as_expression(value, builder_of(value, *others))
 
@@ -546,7 +555,7 @@ def with_expression(value: Any, *others: Any) -> TensorExpression:
 # Elementwise
 
 
-def _dtype_of(value: Any) -> Any:
+def _dtype_of(value: Value) -> Any:
     """The dtype of an operand; the type of a Python number, which adapts to others."""
     if isinstance(value, TensorExpression | np.ndarray | np.generic):
         return cast(Any, value).dtype
@@ -555,11 +564,17 @@ def _dtype_of(value: Any) -> Any:
     return float if isinstance(value, float) else int
 
 
-def _is_array(value: Any) -> bool:
+def broadcast_shape(*values: Value) -> Shape:
+    """The shape of values that are broadcast to each other."""
+    arrays = [x if isinstance(x, TensorExpression) else np.asarray(x) for x in values]
+    return np.broadcast_shapes(*(x.shape for x in arrays))
+
+
+def _is_array(value: Value) -> bool:
     return isinstance(value, TensorExpression) or np.ndim(value) > 0
 
 
-def mapped(ufunc: Any, *operands: Any) -> TensorExpression:
+def mapped(ufunc: np.ufunc, *operands: Value) -> TensorExpression:
     """Applies a NumPy ufunc to each element; arrays are broadcast."""
     builder = builder_of(*operands)
     try:
@@ -567,13 +582,13 @@ def mapped(ufunc: Any, *operands: Any) -> TensorExpression:
     except TypeError as e:
         raise Unsupported(NO_FORM) from e
     *operand_dtypes, dtype = dtypes
-    shape = np.broadcast_shapes(*map(np.shape, operands))
+    shape = broadcast_shape(*operands)
     arguments = [
         broadcast(as_expression(x, builder), shape) if _is_array(x) else x
         for x in operands
     ]
 
-    def function(*scalars: Any) -> Any:
+    def function(*scalars: Scalar) -> Scalar:
         return as_dtype(ufunc(*map(as_dtype, scalars, operand_dtypes)), dtype)
 
     return Mapped(builder, shape, dtype, function, arguments)
@@ -597,12 +612,12 @@ def broadcast(x: TensorExpression, shape: Shape) -> TensorExpression:
 
 
 @implements(np.where)
-def _where(condition: Any, x: Any, y: Any) -> TensorExpression:
+def _where(condition: Value, x: Value, y: Value) -> TensorExpression:
     builder = builder_of(condition, x, y)
     dtype = np.result_type(
         *(v if isinstance(v, int | float) else _dtype_of(v) for v in (x, y))
     )
-    shape = np.broadcast_shapes(*map(np.shape, (condition, x, y)))
+    shape = broadcast_shape(condition, x, y)
     if not isinstance(condition, TensorExpression) and np.ndim(condition) == 0:
         chosen = as_expression(x if condition else y, builder)
         return broadcast(chosen, shape).astype(dtype)
@@ -611,7 +626,7 @@ def _where(condition: Any, x: Any, y: Any) -> TensorExpression:
         for v in (condition, x, y)
     ]
 
-    def function(choice: Any, a: Any, b: Any) -> Any:
+    def function(choice: Scalar, a: Scalar, b: Scalar) -> Scalar:
         choice, a, b = map(as_dtype, (choice, a, b), (np.dtype(np.bool_), dtype, dtype))
         if not isinstance(choice, Condition):
             return a if choice else b
@@ -623,12 +638,12 @@ def _where(condition: Any, x: Any, y: Any) -> TensorExpression:
 
 
 @implements(np.clip)
-def _clip(x: Any, low: Any, high: Any) -> TensorExpression:
+def _clip(x: Value, low: Value, high: Value) -> TensorExpression:
     return mapped(np.minimum, mapped(np.maximum, x, low), high)
 
 
 def _of_elements(
-    x: TensorExpression, function: Callable[..., Any], *operands: int
+    x: TensorExpression, function: Callable[..., object], *operands: int
 ) -> TensorExpression:
     """A function of each element and of numbers that are known."""
     return Mapped(x.builder, x.shape, x.dtype, function, (x, *operands))
@@ -660,7 +675,7 @@ def _divisor(x: TensorExpression) -> TensorExpression:
 
 
 @implements("exact_factors")
-def _exact_factors(lhs: Any, rhs: Any, terms: int) -> tuple[Any, Any]:
+def _exact_factors(lhs: Value, rhs: Value, terms: int) -> tuple[Value, Value]:
     return lhs, rhs
 
 
@@ -675,5 +690,5 @@ def _shape(x: TensorExpression) -> Shape:
 
 
 @implements(np.ones_like)
-def _ones_like(x: TensorExpression) -> NDArray[Any]:
+def _ones_like(x: TensorExpression) -> Array:
     return np.ones(x.shape, x.dtype)

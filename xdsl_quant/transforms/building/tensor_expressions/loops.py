@@ -22,13 +22,15 @@ from xdsl_quant.machines.arith import Condition, FloatExpression, IntegerExpress
 
 from ..builder import INDEX, PARALLEL, REDUCTION, LoweringBuilder, shape_of
 
-Scalar: TypeAlias = Any
+Scalar: TypeAlias = "IntegerExpression | FloatExpression | Condition | np.generic"
 """An element: an expression of a number, or a number that is known."""
 
 Indices: TypeAlias = tuple[AffineExpr, ...]
 """Where an element is, in terms of loops."""
 
-FLOAT_TYPES: Mapping[np.dtype[Any], AnyFloat] = {
+DType: TypeAlias = np.dtype[Any]
+
+FLOAT_TYPES: Mapping[DType, AnyFloat] = {
     np.dtype(np.float16): f16,
     np.dtype(np.float32): f32,
     np.dtype(np.float64): f64,
@@ -38,12 +40,12 @@ FLOAT_TYPES: Mapping[np.dtype[Any], AnyFloat] = {
 # Elements
 
 
-def as_dtype(value: Scalar, dtype: np.dtype[Any]) -> Scalar:
+def as_dtype(value: Scalar, dtype: DType) -> Scalar:
     """A number with another dtype: integers keep the lowest bits."""
     if not isinstance(value, IntegerExpression | FloatExpression | Condition):
-        return np.asarray(value).astype(dtype)[()]
+        return cast(np.generic, np.asarray(value).astype(dtype)[()])
     if dtype == np.bool_:
-        return value if isinstance(value, Condition) else value != 0
+        return value if isinstance(value, Condition) else cast(Condition, value != 0)
     if dtype.kind == "f":
         return value.as_float(FLOAT_TYPES[dtype])
     if isinstance(value, Condition):

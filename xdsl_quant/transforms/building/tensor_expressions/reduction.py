@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from operator import mul
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import TensorType, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, i32
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from xdsl_quant.machines.arith import FloatExpression, IntegerExpression, type_for
@@ -22,10 +23,12 @@ from .data_movement import axes_of, expanded, reshaped
 from .expressions import (
     FUNCTIONS,
     ZERO,
+    Axis,
     Known,
     Loaded,
     TensorExpression,
     Transposed,
+    Value,
     as_expression,
     as_number,
     as_scalar,
@@ -33,18 +36,21 @@ from .expressions import (
     constant,
     implements,
 )
-from .loops import FLOAT_TYPES, Loops, loops_of
+from .loops import FLOAT_TYPES, DType, Loops, Scalar, loops_of
 
-_IDENTITY: Mapping[str, Callable[[Any], float]] = {
+Name: TypeAlias = int | str
+"""The name of a dimension."""
+
+_IDENTITY: Mapping[str, Callable[[tuple[float, float]], float]] = {
     "sum": lambda _: 0,
     "prod": lambda _: 1,
     "max": lambda bounds: bounds[0],
     "min": lambda bounds: bounds[1],
 }
 
-_DTYPES = {type_: dtype for dtype, type_ in FLOAT_TYPES.items()}
+_DTYPES: Mapping[Attribute, DType] = {t: dtype for dtype, t in FLOAT_TYPES.items()}
 
-_COMBINED: Mapping[str, tuple[type[Any], type[Any]]] = {
+_COMBINED: Mapping[str, tuple[type[Operation], type[Operation]]] = {
     "sum": (arith.AddfOp, arith.AddiOp),
     "prod": (arith.MulfOp, arith.MuliOp),
     "max": (arith.MaximumfOp, arith.MaxSIOp),
@@ -54,7 +60,11 @@ _COMBINED: Mapping[str, tuple[type[Any], type[Any]]] = {
 
 @implements("reduced")
 def _reduced(
-    kind: str, x: TensorExpression, axis: Any, keepdims: bool = False, dtype: Any = None
+    kind: str,
+    x: TensorExpression,
+    axis: Axis,
+    keepdims: bool = False,
+    dtype: DTypeLike | None = None,
 ) -> TensorExpression:
     axes = axes_of(axis, x.ndim)
     letters = [*range(x.ndim)]
@@ -71,9 +81,9 @@ def _reduced(
 
 def _contracted(
     kind: str,
-    operands: Sequence[tuple[Any, Sequence[Any]]],
-    result: Sequence[Any],
-    dtype: Any = None,
+    operands: Sequence[tuple[Value, Sequence[Name]]],
+    result: Sequence[Name],
+    dtype: DTypeLike | None = None,
 ) -> TensorExpression:
     """
     Products of arrays whose dimensions have names, reduced along those that the result does
@@ -87,7 +97,7 @@ def _contracted(
     """
     builder = builder_of(*(x for x, _ in operands))
     arrays = [_in_memory_order(as_expression(x, builder), n) for x, n in operands]
-    sizes: dict[Any, int] = {}
+    sizes: dict[Name, int] = {}
     for x, names in arrays:
         sizes.update(zip(names, x.shape, strict=True))
     # Loops over what is next to each other in the last operand are the inner ones.
@@ -103,10 +113,10 @@ def _contracted(
         x.element(loops, tuple(loop_of.get(name, ZERO) for name in names))
         for x, names in arrays
     ]
-    scalar = as_number(loops.builder, reduce(mul, factors))
+    scalar = as_number(loops.builder, reduce(cast(Any, mul), factors))
     shape = tuple(sizes[name] for name in result)
     count = math.prod(sizes[name] for name in reduced)
-    type_: Any
+    type_: IntegerType | AnyFloat
     if isinstance(scalar, FloatExpression):
         type_, bounds, ends = scalar.type, ANY_INTEGER, (-math.inf, math.inf)
     else:
@@ -128,8 +138,8 @@ def _contracted(
 
 
 def _in_memory_order(
-    x: TensorExpression, names: Sequence[Any]
-) -> tuple[TensorExpression, Sequence[Any]]:
+    x: TensorExpression, names: Sequence[Name]
+) -> tuple[TensorExpression, Sequence[Name]]:
     """An array without transpositions, and the names of its dimensions."""
     while isinstance(x, Transposed):
         by_dimension = dict(zip(x.order, names, strict=True))
@@ -139,9 +149,9 @@ def _in_memory_order(
 
 def _bounds(
     kind: str,
-    arrays: Sequence[tuple[TensorExpression, Sequence[Any]]],
-    result: Sequence[Any],
-    sizes: Mapping[Any, int],
+    arrays: Sequence[tuple[TensorExpression, Sequence[Name]]],
+    result: Sequence[Name],
+    sizes: Mapping[Name, int],
     count: int,
     bounds: Bounds,
 ) -> Bounds:
@@ -155,9 +165,9 @@ def _bounds(
 
 
 def _sum_bounds(
-    arrays: Sequence[tuple[TensorExpression, Sequence[Any]]],
-    result: Sequence[Any],
-    sizes: Mapping[Any, int],
+    arrays: Sequence[tuple[TensorExpression, Sequence[Name]]],
+    result: Sequence[Name],
+    sizes: Mapping[Name, int],
     count: int,
     bounds: Bounds,
 ) -> Bounds:
@@ -185,20 +195,24 @@ def _sum_bounds(
 
 
 @implements(np.einsum)
-def _einsum(subscripts: str, *operands: Any, optimize: Any = None) -> TensorExpression:
+def _einsum(
+    subscripts: str, *operands: Value, optimize: object = None
+) -> TensorExpression:
     inputs, result = subscripts.split("->")
     pairs = [*zip(operands, inputs.split(","), strict=True)]
     return _contracted("sum", pairs, result)
 
 
 @implements(np.matmul)
-def _matmul(lhs: Any, rhs: Any) -> TensorExpression:
+def _matmul(lhs: Value, rhs: Value) -> TensorExpression:
     builder = builder_of(lhs, rhs)
     a, b = as_expression(lhs, builder), as_expression(rhs, builder)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     names = [*range(len(batch))]
 
-    def batched(x: TensorExpression, own: Sequence[str]) -> tuple[Any, Sequence[Any]]:
+    def batched(
+        x: TensorExpression, own: Sequence[str]
+    ) -> tuple[Value, Sequence[Name]]:
         # What is not repeated has no loop of its own.
         first = len(batch) - (x.ndim - 2)
         kept = [d for d in range(x.ndim - 2) if x.shape[d] == batch[first + d]]
@@ -209,7 +223,9 @@ def _matmul(lhs: Any, rhs: Any) -> TensorExpression:
     return _contracted("sum", operands, [*names, "i", "j"])
 
 
-def _first_index(is_better: Any, x: TensorExpression, axis: int) -> TensorExpression:
+def _first_index(
+    is_better: np.ufunc, x: TensorExpression, axis: int
+) -> TensorExpression:
     """The index of the first one of the best elements along a dimension."""
     axis = axis % x.ndim
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
@@ -219,7 +235,7 @@ def _first_index(is_better: Any, x: TensorExpression, axis: int) -> TensorExpres
     place.insert(axis, last)
     loops = Loops(x.builder)
     scalar = as_number(loops.builder, x.element(loops, tuple(place)))
-    type_: Any
+    type_: IntegerType | AnyFloat
     if isinstance(scalar, FloatExpression):
         type_, ends = scalar.type, (-math.inf, math.inf)
     else:
@@ -246,7 +262,9 @@ def _first_index(is_better: Any, x: TensorExpression, axis: int) -> TensorExpres
 
 
 @implements("folded")
-def _folded(x: TensorExpression, step: Callable[[Any, Any], Any]) -> TensorExpression:
+def _folded(
+    x: TensorExpression, step: Callable[[Scalar, Scalar], Scalar]
+) -> TensorExpression:
     *shape, size = x.shape
     first, rest = x[..., 0], x[..., 1:]
     if size == 1 or 0 in shape:
@@ -282,7 +300,9 @@ def _top_k(
 
 
 @implements(np.prod)
-def _product(x: TensorExpression, axis: Any = None, keepdims: bool = False) -> Any:
+def _product(
+    x: TensorExpression, axis: Axis = None, keepdims: bool = False
+) -> TensorExpression:
     return _reduced("prod", x, axis, keepdims)
 
 
