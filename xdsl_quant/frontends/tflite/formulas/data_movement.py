@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from xdsl_quant.numerics.primitives import Array
 
 
 class SliceMasks(NamedTuple):

@@ -11,14 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from xdsl_quant.numerics.primitives import divisor, erfc
+from xdsl_quant.numerics.primitives import Array, divisor, erfc
 
 from .products import Window, windows
-
-Array = NDArray[Any]
-
 
 # Activations
 

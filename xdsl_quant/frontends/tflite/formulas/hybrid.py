@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from xdsl_quant.numerics.primitives import Array
+
 from .fixed_point import Integers
 from .products import Window, convolution_sums, depthwise_sums
 from .quantized import Quantized, round_away
@@ -30,7 +32,7 @@ class _Rows(NamedTuple):
     corrected: Integers
     """The stored values less the zero point of the row."""
 
-    scales: NDArray[Any]
+    scales: Array
     """`[rows, 1]`, of `f32`"""
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics.parameters import QuantizationParameters
-from xdsl_quant.numerics.primitives import exact_factors, rescaled, saturated
+from xdsl_quant.numerics.primitives import Array, exact_factors, rescaled, saturated
 
 from .fixed_point import Integers, quantized_multiplier, rescaled_wide
 from .quantized import Quantized, activated, clamped, round_away, scale_of, scales_of
@@ -41,8 +41,8 @@ class Window(NamedTuple):
 
 
 def windows(
-    values: NDArray[Any], sizes: tuple[int, int], window: Window, fill: float = 0
-) -> NDArray[Any]:
+    values: Array, sizes: tuple[int, int], window: Window, fill: float = 0
+) -> Array:
     """
     The elements below each place of a window.
 
@@ -73,9 +73,7 @@ def windows(
 # Sums of products, of integers or floats
 
 
-def convolution_sums(
-    values: NDArray[Any], weights: NDArray[Any], window: Window
-) -> NDArray[Any]:
+def convolution_sums(values: Array, weights: Array, window: Window) -> Array:
     """
     The accumulators of [`convolution`][..convolution].
 
@@ -100,9 +98,7 @@ def convolution_sums(
     return sums.astype(values.dtype).reshape(*view.shape[:3], outputs)
 
 
-def depthwise_sums(
-    values: NDArray[Any], weights: NDArray[Any], window: Window
-) -> NDArray[Any]:
+def depthwise_sums(values: Array, weights: Array, window: Window) -> Array:
     """
     The accumulators of [`depthwise_convolution`][..depthwise_convolution]: as
     [`convolution_sums`][..convolution_sums], for weights `[1, height, width, outputs]`.
@@ -116,11 +112,11 @@ def depthwise_sums(
 
 
 def transposed_sums(
-    values: NDArray[Any],
-    weights: NDArray[Any],
+    values: Array,
+    weights: Array,
     shape: tuple[int, int, int, int],
     window: Window,
-) -> NDArray[Any]:
+) -> Array:
     """
     The accumulators of [`transposed_convolution`][..transposed_convolution]: as
     [`convolution_sums`][..convolution_sums], for a result of the given shape.

@@ -11,16 +11,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xdsl_quant.numerics.parameters import QuantizationParameters, storage_range
-from xdsl_quant.numerics.primitives import lookup, rounded_product, wrapped
+from xdsl_quant.numerics.primitives import Array, lookup, rounded_product, wrapped
 from xdsl_quant.unsupported import Unsupported
 
 from .fixed_point import Integers, checked_log2
 from .quantized import Quantized, round_away, scale_of
 
-Function: TypeAlias = Callable[[NDArray[Any]], NDArray[Any]]
+Function: TypeAlias = Callable[[Array], Array]
 """A real function of an array of 32-bit floats."""
 
 
@@ -45,21 +44,21 @@ _log = _of_c_library("logf", np.log)
 _tanh = _of_c_library("tanhf", np.tanh)
 
 
-def _gelu(x: NDArray[Any]) -> NDArray[Any]:
+def _gelu(x: Array) -> Array:
     factor, half = map(np.float32, (-math.sqrt(0.5), 0.5))
     return half * x * _erfc(x * factor)
 
 
-def _approximate_gelu(x: NDArray[Any]) -> NDArray[Any]:
+def _approximate_gelu(x: Array) -> Array:
     factor, half, cubic = map(np.float32, (math.sqrt(2 / math.pi), 0.5, 0.044715))
     return half * x * (np.float32(1) + _tanh(factor * (x + cubic * x * x * x)))
 
 
-def _elu(x: NDArray[Any]) -> NDArray[Any]:
+def _elu(x: Array) -> Array:
     return np.where(x < 0, _expm1(np.minimum(x, 0)), x)
 
 
-def _logistic(x: NDArray[Any]) -> NDArray[Any]:
+def _logistic(x: Array) -> Array:
     return np.float32(1) / (np.float32(1) + _exp(-x))
 
 
@@ -136,7 +135,7 @@ def table_of_16_bits(
     half = step / dtype(2)
     points = first + np.arange(513).astype(dtype) * step
 
-    def scaled(values: NDArray[Any]) -> NDArray[Any]:
+    def scaled(values: Array) -> Array:
         return evaluate(values).astype(dtype) * inverse
 
     with np.errstate(over="ignore", invalid="ignore"):
