@@ -67,6 +67,7 @@ SLICES = (
     "proving",
     "rosetta",
     "tools.prove",
+    "tools.prove_claims",
     "tools.rosetta",
 )
 """Files and folders of slices, which may import every room; the rest is the core."""

@@ -10,6 +10,7 @@ from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.entry_function import entry_function
 
 from .labels import Accuracy, Labels, Metric, Outputs, Score
+from .labels import Scores as Scores
 from .recording import RecordedModule, record_results
 from .signal_noise import OUTPUT
 

@@ -37,6 +37,9 @@ from .recording import (
     record_results,
 )
 from .signal_noise import OUTPUT, Error, Values
+from .signal_noise import decibels as decibels
+from .signal_noise import json_text as json_text
+from .signal_noise import relative_noise as relative_noise
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,9 @@ from xdsl_quant.unsupported import Unsupported
 
 from .element_types import Values, is_arithmetic, stored_type
 
+UnsupportedError = Unsupported
+"""The former name of the exception, which the API reference printed."""
+
 OpT = TypeVar("OpT", bound=Operation, default=Operation)
 
 QUANTIZED_ARITHMETIC = (
