@@ -76,7 +76,7 @@ def measure_errors(
 
     Returns:
         The errors by [`result_key`][xdsl_quant.quantizer.errors.result_key] and
-        [`OUTPUT`][xdsl_quant.quantizer.errors.OUTPUT], in the order of the text.
+        [`OUTPUT`][xdsl_quant.quantizer.signal_noise.OUTPUT], in the order of the text.
         The model has no error of its own: both are the same.
 
     Raises:
