@@ -39,7 +39,7 @@ def mixed_sizes(value: ir.Value) -> list[int | ir.Value]:
     """The sizes of a tensor, those that its type knows as integers."""
     return [
         tensor.dim(value, index(i)) if is_dynamic(size) else size
-        for i, size in enumerate(mlir.shaped_type(value).shape)
+        for i, size in enumerate(mlir.shape(value))
     ]
 
 

@@ -49,6 +49,22 @@ class _Request(NamedTuple):
     fuse: bool
     code: CodeOptions
 
+    def check(self) -> None:
+        """
+        Raises:
+            TypeError: if an option has a wrong type.
+            ValueError: if one has no such value.
+        """
+        if (mistake := self.rounding.mistake()) is not None:
+            raise ValueError(mistake)
+        check_function_name(self.entry, "entry")
+        for option, value in (("fuse", self.fuse), ("schedule", self.code.schedule)):
+            if not isinstance(cast(object, value), bool):
+                raise TypeError(f"{option} must be True or False, not {value!r}")
+        threads = self.code.threads
+        if type(cast(object, threads)) is not int or threads < 1:
+            raise ValueError(f"threads must be a positive int, not {threads!r}")
+
 
 _Key = tuple[str, _Request, str]
 """A digest of the module, the request, and the path of a file, which is read again."""
@@ -115,28 +131,10 @@ def compile(
         RuntimeWarning: if a step of scheduling fails and is left out.
     """
     rounding = Rounding(rounding_mode, zero_point_order, nan)
-    request = _checked_request(entry, rounding, fuse, schedule, cpu, threads)
-    return _compiled(module, request, checked_host_functions(host_functions))
-
-
-def _checked_request(
-    entry: str | None,
-    rounding: Rounding,
-    fuse: bool,
-    schedule: bool,
-    cpu: CpuName,
-    threads: int,
-) -> _Request:
-    if (mistake := rounding.mistake()) is not None:
-        raise ValueError(mistake)
-    check_function_name(entry, "entry")
-    for option, value in (("fuse", fuse), ("schedule", schedule)):
-        if not isinstance(cast(object, value), bool):
-            raise TypeError(f"{option} must be True or False, not {value!r}")
-    if type(cast(object, threads)) is not int or threads < 1:
-        raise ValueError(f"threads must be a positive int, not {threads!r}")
     options = CodeOptions(schedule, cpu_named(cpu), threads)
-    return _Request(entry, rounding, fuse, options)
+    request = _Request(entry, rounding, fuse, options)
+    request.check()
+    return _compiled(module, request, checked_host_functions(host_functions))
 
 
 def _compiled(

@@ -90,7 +90,7 @@ def store_whole_bytes(module: ir.Module) -> None:
             _update_constant(op)
     for load in mlir.ops_in(module, "memref.load"):
         (value,), (buffer, *indices) = load.results, load.operands
-        if mlir.shaped_type(buffer).element_type != value.type:
+        if mlir.element(buffer) != value.type:
             with ir.InsertionPoint(load), load.location:
                 number = arith.trunci(
                     _bits_of(value.type), memref.load(buffer, indices)
@@ -101,7 +101,7 @@ def store_whole_bytes(module: ir.Module) -> None:
             load.erase()
     for store in mlir.ops_in(module, "memref.store"):
         value, buffer, *_ = store.operands
-        whole_type = mlir.shaped_type(buffer).element_type
+        whole_type = mlir.element(buffer)
         if whole_type != value.type:
             with ir.InsertionPoint(store), store.location:
                 bits = _bits_of(value.type)
@@ -198,73 +198,6 @@ def _integers_of(
         )
     is_splat = integers.size == 1
     return integers.astype(np.int64).reshape(() if is_splat else type_.shape)
-
-
-_BYTES = 256
-_TABULATED = ir.F16Type, ir.F32Type, ir.F64Type
-"""Types whose constants NumPy reads."""
-
-
-def look_up_whole_bytes(module: ir.Module) -> None:
-    """
-    Look up the lowest bits of a byte as the whole byte, in a table that repeats the numbers
-    of the given one.
-
-    Without AVX-512, elements of a table are loaded one by one. LLVM masks their indices in
-    a vector, and takes longer to get them out of it than to load them.
-    """
-    constants = {mlir.symbol_of(op): op for op in mlir.ops_in(module, "memref.global")}
-    repeated: dict[str, ir.Operation] = {}
-    for load in mlir.ops_in(module, "memref.load"):
-        table = mlir.made_by(load.operands[0], "memref.get_global")
-        if table is None or (byte := byte_looked_up(load)) is None:
-            continue
-        name = mlir.symbol_of(table, "name")
-        if name not in repeated:
-            repeated[name] = _repeated_table(constants[name])
-        with ir.InsertionPoint(load), load.location:
-            constant = repeated[name]
-            whole = memref.get_global(mlir.type_of(constant), mlir.symbol_of(constant))
-            load.operands[0] = whole
-            load.operands[1] = arith.index_castui(ir.IndexType.get(), byte)
-
-
-def byte_looked_up(load: ir.Operation) -> ir.Value | None:
-    """The byte of which as many bits are the index as a small table has; or `None`."""
-    type_ = mlir.shaped_type(load.operands[0])
-    size = type_.shape[0] if type_.rank == 1 else 0
-    if not isinstance(type_.element_type, _TABULATED) or not 1 < size < _BYTES:
-        return None
-    index = mlir.made_by(load.operands[1], "arith.index_cast")
-    masked = index and mlir.made_by(index.operands[0], "arith.andi")
-    if not masked or size & (size - 1):
-        return None
-    if mlir.integer_of(masked.operands[1]) != size - 1:
-        return None
-    value = masked.operands[0]
-    while mlir.bits(value.type) != 8:
-        resized = mlir.made_by(value, "arith.trunci", "arith.extsi", "arith.extui")
-        if resized is None or 1 << mlir.bits(resized.operands[0].type) < size:
-            return None
-        value = resized.operands[0]
-    return value
-
-
-def _repeated_table(constant: ir.Operation) -> ir.Operation:
-    """A constant with an element for each byte."""
-    type_ = mlir.type_of(constant)
-    assert isinstance(type_, ir.MemRefType)
-    numbers = np.resize(mlir.initial_value(constant), _BYTES)
-    whole = ir.RankedTensorType.get([_BYTES], type_.element_type)
-    with ir.InsertionPoint(constant), constant.location:
-        copy = constant.clone()
-    name = f"{mlir.symbol_of(constant)}_of_bytes"
-    copy.attributes["sym_name"] = ir.StringAttr.get(name)
-    copy.attributes["type"] = ir.TypeAttr.get(
-        ir.MemRefType.get([_BYTES], type_.element_type)
-    )
-    copy.attributes["initial_value"] = mlir.dense_attr(numbers, whole)
-    return copy
 
 
 _NARROWING = (

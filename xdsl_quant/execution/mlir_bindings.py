@@ -318,6 +318,16 @@ def shaped_type(value: ir.Value | ir.Attribute) -> ir.ShapedType:
     return type_
 
 
+def shape(value: ir.Value) -> list[int]:
+    """Return the sizes of a tensor, memref or vector."""
+    return shaped_type(value).shape
+
+
+def element(value: ir.Value) -> ir.Type:
+    """Return the type of the elements of a tensor, memref or vector."""
+    return shaped_type(value).element_type
+
+
 def bits(type_: ir.Type) -> int:
     """Return the number of bits of an integer or float type."""
     assert isinstance(type_, ir.IntegerType | ir.FloatType)

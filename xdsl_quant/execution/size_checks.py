@@ -109,9 +109,7 @@ def _insert_slice_checks(op: ir.Operation) -> _Checks:
     # Of a slice, only sizes that are known to be 1 may be missing in the source.
     actual = [
         size
-        for size, static in zip(
-            size_values(source), mlir.shaped_type(source).shape, strict=True
-        )
+        for size, static in zip(size_values(source), mlir.shape(source), strict=True)
         if is_dynamic(static)
     ]
     pairs = zip(actual, sizes, strict=True)
@@ -150,9 +148,7 @@ def _static_sizes(
     """Pairs of expected and static sizes of the result."""
     return [
         (size, index(static))
-        for size, static in zip(
-            sizes, mlir.shaped_type(op.results[0]).shape, strict=True
-        )
+        for size, static in zip(sizes, mlir.shape(op.results[0]), strict=True)
         if not is_dynamic(static)
     ]
 

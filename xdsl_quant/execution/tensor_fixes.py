@@ -90,7 +90,7 @@ def read_initial_values_as_inputs(module: ir.Module) -> None:
 def _read_as_inputs(op: ir.Operation) -> None:
     block, operands, inputs = mlir.body_of(op), [*op.operands], input_count(op)
     initial_values, maps = operands[inputs:], indexing_maps(op)
-    types = [mlir.shaped_type(value).element_type for value in initial_values]
+    types = [mlir.element(value) for value in initial_values]
     with ir.InsertionPoint(op), op.location:
         new_op = linalg.GenericOp(
             [result.type for result in op.results],
@@ -217,11 +217,7 @@ def _add_dimension(reshape: ir.Operation) -> None:
     type_ = mlir.shaped_type(source)
     shape = type_.shape if type_.has_rank else []
     expanded = [1, *shape]
-    if (
-        any(map(is_dynamic, shape))
-        or not shape
-        or mlir.shaped_type(result).shape != expanded
-    ):
+    if any(map(is_dynamic, shape)) or not shape or mlir.shape(result) != expanded:
         return
     groups = [[0, 1], *([i] for i in range(2, len(expanded)))]
     with ir.InsertionPoint(reshape), reshape.location:

@@ -222,10 +222,10 @@ def lookup(
 def looked_up(text: str) -> str:
     """The function, once bytes are looked up."""
     ir: Any = import_module("mlir.ir")
-    loop_fixes: Any = import_module("xdsl_quant.execution.loop_fixes")
+    selections: Any = import_module("xdsl_quant.execution.scheduling.table_selections")
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        loop_fixes.look_up_whole_bytes(module)
+        selections.look_up_whole_bytes(module)
         return str(module)
 
 

@@ -30,13 +30,9 @@ from .epilogues import Epilogue
 from .vector_code import (
     LANES,
     ByteLoop,
-    Code,
-    ColumnTable,
-    Globals,
     Memref,
-    function_lines,
 )
-from .vnni_code import BodyFunction, Product, RuntimeMatrix, Weighted
+from .vnni_code import Product, ProductFunction, RuntimeMatrix, Weighted
 
 _ROWS = 16
 """The most rows of a tile."""
@@ -264,29 +260,22 @@ class _TileGroup(NamedTuple):
     panel: _Panel
 
 
-class _TileFunction:
-    """The function that computes a product."""
+class _TileFunction(ProductFunction):
+    """A function that computes a product by tiles."""
 
     def __init__(
         self,
         name: str,
-        elements: Sequence[str],
+        memrefs: Sequence[Memref],
         tiles: _Tiles,
         weights: NDArray[np.int8],
-        start: NDArray[np.int64],
+        epilogue: Epilogue | None,
     ):
-        self.code = Code()
-        self.globals = Globals(name)
-        self.body: BodyFunction | None = None
-        self.table = ColumnTable(weights.shape[1])
         excess = -tiles.product.zero_point * weights.sum(0, dtype=np.int64)
-        self.table.add(excess + start)
-        self._elements = elements
-        self._sizes = [int(element[1:]) // 8 for element in elements]
+        super().__init__(name, memrefs, tiles.product, epilogue, excess)
         self._tiles = tiles
         self._weights = weights
-        kind = "tdpbssd" if tiles.product.is_signed else "tdpbusd"
-        self._multiply = kind
+        self._multiply = "tdpbssd" if tiles.product.is_signed else "tdpbusd"
 
     def add(self, memrefs: Sequence[str]) -> None:
         """Add all instructions."""
@@ -300,9 +289,9 @@ class _TileFunction:
             f"llvm.alloca {code.constant(size)} x i8 {{alignment = 64 : i64}} : "
             "(i64) -> !llvm.ptr"
         )
-        configuration = self._constant("tiles", tiles.configuration)
-        weights = self._constant("weights", tiles.packed(self._weights))
-        columns = self._constant("columns", self.table.data)
+        configuration = self.constant("tiles", tiles.configuration)
+        weights = self.constant("weights", tiles.packed(self._weights))
+        columns = self.constant("columns", self.table.data)
         self._instruction("ldtilecfg", (configuration, "!llvm.ptr"))
         pointers = [weights, columns, sums, *memrefs]
         steps = [0, 0, 0, *(block * step for step in first.steps)]
@@ -318,11 +307,6 @@ class _TileFunction:
             moved = code.moved(pointers, whole, steps)
             self._add_columns(moved, [ByteLoop(left, first.steps), *inner], True)
         self._instruction("tilerelease")
-
-    def _constant(self, kind: str, data: NDArray[np.integer]) -> str:
-        """The pointer to a constant of bytes."""
-        self.globals.define(kind, data)
-        return self.globals.pointer(self.code, kind, data.size)
 
     def _instruction(self, name: str, *operands: tuple[str | int, str]) -> None:
         """Add an instruction. Operands have types, and tiles are numbers."""
@@ -348,7 +332,7 @@ class _TileFunction:
         width = self._weights.shape[1]
         depth = len(self._weights) // tiles.run.size * tiles.run.steps
         by_vector = [depth * tiles.columns_bytes, 4 * LANES, 0, 0]
-        by_vector += [LANES * size for size in self._sizes]
+        by_vector += [LANES * size for size in self.sizes]
         steps = [vectors * step for step in by_vector]
         count, left = divmod(width, vectors * LANES)
         with code.loop(count) as index:
@@ -538,16 +522,16 @@ class _TileFunction:
         value = code.add(f"arith.addi {code.load(sums, SUMS, 64)}, {start} : {SUMS}")
         place, *inputs = [
             code.at(pointer, LANES * size * v)
-            for pointer, size in zip(pointers[1:], self._sizes, strict=True)
+            for pointer, size in zip(pointers[1:], self.sizes, strict=True)
         ]
         if self.body is None:
             before = code.load_lanes(place, "i32", count)
             value = code.add(f"arith.addi {before}, {value} : {SUMS}")
         else:
-            elements = zip(inputs, self._elements[1:], strict=True)
+            elements = zip(inputs, self.elements[1:], strict=True)
             vectors = [code.load_lanes(*element, count) for element in elements]
             value = self.body.call(code, columns, [value, *vectors])
-        code.store_lanes(place, value, self._elements[0], count)
+        code.store_lanes(place, value, self.elements[0], count)
 
 
 def tile_product_text(
@@ -569,12 +553,6 @@ def tile_product_text(
     tiles = _Tiles.of(product, weights)
     if not tiles.is_worth_it:
         return None
-    elements = [memref.element for memref in memrefs[1:]]
-    start = epilogue.first[1] if epilogue else np.zeros((), np.int64)
-    function = _TileFunction(name, elements, tiles, weights, start)
-    if epilogue is not None:
-        function.body = BodyFunction(name, epilogue, product.sums, function.table)
+    function = _TileFunction(name, memrefs, tiles, weights, epilogue)
     function.add(function.code.arguments(memrefs))
-    lines = function_lines(name, memrefs, function.code)
-    body = function.body.lines if function.body else ()
-    return "\n".join([*function.globals.lines, *body, *lines])
+    return function.text()

@@ -243,7 +243,7 @@ def _of_two(
     )
     if lhs_steps is None or rhs_steps is None or 0 in sizes.values():
         return None
-    if dimensions_by_loop(rhs.indices, mlir.shaped_type(rhs.value).shape) is None:
+    if dimensions_by_loop(rhs.indices, mlir.shape(rhs.value)) is None:
         return None
     columns = [
         d
@@ -303,7 +303,7 @@ def _row_major(
     summed = [i for i in sizes if i not in contraction.result and sizes[i] > 1]
     if not summed or 1 in (steps.get(i) for i in summed):
         return None, steps
-    if dimensions_by_loop(factor.indices, mlir.shaped_type(factor.value).shape) is None:
+    if dimensions_by_loop(factor.indices, mlir.shape(factor.value)) is None:
         return None, steps
     loops = sorted((i for i in steps if sizes[i] > 1), key=lambda i: -steps[i])
     rows = [i for i in loops if steps[i] == 1]

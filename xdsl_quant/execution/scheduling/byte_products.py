@@ -43,13 +43,7 @@ from .packing import (
 )
 from .tile_check import tiles_are_exact
 from .vector_code import LANES, ByteLoop, Memref
-from .vnni_code import (
-    ChannelProduct,
-    Product,
-    RuntimeMatrix,
-    Weighted,
-    product_text,
-)
+from .vnni_code import ChannelProduct, Product, RuntimeMatrix, Weighted, product_text
 
 _MARK = "xdsl_quant.bytes"
 
@@ -270,7 +264,7 @@ def _result_operands(
 
 
 def _element_bytes(value: ir.Value) -> int:
-    return mlir.bits(mlir.shaped_type(value).element_type) // 8
+    return mlir.bits(mlir.element(value)) // 8
 
 
 # What is prepared at run time

@@ -45,10 +45,7 @@ def _merge(contraction: Contraction) -> ir.Value | None:
     *shape, channels, multiplier = [1, 1, *contraction.shape]
     shape = shape[2:]
     merged = [*shape, channels * multiplier]
-    if (
-        len(contraction.result) < 2
-        or mlir.shaped_type(users[0].results[0]).shape != merged
-    ):
+    if len(contraction.result) < 2 or mlir.shape(users[0].results[0]) != merged:
         return None
     start = equal_elements(op.operands[2])
     if start is None or multiplier <= 0 or LANES % multiplier:
@@ -64,11 +61,7 @@ def _merge(contraction: Contraction) -> ir.Value | None:
 
 
 def _merged(
-    contraction: Contraction,
-    lhs: Factor,
-    rhs: Factor,
-    shape: Sequence[int],
-    start: int,
+    contraction: Contraction, lhs: Factor, rhs: Factor, shape: Sequence[int], start: int
 ) -> ir.Value | None:
     """The same for one order of the factors, with the shape of the new result."""
     op, sizes = contraction.op, contraction.sizes

@@ -19,6 +19,7 @@ from xdsl_quant.numerics.arrays import Array, DType
 
 from .. import mlir_bindings as mlir
 from ..mlir_bindings import Op, arith, ir, memref
+from .memrefs import read_global, with_elements
 
 
 class _Encoding(NamedTuple):
@@ -74,10 +75,7 @@ def decode_constants(module: ir.Module) -> None:
     known: dict[tuple[str, bytes], tuple[_Encoding, ir.Operation] | None] = {}
     for load in mlir.ops_in(module, "memref.load"):
         table = mlir.made_by(load.operands[0], "memref.get_global")
-        if (
-            table is None
-            or str(mlir.shaped_type(load.operands[0]).element_type) != "i8"
-        ):
+        if table is None or str(mlir.element(load.operands[0])) != "i8":
             continue
         name = mlir.symbol_of(table, "name")
         for decoded, numbers in reversed(decoded_from(load.result, symbols)):
@@ -218,7 +216,7 @@ def _encoded(
             stored = encoding.encode(numbers)
         same = encoding.decode(stored).view(np.int32) == numbers.view(np.int32)
         if same[is_present].all():
-            return encoding, with_bytes(
+            return encoding, with_elements(
                 symbols, name, f"as_{encoding.name}", stored[codes]
             )
     return None
@@ -232,28 +230,10 @@ def codes_of(constant: Op) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     return codes, is_present
 
 
-def with_bytes(
-    symbols: ir.SymbolTable, name: str, suffix: str, data: Array
-) -> ir.Operation:
-    """A copy of a constant with other bytes, of another shape if the data has one."""
-    constant, i8 = symbols[name], ir.IntegerType.get_signless(8)
-    with ir.InsertionPoint(constant), constant.location:
-        copy = constant.clone()
-    copy.attributes["sym_name"] = ir.StringAttr.get(f"{name}_{suffix}")
-    copy.attributes["type"] = ir.TypeAttr.get(ir.MemRefType.get(data.shape, i8))
-    copy.attributes["initial_value"] = mlir.dense_attr(
-        np.ascontiguousarray(data), ir.RankedTensorType.get(data.shape, i8)
-    )
-    # It gets another name if a constant is decoded in several ways.
-    symbols.insert(copy)
-    return copy
-
-
 def _replace_decoded(
     load: ir.Operation, decoded: ir.Value, encoding: _Encoding, constant: ir.Operation
 ) -> None:
     """Read the numbers of a constant in the place of what was computed from codes."""
     with ir.InsertionPoint(load), load.location:
-        stored = memref.get_global(mlir.type_of(constant), mlir.symbol_of(constant))
-        byte = memref.load(stored, [*load.operands][1:])
+        byte = memref.load(read_global(constant), [*load.operands][1:])
         decoded.replace_all_uses_with(encoding.build(byte))

@@ -44,7 +44,7 @@ def _constant_sums(op: ir.Operation) -> ir.Attribute | None:
     order = [sorted(kept).index(i) for i in kept]
     sums = start + source.sum(reduced).transpose(order)
     type_ = op.results[0].type
-    width = mlir.bits(mlir.shaped_type(op.results[0]).element_type)
+    width = mlir.bits(mlir.element(op.results[0]))
     return mlir.dense_attr(np.ascontiguousarray(sums.astype(f"int{width}")), type_)
 
 

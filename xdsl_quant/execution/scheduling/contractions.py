@@ -55,7 +55,7 @@ class Factor(NamedTuple):
     @property
     def element_type(self) -> ir.Type:
         """The type of the elements."""
-        return mlir.shaped_type(self.value).element_type
+        return mlir.element(self.value)
 
     @property
     def loops(self) -> set[int]:
@@ -127,7 +127,7 @@ class Contraction:
     @property
     def shape(self) -> Sequence[int]:
         """The sizes of the result."""
-        return mlir.shaped_type(self.op.operands[2]).shape
+        return mlir.shape(self.op.operands[2])
 
     def size(self, loop: int) -> int:
         """The number of iterations of a loop over the result; negative if not known."""
@@ -138,7 +138,7 @@ class Contraction:
         """The numbers of iterations of loops, where operands say them."""
         sizes: dict[int, int] = {}
         for factor in (self.lhs, self.rhs):
-            shape = mlir.shaped_type(factor.value).shape
+            shape = mlir.shape(factor.value)
             for index, size in zip(factor.indices, shape, strict=True):
                 if isinstance(index, ir.AffineDimExpr):
                     sizes[index.position] = size
@@ -147,7 +147,7 @@ class Contraction:
     @property
     def sum_type(self) -> ir.Type:
         """The type of the sums."""
-        return mlir.shaped_type(self.op.operands[2]).element_type
+        return mlir.element(self.op.operands[2])
 
     def body(self, lhs: Factor, rhs: Factor) -> Callable[[Values], Values]:
         """The body of a `linalg.generic` that adds up the products of other factors."""

@@ -185,7 +185,7 @@ def _dimensions_of_sums(
     For each loop of an elementwise op the dimension of the sums; `None` if it reads an
     element several times, or has no loop over columns.
     """
-    maps, shapes = indexing_maps(op), [mlir.shaped_type(v).shape for v in op.operands]
+    maps, shapes = indexing_maps(op), [mlir.shape(v) for v in op.operands]
     loops = dimensions_by_loop(maps[position].results, shapes[position])
     if loops is None or column not in loops.values():
         return None
@@ -214,7 +214,7 @@ def _columns_of_constant(
     value: ir.Value, steps: Mapping[int, int], column: int, sums: ir.Value
 ) -> NDArray[np.int64] | None:
     """The number of each column, if a memref is a constant of only these."""
-    shape = mlir.shaped_type(sums).shape
+    shape = mlir.shape(sums)
     moving = {d for d, step in steps.items() if step and shape[d] > 1}
     numbers = constant_of(value) if moving <= {column} else None
     if numbers is None:

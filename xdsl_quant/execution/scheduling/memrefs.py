@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from xdsl_quant.numerics.arrays import Array
+
 from .. import mlir_bindings as mlir
 from ..building import is_dynamic
-from ..mlir_bindings import ir
+from ..mlir_bindings import ir, memref
 
 
 def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
@@ -35,6 +37,32 @@ def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
     # Signless integers may be given as unsigned ones.
     unused = 64 - type_.width
     return numbers.astype(np.int64) << unused >> unused
+
+
+def with_elements(
+    symbols: ir.SymbolTable,
+    name: str,
+    suffix: str,
+    numbers: Array,
+    element_type: ir.Type | None = None,
+) -> ir.Operation:
+    """A copy of a constant with other elements, of other sizes too; by default bytes."""
+    constant, type_ = symbols[name], element_type or ir.IntegerType.get_signless(8)
+    with ir.InsertionPoint(constant), constant.location:
+        copy = constant.clone()
+    copy.attributes["sym_name"] = ir.StringAttr.get(f"{name}_{suffix}")
+    copy.attributes["type"] = ir.TypeAttr.get(ir.MemRefType.get(numbers.shape, type_))
+    copy.attributes["initial_value"] = mlir.dense_attr(
+        np.ascontiguousarray(numbers), ir.RankedTensorType.get(numbers.shape, type_)
+    )
+    # It gets another name if a constant has several copies.
+    symbols.insert(copy)
+    return copy
+
+
+def read_global(constant: ir.Operation) -> ir.Value:
+    """Insert an op whose result is the memref of a constant."""
+    return memref.get_global(mlir.type_of(constant), mlir.symbol_of(constant))
 
 
 def _top_op(op: ir.Operation) -> ir.Operation:

@@ -16,9 +16,10 @@ import numpy as np
 from xdsl_quant.numerics.arrays import Array
 
 from .. import mlir_bindings as mlir
-from ..mlir_bindings import arith, ir, llvm, memref, vector
-from .constant_codes import codes_of, decoded_from, with_bytes
+from ..mlir_bindings import arith, ir, llvm, vector
+from .constant_codes import codes_of, decoded_from
 from .lane_loops import LaneIndex, LaneLoop, has_lanes
+from .memrefs import read_global, with_elements
 from .vector_code import LANES
 
 _PAIR = 2 * LANES
@@ -62,7 +63,7 @@ def pack_constants(module: ir.Module) -> None:
 def _packable_constant(load: ir.Operation) -> str | None:
     """The name of the constant with bytes that is read, if it is one."""
     constant = mlir.made_by(load.operands[0], "memref.get_global")
-    if constant is None or str(mlir.shaped_type(constant.result).element_type) != "i8":
+    if constant is None or str(mlir.element(constant.result)) != "i8":
         return None
     return mlir.symbol_of(constant, "name")
 
@@ -75,7 +76,7 @@ def _can_be_packed(loop: LaneLoop, load: ir.Operation) -> bool:
     last = loop.index(operands[-1])
     return (
         last is not None
-        and not mlir.shaped_type(operands[0]).shape[-1] % _PAIR
+        and not mlir.shape(operands[0])[-1] % _PAIR
         and not any(factor % _PAIR for factor in last.terms.values())
         and not (last.numbers[::LANES] % LANES).any()
     )
@@ -105,7 +106,7 @@ def _packed_constant(
     table = np.resize(distinct, LANES).view(np.float32)
     shape = [*codes.shape[:-1], codes.shape[-1] // 2]
     data = (low | high << 4).view(np.int8).reshape(shape)
-    return _Packed(with_bytes(symbols, name, "packed", data), table)
+    return _Packed(with_elements(symbols, name, "packed", data), table)
 
 
 class _Selection(NamedTuple):
@@ -120,8 +121,7 @@ class _Selection(NamedTuple):
         _, *indices = self.load.operands
         *others, last = [found for each in indices if (found := self.loop.index(each))]
         half = int(last.numbers[lane]) // LANES % 2
-        constant = self.packed.constant
-        bytes_ = memref.get_global(mlir.type_of(constant), mlir.symbol_of(constant))
+        bytes_ = read_global(self.packed.constant)
         at = [*(other.build(lane) for other in others), _halved(last, lane, half)]
         i8, i32, f32 = (
             mlir.vector_type(LANES, type_)

@@ -24,14 +24,7 @@ from xdsl_quant.runtime.entry_function import unused_prefix
 from xdsl_quant.runtime.host_functions import HostFunctions, MinMaxFunction
 
 from .. import mlir_bindings as mlir
-from ..building import (
-    filled,
-    generic,
-    index,
-    is_dynamic,
-    reshaped_tensor,
-    size_values,
-)
+from ..building import filled, generic, index, is_dynamic, reshaped_tensor, size_values
 from ..mlir_bindings import FieldValue, Values, arith, func, ir, memref, scf, tensor
 from ..runtime_library import array_at, callback, guarded
 
@@ -134,7 +127,7 @@ class _MinMax(NamedTuple):
     @property
     def shape(self) -> Sequence[int]:
         """The number of channels, if there are any."""
-        return mlir.shaped_type(self.low).shape
+        return mlir.shape(self.low)
 
 
 def _call_with_min_max(name: str, calls: Sequence[_Call]) -> Sequence[int]:

@@ -107,9 +107,7 @@ def _rounded_away(
     return (narrow, clamps, moved) if isinstance(narrow.type, ir.F32Type) else None
 
 
-def _rounded_and_clamped(
-    value: ir.Value,
-) -> tuple[ir.Value, list[ir.Operation]] | None:
+def _rounded_and_clamped(value: ir.Value) -> tuple[ir.Value, list[ir.Operation]] | None:
     """What is rounded, and the ops that clamp it after that, if a value is made so."""
     if not isinstance(value.type, ir.F32Type | ir.F64Type):
         return None

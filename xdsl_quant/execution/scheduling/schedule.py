@@ -9,7 +9,6 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 
 from .. import mlir_bindings as mlir
 from ..code_options import CodeOptions
-from ..loop_fixes import look_up_whole_bytes
 from ..mlir_bindings import ir
 from ..schedule import Schedule, StepError
 from ..thread_calls import ThreadCalls
@@ -23,7 +22,7 @@ from .rounding_conversions import round_in_f32, round_while_converting
 from .shared_loops import share_loops
 from .small_loops import keep_small_loops_plain
 from .streaming_stores import mark_results, stream_marked_results, streamable_ops
-from .table_selections import select_from_tables
+from .table_selections import look_up_whole_bytes, select_from_tables
 from .tiling import tile_contractions
 
 _Arguments = TypeVarTuple("_Arguments")

@@ -84,9 +84,7 @@ def mark_results(streamable: Sequence[ir.Operation]) -> None:
         with ir.InsertionPoint(op), op.location:
             output, type_ = op.operands[index], mlir.shaped_type(op.operands[index])
             marked = ir.MemRefType.get(
-                type_.shape,
-                type_.element_type,
-                memory_space=ir.Attribute.parse(_MARK),
+                type_.shape, type_.element_type, memory_space=ir.Attribute.parse(_MARK)
             )
             op.operands[index] = memref.memory_space_cast(marked, output)
 
@@ -243,7 +241,7 @@ def _stream(store: ir.Operation, buffer: _Buffer) -> None:
     """
     value, marked, *indices = store.operands
     result = marked.owner.operands[0]
-    element_type = mlir.shaped_type(result).element_type
+    element_type = mlir.element(result)
     element_size = mlir.bits(element_type) // 8
     chunk = _CHUNK // element_size
     loop = store.parent

@@ -225,7 +225,7 @@ class _TiledContraction(Contraction):
         if not offset:
             return total
         value = self.rhs.value
-        dim, i32 = ir.AffineExpr.get_dim, mlir.shaped_type(total).element_type
+        dim, i32 = ir.AffineExpr.get_dim, mlir.element(total)
         loops = [*map(_position, self.rhs.indices)]
         kept = [i for i, loop in enumerate(loops) if loop in self.result]
         sizes = mixed_sizes(value)

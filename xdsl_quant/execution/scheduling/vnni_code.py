@@ -17,8 +17,6 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.numerics.primitives import wrapped
-
 from .byte_vectors import (
     BYTES,
     SIGNS,
@@ -278,7 +276,7 @@ class _Factors(NamedTuple):
 class _Tile:
     """Some rows and vectors of columns."""
 
-    function: _Function
+    function: _VectorFunction
     rows: int
     vectors: int
     rest: int
@@ -515,36 +513,69 @@ class BodyFunction:
         return code.add(f"func.call @{self._name}({arguments}) : {self._type}")
 
 
-class _Function:
-    """The function that computes a product."""
+class ProductFunction:
+    """A function that computes a product and what follows, with its constants."""
 
     def __init__(
         self,
         name: str,
-        elements: Sequence[str],
+        memrefs: Sequence[Memref],
         product: Weighted,
-        start: NDArray[np.int64],
+        epilogue: Epilogue | None,
+        excess: NDArray[np.int64],
+    ):
+        """
+        The arguments are those of `product_text`, and what is added to sums of a column.
+        """
+        own = len(epilogue.memrefs) if epilogue else 1
+        self.elements = [memref.element for memref in memrefs[1 : 1 + own]]
+        self.sizes = [int(element[1:]) // 8 for element in self.elements]
+        self.code = Code()
+        self.globals = Globals(name)
+        self.table = ColumnTable(product.weights.shape[1])
+        self.body: BodyFunction | None = None
+        self._name = name
+        self._memrefs = memrefs
+        start = epilogue.first[1] if epilogue else np.zeros((), np.int64)
+        self.table.add(excess + start)
+        if epilogue is not None:
+            self.body = BodyFunction(name, epilogue, product.sums, self.table)
+
+    def constant(self, kind: str, data: NDArray[np.integer]) -> str:
+        """The pointer to a constant of bytes."""
+        self.globals.define(kind, data)
+        return self.globals.pointer(self.code, kind, data.size)
+
+    def text(self) -> str:
+        """The function, after its constants and the function of what follows."""
+        lines = function_lines(self._name, self._memrefs, self.code)
+        body = self.body.lines if self.body else ()
+        return "\n".join([*self.globals.lines, *body, *lines])
+
+
+class _VectorFunction(ProductFunction):
+    """A function that computes a product by instructions on vectors."""
+
+    def __init__(
+        self,
+        name: str,
+        memrefs: Sequence[Memref],
+        product: Weighted,
+        epilogue: Epilogue | None,
         bits: int,
     ):
+        super().__init__(name, memrefs, product, epilogue, product.excess)
         self.product = product
         self.bits = bits
-        self.elements = elements
-        self.sizes = [int(element[1:]) // 8 for element in elements]
-        self.own = 1 + len(elements)
+        self.own = 1 + len(self.elements)
         """The number of memrefs of bytes and of what has elements of the result."""
-        self.code = Code()
         self.signs = ""
         """
         The highest bits of all bytes, in a vector that LLVM knows nothing of: what it knows
         to be equal in all lanes it flips before it broadcasts, which needs an instruction
         more.
         """
-        self.body: BodyFunction | None = None
-        self.globals = Globals(name)
-        width = product.weights.shape[1]
-        self.table = ColumnTable(width)
-        self.table.add(wrapped(product.excess + start))
-        self.whole, self.rest = divmod(width, LANES)
+        self.whole, self.rest = divmod(product.weights.shape[1], LANES)
         row = product.rows[-1].size
         if isinstance(product, ChannelProduct):
             self.vectors = 1
@@ -563,7 +594,7 @@ class _Function:
         self.signs = code.add(
             f"llvm.load volatile {signs} {{alignment = 64 : i64}} : !llvm.ptr -> {SUMS}"
         )
-        columns = self._constant("columns", self.table.data)
+        columns = self.constant("columns", self.table.data)
         with code.nest(product.batches, memrefs) as moved:
             own, others = moved[: self.own], [*moved[self.own :]]
             row_sums = others.pop(0) if product.weights_zero_point else columns
@@ -571,13 +602,8 @@ class _Function:
                 weights, starts = others
             else:
                 packed = product.packed(self.vectors)
-                weights, starts = self._constant("weights", packed), columns
+                weights, starts = self.constant("weights", packed), columns
             self._add_columns([weights, starts, columns, row_sums, *own])
-
-    def _constant(self, kind: str, data: NDArray[np.integer]) -> str:
-        """The pointer to a constant of bytes."""
-        self.globals.define(kind, data)
-        return self.globals.pointer(self.code, kind, data.size)
 
     def _add_columns(self, pointers: Sequence[str]) -> None:
         """Add the loops over all columns."""
@@ -642,17 +668,9 @@ def product_text(
         epilogue: what is made of the sums.
         bits: those of a register, 256 or 512.
     """
-    own = len(epilogue.memrefs) if epilogue else 1
-    elements = [memref.element for memref in memrefs[1 : 1 + own]]
-    start = epilogue.first[1] if epilogue else np.zeros((), np.int64)
-    function = _Function(name, elements, product, start, bits)
-    if epilogue is not None:
-        function.body = BodyFunction(name, epilogue, product.sums, function.table)
-    code = function.code
-    function.add_batches(code.arguments(memrefs))
-    lines = function_lines(name, memrefs, code)
-    body = function.body.lines if function.body else ()
-    return "\n".join([*function.globals.lines, *body, *lines])
+    function = _VectorFunction(name, memrefs, product, epilogue, bits)
+    function.add_batches(function.code.arguments(memrefs))
+    return function.text()
 
 
 def _moved_interval(interval: Interval, by: NDArray[np.int64]) -> Interval:
