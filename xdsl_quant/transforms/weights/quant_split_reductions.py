@@ -181,20 +181,23 @@ class SplitReduction(RewritePattern):
         type_ = TensorType(element_type_of(op.outputs[0]), static_sizes(sizes))
         indices.append([*(loops[loop] for loop in found.maps[2]), lane])
 
-        def body(b: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
-            if isinstance(args[0].type, Float32Type):
-                return b.add(math.FmaOp(args[0], args[1], args[2]))
-            product = b.add(arith.MulfOp(args[0], args[1]))
-            return b.add(arith.AddfOp(args[2], product))
-
         kinds = [REDUCTION if i == found.loop else PARALLEL for i in range(len(loops))]
         return builder.generic(
             inputs,
             [builder.zeros(type_, sizes)],
             [AffineMap(len(loops) + 1, 0, (*exprs,)) for exprs in indices],
             [*kinds, PARALLEL],
-            body,
+            _multiplied_and_added,
         )
+
+
+def _multiplied_and_added(
+    builder: LoweringBuilder, args: Sequence[SSAValue]
+) -> SSAValue:
+    if isinstance(args[0].type, Float32Type):
+        return builder.add(math.FmaOp(args[0], args[1], args[2]))
+    product = builder.add(arith.MulfOp(args[0], args[1]))
+    return builder.add(arith.AddfOp(args[2], product))
 
 
 def _element_total(value: SSAValue) -> float:
