@@ -32,6 +32,7 @@ from xdsl.pattern_rewriter import (
 
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.machines.arith import FloatExpression
 from xdsl_quant.numerics.small_floats import SMALL_FLOATS, SmallFloat
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions
@@ -88,8 +89,6 @@ def _converted_float(
     formats: tuple[SmallFloat | None, SmallFloat | None],
 ) -> SSAValue:
     """A float in another type, given the formats of both types that are small."""
-    from xdsl_quant.machines.arith import FloatExpression
-
     source_format, target_format = formats
     number = FloatExpression(builder, value)
     if source_format is not None:
