@@ -53,23 +53,21 @@ def calibrate(
 
     Args:
         module: a module, which is not changed, or its text.
-        batches: for each batch a tuple of the arguments of the function, or the only
-            argument. A generator is asked for a batch when there is a worker for it.
+        batches: for each batch a tuple of the arguments of the function, or the only one.
+            A generator is asked for a batch when there is a worker for it.
         entry: the name of the function; by default the only public one, or `main`.
         observer: one of the [`observers`][xdsl_quant.numerics.observers]: `min-max`,
             `moving-average=0.9`, `percentile=99.99`, `entropy=8` or `mse=8`.
         axes: for keys whose channels have a range each, the dimension of the channels.
         executor: runs batches, each in a call of a function that can be pickled.
-        checkpoint: a file from which an interrupted run is resumed, if it exists. The
-            module, the function, the options and the batches must be the same.
-        histograms: whether values are counted in histograms, too, for a report with an
-            observer that has none itself. They take 59 KB for each channel.
+        checkpoint: a file from which an interrupted run with the same arguments resumes.
+        histograms: whether values are counted in histograms of 59 KB a channel, too.
         missing: `keep` statistics without a key that no batch has a value for.
 
     Raises:
-        ValueError: if a value is not finite, there are no batches or none reaches a key, a
-            `quant.stats_ref` is at a place without statistics, the function cannot be run,
-            or the checkpoint is damaged or of another run.
+        ValueError: if a value is not finite, no batch reaches a key, a `quant.stats_ref` is
+            at a place without statistics, the function cannot be run, or the checkpoint is
+            damaged or of another run.
         TypeError: if an argument, or one of the function, is of a wrong type.
         OSError: if the checkpoint cannot be read or written, or another run uses it.
     """
@@ -87,14 +85,18 @@ def calibrate(
         before = _Gathered(task, *saved.read(observer, histograms), [])
         saved.skip(numbered, before.statistics.batch_count, before.inputs)
         statistics = _gathered(before, _results(task, numbered, executor), saved)
+    _check_reached(statistics, function.keys if missing == "error" else ())
+    return statistics
+
+
+def _check_reached(statistics: Statistics, keys: Iterable[str]) -> None:
     if not statistics.batch_count:
         raise ValueError("there are no batches")
-    for key in function.keys:
-        if missing != "keep" and key not in statistics.observations:
+    for key in keys:
+        if key not in statistics.observations:
             raise ValueError(
                 f"no batch reached key '{key}'; add inputs that take this path"
             )
-    return statistics
 
 
 def _check_options(executor: object, missing: object) -> None:

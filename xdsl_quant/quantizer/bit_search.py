@@ -178,27 +178,7 @@ class BitSearch:
             ValueError: if no assignment keeps it, it is one of accuracy and there are no
                 labels, or the noise of the widest assignment is infinite.
         """
-        if budget.unit == "points" and self.labels is None:
-            raise ValueError(
-                f"the budget of {budget} needs the classes of the calibration samples; "
-                "give labels, in the command --data-labels, or a budget of SQNR such as "
-                "'6 dB'"
-            )
-        self.measure([self.widest])
-        self.confirm(self.widest)
-        if math.isinf(self.measured[self.widest].noise):
-            raise ValueError(
-                "nothing to compare, the SQNR of the results is -inf dB with the widest "
-                "widths; expected samples whose results are finite and not all 0"
-            )
-        self.measure(self._alone())
-        widest = self.measured[self.widest]
-        if all(self.measured[each].loss(widest) <= 0 for each in self._alone()):
-            warn_user(
-                "no narrower width of a kernel loses SQNR on the samples, found "
-                f"{widest.sqnr:.1f} dB with the widest; check that results differ from "
-                "sample to sample"
-            )
+        self._measure_alone(budget)
         front = self.front()
         least = self._bytes(front[0])
         if budget.unit == "bytes" and budget.amount < least:
@@ -222,6 +202,30 @@ class BitSearch:
             self.confirm(chosen)
             chosen = self._best(budget)
         return chosen, self._result(chosen, budget)
+
+    def _measure_alone(self, budget: Budget) -> None:
+        """Measure the widest assignment, and those that differ in one kernel."""
+        if budget.unit == "points" and self.labels is None:
+            raise ValueError(
+                f"the budget of {budget} needs the classes of the calibration samples; "
+                "give labels, in the command --data-labels, or a budget of SQNR such as "
+                "'6 dB'"
+            )
+        self.measure([self.widest])
+        self.confirm(self.widest)
+        if math.isinf(self.measured[self.widest].noise):
+            raise ValueError(
+                "nothing to compare, the SQNR of the results is -inf dB with the widest "
+                "widths; expected samples whose results are finite and not all 0"
+            )
+        self.measure(self._alone())
+        widest = self.measured[self.widest]
+        if all(self.measured[each].loss(widest) <= 0 for each in self._alone()):
+            warn_user(
+                "no narrower width of a kernel loses SQNR on the samples, found "
+                f"{widest.sqnr:.1f} dB with the widest; check that results differ from "
+                "sample to sample"
+            )
 
     def confirm(self, choice: Choice) -> None:
         """Measure an assignment with integers, if it was simulated."""

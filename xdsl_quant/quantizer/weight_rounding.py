@@ -82,10 +82,9 @@ def rounded_weights(
     products = _matrix_products(recorded, casts)
     if not products:
         return {}
-    # Products that have their weights in common have one sum; a transposed product has
-    # other inputs.
-    sums: dict[Operation, dict[int, Floats]] = {}
     hessians = _hessians(recorded, products, batches, entry)
+    # Products that have their weights in common have one sum.
+    sums: dict[Operation, dict[int, Floats]] = {}
     for number, hessian in hessians.items():
         of_weights = sums.setdefault(casts[number], {})
         dimension = products[number].layer.dimension
@@ -93,6 +92,7 @@ def rounded_weights(
     return {
         number: _rounded(products[number], _type_of(casts[number]), hessian)
         for number in hessians
+        # A transposed product has other inputs.
         if len(of_weights := sums[casts[number]]) == 1
         for hessian in of_weights.values()
     }
