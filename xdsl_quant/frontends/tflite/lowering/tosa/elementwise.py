@@ -7,11 +7,13 @@ Functions of one stored value of 8 bits are tables. Others are the formulas of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects import tosa
 from xdsl.dialects.builtin import FloatAttr, f16, f32, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -34,7 +36,7 @@ from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import tosa_ops
 
 from ..kernels import IMPLEMENTATIONS, Computation
-from ..kernels.computing import check_moves_stored_values
+from ..kernels.computing import activation_of, check_moves_stored_values
 from .building import (
     Operand,
     TosaBuilder,
@@ -43,7 +45,7 @@ from .building import (
     parameters_of,
     per_tensor,
 )
-from .expressions import TosaInteger, TosaTruth, product, quantized
+from .expressions import TosaInteger, TosaReal, TosaTruth, product, quantized
 
 Lowering: TypeAlias = Callable[..., Any]
 """
@@ -59,11 +61,6 @@ _FLOAT_BOUNDS: Mapping[str, tuple[float, float]] = {
     "RELU6": (0, 6),
     "RELU_0_TO_1": (0, 1),
 }
-
-
-def activation_of(op: Any) -> str:
-    """The fused activation of an op."""
-    return op.fused_activation_function.data
 
 
 def stored(op: Operation, result: Any) -> SSAValue:
@@ -270,9 +267,9 @@ def _quantized_floats(
     """
     if element_type_of(x.value) != f32:
         raise Unsupported(f"on '{x.type}' has no form in TOSA")
-    shape, rank = x.shape, len(x.shape)
+    shape = x.shape
     # Infinity is a number then, and NaN the smallest one.
-    numbers = builder.tosa(
+    clamped = builder.tosa(
         tosa.ClampOp,
         (x.value,),
         shape,
@@ -281,41 +278,21 @@ def _quantized_floats(
         min_val=FloatAttr(-LARGEST_FLOAT, f32),
         nan_mode=tosa.NanModeAttr(tosa.NanMode.IGNORE),
     )
+    numbers = TosaReal.of(builder, clamped)
     low, high = result.storage_min, result.storage_max
     least = _least_floats(result)
-
-    def floats(number: float) -> SSAValue:
-        return builder.array(np.full((1,) * rank, number), f32)
-
     reciprocal = float(np.float32(1) / scale_of(result))
-    steps = product(builder, numbers, floats(reciprocal))
-    moved = builder.binary(tosa.AddOp, steps, floats(int(result.zero_points)))
-    inside = builder.clamped(moved, low, high)
-    guess = builder.tosa(tosa_ops.CastOp, (inside,), shape, i32)
-    index = builder.binary(
-        tosa.SubOp, guess, builder.array(np.full((1,) * rank, low), i32)
-    )
-    flat = builder.with_shape(index, (1, int(np.prod(shape, dtype=np.int64))))
+    moved = numbers * reciprocal + int(result.zero_points)
+    guess = moved.clipped(low, high).nearest_integer()
+    index = builder.with_shape((guess - low).value, (1, math.prod(shape)))
 
-    def limit(entries: Any) -> SSAValue:
+    def limit(entries: NDArray[np.float32]) -> TosaReal:
         """The entry of a table for each guess."""
-        operands = builder.array(entries.reshape(1, -1, 1), f32), flat
-        found = builder.tosa(
-            tosa_ops.GatherOp, operands, (1, shape_of(flat)[1], 1), f32
-        )
-        return builder.with_shape(found, shape)
+        found = builder.rows(builder.array(entries.reshape(1, -1, 1), f32), index)
+        return TosaReal.of(builder, builder.with_shape(found, shape))
 
-    def counted(
-        op_type: type[Operation], operands: tuple[SSAValue, SSAValue]
-    ) -> SSAValue:
-        value = builder.tosa(op_type, operands, shape, i1)
-        return builder.tosa(tosa_ops.CastOp, (value,), shape, i32)
-
-    below = counted(tosa_ops.GreaterOp, (limit(least[:-1]), numbers))
-    above = counted(tosa_ops.GreaterEqualOp, (numbers, limit(least[1:])))
-    value = builder.binary(tosa.AddOp, builder.binary(tosa.SubOp, guess, below), above)
-    element_type = lowered_type(op.results[0].type).element_type
-    return builder.tosa(tosa_ops.CastOp, (value,), shape, element_type)
+    is_below, is_above = limit(least[:-1]) > numbers, numbers >= limit(least[1:])
+    return stored(op, guess - is_below.number + is_above.number)
 
 
 def _least_floats(result: QuantizationParameters) -> Any:
@@ -379,24 +356,12 @@ def _cast(builder: TosaBuilder, op: tfl.CastOp, x: Operand) -> SSAValue:
         equal = builder.tosa(tosa_ops.EqualOp, (value, zero), x.shape, i1)
         return builder.tosa(tosa_ops.LogicalNotOp, (equal,), x.shape, i1)
     if source == f32:
-        value = _truncated(builder, value)
-    if source in (f32, i64):
+        value = TosaReal.of(builder, value).as_integer().value
+    if source == i64:
         value = builder.with_elements(value, i32)
     if is_unsigned(op.output.type):
         value = builder.binary(tosa.SubOp, value, constant(128, i32))
     return builder.with_elements(value, target)
-
-
-def _truncated(builder: TosaBuilder, value: SSAValue) -> SSAValue:
-    """Floats rounded towards zero, which `tosa.cast` rounds to the nearest integer."""
-    shape = shape_of(value)
-    zero = builder.array(np.zeros((1,) * len(shape)), f32)
-    is_positive = builder.tosa(tosa_ops.GreaterOp, (value, zero), shape, i1)
-    down, up = (
-        builder.tosa(op_type, (value,), shape, f32)
-        for op_type in (tosa_ops.FloorOp, tosa_ops.CeilOp)
-    )
-    return builder.tosa(tosa_ops.SelectOp, (is_positive, down, up), shape, f32)
 
 
 # Functions of several tensors

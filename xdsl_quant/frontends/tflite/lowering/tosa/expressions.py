@@ -516,11 +516,12 @@ class TosaReal(Tensor, Real):
         return TosaReal(self.builder, build, self.shape)
 
     def clipped(self, low: RealNumber, high: RealNumber) -> TosaReal:
-        def build() -> SSAValue:
-            ends = float(cast(float, low)), float(cast(float, high))
-            return self.builder.clamped(self.value, *ends)
+        bounds = float(cast(float, low)), float(cast(float, high))
 
-        return TosaReal(self.builder, build, self.shape)
+        def build() -> SSAValue:
+            return self.builder.clamped(self.value, *bounds)
+
+        return TosaReal(self.builder, build, self.shape, bounds)
 
     def reduced(self, op_type: type[Operation], axes: Sequence[int]) -> TosaReal:
         """A reduction along dimensions, which get size 1."""
@@ -545,7 +546,8 @@ class TosaReal(Tensor, Real):
     def nearest_integer(self) -> TosaInteger:
         """The nearest integers, of halves the even ones."""
         build = partial(_converted, self, i32)
-        return TosaInteger(self.builder, build, INT32, self.shape)
+        low, high = (int(np.clip(bound, *INT32)) for bound in self.bounds)
+        return TosaInteger(self.builder, build, (low, high), self.shape)
 
     def astype(self, dtype: Any) -> TosaReal | TosaInteger:
         """The elements as integers or floats of 32 bits."""
