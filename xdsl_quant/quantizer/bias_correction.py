@@ -86,7 +86,10 @@ class Correction(NamedTuple):
     """The errors of the results of a model on the samples that judge corrections."""
 
     before: Mapping[str, Error]
-    """Errors without corrections, by [`OUTPUT`][xdsl_quant.quantizer.signal_noise.OUTPUT]."""
+    """
+    Errors without corrections, by
+    [`OUTPUT`][xdsl_quant.quantizer.signal_noise.OUTPUT].
+    """
 
     after: Mapping[str, Error]
     """Errors with the corrections that were kept."""
