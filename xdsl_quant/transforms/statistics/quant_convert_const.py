@@ -247,11 +247,10 @@ class QuantizeConstant(CheckedPattern[Operation]):
         constant: Operation,
         quantized_type: ScaledQuantizedType | BlockScaledQuantizedType,
     ) -> Array:
-        rounding, as_mlir_14 = Rounding(nan="stored-zero"), False
+        rounding = Rounding(nan="stored-zero")
+        as_mlir_14 = cast_op.name == "tfl.quantize"
         is_qcast = isinstance(cast_op, QuantizeCastOp)
-        if cast_op.name == "tfl.quantize":
-            as_mlir_14 = True
-        elif is_qcast:
+        if is_qcast:
             rounding = self._rounding._replace(nan=nan_result(cast_op, self.nan))
             as_mlir_14 = rounding.mode == "nearest-away" and not self.zero_point_order
         value = constant.properties[_CONSTANTS[constant.name]]
