@@ -267,37 +267,36 @@ func.func @ascending(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:       %11 = arith.extui %10 : i1 to i32
 // CHECK-NEXT:       %12 = arith.constant 1 : i32
 // CHECK-NEXT:       %13 = arith.shli %11, %12 : i32
-// CHECK-NEXT:       %14 = arith.addi %5, %13 : i32
-// CHECK-NEXT:       %15 = arith.index_cast %14 : i32 to index
-// CHECK-NEXT:       %16 = tensor.extract %0[%15] : tensor<3xf32>
-// CHECK-NEXT:       %17 = arith.cmpf ogt, %4, %16 : f32
-// CHECK-NEXT:       %18 = arith.extui %17 : i1 to i32
-// CHECK-NEXT:       %19 = arith.addi %14, %18 : i32
-// CHECK-NEXT:       %20 = arith.constant 1 : i32
-// CHECK-NEXT:       %21 = arith.addi %19, %20 : i32
-// CHECK-NEXT:       %22 = arith.trunci %21 : i32 to i2
-// CHECK-NEXT:       linalg.yield %22 : i2
+// CHECK-NEXT:       %14 = arith.index_cast %13 : i32 to index
+// CHECK-NEXT:       %15 = tensor.extract %0[%14] : tensor<3xf32>
+// CHECK-NEXT:       %16 = arith.cmpf ogt, %4, %15 : f32
+// CHECK-NEXT:       %17 = arith.extui %16 : i1 to i32
+// CHECK-NEXT:       %18 = arith.addi %13, %17 : i32
+// CHECK-NEXT:       %19 = arith.constant 1 : i32
+// CHECK-NEXT:       %20 = arith.addi %18, %19 : i32
+// CHECK-NEXT:       %21 = arith.trunci %20 : i32 to i2
+// CHECK-NEXT:       linalg.yield %21 : i2
 // CHECK-NEXT:     } -> tensor<4xi2>
-// CHECK-NEXT:     %23 = quant.scast %2 : tensor<4xi2> to tensor<4x!quant.uniform<!quant.quantile<i2:i8, {-1.000000e+00,5.000000e-01,1.000000e+00}, <1:3>>:f32, 5.000000e-01>>
-// CHECK-NEXT:     %24 = quant.scast %23 : tensor<4x!quant.uniform<!quant.quantile<i2:i8, {-1.000000e+00,5.000000e-01,1.000000e+00}, <1:3>>:f32, 5.000000e-01>> to tensor<4xi2>
-// CHECK-NEXT:     %25 = arith.constant dense<[-1.000000e+00, 5.000000e-01, 1.000000e+00]> : tensor<3xf32>
-// CHECK-NEXT:     %26 = tensor.empty() : tensor<4xf32>
-// CHECK-NEXT:     %27 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%24 : tensor<4xi2>) outs(%26 : tensor<4xf32>) {
+// CHECK-NEXT:     %22 = quant.scast %2 : tensor<4xi2> to tensor<4x!quant.uniform<!quant.quantile<i2:i8, {-1.000000e+00,5.000000e-01,1.000000e+00}, <1:3>>:f32, 5.000000e-01>>
+// CHECK-NEXT:     %23 = quant.scast %22 : tensor<4x!quant.uniform<!quant.quantile<i2:i8, {-1.000000e+00,5.000000e-01,1.000000e+00}, <1:3>>:f32, 5.000000e-01>> to tensor<4xi2>
+// CHECK-NEXT:     %24 = arith.constant dense<[-1.000000e+00, 5.000000e-01, 1.000000e+00]> : tensor<3xf32>
+// CHECK-NEXT:     %25 = tensor.empty() : tensor<4xf32>
+// CHECK-NEXT:     %26 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%23 : tensor<4xi2>) outs(%25 : tensor<4xf32>) {
 // CHECK-NEXT:     ^bb0(%in_1: i2, %out_1: f32):
-// CHECK-NEXT:       %28 = arith.constant 5.000000e-01 : f32
-// CHECK-NEXT:       %29 = arith.extsi %in_1 : i2 to i32
-// CHECK-NEXT:       %30 = arith.constant 3 : i32
-// CHECK-NEXT:       %31 = arith.andi %29, %30 : i32
-// CHECK-NEXT:       %32 = arith.constant 1 : i32
-// CHECK-NEXT:       %33 = arith.subi %31, %32 : i32
-// CHECK-NEXT:       %34 = arith.constant 0 : i32
-// CHECK-NEXT:       %35 = arith.maxsi %33, %34 : i32
-// CHECK-NEXT:       %36 = arith.index_cast %35 : i32 to index
-// CHECK-NEXT:       %37 = tensor.extract %25[%36] : tensor<3xf32>
-// CHECK-NEXT:       %38 = arith.mulf %37, %28 : f32
-// CHECK-NEXT:       linalg.yield %38 : f32
+// CHECK-NEXT:       %27 = arith.constant 5.000000e-01 : f32
+// CHECK-NEXT:       %28 = arith.extsi %in_1 : i2 to i32
+// CHECK-NEXT:       %29 = arith.constant 3 : i32
+// CHECK-NEXT:       %30 = arith.andi %28, %29 : i32
+// CHECK-NEXT:       %31 = arith.constant 1 : i32
+// CHECK-NEXT:       %32 = arith.subi %30, %31 : i32
+// CHECK-NEXT:       %33 = arith.constant 0 : i32
+// CHECK-NEXT:       %34 = arith.maxsi %32, %33 : i32
+// CHECK-NEXT:       %35 = arith.index_cast %34 : i32 to index
+// CHECK-NEXT:       %36 = tensor.extract %24[%35] : tensor<3xf32>
+// CHECK-NEXT:       %37 = arith.mulf %36, %27 : f32
+// CHECK-NEXT:       linalg.yield %37 : f32
 // CHECK-NEXT:     } -> tensor<4xf32>
-// CHECK-NEXT:     func.return %27 : tensor<4xf32>
+// CHECK-NEXT:     func.return %26 : tensor<4xf32>
 // CHECK-NEXT:   }
 
 // -----
