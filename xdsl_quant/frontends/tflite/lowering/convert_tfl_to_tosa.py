@@ -45,6 +45,7 @@ from xdsl_quant.unsupported import Unsupported
 
 from .fallbacks import Fallback, list_fallbacks, without_conversion
 from .kernels import IMPLEMENTATIONS, Computation, parameters_of
+from .kernels.elementwise import ELEMENTWISE
 from .tosa import elementwise, floats, moving, products, resizing
 from .tosa.building import Operand, TosaBuilder, is_unsigned, lowered_type
 from .tosa.elementwise import Lowering
@@ -201,7 +202,7 @@ class _Conversion:
         return Operand(builder, value.type, lowered, array)
 
     def _lower(self, builder: TosaBuilder, op: Operation) -> None:
-        if type(op) not in LOWERINGS.keys() | floats.LOWERINGS.keys():
+        if type(op) not in LOWERINGS and _float_lowering(op) is None:
             raise Unsupported(without_conversion(op, "TOSA"))
         if any(self.values.get(operand, 0) is None for operand in op.operands):
             # What defines it has an error.
@@ -232,7 +233,7 @@ class _Conversion:
         Raises:
             Unsupported: if it becomes none of these.
         """
-        of_floats = floats.LOWERINGS.get(type(op))
+        of_floats = _float_lowering(op)
         lowering = LOWERINGS.get(type(op), of_floats)
         assert lowering is not None
         known = [operand for operand in operands if operand is not None]
@@ -299,6 +300,14 @@ def _check_kernel(op: Operation) -> None:
         return
     if (missing := computation.missing_kernel(op)) is not None:
         raise Unsupported(missing.reason)
+
+
+def _float_lowering(op: Operation) -> floats.FloatLowering | None:
+    """Return how floats are computed: by the formula if nothing else is known of an op."""
+    by_formula = None
+    if type(op) in ELEMENTWISE and type(op) not in LOWERINGS:
+        by_formula = floats.by_formula
+    return floats.LOWERINGS.get(type(op), by_formula)
 
 
 def _are_floats(values: Sequence[SSAValue]) -> bool:

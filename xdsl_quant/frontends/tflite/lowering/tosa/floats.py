@@ -50,7 +50,7 @@ def _of_expression(function: Callable[..., TosaReal]) -> FloatLowering:
     return lower
 
 
-def _by_formula(builder: TosaBuilder, op: Operation, *operands: Operand) -> SSAValue:
+def by_formula(builder: TosaBuilder, op: Operation, *operands: Operand) -> SSAValue:
     """An op that its formula computes."""
     computation = cast(Computation, IMPLEMENTATIONS[type(op)])
     values = [TosaReal.of(builder, operand.value) for operand in operands]
@@ -123,18 +123,18 @@ LOWERINGS: Mapping[type[Operation], FloatLowering] = {
     tfl.DivOp: _of_expression(TosaReal.__truediv__),
     tfl.FloorDivOp: _of_expression(_floor_div),
     tfl.FloorModOp: _of_expression(_floor_mod),
-    tfl.PowOp: _by_formula,
-    tfl.NegOp: _by_formula,
-    tfl.SqrtOp: _by_formula,
+    tfl.PowOp: by_formula,
+    tfl.NegOp: by_formula,
+    tfl.SqrtOp: by_formula,
     tfl.RsqrtOp: _of_expression(_reciprocal_square_root),
-    tfl.RoundOp: _by_formula,
+    tfl.RoundOp: by_formula,
     tfl.EluOp: _of_expression(_elu),
     tfl.GeluOp: _gelu,
-    tfl.HardSwishOp: _by_formula,
-    tfl.LeakyReluOp: _by_formula,
-    tfl.PReluOp: _by_formula,
-    tfl.SoftmaxOp: _by_formula,
-    tfl.LogSoftmaxOp: _by_formula,
+    tfl.HardSwishOp: by_formula,
+    tfl.LeakyReluOp: by_formula,
+    tfl.PReluOp: by_formula,
+    tfl.SoftmaxOp: by_formula,
+    tfl.LogSoftmaxOp: by_formula,
     tfl.L2NormalizationOp: _of_expression(_l2_normalization),
     tfl.MeanOp: _reduction(tosa.ReduceSumOp, is_mean=True),
     tfl.SumOp: _reduction(tosa.ReduceSumOp),
