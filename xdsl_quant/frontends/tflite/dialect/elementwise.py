@@ -64,6 +64,7 @@ __all__ = [
     "RsqrtOp",
     "SelectOp",
     "SelectV2Op",
+    "SignOp",
     "SinOp",
     "SqrtOp",
     "SquareOp",
@@ -622,6 +623,7 @@ class LogicalNotOp(TFLOp):
     traits = traits_def(Pure(), Requires(SAME_TYPE), quant.ComputesElementwise())
 
 
+_F32_F64_I32 = kinds.tensor_of("f32 f64 i32")
 _F32_F16_I32_I64 = kinds.tensor_of("f32 f16 i32 i64")
 
 
@@ -641,6 +643,26 @@ class NegOp(SameElementsOp):
 
     x = operand_def(_F32_F16_I32_I64)
     y = result_def(_F32_F16_I32_I64)
+
+
+@irdl_op_definition
+class SignOp(TFLOp):
+    """
+    The sign of each element: -1, 0 or 1.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.sign"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+    """
+
+    name = "tfl.sign"
+
+    x = operand_def(_F32_F64_I32)
+    y = result_def(_F32_F64_I32)
+
+    traits = traits_def(Pure(), Requires(SAME_TYPE), quant.ComputesElementwise())
 
 
 _ABS_ELEMENTS = kinds.tensor_of("i16 i32 f32 QI8 QI16")

@@ -76,7 +76,7 @@ def _samples() -> list[Sample]:
     add("logical_and logical_or", f"{b}; {b}", b)
     add("logical_not", b, b)
     add("select select_v2", f"{b}; {f}; {f}", f)
-    add("neg abs sqrt rsqrt exp log sin cos floor ceil round cast", f, f)
+    add("neg abs sign sqrt rsqrt exp log sin cos floor ceil round cast", f, f)
     add("relu relu6 relu_n1_to_1 relu_0_to_1 hard_swish elu logistic tanh", f, f)
     add("log_softmax", f, f)
     add("leaky_relu", f, f, "alpha = 0.5 : f32")

@@ -250,6 +250,7 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.RsqrtOp: _unary("rsqrt", _reciprocal_square_root, requirements.takes_table),
     tfl.ExpOp: _unary("exp", _looked_up("exp"), requirements.takes_table),
     tfl.LogOp: _unary("log", _looked_up("log"), requirements.takes_table),
+    tfl.SignOp: _binary(np.sign),
     tfl.SinOp: _unary("sin"),
     tfl.CosOp: _unary("cos"),
     tfl.SquareOp: _binary(_squared),
