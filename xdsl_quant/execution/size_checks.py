@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from typing import cast
 
 from . import mlir_bindings as mlir
 from .building import index, is_dynamic, size_values
@@ -157,15 +158,8 @@ def _expand_shape_checks(op: ir.Operation) -> _Checks:
     source, *dynamic = op.operands
     sizes = _mixed(op, "static_output_shape", dynamic)
     checks = [(_are_counts(sizes), "has a negative size")] if sizes else []
-    groups = [
-        [
-            sizes[dimension.value]
-            for dimension in group
-            if isinstance(dimension, ir.IntegerAttr)
-        ]
-        for group in mlir.attribute_of(op, "reassociation", ir.ArrayAttr)
-        if isinstance(group, ir.ArrayAttr)
-    ]
+    indices = cast("Iterable[Iterable[ir.IntegerAttr]]", op.attributes["reassociation"])
+    groups = [[sizes[index.value] for index in group] for group in indices]
     pairs = zip(groups, size_values(source), strict=True)
     return checks + [(_have_product(*pair), _OTHER_COUNT) for pair in pairs]
 

@@ -36,8 +36,19 @@ def _checked_name(names: Collection[str], kind: str, name: str) -> str:
 # ONNX
 
 
+class _Input(Protocol):
+    name: str
+
+
 class _Session(Protocol):
+    def get_inputs(self) -> Sequence[_Input]: ...
     def run(self, names: None, inputs: Mapping[str, Array], /) -> Sequence[Array]: ...
+
+
+def _session_of(model: bytes) -> _Session:
+    return import_module("onnxruntime").InferenceSession(
+        model, providers=["CPUExecutionProvider"]
+    )
 
 
 @cache
@@ -63,9 +74,7 @@ def _session(expressed: str, storage: str, *, quantizes: bool) -> _Session:
     )
     opset = helper.make_opsetid("", 21)
     model = helper.make_model(graph, opset_imports=[opset], ir_version=10)
-    return import_module("onnxruntime").InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    return _session_of(model.SerializeToString())
 
 
 class OnnxRuntime(Library):
@@ -96,9 +105,7 @@ class OnnxRuntime(Library):
 
     def run_model(self, model: bytes, runs: Sequence[Sequence[Array]]) -> list[Array]:
         """The flat results of a model, whose inputs are in the order of the arguments."""
-        session = import_module("onnxruntime").InferenceSession(
-            model, providers=["CPUExecutionProvider"]
-        )
+        session = _session_of(model)
         names = [each.name for each in session.get_inputs()]
         return [
             session.run(None, dict(zip(names, run, strict=True)))[0].ravel()

@@ -27,11 +27,7 @@ from numpy.typing import NDArray
 
 from .byte_vectors import SUMS
 from .epilogues import Epilogue
-from .vector_code import (
-    LANES,
-    ByteLoop,
-    Memref,
-)
+from .vector_code import LANES, Axis, Memref
 from .vnni_code import Product, ProductFunction, RuntimeMatrix, Weighted
 
 _ROWS = 16
@@ -92,13 +88,13 @@ class _Tiles:
 
     product: Product
 
-    outer: Sequence[ByteLoop]
+    outer: Sequence[Axis]
     """The loops over rows around those over tiles."""
 
-    tiles: ByteLoop
+    tiles: Axis
     """The loop over tiles."""
 
-    row: ByteLoop
+    row: Axis
     """The loop over rows of a tile."""
 
     overlap: int
@@ -107,10 +103,10 @@ class _Tiles:
     group: tuple[int, int]
     """How many tiles of rows, and how many of columns, are computed at once."""
 
-    around: Sequence[ByteLoop]
+    around: Sequence[Axis]
     """The loops that sum up around those over rows."""
 
-    inside: Sequence[ByteLoop]
+    inside: Sequence[Axis]
     """Other loops that sum up, around the run."""
 
     run: _Run
@@ -124,8 +120,8 @@ class _Tiles:
             row, overlap = product.rows[-1], 0
         else:
             count = -(-size // _ROWS)
-            row = ByteLoop(-(-size // count), steps)
-            tiles = ByteLoop(count, [row.size * step for step in steps])
+            row = Axis(-(-size // count), steps)
+            tiles = Axis(count, [row.size * step for step in steps])
             overlap = count * row.size - size
         vectors = -(-weights.shape[1] // LANES)
         # Four tiles of sums; each tile of columns or of rows is needed as often.
@@ -135,7 +131,7 @@ class _Tiles:
         is_one_group = not outer and tiles.size == high
         most = length if is_one_group else _PANEL // (_ROWS * _BYTES * group[1])
         run = _Run.of(length, most)
-        inside: list[ByteLoop] = []
+        inside: list[Axis] = []
         total = run.steps
         while reductions and run.blocks == 1 and total * reductions[-1].size <= most:
             inside.insert(0, reductions.pop())
@@ -152,7 +148,7 @@ class _Tiles:
         )
 
     @property
-    def loops(self) -> Sequence[ByteLoop]:
+    def loops(self) -> Sequence[Axis]:
         """All loops over rows up to that over tiles."""
         return [*self.outer, self.tiles]
 
@@ -300,12 +296,10 @@ class _TileFunction(ProductFunction):
         whole = (first.size - is_last) // block
         with code.loop(whole) as index:
             moved = code.moved(pointers, index, steps)
-            self._add_columns(
-                moved, [ByteLoop(block, first.steps), *inner], bool(inner)
-            )
+            self._add_columns(moved, [Axis(block, first.steps), *inner], bool(inner))
         if left := first.size - whole * block:
             moved = code.moved(pointers, whole, steps)
-            self._add_columns(moved, [ByteLoop(left, first.steps), *inner], True)
+            self._add_columns(moved, [Axis(left, first.steps), *inner], True)
         self._instruction("tilerelease")
 
     def _instruction(self, name: str, *operands: tuple[str | int, str]) -> None:
@@ -324,7 +318,7 @@ class _TileFunction(ProductFunction):
         self._instruction(name, (number, "i8"), (place, "!llvm.ptr"), (stride, "i64"))
 
     def _add_columns(
-        self, pointers: Sequence[str], loops: Sequence[ByteLoop], is_end: bool
+        self, pointers: Sequence[str], loops: Sequence[Axis], is_end: bool
     ) -> None:
         """Add the loops over columns, for a block of rows, maybe with the last tile."""
         code, tiles = self.code, self._tiles
@@ -346,7 +340,7 @@ class _TileFunction(ProductFunction):
     def _add_panel(
         self,
         pointers: Sequence[str],
-        loops: Sequence[ByteLoop],
+        loops: Sequence[Axis],
         is_end: bool,
         panel: _Panel,
     ) -> None:
@@ -380,22 +374,22 @@ class _TileFunction(ProductFunction):
             self._add_results(group)
 
     def _moving(
-        self, loops: Sequence[ByteLoop], inside: Sequence[ByteLoop], panel: _Panel
-    ) -> Sequence[ByteLoop]:
+        self, loops: Sequence[Axis], inside: Sequence[Axis], panel: _Panel
+    ) -> Sequence[Axis]:
         """Loops that sum up, with the steps of columns before those of rows."""
         tiles = self._tiles
         size = tiles.run.steps * math.prod(loop.size for loop in inside)
         size *= tiles.columns_bytes * panel.vectors
-        moving: list[ByteLoop] = []
+        moving: list[Axis] = []
         for loop in reversed(loops):
-            moving.insert(0, ByteLoop(loop.size, [size, loop.steps[0]]))
+            moving.insert(0, Axis(loop.size, [size, loop.steps[0]]))
             size *= loop.size
         return moving
 
     def _groups(
         self,
         pointers: Sequence[str],
-        loops: Sequence[ByteLoop],
+        loops: Sequence[Axis],
         is_end: bool,
         panel: _Panel,
     ) -> Iterator[_TileGroup]:
@@ -405,9 +399,9 @@ class _TileFunction(ProductFunction):
         """
         code, tiles = self.code, self._tiles
         size = panel.vectors * tiles.sums_bytes if tiles.has_blocks else 0
-        moving: list[ByteLoop] = []
+        moving: list[Axis] = []
         for loop in reversed(loops):
-            moving.insert(0, ByteLoop(loop.size, [0, 0, size, *loop.steps]))
+            moving.insert(0, Axis(loop.size, [0, 0, size, *loop.steps]))
             size *= loop.size
         *outer, (count, steps) = moving
         high = tiles.group[0]
@@ -468,10 +462,7 @@ class _TileFunction(ProductFunction):
         """Add the products of tiles of rows with tiles of columns to their sums."""
         tiles = self._tiles
         high, wide = tiles.group
-        factors = [
-            (rows, tiles.row.steps[0]),
-            (columns, 4 * LANES),
-        ]
+        factors = [(rows, tiles.row.steps[0]), (columns, 4 * LANES)]
         holds_rows = high <= wide
         held, turning = factors if holds_rows else factors[::-1]
         first = high * wide

@@ -16,7 +16,7 @@ from ..mlir_bindings import FieldValue, ir
 from .contractions import Contraction, Factor
 from .memrefs import constant_of, dimensions_by_loop, steps_of
 from .packing import Packing, Transposition
-from .vector_code import LANES, ByteLoop, merged
+from .vector_code import LANES, Axis, merged
 from .vnni_code import ChannelProduct, Product, RuntimeMatrix
 
 _MOST_GROUPS = 32
@@ -96,10 +96,10 @@ class ByteContraction:
 
     def loops(
         self, dimensions: Sequence[int], operands: Sequence[BytesOperand]
-    ) -> list[ByteLoop]:
+    ) -> list[Axis]:
         """The loops over these dimensions of the sums."""
         loops = [
-            ByteLoop(self.sizes[d], [operand.steps.get(d, 0) for operand in operands])
+            Axis(self.sizes[d], [operand.steps.get(d, 0) for operand in operands])
             for d in dimensions
         ]
         return merged(loops, len(operands))
@@ -160,7 +160,7 @@ def _with_constant(
     if not column_step:
         transposition, lhs_steps = _row_major(contraction, lhs, lhs_steps, sizes)
     reductions.sort(key=lambda loop: -lhs_steps.get(loop, 0))
-    loops = [ByteLoop(sizes[loop], [lhs_steps.get(loop, 0)]) for loop in reductions]
+    loops = [Axis(sizes[loop], [lhs_steps.get(loop, 0)]) for loop in reductions]
     order = [dimensions[loop] for loop in (*reductions, column)]
     matrix = _matrix_of(weights, rhs, order)
     product = (
@@ -191,7 +191,7 @@ def _matrix_of(
 
 
 def _product_of_rows(
-    lhs: Factor, matrix: NDArray[np.int64], loops: Sequence[ByteLoop]
+    lhs: Factor, matrix: NDArray[np.int64], loops: Sequence[Axis]
 ) -> Product | None:
     """A product of rows, whose bytes are beside each other."""
     zero_point = 0
@@ -204,13 +204,13 @@ def _product_of_rows(
 
 
 def _product_of_channels(
-    lhs: Factor, matrix: NDArray[np.int64], loops: Sequence[ByteLoop], repeats: int
+    lhs: Factor, matrix: NDArray[np.int64], loops: Sequence[Axis], repeats: int
 ) -> ChannelProduct | None:
     """
     A product of signed bytes in groups that neighbouring rows of the result share. Weights
     that are no signed bytes are sums of such.
     """
-    loops = [loop for loop in loops if loop.size > 1] or [ByteLoop(1, [0])]
+    loops = [loop for loop in loops if loop.size > 1] or [Axis(1, [0])]
     offsets: NDArray[np.int64] = np.zeros((), np.int64)
     for size, (step,) in loops:
         offsets = np.add.outer(offsets, step * np.arange(size))
@@ -259,7 +259,7 @@ def _of_two(
     transposition, lhs_steps = _row_major(contraction, lhs, lhs_steps, sizes)
     reductions.sort(key=lambda i: -lhs_steps[i])
     loops = merged(
-        [ByteLoop(sizes[i], [lhs_steps[i], rhs_steps[i]]) for i in reductions], 2
+        [Axis(sizes[i], [lhs_steps[i], rhs_steps[i]]) for i in reductions], 2
     )
     run, column_step = loops[-1], rhs_steps.get(loop, 0)
     if lhs_steps.get(loop) or run.steps[0] != 1 or 1 not in (column_step, run.steps[1]):
@@ -273,7 +273,7 @@ def _of_two(
 
 
 def _packed_product(
-    lhs: Factor, rhs: Factor, loops: Sequence[ByteLoop], width: int, column_step: int
+    lhs: Factor, rhs: Factor, loops: Sequence[Axis], width: int, column_step: int
 ) -> tuple[Product, Packing]:
     """A product with a matrix that is packed before, and how it is packed."""
     depth = math.prod(loop.size for loop in loops)
@@ -318,7 +318,7 @@ def _row_major(
     for i in reversed(others):
         after[i] = size
         size *= sizes[i]
-    made = {i: ByteLoop(sizes[i], [steps[i], after[i]]) for i in loops}
+    made = {i: Axis(sizes[i], [steps[i], after[i]]) for i in loops}
     batches = [made[i] for i in others]
     found = Transposition(batches, made[row], made[column], size)
     return found, {i: after.get(i, 0) for i in steps}

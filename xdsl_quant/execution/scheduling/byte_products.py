@@ -42,7 +42,7 @@ from .packing import (
     transposition_text,
 )
 from .tile_check import tiles_are_exact
-from .vector_code import LANES, ByteLoop, Memref
+from .vector_code import LANES, Axis, Memref
 from .vnni_code import ChannelProduct, Product, RuntimeMatrix, Weighted, product_text
 
 _MARK = "xdsl_quant.bytes"
@@ -339,13 +339,13 @@ def _parts_of_rows(
                 memref._replace(offset=memref.offset + start * step)
                 for memref, step in zip(memrefs, first.steps, strict=True)
             ],
-            _with_loops(product, [ByteLoop(end - start, first.steps), *inner]),
+            _with_loops(product, [Axis(end - start, first.steps), *inner]),
         )
         for start, end in pairwise(ends)
     ]
 
 
-def _with_loops(product: Weighted, loops: Sequence[ByteLoop]) -> Weighted:
+def _with_loops(product: Weighted, loops: Sequence[Axis]) -> Weighted:
     """The product with other loops over batches and rows."""
     count = len(product.batches)
     return replace(product, batches=loops[:count], rows=loops[count:])
@@ -365,7 +365,7 @@ def _with_pixels(
     is_contiguous = steps == [width * size for size in sizes]
     if count < 2 or rest or row.size % count or not is_contiguous:
         return product, epilogue
-    pixels = ByteLoop(row.size // count, [count * step for step in row.steps])
+    pixels = Axis(row.size // count, [count * step for step in row.steps])
     product = replace(
         product,
         rows=[*product.rows[:-1], pixels],

@@ -22,17 +22,17 @@ from .byte_vectors import (
     with_products,
     wrapped_i32,
 )
-from .vector_code import LANES, ByteLoop, Code, Memref, function_lines
+from .vector_code import LANES, Axis, Code, Memref, function_lines
 
 
 @dataclass(frozen=True)
 class Packing:
     """How a matrix becomes groups of four bytes of each column."""
 
-    batches: Sequence[ByteLoop]
+    batches: Sequence[Axis]
     """Loops over several matrices: the bytes, the packed ones, and the sums."""
 
-    reductions: Sequence[ByteLoop]
+    reductions: Sequence[Axis]
     """The loops over rows, as the product has them. The bytes are the second memref."""
 
     width: int
@@ -79,7 +79,7 @@ class _Packer:
     bits: int
 
     @property
-    def _run(self) -> ByteLoop:
+    def _run(self) -> Axis:
         return self.packing.reductions[-1]
 
     @property
@@ -321,13 +321,13 @@ def _transposed(code: Code, rows: Sequence[str]) -> Sequence[str]:
 class Transposition(NamedTuple):
     """How a matrix is transposed; memrefs are the bytes and the transposed ones."""
 
-    batches: Sequence[ByteLoop]
+    batches: Sequence[Axis]
     """Loops over several matrices."""
 
-    rows: ByteLoop
+    rows: Axis
     """The loop over bytes that are beside each other before."""
 
-    columns: ByteLoop
+    columns: Axis
     """The loop over bytes that are beside each other afterwards, or over some more."""
 
     size: int
@@ -363,8 +363,8 @@ class _Transposer:
     """Adds the loops over the columns of some rows."""
 
     code: Code
-    rows: ByteLoop
-    columns: ByteLoop
+    rows: Axis
+    columns: Axis
 
     def add_columns(self, pointers: Sequence[str], row_count: int) -> None:
         """Transpose all bytes of some rows."""
@@ -395,10 +395,10 @@ class _Transposer:
 class RowSums(NamedTuple):
     """How zero-point-corrected bytes of each row are summed up; memrefs are both."""
 
-    rows: Sequence[ByteLoop]
+    rows: Sequence[Axis]
     """The loops over rows."""
 
-    reductions: Sequence[ByteLoop]
+    reductions: Sequence[Axis]
     """The loops over the bytes of a row, the last one over bytes beside each other."""
 
     is_signed: bool

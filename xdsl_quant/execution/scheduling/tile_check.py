@@ -14,7 +14,7 @@ from ..cpu import Cpu
 from ..llvm_fixes import generate_for_cpu
 from ..mlir_bindings import ir
 from . import amx_code
-from .vector_code import ByteLoop, Memref
+from .vector_code import Axis, Memref
 from .vnni_code import Product
 
 _TO_LLVM = (
@@ -60,7 +60,7 @@ def _is_exact(cpu: Cpu, is_signed: bool) -> bool:
             (_ROWS, _WIDTH, "i32"),
         )
     ]
-    rows, bytes_ = ByteLoop(_ROWS, [_DEPTH, 4 * _WIDTH]), ByteLoop(_DEPTH, [1])
+    rows, bytes_ = Axis(_ROWS, [_DEPTH, 4 * _WIDTH]), Axis(_DEPTH, [1])
     product = Product([rows], weights, is_signed, 0, [bytes_])
     types = ", ".join(memref.type for memref in memrefs)
     text = f"""{amx_code.tile_product_text("product", memrefs, product, None)}

@@ -13,8 +13,8 @@ LANES = 16
 """The number of elements in a vector."""
 
 
-class ByteLoop(NamedTuple):
-    """A loop over memrefs."""
+class Axis(NamedTuple):
+    """A loop along an axis of memrefs."""
 
     size: int
 
@@ -22,20 +22,20 @@ class ByteLoop(NamedTuple):
     """For each memref the distance of what two iterations need, in bytes."""
 
 
-def merged(loops: Sequence[ByteLoop], memrefs: int) -> list[ByteLoop]:
+def merged(loops: Sequence[Axis], memrefs: int) -> list[Axis]:
     """
     Nested loops over so many memrefs, the outermost first, with those as one that can be
     one.
     """
-    found: list[ByteLoop] = []
+    found: list[Axis] = []
     for loop in loops:
         if loop.size == 1:
             continue
         if found and [*found[-1].steps] == [loop.size * step for step in loop.steps]:
-            found[-1] = ByteLoop(found[-1].size * loop.size, loop.steps)
+            found[-1] = Axis(found[-1].size * loop.size, loop.steps)
         else:
             found.append(loop)
-    return found or [ByteLoop(1, [1] * memrefs)]
+    return found or [Axis(1, [1] * memrefs)]
 
 
 class Memref(NamedTuple):
@@ -190,7 +190,7 @@ class Code:
 
     @contextmanager
     def nest(
-        self, loops: Sequence[ByteLoop], pointers: Sequence[str]
+        self, loops: Sequence[Axis], pointers: Sequence[str]
     ) -> Generator[Sequence[str]]:
         """Nested loops; their body has the pointers after the iterations so far."""
         if not loops:

@@ -30,15 +30,7 @@ from .byte_vectors import (
 )
 from .epilogues import Epilogue
 from .vector_bodies import BodyCode, Interval
-from .vector_code import (
-    LANES,
-    ByteLoop,
-    Code,
-    ColumnTable,
-    Globals,
-    Memref,
-    function_lines,
-)
+from .vector_code import LANES, Axis, Code, ColumnTable, Globals, Memref, function_lines
 
 _REGISTERS = {512: 24, 256: 6}
 """
@@ -76,7 +68,7 @@ class RuntimeMatrix(NamedTuple):
 class Weighted:
     """Sums of bytes in memory times those of a matrix."""
 
-    rows: Sequence[ByteLoop]
+    rows: Sequence[Axis]
     """
     The loops over rows of the result, the outermost first. The first memref are the bytes,
     the next one is the result, and then there is what else is read for each element. If
@@ -97,7 +89,7 @@ class Weighted:
     weights_zero_point: int = field(default=0, kw_only=True)
     """What is subtracted from those of the matrix."""
 
-    batches: Sequence[ByteLoop] = field(default=(), kw_only=True)
+    batches: Sequence[Axis] = field(default=(), kw_only=True)
     """Loops around all others, over matrices of their own."""
 
     @property
@@ -146,7 +138,7 @@ class Weighted:
 class Product(Weighted):
     """A product of matrices: bytes are those of all columns."""
 
-    reductions: Sequence[ByteLoop]
+    reductions: Sequence[Axis]
     """The loops that sum up, the last one over bytes beside each other."""
 
     @property
@@ -621,11 +613,7 @@ class _VectorFunction(ProductFunction):
             self._add_rows(moved, product.rows, more + bool(self.rest), self.rest)
 
     def _add_rows(
-        self,
-        pointers: Sequence[str],
-        loops: Sequence[ByteLoop],
-        vectors: int,
-        rest: int,
+        self, pointers: Sequence[str], loops: Sequence[Axis], vectors: int, rest: int
     ) -> None:
         """Add the loops over rows, for some columns."""
         code = self.code

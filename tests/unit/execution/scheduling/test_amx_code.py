@@ -241,8 +241,8 @@ def test_threads(tiles: EmulatedTiles, monkeypatch: pytest.MonkeyPatch):
     ],
 )
 def test_which(rows: int, depth: int, columns: int, is_by_tiles: bool):
-    loop = byte_products.ByteLoop(rows, [depth, 4 * columns])
-    reductions = [byte_products.ByteLoop(depth, [1])]
+    loop = byte_products.Axis(rows, [depth, 4 * columns])
+    reductions = [byte_products.Axis(depth, [1])]
     weights = np.ones((depth, columns), np.int8)
     found = byte_products.Product([loop], weights, True, 0, reductions)
     memrefs = [
