@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.dialects.builtin import (
@@ -37,17 +37,18 @@ _DYNAMIC_SIZE_ESTIMATE = 1024
 """Stands for a dynamic size where only a comparison with others matters."""
 
 
-@dataclass
-class WrapperCode:
+class OpLines:
     """Ops of MLIR under construction, as text."""
 
-    lines: list[str] = field(default_factory=list[str])
+    def __init__(self):
+        self.lines: list[str] = []
+        self._count = 0
 
-    def op(self, text: str) -> str:
-        """Add an op with a result, and return the name of that."""
-        name = f"%{len(self.lines)}"
-        self.lines.append(f"{name} = {text}")
-        return name
+    def add(self, text: str) -> str:
+        """Add an op with a result, whose name is returned."""
+        self._count += 1
+        self.lines.append(f"%{self._count} = {text}")
+        return f"%{self._count}"
 
 
 def _has_encoding(type_: Attribute) -> bool:
@@ -170,25 +171,25 @@ class Boundary:
 
     # Conversions
 
-    def enter(self, code: WrapperCode, array: str) -> str:
+    def enter(self, code: OpLines, array: str) -> str:
         """The value that the entry point takes, from an array."""
         value = array
         if self._is_scalar:
-            value = code.op(f"tensor.extract {value}[] : {self.tensor}")
+            value = code.add(f"tensor.extract {value}[] : {self.tensor}")
         if self._outer_element == self._inner_element:
             return value
         op = "index_cast" if isinstance(self._inner_element, IndexType) else "trunci"
         outer = self._with_shape(self._outer_element)
-        return code.op(f"arith.{op} {value} : {outer} to {self.inner}")
+        return code.add(f"arith.{op} {value} : {outer} to {self.inner}")
 
-    def leave(self, code: WrapperCode, value: str, buffer: str) -> None:
+    def leave(self, code: OpLines, value: str, buffer: str) -> None:
         """Write a result of the entry point to the memory of an array."""
         if self._outer_element != self._inner_element:
             op = "extsi" if self.dtype.kind == "i" else "extui"
             if isinstance(self._inner_element, IndexType):
                 op = "index_cast"
             outer = self._with_shape(self._outer_element)
-            value = code.op(f"arith.{op} {value} : {self.inner} to {outer}")
+            value = code.add(f"arith.{op} {value} : {self.inner} to {outer}")
         code.lines.append(
             f"memref.store {value}, {buffer}[] : {self.memref}"
             if self._is_scalar

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import SymbolRefAttr
 
 from xdsl_quant.runtime.entry_function import unused_prefix
 
-from .boundary import WrapperCode
+from .boundary import OpLines
 from .entry_point import EntryPoint
 
 
@@ -71,7 +71,7 @@ class EntryWrapper:
         return f"{self._kernel_text()}\n{self._sizes_text()}"
 
     def _kernel_text(self) -> str:
-        code = WrapperCode()
+        code = OpLines()
         buffers = [f"%out{i}: {b.memref}" for i, b in enumerate(self.entry.results)]
         for i, value in enumerate(self._call(code)):
             self.entry.results[i].leave(code, value, f"%out{i}")
@@ -80,20 +80,20 @@ class EntryWrapper:
     def _sizes_text(self) -> str:
         if self.sizes_name is None:
             return ""
-        code = WrapperCode()
+        code = OpLines()
         type_ = f"memref<{self.dynamic_size_count}xi64>"
         sizes: list[str] = []
         for value, result in zip(self._call(code), self.entry.results, strict=True):
             for dimension in result.dynamic_dimensions:
-                index = code.op(f"arith.constant {dimension} : index")
-                size = code.op(f"tensor.dim {value}, {index} : {result.inner}")
-                sizes.append(code.op(f"arith.index_cast {size} : index to i64"))
+                index = code.add(f"arith.constant {dimension} : index")
+                size = code.add(f"tensor.dim {value}, {index} : {result.inner}")
+                sizes.append(code.add(f"arith.index_cast {size} : index to i64"))
         for i, size in enumerate(sizes):
-            index = code.op(f"arith.constant {i} : index")
+            index = code.add(f"arith.constant {i} : index")
             code.lines.append(f"memref.store {size}, %sizes[{index}] : {type_}")
         return self._function(self.sizes_name, [f"%sizes: {type_}"], code)
 
-    def _call(self, code: WrapperCode) -> Sequence[str]:
+    def _call(self, code: OpLines) -> Sequence[str]:
         """Call the entry point; the names of its results."""
         values = [a.enter(code, f"%in{i}") for i, a in enumerate(self.entry.arguments)]
         call = (
@@ -107,7 +107,7 @@ class EntryWrapper:
         code.lines.append(f"%results:{len(self.entry.results)} = {call}")
         return [f"%results#{i}" for i in range(len(self.entry.results))]
 
-    def _function(self, name: str, buffers: Sequence[str], code: WrapperCode) -> str:
+    def _function(self, name: str, buffers: Sequence[str], code: OpLines) -> str:
         arrays = [
             # Or intermediate values are put into the arrays of the caller.
             f"%in{i}: {argument.tensor} {{bufferization.writable = false}}"

@@ -14,43 +14,16 @@ from threading import Lock
 
 from xdsl_quant.runtime.host_functions import HostFunctions
 
+from . import float_fixes, llvm_fixes, loop_fixes, runtime_library, tensor_fixes
 from . import mlir_bindings as mlir
-from . import runtime_library
 from .buffer_planning import free_where_assertions_fail, plan_buffers
 from .clock_reads import ClockReads
 from .code_options import CodeOptions
 from .compilation_error import CompilationError
-from .float_fixes import call_libm, convert_floats_exactly, convert_integers_to_bf16
-from .llvm_fixes import (
-    check_is_llvm,
-    generate_for_cpu,
-    mark_buffers_as_distinct,
-    move_bf16_as_integers,
-    reduce_with_ordered_zeros,
-    return_where_assertions_fail,
-)
-from .loop_fixes import (
-    check_divisions,
-    copy_in_loops,
-    depends_on_shapes_alone,
-    keep_vectors_whole,
-    store_whole_bytes,
-)
 from .mlir_bindings import ir
 from .outlining import outline_loops
 from .schedule import Schedule, StepError, schedule_for
 from .size_checks import check_sizes
-from .tensor_fixes import (
-    check_has_no_llvm,
-    copy_what_while_loops_carry,
-    define_undefined_tensors,
-    has_dynamic_branches,
-    may_write_results_at_once,
-    read_initial_values_as_inputs,
-    read_where_padded,
-    reshape_where_sizes_are_dynamic,
-    separate_destinations,
-)
 from .thread_calls import ThreadCalls
 
 _TO_ONE_FUNCTION = (
@@ -172,7 +145,7 @@ class MachineCode:
         try:
             with _lock, context, ir.Location.unknown(context):
                 module = self._lowered(text, names, schedule, clock)
-                generate_for_cpu(module, options.cpu)
+                llvm_fixes.generate_for_cpu(module, options.cpu)
                 self._keep(schedule, callbacks, clock)
                 self._start(module, names)
                 self.thread_calls.link(self.function)
@@ -194,9 +167,11 @@ class MachineCode:
             module = ir.Module.parse(text)
             try:
                 _lower_tensors(module, schedule)
-                copy_in_loops(module)
+                loop_fixes.copy_in_loops(module)
                 mlir.run_passes(module, _BUFFERS_TO_LOOPS)
-                self.has_sizes_of_shapes = depends_on_shapes_alone(module, names[1:])
+                self.has_sizes_of_shapes = loop_fixes.depends_on_shapes_alone(
+                    module, names[1:]
+                )
                 _lower_numbers(module, schedule)
                 if clock:
                     clock.insert(module, names[0])
@@ -262,21 +237,23 @@ class MachineCode:
 
 def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
     """Let a module of tensors be one of ops on memrefs."""
-    check_has_no_llvm(module)
+    tensor_fixes.check_has_no_llvm(module)
     # Inlining may leave out what is only needed to find sizes wrong.
     check_sizes(module)
     mlir.run_passes(module, _TO_ONE_FUNCTION)
-    define_undefined_tensors(module)
+    tensor_fixes.define_undefined_tensors(module)
     schedule.schedule_tensors(module)
-    read_initial_values_as_inputs(module)
+    tensor_fixes.read_initial_values_as_inputs(module)
     mlir.run_passes(module, _TO_LINALG)
     schedule.schedule_fused(module)
-    reshape_where_sizes_are_dynamic(module)
-    copy_what_while_loops_carry(module)
-    read_where_padded(module)
-    separate_destinations(module)
+    tensor_fixes.reshape_where_sizes_are_dynamic(module)
+    tensor_fixes.copy_what_while_loops_carry(module)
+    tensor_fixes.read_where_padded(module)
+    tensor_fixes.separate_destinations(module)
     # Or what one branch computes is written to a result of the size of another.
-    if not has_dynamic_branches(module) and may_write_results_at_once(module):
+    if not tensor_fixes.has_dynamic_branches(
+        module
+    ) and tensor_fixes.may_write_results_at_once(module):
         mlir.run_passes(module, ("eliminate-empty-tensors",))
     mlir.run_passes(module, _TENSORS_TO_BUFFERS)
     schedule.schedule_buffers(module)
@@ -284,15 +261,15 @@ def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
 
 def _lower_numbers(module: ir.Module, schedule: Schedule) -> None:
     """Let loops have the numbers and the arithmetic of the machine."""
-    convert_integers_to_bf16(module)
+    float_fixes.convert_integers_to_bf16(module)
     mlir.run_passes(module, _TO_SUPPORTED_FLOATS)
     schedule.schedule_loops(module)
-    check_divisions(module)
-    call_libm(module)
-    store_whole_bytes(module)
+    loop_fixes.check_divisions(module)
+    float_fixes.call_libm(module)
+    loop_fixes.store_whole_bytes(module)
     schedule.schedule_bytes(module)
-    convert_floats_exactly(module)
-    keep_vectors_whole(module)
+    float_fixes.convert_floats_exactly(module)
+    loop_fixes.keep_vectors_whole(module)
     schedule.schedule_llvm(module)
 
 
@@ -305,9 +282,9 @@ def _lower_loops(module: ir.Module, names: Sequence[str]) -> int:
     temporary_bytes = plan_buffers(module, names[0])
     free_where_assertions_fail(module)
     mlir.run_passes(module, _LOOPS_TO_LLVM)
-    check_is_llvm(module)
-    move_bf16_as_integers(module)
-    reduce_with_ordered_zeros(module)
-    return_where_assertions_fail(module, names)
-    mark_buffers_as_distinct(module, (*names, *outlined))
+    llvm_fixes.check_is_llvm(module)
+    llvm_fixes.move_bf16_as_integers(module)
+    llvm_fixes.reduce_with_ordered_zeros(module)
+    llvm_fixes.return_where_assertions_fail(module, names)
+    llvm_fixes.mark_buffers_as_distinct(module, (*names, *outlined))
     return temporary_bytes

@@ -59,11 +59,6 @@ class ByteContraction:
     packing: Packing | None = None
     """How the right factor is packed at run time, without loops over several."""
 
-    @property
-    def sizes(self) -> Sequence[int]:
-        """Those of the dimensions of the sums."""
-        return self.contraction.shape
-
     @cached_property
     def batches(self) -> Sequence[int]:
         """The dimensions of the sums with matrices of their own."""
@@ -78,7 +73,7 @@ class ByteContraction:
 
     @property
     def _others(self) -> Sequence[int]:
-        return [d for d in range(len(self.sizes)) if d != self.column]
+        return [d for d in range(len(self.contraction.shape)) if d != self.column]
 
     @property
     def bytes(self) -> BytesOperand:
@@ -99,7 +94,10 @@ class ByteContraction:
     ) -> list[Axis]:
         """The loops over these dimensions of the sums."""
         loops = [
-            Axis(self.sizes[d], [operand.steps.get(d, 0) for operand in operands])
+            Axis(
+                self.contraction.shape[d],
+                [operand.steps.get(d, 0) for operand in operands],
+            )
             for d in dimensions
         ]
         return merged(loops, len(operands))
@@ -268,7 +266,7 @@ def _of_two(
     found = ByteContraction(
         contraction, lhs, rhs, product, column, lhs_steps, transposition, packing
     )
-    rows = math.prod(found.sizes[d] for d in found.rows)
+    rows = math.prod(contraction.shape[d] for d in found.rows)
     return found if column_step and rows >= _LEAST_ROWS else None
 
 

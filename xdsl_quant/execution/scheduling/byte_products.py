@@ -278,7 +278,7 @@ def _buffers(found: ByteContraction) -> Sequence[BytesOperand]:
     product = found.product
     buffers: list[BytesOperand] = []
     if product.weights_zero_point:
-        buffers.append(_buffer(found, [*range(len(found.sizes))], 4))
+        buffers.append(_buffer(found, [*range(len(found.contraction.shape))], 4))
     if found.packing is not None:
         vectors = -(-found.packing.width // LANES)
         buffers.append(_buffer(found, found.batches, vectors * product.packed_bytes))
@@ -294,7 +294,7 @@ def _buffer(
     for d in reversed(dimensions):
         if d != found.column:
             steps[d] = size
-            size *= found.sizes[d]
+            size *= found.contraction.shape[d]
     return BytesOperand(_allocated(size), steps)
 
 

@@ -21,7 +21,7 @@ from ..building import has_identity_layout, index
 from ..loop_fixes import iterations
 from ..mlir_bindings import Values, arith, ir, memref, vector
 from ..outlining import buffer_of
-from .vector_code import LANES
+from .vector_code import INTEGER_OPS, LANES
 
 _Lanes = NDArray[np.int64]
 
@@ -133,33 +133,9 @@ _ARITHMETIC: Mapping[str, Callable[[LaneIndex, LaneIndex], LaneIndex | None]] = 
 }
 """The ops of indices."""
 
-_ELEMENTWISE = {
-    *(
-        f"arith.{name}"
-        for name in (
-            "addf",
-            "addi",
-            "andi",
-            "bitcast",
-            "extf",
-            "extsi",
-            "extui",
-            "mulf",
-            "muli",
-            "ori",
-            "select",
-            "shli",
-            "shrsi",
-            "shrui",
-            "sitofp",
-            "subf",
-            "subi",
-            "trunci",
-            "uitofp",
-            "xori",
-        )
-    ),
-    "math.fma",
+_ELEMENTWISE = INTEGER_OPS | {
+    *("arith.addf", "arith.bitcast", "arith.extf", "arith.mulf", "arith.shrui"),
+    *("arith.sitofp", "arith.subf", "arith.uitofp", "math.fma"),
 }
 """
 The ops whose operands can be vectors, and which later steps leave as they are. Their

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .. import mlir_bindings as mlir
 from ..mlir_bindings import FieldValue, ir
-from .vector_code import LANES, Code, ColumnTable
+from .vector_code import INTEGER_OPS, LANES, Code, ColumnTable
 
 _Numbers = NDArray[np.int64]
 
@@ -52,26 +52,7 @@ class _Rounded(NamedTuple):
     is_twice: bool
 
 
-_PLAIN = {
-    f"arith.{name}"
-    for name in (
-        "addi",
-        "andi",
-        "cmpi",
-        "extsi",
-        "extui",
-        "maxsi",
-        "minsi",
-        "muli",
-        "ori",
-        "select",
-        "shli",
-        "shrsi",
-        "subi",
-        "trunci",
-        "xori",
-    )
-}
+_PLAIN = INTEGER_OPS | {"arith.cmpi", "arith.maxsi", "arith.minsi"}
 """The ops whose operands can be vectors."""
 
 

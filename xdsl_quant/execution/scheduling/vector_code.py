@@ -9,8 +9,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..boundary import OpLines
+
 LANES = 16
 """The number of elements in a vector."""
+
+INTEGER_OPS = {
+    *("arith.addi", "arith.andi", "arith.extsi", "arith.extui", "arith.muli"),
+    *("arith.ori", "arith.select", "arith.shli", "arith.shrsi", "arith.subi"),
+    *("arith.trunci", "arith.xori"),
+}
+"""Ops on integers whose operands can be vectors."""
 
 
 class Axis(NamedTuple):
@@ -50,18 +59,8 @@ class Memref(NamedTuple):
     """The distance of the first element, in bytes."""
 
 
-class Code:
+class Code(OpLines):
     """Lines of a function."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self._count = 0
-
-    def add(self, text: str) -> str:
-        """Add an op with a result, whose name is returned."""
-        self._count += 1
-        self.lines.append(f"%{self._count} = {text}")
-        return f"%{self._count}"
 
     def constant(self, value: int, type_: str = "i64") -> str:
         """A number."""
