@@ -100,6 +100,26 @@ class _Tally(Generic[InputsT]):
 
     nan_results: set[str] = field(default_factory=set[str])
 
+    def add(
+        self,
+        inputs: InputsT,
+        labels: InputLabels,
+        expected: Numbers,
+        others: Sequence[Numbers],
+    ) -> None:
+        """
+        Count where the results for inputs differ from those of other computations.
+
+        Raises:
+            Unavailable: if there are none.
+        """
+        found = _computed(self.computation, inputs)
+        self.own.add(labels, found, expected)
+        for count, other in zip(self.candidates, others, strict=True):
+            count.add(labels, found, other)
+        nans = np.unique(found[np.isnan(labels.numbers)])
+        self.nan_results.update(map(_result_text, nans.tolist()))
+
     def row(self, options: Iterable[Mapping[str, str]]) -> Row:
         """What is known, with the options of the candidates."""
         computation, own, match = self.computation, self.own, None
@@ -154,20 +174,12 @@ def counted_differences(
                 f"cannot compare with '{reference.name}': {error}"
             ) from None
         others = [_computed(candidate, inputs) for candidate in candidates]
-        is_nan = np.isnan(labels.numbers)
         for tally in [*tallies]:
             try:
-                found = _computed(tally.computation, inputs)
+                tally.add(inputs, labels, expected, others)
             except Unavailable as error:
                 left_out[tally.computation.name] = str(error)
                 tallies.remove(tally)
-                continue
-            tally.own.add(labels, found, expected)
-            for count, other in zip(tally.candidates, others, strict=True):
-                count.add(labels, found, other)
-            tally.nan_results.update(
-                map(_result_text, np.unique(found[is_nan]).tolist())
-            )
     options = [candidate.options or {} for candidate in candidates]
     rows = [tally.row(options) for tally in tallies]
     return Comparison(title, reference.name, total, rows, left_out)

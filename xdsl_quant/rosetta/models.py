@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.execution import CompilationError, compile
 from xdsl_quant.frontends.tflite import TFLiteFileError
 from xdsl_quant.frontends.tflite.lowering.kernels import unsupported_type
 from xdsl_quant.numerics.arrays import Array
@@ -130,8 +131,6 @@ def _compiled_computation(
 ) -> RuntimeRun[None]:
     @cache
     def run(_: None) -> Array:
-        from xdsl_quant.execution import CompilationError, compile
-
         module = single.module.clone()
         listed = " ".join(f"{key}={value}" for key, value in options.items())
         try:

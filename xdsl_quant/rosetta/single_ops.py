@@ -115,23 +115,9 @@ def single_ops(
 
 
 def _single_op(op: Operation) -> SingleOp | None:
-    types = [value.type for value in (*op.operands, *op.results)]
-    elements = [scalar_or_element_type(type_) for type_ in types]
-    if (
-        len(op.results) != 1
-        or op.regions
-        or quantization_trait(op, MovesElements) is not None
-        or not op.operands
-        or not any(isinstance(element, UniformType) for element in elements)
-        or not all(map(_has_static_type, types))
-    ):
+    if not _computes_with_stored_values(op):
         return None
-    is_elementwise = all(
-        isinstance(element, UniformQuantizedType | Float32Type) for element in elements
-    ) and any(
-        quantization_trait(op, trait) is not None
-        for trait in (ComputesElementwise, CastsQuantization)
-    )
+    is_elementwise = _is_elementwise_op(op)
     is_argument = [
         not isinstance(value.type, NoneType)
         and (is_elementwise or constant_attr(value) is None)
@@ -140,13 +126,46 @@ def _single_op(op: Operation) -> SingleOp | None:
     arguments = [v for v, is_ in zip(op.operands, is_argument, strict=True) if is_]
     if not all(_is_random(value.type, is_elementwise) for value in arguments):
         return None
-    runs = (
-        _elementwise_runs(arguments, op)
-        if is_elementwise
-        else _random_runs(arguments, op)
+    make_runs = _elementwise_runs if is_elementwise else _random_runs
+    runs = make_runs(arguments, op)
+    own, module = _alone(op, is_argument, runs[0][0].shape if is_elementwise else None)
+    name = op.results[0].name_hint or ""
+    if isinstance(op.location, NameLoc):
+        name = op.location.desc.data
+    return SingleOp(own, name, module, runs, is_elementwise)
+
+
+def _computes_with_stored_values(op: Operation) -> bool:
+    """True for an op of static types with a quantized one that does not only move data."""
+    types = [value.type for value in (*op.operands, *op.results)]
+    return (
+        len(op.results) == 1
+        and not op.regions
+        and bool(op.operands)
+        and quantization_trait(op, MovesElements) is None
+        and any(isinstance(scalar_or_element_type(t), UniformType) for t in types)
+        and all(map(_has_static_type, types))
     )
-    shape = runs[0][0].shape if is_elementwise else None
-    block = Block(arg_types=[_with_shape(value.type, shape) for value in arguments])
+
+
+def _is_elementwise_op(op: Operation) -> bool:
+    """True for an elementwise op of per-tensor types and f32."""
+    types = [value.type for value in (*op.operands, *op.results)]
+    return all(
+        isinstance(scalar_or_element_type(t), UniformQuantizedType | Float32Type)
+        for t in types
+    ) and any(
+        quantization_trait(op, trait) is not None
+        for trait in (ComputesElementwise, CastsQuantization)
+    )
+
+
+def _alone(
+    op: Operation, is_argument: Sequence[bool], shape: Sequence[int] | None
+) -> tuple[Operation, ModuleOp]:
+    """A copy of an op, of another shape if there is one, in a module of its own."""
+    operand_types = zip(op.operand_types, is_argument, strict=True)
+    block = Block(arg_types=[_with_shape(t, shape) for t, is_ in operand_types if is_])
     values = iter(block.args)
     operands: list[SSAValue] = []
     for value, is_ in zip(op.operands, is_argument, strict=True):
@@ -167,10 +186,7 @@ def _single_op(op: Operation) -> SingleOp | None:
     block.add_ops([own, ReturnOp(own.results[0])])
     inputs = [argument.type for argument in block.args]
     function = FuncOp("main", (inputs, [result_type]), Region(block))
-    name = op.results[0].name_hint or ""
-    if isinstance(op.location, NameLoc):
-        name = op.location.desc.data
-    return SingleOp(own, name, ModuleOp([function]), runs, is_elementwise)
+    return own, ModuleOp([function])
 
 
 def _has_static_type(type_: Attribute) -> bool:
