@@ -48,6 +48,7 @@ from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 from xdsl_quant.transforms.weights.layers.layer import erase_unused
 
+from .kernel_widths import result_widths
 from .user_warnings import warn_user
 
 MASKED = "quant.masked"
@@ -416,16 +417,7 @@ class AttentionMasks:
 
 def _result_bits(target: TargetSpec) -> int:
     """The number of bits of the result of a softmax; 16 if it stays in floating point."""
-    kernels = [target.kernels.get(name) for name in (_EXPONENTIAL, _SOFTMAX)]
-    widths = [
-        port.storage.storage_type_integral_width
-        for kernel in kernels
-        if kernel is not None
-        for signature in kernel.signatures
-        for port in signature.outputs
-        if port.storage is not None
-    ]
-    return max(widths, default=16)
+    return max(result_widths(target, _EXPONENTIAL, _SOFTMAX), default=16)
 
 
 def _range_of(value: SSAValue, ranges: Ranges) -> Range | None:

@@ -249,7 +249,7 @@ class _Search:
             actual = self._values(sample, biases)
             for key in keys or [*sample.expected][-1:]:
                 error = errors.setdefault(key, Error())
-                error.add(sample.expected[key], actual[key], None)
+                error.add(sample.expected[key], actual[key])
         return errors
 
     def shifts(

@@ -409,7 +409,7 @@ class BitSearch:
         for number, batch in enumerate(self.progress(self.batches)):
             found = actual.values(batch)
             for key, values in self._expected_results(number, batch).items():
-                errors.setdefault(key, Error()).add(values, found[key], None)
+                errors.setdefault(key, Error()).add(values, found[key])
             if score is not None:
                 score.add(found)
         widths = [w[i] for w, i in zip(self._searched, choice, strict=True)]

@@ -359,7 +359,7 @@ def compare(
     _check_roles(float_model, quantized)
     errors = _record(float_model, quantized, pairs)
     batches, count = batches_of(data, _fewest_dynamic_sizes(float_model, quantized))
-    scores = None if labels is None else Scores.of(Labels.of(labels, batches))
+    scores = Scores(None if labels is None else Labels.of(labels, batches))
     batches = batches if progress is None else progress(batches, count)
     _measure(float_model, quantized, batches, errors, scores)
     if not pairs and float_model.values:
@@ -378,7 +378,7 @@ def compare(
         results,
         _unmatched(float_model, pairs),
         _unmatched(quantized, {other.value for _, other in pairs.values()}),
-        None if scores is None else scores.accuracy(),
+        scores.accuracy(),
     )
 
 
@@ -446,7 +446,7 @@ def _measure(
     quantized: _Model,
     batches: Iterable[Batch],
     errors: dict[str, Error],
-    scores: Scores | None,
+    scores: Scores,
 ) -> None:
     """Add the errors of recorded values, and results to be scored."""
     runs = [
@@ -462,8 +462,7 @@ def _measure(
             module.values(stored_arguments(function, as_tuple(batch)))
             for module, function in runs
         )
-        if scores is not None:
-            scores.add(expected, actual)
+        scores.add(expected, actual)
         for key, values in expected.items():
             if (other := actual.get(key)) is None:
                 continue
@@ -473,7 +472,7 @@ def _measure(
                     f"{[*other.shape]} in the quantized one; compare models of the same "
                     "sizes"
                 )
-            errors.setdefault(key, Error()).add(values, other, None)
+            errors.setdefault(key, Error()).add(values, other)
 
 
 def _compared(
@@ -514,7 +513,7 @@ def _constant_error(pair: _Pair) -> Error | None:
     if expected is None or actual is None:
         return None
     error = Error()
-    error.add(expected, actual, None)
+    error.add(expected, actual)
     return error
 
 

@@ -142,7 +142,7 @@ def result_errors(
         expected, actual = exact.values(batch), quantized.values(batch)
         for key in expected:
             if OUTPUT in key:
-                errors.setdefault(key, Error()).add(expected[key], actual[key], None)
+                errors.setdefault(key, Error()).add(expected[key], actual[key])
     return errors
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -27,6 +27,18 @@ from xdsl_quant.transforms.propagation.resolution.kernels import constraints_of
 from xdsl_quant.transforms.propagation.target_spec import Signature, TargetSpec
 
 from .recipe import SearchOptions
+
+
+def result_widths(target: TargetSpec, *names: str) -> Collection[int]:
+    """Return the widths of the results of kernels of a target, by default of all."""
+    return {
+        port.storage.storage_type_integral_width
+        for name in names or target.kernels
+        if name in target.kernels
+        for signature in target.kernels[name].signatures
+        for port in signature.outputs
+        if port.storage is not None
+    }
 
 
 @dataclass(frozen=True)

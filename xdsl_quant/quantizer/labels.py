@@ -210,29 +210,25 @@ def _classes(output: Floats, labels: Labels) -> NDArray[np.intp]:
     return output.argmax(-1)
 
 
-@dataclass(frozen=True)
 class Scores:
-    """The scores of a float model and of the quantized one."""
+    """The scores of a float model and of the quantized one; none without labels."""
 
-    float_score: Score
-    quantized_score: Score
-
-    @staticmethod
-    def of(labels: Labels) -> Scores:
-        """Scores without batches."""
-        return Scores(Score(labels), Score(labels))
+    def __init__(self, labels: Labels | None):
+        """
+        Args:
+            labels: what is right for the samples, if it is known.
+        """
+        self._labels = labels
+        self._scores = [] if labels is None else [Score(labels), Score(labels)]
 
     def add(self, expected: Values, actual: Values) -> None:
         """Add recorded values of the float model, and of the quantized one."""
-        self.float_score.add(expected)
-        self.quantized_score.add(actual)
+        for score, values in zip(self._scores, (expected, actual), strict=False):
+            score.add(values)
 
-    def accuracy(self) -> Accuracy:
-        """What the metric says of both."""
-        labels = self.float_score.labels
-        return Accuracy(
-            labels.name,
-            self.float_score.value(),
-            self.quantized_score.value(),
-            len(labels.values),
-        )
+    def accuracy(self) -> Accuracy | None:
+        """Return what the metric says of both models."""
+        if self._labels is None:
+            return None
+        before, after = (score.value() for score in self._scores)
+        return Accuracy(self._labels.name, before, after, len(self._labels.values))

@@ -45,7 +45,7 @@ class MixedPipeline(StaticPipeline):
             self.batches,
             self.request.entry,
             self.recipe.bias_correction,
-            self.selection.least_weight_bits,
+            self.selection.weight_bits,
             None if labels is None else Labels.of(labels, self.batches),
             self.calibration.passed_on,
         )

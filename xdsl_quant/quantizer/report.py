@@ -57,12 +57,11 @@ def report_on(
     Raises:
         DataError: if the labels do not fit the results.
     """
-    scores = None if labels is None else Scores.of(labels)
+    scores = Scores(labels)
     values: dict[str, _Values] = {}
 
     def observe(expected: Values, actual: Values) -> None:
-        if scores is not None:
-            scores.add(expected, actual)
+        scores.add(expected, actual)
         for key, found in expected.items():
             if OUTPUT not in key:
                 values.setdefault(key, _Values()).add(found)
@@ -73,7 +72,7 @@ def report_on(
     outputs = {
         name: found.accumulated.sqnr for name, found in errors.items() if OUTPUT in name
     }
-    return ModelReport(kernels, outputs, None if scores is None else scores.accuracy())
+    return ModelReport(kernels, outputs, scores.accuracy())
 
 
 def _kernel_reports(

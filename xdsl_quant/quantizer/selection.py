@@ -39,23 +39,16 @@ class Selection:
     @property
     def weight_bits(self) -> Mapping[int, int]:
         """
-        Least width of weights by the position of the kernel, where an override says one.
+        Least width of weights, where an override says one, by the position of the kernel
+        once those that stay in floating point are inlined.
         """
-        return {
-            number: bits
-            for number, overrides in self.kernels.items()
-            for override in overrides
-            if (bits := override.weight_bits) is not None
-        }
-
-    @property
-    def least_weight_bits(self) -> Mapping[int, int]:
-        """The same, once the kernels that stay in floating point are inlined."""
         inlined = {*self.float_kernels}
         return {
             number - sum(other < number for other in inlined): bits
-            for number, bits in self.weight_bits.items()
+            for number, overrides in self.kernels.items()
             if number not in inlined
+            for override in overrides
+            if (bits := override.weight_bits) is not None
         }
 
     def is_float(self, key: str) -> bool:

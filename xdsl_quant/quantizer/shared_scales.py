@@ -25,6 +25,7 @@ from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
 from .attention_masks import width_of
+from .kernel_widths import result_widths
 from .selection import keys_of
 from .user_warnings import warn_user
 
@@ -198,12 +199,4 @@ def _moves(kernel: RegionOp) -> bool:
 
 def _result_bits(kernel: RegionOp, target: TargetSpec) -> int:
     """The width of the result of a kernel."""
-    if (spec := target.kernels.get(kernel.kernel)) is None:
-        return _BITS
-    widths = [
-        port.storage.storage_type_integral_width
-        for signature in spec.signatures
-        for port in signature.outputs
-        if port.storage is not None
-    ]
-    return max(widths, default=_BITS)
+    return max(result_widths(target, kernel.kernel), default=_BITS)

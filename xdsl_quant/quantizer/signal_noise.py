@@ -50,7 +50,10 @@ class Error:
         return self.saturated / self.count if self.count else 0.0
 
     def add(
-        self, expected: Floats, actual: Floats, bounds: tuple[float, float] | None
+        self,
+        expected: Floats,
+        actual: Floats,
+        bounds: tuple[float, float] | None = None,
     ) -> None:
         """
         Add values of the float model, those instead of them, and their storage range.

@@ -1,4 +1,4 @@
-"""Specifications of kernels from observed ranges and the overrides of a recipe."""
+"""The target of a model, and specifications of its kernels from observed ranges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
 from xdsl.ir import BlockArgument
 from xdsl.rewriter import Rewriter
 
-from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.diagnostics import counted_names, location_prefix
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
     DequantizeCastOp,
@@ -22,21 +22,58 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.propagation.module_kernels import (
     fitting_signature,
+    float_ops_of,
     kernels_of,
 )
 from xdsl_quant.transforms.propagation.port_ranges import port_ranges, set_specs
 from xdsl_quant.transforms.propagation.quant_constraints_to_specs import (
     QuantConstraintsToSpecsPass,
 )
+from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 from xdsl_quant.transforms.propagation.resolution.report import PropagationReport
+from xdsl_quant.transforms.propagation.target_files import read_target
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.quant_import_stats import ImportStatistics
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
+from .kernel_widths import result_widths
+from .recipe import Recipe
 from .report import stays_float
 from .selection import Selection
 from .user_warnings import warn_user
+
+
+def chosen_target(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> TargetSpec:
+    """
+    Return the first target that has most kernels for the ops of a module.
+
+    Raises:
+        ValueError: if no target has a kernel for them.
+    """
+    specs = [read_target(each) if isinstance(each, str) else each for each in targets]
+    counts = [fuse_kernels(module.clone(), spec) for spec in specs]
+    if not any(counts):
+        names = ", ".join(f"'{spec.name}'" for spec in specs)
+        found = counted_names(float_ops_of(module)) or "no op of floats"
+        raise ValueError(f"no kernel of {names} is in the model, found {found}")
+    return specs[counts.index(max(counts))]
+
+
+def warn_of_activations(recipe: Recipe, target: TargetSpec) -> None:
+    """Warn of a target without the widths of activations that a recipe is made for."""
+    if recipe.targets == Recipe.targets:
+        return
+    asked = {
+        bits for each in recipe.targets for bits in result_widths(read_target(each))
+    }
+    if asked.isdisjoint(found := result_widths(target)):
+        asked, found = (" or ".join(map(str, sorted(each))) for each in (asked, found))
+        warn_user(
+            f"recipe '{recipe.name}' is for activations of {asked} bits, found target "
+            f"'{target.name}' with {found or 'none'}; leave the target out, or use another "
+            "recipe"
+        )
 
 
 def check_samples_vary(module: ModuleOp, ranges: Mapping[str, KeyStatistics]) -> None:

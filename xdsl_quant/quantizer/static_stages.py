@@ -39,7 +39,6 @@ from .observation import Calibration
 from .preparation import prepare
 from .recipe import Recipe
 from .recording import RecordedModule, export_kernels
-from .result_warnings import warn_of_low_sqnr, warn_of_worse_results
 from .results import StaticModel
 from .selection import Selection, select
 from .shared_scales import lost_operands
@@ -48,12 +47,13 @@ from .specification import (
     ask_for_weights,
     check_has_quantized_kernel,
     check_samples_vary,
+    chosen_target,
     set_ranges,
     specify,
+    warn_of_activations,
 )
 from .stages import Pipeline, Request
-from .target_choice import chosen_target, warn_of_activations
-from .user_warnings import warn_user
+from .user_warnings import warn_of_low_sqnr, warn_of_worse_results, warn_user
 from .weight_rounding import round_kernel_weights
 
 
@@ -150,7 +150,7 @@ class StaticPipeline(Pipeline):
         kernels = kernels_of(module)
         specify(module, [kernels[i] for i in self.selection.float_kernels])
         kernels = kernels_of(module)
-        for number, bits in self.selection.least_weight_bits.items():
+        for number, bits in self.selection.weight_bits.items():
             ask_for_weights(kernels[number], bits, self.target)
         return module
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from inspect import currentframe
+
+from .signal_noise import Error, decibels, relative_noise
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -18,3 +21,50 @@ def warn_user(message: str) -> None:
 
 def _is_here(module: object) -> bool:
     return str(module).partition(".")[0] == _PACKAGE
+
+
+# Results
+
+LEAST_SQNR = 10.0
+"""Results below so many dB are hardly of use."""
+
+_MOST_LOST = 0.5
+"""Differences in dB that may be chance."""
+
+
+def warn_of_low_sqnr(errors: Mapping[str, Error]) -> None:
+    """Warn of the result with the lowest SQNR, if that is below `LEAST_SQNR`."""
+    low = {
+        key: error.sqnr
+        for key, error in errors.items()
+        if error.signal and error.sqnr < LEAST_SQNR
+    }
+    if not low:
+        return
+    key = min(low, key=low.__getitem__)
+    warn_user(
+        f"the SQNR of result '{key}' is {decibels(low[key])} dB on the samples, expected "
+        f"{LEAST_SQNR:.0f} dB or more; the report lists the kernels that lose most: keep "
+        "them in floating point, or give them more bits"
+    )
+
+
+def warn_of_worse_results(
+    step: str, before: Mapping[str, Error], after: Mapping[str, Error]
+) -> None:
+    """
+    Warn of a step that made results worse.
+
+    Args:
+        step: what the user can leave out, such as a line of a recipe.
+        before: the errors of results without it.
+        after: those with it.
+    """
+    without, found = (
+        Error(1.0, relative_noise(errors)).sqnr for errors in (before, after)
+    )
+    if found < without - _MOST_LOST:
+        warn_user(
+            f"{step} made the results worse, found an SQNR of {decibels(found)} dB with it "
+            f"and of {decibels(without)} dB without; leave it out"
+        )

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.diagnostics import location_prefix, op_name
@@ -59,7 +58,7 @@ def report_on_weights(
         DataError: if the labels do not fit the results.
     """
     function = entry_function(module, entry).sym_name.data
-    scores = None if labels is None else Scores.of(labels)
+    scores = Scores(labels)
     runs = [
         _recorded(module.clone(), function),
         _recorded(quantized.clone(), function),
@@ -69,14 +68,13 @@ def report_on_weights(
     own: dict[str, Error] = {}
     for batch in batches:
         expected, *others = (run.values(batch) for run in runs)
-        if scores is not None:
-            scores.add(expected, others[0])
+        scores.add(expected, others[0])
         for errors, values in zip((accumulated, own), others, strict=True):
             for key, found in values.items():
-                errors.setdefault(key, Error()).add(expected[key], found, None)
+                errors.setdefault(key, Error()).add(expected[key], found)
     kernels = _product_reports(module, quantized, accumulated, own)
     outputs = {key: error.sqnr for key, error in accumulated.items() if OUTPUT in key}
-    return ModelReport(kernels, outputs, None if scores is None else scores.accuracy())
+    return ModelReport(kernels, outputs, scores.accuracy())
 
 
 def _product_reports(
@@ -105,9 +103,7 @@ def _recorded(module: ModuleOp, function: str) -> RecordedModule:
     """A module that records the results of products and of a function."""
     for number, op in enumerate(products_of(module)):
         record(op.results[0], result_key(number, 0))
-    for op in module.ops:
-        if isinstance(op, FuncOp) and op.sym_name.data == function:
-            record_results(op, f"{function}:{OUTPUT}")
+    record_results(entry_function(module, function), f"{function}:{OUTPUT}")
     return RecordedModule.of(module, function)
 
 

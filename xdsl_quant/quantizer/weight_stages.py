@@ -18,10 +18,10 @@ from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertCon
 from .dynamic_ranges import quantize_activations
 from .preparation import prepare
 from .recipe import Recipe
-from .result_warnings import warn_of_low_sqnr, warn_of_worse_results
 from .results import DynamicRangeModel, WeightOnlyModel
 from .signal_noise import Error, relative_noise
 from .stages import Pipeline, Request
+from .user_warnings import warn_of_low_sqnr, warn_of_worse_results
 from .weight_bias_correction import corrected_biases
 from .weight_only import quantize_weights
 from .weight_report import weight_errors

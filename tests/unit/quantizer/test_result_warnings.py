@@ -22,7 +22,7 @@ from xdsl_quant.quantizer import (
 from xdsl_quant.quantizer.errors import Error, float_module, quantized_module
 from xdsl_quant.quantizer.recipe_files import RecipeError, parse_recipe
 from xdsl_quant.quantizer.recording import RecordedModule
-from xdsl_quant.quantizer.result_warnings import (
+from xdsl_quant.quantizer.user_warnings import (
     warn_of_low_sqnr,
     warn_of_worse_results,
 )
