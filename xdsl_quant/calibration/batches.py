@@ -72,7 +72,7 @@ def calibrate(
         OSError: if the checkpoint cannot be read or written, or another run uses it.
     """
     module = as_module(module)
-    _check_options(executor, missing)
+    _check_executor(executor, missing)
     kind = parse_observer(observer)
     function = InstrumentedFunction.of(module, entry)
     axes = _dimensions({} if axes is None else axes, function)
@@ -84,7 +84,9 @@ def calibrate(
     with saved.locked():
         before = _Gathered(task, *saved.read(observer, histograms), [])
         saved.skip(numbered, before.statistics.batch_count, before.inputs)
-        statistics = _gathered(before, _results(task, numbered, executor), saved)
+        statistics = _gathered(
+            before, _observed_batches(task, numbered, executor), saved
+        )
     _check_reached(statistics, function.keys if missing == "error" else ())
     return statistics
 
@@ -99,7 +101,7 @@ def _check_reached(statistics: Statistics, keys: Iterable[str]) -> None:
             )
 
 
-def _check_options(executor: object, missing: object) -> None:
+def _check_executor(executor: object, missing: object) -> None:
     if executor is not None and not hasattr(executor, "submit"):
         raise TypeError(
             "executor must have a method 'submit', like those of concurrent.futures, but "
@@ -220,7 +222,7 @@ def _iterator(batches: Iterable[Batch]) -> Iterator[Batch]:
         ) from None
 
 
-def _results(
+def _observed_batches(
     task: BatchTask, batches: Iterator[NumberedBatch], executor: Executor | None
 ) -> Iterator[BatchObservation]:
     """The observations of the batches, in order."""

@@ -43,7 +43,7 @@ def locked(checkpoint: Path) -> Generator[None]:
     # A file may be known by several names.
     lock = Path(f"{os.path.realpath(checkpoint)}.lock")
     with _guard:
-        descriptor = None if lock in _held else _taken(lock)
+        descriptor = None if lock in _held else _locked_descriptor(lock)
         if descriptor is None:
             raise BlockingIOError(
                 f"checkpoint {checkpoint} is in use, {_holder(lock)}; wait until it ends, "
@@ -78,7 +78,7 @@ def _holder(lock: Path) -> str:
     return "by another process"
 
 
-def _taken(lock: Path) -> int | None:
+def _locked_descriptor(lock: Path) -> int | None:
     """The descriptor of a lock file that this run has now, unless another one has it."""
     _check_is_lock_file(lock)
     try:

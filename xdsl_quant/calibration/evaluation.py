@@ -214,7 +214,7 @@ def _types(
     except (PassFailedException, VerifyException) as e:
         message = str(e).partition("\n")[0]
         raise ValueError(message.rpartition("cannot be converted: ")[2]) from None
-    return {key: _quantized_type(user.operands[0]) for key, user in users.items()}
+    return {key: _dequantized_type(user.operands[0]) for key, user in users.items()}
 
 
 def _replaced(ref: StatisticsRefOp, statistics: KeyStatistics) -> Operation:
@@ -229,7 +229,7 @@ def _replaced(ref: StatisticsRefOp, statistics: KeyStatistics) -> Operation:
     return user
 
 
-def _quantized_type(value: SSAValue) -> QuantizedType:
+def _dequantized_type(value: SSAValue) -> QuantizedType:
     while isinstance(ref := value.owner, StatisticsRefOp):
         value = ref.input
     dequantize = value.owner

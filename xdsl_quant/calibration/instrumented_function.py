@@ -212,7 +212,7 @@ def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
     # Text of one process is for others.
     replace_resources(module, _resource_data)
     instrumented = InstrumentedFunction(
-        _text(module),
+        _generic_text(module),
         function.sym_name.data,
         tuple(ref.stats_key.data for ref in refs),
         tuple(shape_of(ref.input.type) for ref in refs),
@@ -256,7 +256,7 @@ def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
     return function
 
 
-def _text(module: ModuleOp) -> str:
+def _generic_text(module: ModuleOp) -> str:
     stream = StringIO()
     # In its own form `scf.while` has a location where none can be read.
     Printer(stream, print_debuginfo=True, print_generic_format=True).print_op(module)
@@ -323,7 +323,9 @@ def _has_no_elements(argument: ArrayLike) -> bool:
 def _runnable(function: InstrumentedFunction, layout: MinMaxLayout | None) -> Run:
     # Where the values of the call that a thread is in are recorded.
     current = threading.local()
-    call = _compiled(function, _host_functions(function, layout, current))
+    call = _compiled_or_interpreted(
+        function, _host_functions(function, layout, current)
+    )
 
     def run(sink: Sink, arguments: Arguments) -> None:
         # What makes an array of an argument may run the function, too.
@@ -365,7 +367,7 @@ def _host_functions(
     return host_functions
 
 
-def _compiled(
+def _compiled_or_interpreted(
     function: InstrumentedFunction, host_functions: Mapping[str, Callable[..., object]]
 ) -> Callable[..., object]:
     """Compile a function, or interpret it if that is not possible."""

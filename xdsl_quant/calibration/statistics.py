@@ -214,14 +214,14 @@ class Statistics:
         """The text of the file."""
         keys = sorted(self.observations)
         ranges = {key: _entry(self.ranges(key)) for key in keys}
-        return _text({"statistics": ranges, **self._state()})
+        return _json_text({"statistics": ranges, **self._state()})
 
     def state_text(self, **more: str) -> str:
         """
         The text of a file without ranges, which take long to find with some observers. It
         can be loaded, and has more members.
         """
-        return _text({**more, **self._state()})
+        return _json_text({**more, **self._state()})
 
     def _state(self) -> dict[str, object]:
         keys = sorted(self.observations)
@@ -351,7 +351,7 @@ def _natural_number(value: object) -> int:
     return value
 
 
-def _text(content: Mapping[str, object]) -> str:
+def _json_text(content: Mapping[str, object]) -> str:
     """
     The JSON of a file with these members and their digest, with a line for each member of
     the first two levels.

@@ -176,7 +176,7 @@ def _is_of_softmax(op: Operation) -> bool:
     return False
 
 
-def _sources(value: SSAValue) -> Iterator[SSAValue]:
+def _moved_sources(value: SSAValue) -> Iterator[SSAValue]:
     """Yield a value, and the values whose elements it has by moves and statistics."""
     yield value
     while isinstance(op := value.owner, Operation):
@@ -191,26 +191,26 @@ def _sources(value: SSAValue) -> Iterator[SSAValue]:
         yield (value := moved[0])
 
 
-def _constant_of(value: SSAValue) -> Operation | None:
+def _moved_constant(value: SSAValue) -> Operation | None:
     """Return the constant that a value is, or that moves and statistics pass on."""
-    *_, source = _sources(value)
+    *_, source = _moved_sources(value)
     op = source.owner
     return op if isinstance(op, Operation) and op.has_trait(ConstantLike) else None
 
 
 def _constant_in(value: SSAValue) -> Operation | None:
     """Return the constant that a value is, or by which something is multiplied."""
-    *_, source = _sources(value)
+    *_, source = _moved_sources(value)
     op, values = source.owner, [source]
     if isinstance(op, Operation) and has_quantization_trait(op, Multiplies):
         values = [*op.operands]
-    return next(filter(None, map(_constant_of, values)), None)
+    return next(filter(None, map(_moved_constant, values)), None)
 
 
 def _low_constant(select: Operation) -> int | None:
     """Return the operand of a `select` that is one negative number, if one is."""
     for index in (1, 2):
-        constant = _constant_of(select.operands[index])
+        constant = _moved_constant(select.operands[index])
         if constant is None or not isinstance(
             scalar_or_element_type(constant.results[0].type), AnyFloat
         ):
@@ -246,7 +246,7 @@ def separate_masks(module: ModuleOp) -> None:
         value = _copied(old, op)
         op.operands[index] = value
         erase_unused(old, PatternRewriter(op))
-        constant = _constant_of(value)
+        constant = _moved_constant(value)
         assert constant is not None
         mark = IntegerAttr(number, i64)
         op.attributes[_MASK] = constant.attributes[_MASK] = mark
@@ -382,7 +382,7 @@ class AttentionMasks:
             ranges: the smallest and largest values of the model, by keys.
             target: the target of its kernels.
         """
-        bits = _result_bits(target)
+        bits = _softmax_bits(target)
         found: dict[int, float] = {}
         for number, flow in self.flows.items():
             lowest = self._lowest(number, flow, ranges, bits)
@@ -415,19 +415,19 @@ class AttentionMasks:
         return masked - _STEPS * step - (highs - spans[0][1])
 
 
-def _result_bits(target: TargetSpec) -> int:
+def _softmax_bits(target: TargetSpec) -> int:
     """The number of bits of the result of a softmax; 16 if it stays in floating point."""
     return max(result_widths(target, _EXPONENTIAL, _SOFTMAX), default=16)
 
 
 def _range_of(value: SSAValue, ranges: Ranges) -> Range | None:
     """The range of a constant, or of a value whose statistics are known."""
-    if (constant := _constant_of(value)) is not None:
+    if (constant := _moved_constant(value)) is not None:
         elements = constant_elements(constant.results[0])
         if elements is None or not elements.size:
             return None
         return float(elements.min()), float(elements.max())
-    for source in _sources(value):
+    for source in _moved_sources(value):
         op = source.owner
         if isinstance(op, StatisticsRefOp) and op.stats_key.data in ranges:
             low, high = ranges[op.stats_key.data].layer
@@ -435,7 +435,7 @@ def _range_of(value: SSAValue, ranges: Ranges) -> Range | None:
     return None
 
 
-def width_of(range_: Range) -> float:
+def range_width(range_: Range) -> float:
     """The width of a range with 0."""
     low, high = range_
     return max(high, 0.0) - min(low, 0.0)
@@ -455,14 +455,18 @@ def warn_of_wide_constants(module: ModuleOp, ranges: Ranges) -> None:
             continue
         for value, other in ((first, second), (second, first)):
             constant = _constant_in(value)
-            if constant is None or _constant_of(other) is not None:
+            if constant is None or _moved_constant(other) is not None:
                 continue
             own, beside, number = (
                 _range_of(each, ranges) for each in (value, other, constant.results[0])
             )
             if own is None or beside is None or number is None:
                 continue
-            if min(width_of(own), width_of(number)) > most * width_of(beside) > 0:
+            if (
+                min(range_width(own), range_width(number))
+                > most * range_width(beside)
+                > 0
+            ):
                 warn_user(
                     f"{location_prefix(op.location)}a constant widens the range of the "
                     f"result of '{op_name(op)}': {max(own, key=abs):g} beside values from "

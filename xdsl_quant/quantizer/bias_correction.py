@@ -398,7 +398,7 @@ def _biases(module: ModuleOp, entry: str | None) -> Mapping[str, _Bias]:
         )
         if not is_quantized or (value := _bias_of(kernel)) is None:
             continue
-        bias = _constant_of(value, kernel)
+        bias = _bias_constant(value, kernel)
         if bias is not None and function.is_ancestor(bias.constant):
             biases[result_key(number, 0)] = bias
     return biases
@@ -420,7 +420,7 @@ def _bias_of(kernel: RegionOp) -> SSAValue | None:
     return None
 
 
-def _constant_of(value: SSAValue, kernel: RegionOp) -> _Bias | None:
+def _bias_constant(value: SSAValue, kernel: RegionOp) -> _Bias | None:
     """The constant that a bias is, or is broadcast of, if nothing else uses it."""
     type_ = kernel.results[0].type
     if not isinstance(type_, TensorType) or len([*value.uses]) != 1:

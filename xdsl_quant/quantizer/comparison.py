@@ -48,9 +48,9 @@ from .labels import Accuracy, Labels, Scores
 from .models import Model, module_of
 from .recording import (
     RecordedModule,
-    has_floats,
     record,
     record_results,
+    stands_for_floats,
     stored_arguments,
 )
 from .results import QuantizedModel
@@ -125,7 +125,10 @@ class Comparison:
 
     def __str__(self) -> str:
         """The comparison as a table."""
-        rows = [("value", "op", "stored", "SQNR", "inputs"), *map(_row, self.values)]
+        rows = [
+            ("value", "op", "stored", "SQNR", "inputs"),
+            *map(_comparison_row, self.values),
+        ]
         results = ", ".join(
             f"{name} exact" if sqnr == math.inf else f"{name} {decibels(sqnr)} dB"
             for name, sqnr in self.results.items()
@@ -143,7 +146,7 @@ class Comparison:
         )
 
 
-def _row(value: ComparedValue) -> Sequence[str]:
+def _comparison_row(value: ComparedValue) -> Sequence[str]:
     return (
         shortened_text(value.name),
         value.op
@@ -164,7 +167,7 @@ def _counts_text(counts: Mapping[str, int]) -> str:
 
 
 @dataclass(frozen=True)
-class _Value:
+class _ModelValue:
     """A value of one of the models that may be in the other one, too."""
 
     value: SSAValue
@@ -211,7 +214,7 @@ class _Model:
 
     module: ModuleOp
     function: FuncOp
-    values: Sequence[_Value] = field(default_factory=tuple[_Value, ...])
+    values: Sequence[_ModelValue] = field(default_factory=tuple[_ModelValue, ...])
     counts: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """The number of ops by function and group."""
 
@@ -229,7 +232,7 @@ class _Model:
         model.values = [*model._values()]
         return model
 
-    def _values(self) -> Iterator[_Value]:
+    def _values(self) -> Iterator[_ModelValue]:
         entry = self.function.sym_name.data
         names = {f.sym_name.data for f in functions_run(self.module, self.function)}
         for candidate in candidates(self.module):
@@ -239,7 +242,7 @@ class _Model:
                 continue
             function = "" if symbol == entry else symbol
             is_compared = (
-                has_floats(value.type)
+                stands_for_floats(value.type)
                 and isinstance(value.type, TensorType)
                 and is_tensor_with_values(candidate)
             )
@@ -251,7 +254,7 @@ class _Model:
                 number = str(self.counts[function, group])
             self.counts[function, group] += value is op.results[0]
             if is_compared:
-                yield _Value(value, function, group, number, candidate.key)
+                yield _ModelValue(value, function, group, number, candidate.key)
 
     @property
     def argument_types(self) -> Sequence[Attribute]:
@@ -262,15 +265,15 @@ class _Model:
         return self.function.function_type.outputs.data
 
 
-_Pair = tuple[_Value, _Value]
+_Pair = tuple[_ModelValue, _ModelValue]
 
 
-def _pairs(float_model: _Model, quantized: _Model) -> Mapping[SSAValue, _Pair]:
+def _matched_pairs(float_model: _Model, quantized: _Model) -> Mapping[SSAValue, _Pair]:
     """The values of both models, by that of the float model."""
     pairs: dict[SSAValue, _Pair] = {}
     taken: set[SSAValue] = set()
 
-    def match(one: _Value, other: _Value | None) -> None:
+    def match(one: _ModelValue, other: _ModelValue | None) -> None:
         if other is None or one.value in pairs or other.value in taken:
             return
         if one.is_constant == other.is_constant and _may_be_equal(
@@ -279,7 +282,7 @@ def _pairs(float_model: _Model, quantized: _Model) -> Mapping[SSAValue, _Pair]:
             pairs[one.value] = one, other
             taken.add(other.value)
 
-    by_name: dict[tuple[str, str] | None, _Value] = {}
+    by_name: dict[tuple[str, str] | None, _ModelValue] = {}
     for value in quantized.values:
         # Casts of a tensor have its name as well.
         by_name.setdefault(value.tensor_name, value)
@@ -352,9 +355,9 @@ def compare(
     """
     float_model = _Model.of(float_module, entry)
     quantized = _Model.of(quantized_module, entry)
-    _check_types("argument", float_model.argument_types, quantized.argument_types)
-    _check_types("result", float_model.result_types, quantized.result_types)
-    pairs = _pairs(float_model, quantized)
+    _check_signatures("argument", float_model.argument_types, quantized.argument_types)
+    _check_signatures("result", float_model.result_types, quantized.result_types)
+    pairs = _matched_pairs(float_model, quantized)
     _check_has_floats(float_model, pairs)
     _check_roles(float_model, quantized)
     errors = _record(float_model, quantized, pairs)
@@ -384,7 +387,7 @@ def compare(
 
 def _check_has_floats(float_model: _Model, pairs: Mapping[SSAValue, _Pair]) -> None:
     are_constants = all(one.is_constant for one, _ in pairs.values())
-    if are_constants and not any(map(has_floats, float_model.result_types)):
+    if are_constants and not any(map(stands_for_floats, float_model.result_types)):
         raise ValueError(
             "no results of ops or of the model are floats in both models; compare models "
             "with the same ops or names of locations"
@@ -429,7 +432,9 @@ def _compared_values(
         },
     )
     return [
-        _compared(*pairs[each.value], by_value.get(each.value), inputs[each.value])
+        _compared_value(
+            *pairs[each.value], by_value.get(each.value), inputs[each.value]
+        )
         for each in float_model.values
         if each.value in pairs
     ]
@@ -475,8 +480,8 @@ def _measure(
             errors.setdefault(key, Error()).add(values, other)
 
 
-def _compared(
-    one: _Value, other: _Value, error: Error | None, input_sqnr: float
+def _compared_value(
+    one: _ModelValue, other: _ModelValue, error: Error | None, input_sqnr: float
 ) -> ComparedValue:
     type_ = scalar_or_element_type(other.value.type)
     name = one.tensor_name
@@ -530,7 +535,7 @@ def _constant_floats(value: SSAValue) -> Floats | None:
 # Arguments
 
 
-def _check_types(
+def _check_signatures(
     noun: str, float_types: Sequence[Attribute], quantized_types: Sequence[Attribute]
 ) -> None:
     """
@@ -544,7 +549,7 @@ def _check_types(
             f"{len(float_types)} as of the float model"
         )
     for number, types in enumerate(zip(float_types, quantized_types, strict=True)):
-        if len({*map(has_floats, types)}) > 1:
+        if len({*map(stands_for_floats, types)}) > 1:
             remedy = "floats or quantized types, which have scales"
         elif noun == "argument" and not _may_be_equal(*map(shape_of, types)):
             remedy = f"{noun}s of the same sizes"

@@ -32,9 +32,9 @@ from .attention_masks import MASKED
 from .recording import (
     RecordedModule,
     export_kernels,
-    has_floats,
     record,
     record_results,
+    stands_for_floats,
 )
 from .signal_noise import OUTPUT, Error, Values
 from .signal_noise import decibels as decibels
@@ -88,7 +88,7 @@ def measure_errors(
     modules = (
         float_module(exact, entry),
         quantized_module(resolved, entry),
-        _own(resolved, exact),
+        _own_module(resolved, exact),
     )
     runs = [RecordedModule.of(module, entry) for module in modules]
     errors: dict[str, KernelErrors] = {}
@@ -149,7 +149,7 @@ def result_errors(
 # The three modules
 
 
-def _with_refs(
+def _with_recorded_results(
     resolved: ModuleOp, entry: str | None, keys: Container[str] | None
 ) -> ModuleOp:
     """
@@ -169,7 +169,7 @@ def _add_refs(
 ) -> None:
     for index, result in enumerate(kernel.results):
         key = result_key(number, index)
-        if has_floats(result.type) and (keys is None or key in keys):
+        if stands_for_floats(result.type) and (keys is None or key in keys):
             record(result, key)
 
 
@@ -189,7 +189,7 @@ def float_module(
             [`result_key`][xdsl_quant.quantizer.errors.result_key]; by default all of them.
             Fewer of them take less time to compile.
     """
-    module = _with_refs(resolved, entry, keys)
+    module = _with_recorded_results(resolved, entry, keys)
     kernels = kernels_of(module)
     for kernel in kernels:
         forget_specs(kernel)
@@ -210,12 +210,12 @@ def quantized_module(
     keys: Container[str] | None = None,
 ) -> ModuleOp:
     """The quantized model, which records the same; for arguments see `float_module`."""
-    module = _with_refs(resolved, entry, keys)
+    module = _with_recorded_results(resolved, entry, keys)
     export_kernels(module)
     return module
 
 
-def _own(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
+def _own_module(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
     """The float model, and beside each kernel the quantized one, which records."""
     module = exact.clone()
     float_kernels = kernels_of(module)

@@ -178,7 +178,7 @@ class Inspection:
                 "no value has a quantized type; xdsl-quant-quantize makes a quantized "
                 "model of a float one"
             )
-        rows: Sequence[Sequence[str]] = [_HEADER, *map(_row, self.tensors)]
+        rows: Sequence[Sequence[str]] = [_HEADER, *map(_tensor_row, self.tensors)]
         if any(tensor.offsets is not None for tensor in self.tensors):
             offsets = (_limits_text(each.offsets, ".4g") for each in self.tensors)
             index = _HEADER.index("zero point") + 1
@@ -222,7 +222,7 @@ def _with_column(
     ]
 
 
-def _row(tensor: QuantizedTensor) -> Sequence[str]:
+def _tensor_row(tensor: QuantizedTensor) -> Sequence[str]:
     shape = "unranked"
     if tensor.shape is not None:
         shape = "x".join("?" if size < 0 else str(size) for size in tensor.shape)
@@ -279,8 +279,8 @@ def inspect(model: Model | QuantizedModel) -> Inspection:
     others: dict[SSAValue, int] = {}
     ops = module_of(model).body.block.ops
     for value in (value for top in ops for value in _values(top)):
-        source = _source(value.value)
-        elements = None if source is None else _elements(source)
+        source = _stored_value(value.value)
+        elements = None if source is None else _known_elements(source)
         quantized = QuantizedType.get_quantized_element_type(value.type)
         if quantized is None:
             if source is not None and elements is not None:
@@ -288,8 +288,8 @@ def inspect(model: Model | QuantizedModel) -> Inspection:
                 others[source] = _byte_count(elements.shape, width) or 0
             continue
         if quantized not in types:
-            types[quantized] = _tensor_of(quantized)
-        tensor = _placed(types[quantized], value, quantized)
+            types[quantized] = _tensor_of_type(quantized)
+        tensor = _tensor_at(types[quantized], value, quantized)
         if source is not None and elements is not None:
             stored.add(source)
             tensor = _with_contents(tensor, elements, quantized)
@@ -299,11 +299,11 @@ def inspect(model: Model | QuantizedModel) -> Inspection:
     )
 
 
-def _placed(
-    tensor: QuantizedTensor, value: _Value, type_: QuantizedType
+def _tensor_at(
+    tensor: QuantizedTensor, value: _InspectedValue, type_: QuantizedType
 ) -> QuantizedTensor:
     """Return a tensor with the name and the size of a value."""
-    shape, width = _shape(value.type), None
+    shape, width = _ranked_shape(value.type), None
     if isinstance(type_, StoredQuantizedType):
         width = type_.storage_type_integral_width
     return replace(
@@ -317,7 +317,7 @@ def _placed(
 
 
 @dataclass(frozen=True)
-class _Value:
+class _InspectedValue:
     """A value, or an argument or a result of a function without a body."""
 
     name: str
@@ -327,18 +327,18 @@ class _Value:
     value: SSAValue | None = None
 
 
-def _values(top: Operation) -> Iterator[_Value]:
+def _values(top: Operation) -> Iterator[_InspectedValue]:
     """The values of an op of a module, with all that is in it."""
     function = top.sym_name.data if isinstance(top, FuncOp) else ""
     if isinstance(top, FuncOp) and top.is_declaration:
         types = top.function_type
         for noun, each in (("argument", types.inputs), ("result", types.outputs)):
             for index, type_ in enumerate(each):
-                yield _Value(f"{noun} {index}", function, top.name, type_)
+                yield _InspectedValue(f"{noun} {index}", function, top.name, type_)
     for value, name in value_names(top):
         owner = value.owner
         if not isinstance(owner, Operation):
-            yield _Value(name, function, "argument", value.type, value)
+            yield _InspectedValue(name, function, "argument", value.type, value)
             continue
         type_: Attribute = value.type
         if isinstance(owner, RegionOp):
@@ -347,24 +347,24 @@ def _values(top: Operation) -> Iterator[_Value]:
                 type_ = with_element_type(type_, spec)
         if isinstance(location := owner.location, NameLoc):
             name = location.desc.data
-        yield _Value(name, function, op_name(owner), type_, value)
+        yield _InspectedValue(name, function, op_name(owner), type_, value)
 
 
-def _source(value: SSAValue | None) -> SSAValue | None:
+def _stored_value(value: SSAValue | None) -> SSAValue | None:
     """The value whose elements are those that are stored."""
     if value is not None and isinstance(value.owner, StorageCastOp):
         return value.owner.input
     return value
 
 
-def _elements(value: SSAValue) -> Array | None:
+def _known_elements(value: SSAValue) -> Array | None:
     # A resource may have no data, and not all types have a dtype.
     with suppress(ValueError, TypeError, ImportError):
         return constant_elements(value)
     return None
 
 
-def _shape(type_: Attribute) -> tuple[int, ...] | None:
+def _ranked_shape(type_: Attribute) -> tuple[int, ...] | None:
     if isinstance(type_, UnrankedTensorType):
         return None
     return type_.get_shape() if isinstance(type_, TensorType) else ()
@@ -391,7 +391,7 @@ def _parameter_bits(type_: Attribute) -> int:
     )
 
 
-def _tensor_of(type_: QuantizedType) -> QuantizedTensor:
+def _tensor_of_type(type_: QuantizedType) -> QuantizedTensor:
     """Return what a type says of all tensors of the type."""
     if not isinstance(type_, StoredQuantizedType):
         return _stored_tensor(type_.name.removeprefix("quant."))
@@ -427,7 +427,7 @@ def _with_block_parameters(
     except ValueError as e:
         # They are in a resource. A type is told once, however many values have it.
         warn_user(f"scales of blocks are not shown: {e}")
-    ranges = {name: _range(array) for name, array in numbers.items()}
+    ranges = {name: _limits(array) for name, array in numbers.items()}
     if type_.parameters_of_blocks.keys().isdisjoint(("zero_points", "offsets")):
         ranges["zero_points"] = 0, 0
     return replace(
@@ -440,7 +440,7 @@ def _with_block_parameters(
     )
 
 
-def _range(numbers: Array) -> tuple[float, float] | None:
+def _limits(numbers: Array) -> tuple[float, float] | None:
     """The smallest and the largest number; `None` if there is none but NaN."""
     numbers = numbers[~np.isnan(numbers)]
     if not numbers.size:
@@ -468,6 +468,6 @@ def _with_contents(
     return replace(
         tensor,
         is_constant=True,
-        stored=_range(values),
+        stored=_limits(values),
         at_bounds=at_bounds / values.size,
     )

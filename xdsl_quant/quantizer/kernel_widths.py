@@ -77,7 +77,7 @@ def widths_of(
         least_weight_bits: the least width of its weights.
     """
     widths: dict[tuple[int | None, int | None], Width] = {}
-    for width in _widths(kernel, target):
+    for width in _signature_widths(kernel, target):
         bits = width.weight_bits, width.activation_bits
         if (
             width.ports
@@ -97,7 +97,7 @@ def _port_bits(width: Width) -> int:
     return sum(type_.storage_type_integral_width for type_ in width.ports.values())
 
 
-def _widths(kernel: RegionOp, target: TargetSpec) -> Iterator[Width]:
+def _signature_widths(kernel: RegionOp, target: TargetSpec) -> Iterator[Width]:
     """The widths of all signatures that the target takes if it is asked for them."""
     if (known := target.kernels.get(kernel.kernel)) is None:
         return
@@ -113,13 +113,13 @@ def _widths(kernel: RegionOp, target: TargetSpec) -> Iterator[Width]:
         fitted = signature.fitted(specs[:count], specs[count:])
         if fitted is None:
             continue
-        width = _width(kernel, fitted)
+        width = _signature_width(kernel, fitted)
         asked = [width.ports.get(port, spec) for port, spec in enumerate(specs)]
         if fitting_signature(kernel, known, asked) == fitted:
             yield width
 
 
-def _width(kernel: RegionOp, signature: Signature) -> Width:
+def _signature_width(kernel: RegionOp, signature: Signature) -> Width:
     constraints = constraints_of(kernel, signature)
     biases = {port for port, _ in constraints.biases}
     asked: dict[int, AnyQuantizedType] = {}

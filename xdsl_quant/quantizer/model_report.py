@@ -73,7 +73,8 @@ class ModelReport(ReportData):
         worst = worst_kernels(self.kernels)
         rows = [(*_COLUMNS, "time")]
         rows += [
-            (*_row(each), str(each.times)) for _, each in sorted(worst[:MAX_SHOWN])
+            (*_kernel_row(each), str(each.times))
+            for _, each in sorted(worst[:MAX_SHOWN])
         ]
         more: list[str] = []
         if others := worst[MAX_SHOWN:]:
@@ -118,7 +119,7 @@ _COLUMNS = (
 )
 
 
-def _row(kernel: KernelReport) -> Sequence[str]:
+def _kernel_row(kernel: KernelReport) -> Sequence[str]:
     sizes = f"{kernel.float_bytes} -> {kernel.stored_bytes}"
     return (
         kernel.kernel,

@@ -52,7 +52,7 @@ class Calibration:
         """
         observed = self.module if module is None else module
         return calibrate(
-            observed if keys is None else _with_refs(observed, keys),
+            observed if keys is None else _with_refs_of(observed, keys),
             self.passed_on(self.batches),
             self.entry,
             observer,
@@ -97,7 +97,7 @@ class Calibration:
         return ranges
 
 
-def _with_refs(module: ModuleOp, keys: Collection[str]) -> ModuleOp:
+def _with_refs_of(module: ModuleOp, keys: Collection[str]) -> ModuleOp:
     """Return a copy without the `quant.stats_ref`s that have other keys."""
     copy = module.clone()
     for op in [*copy.walk()]:

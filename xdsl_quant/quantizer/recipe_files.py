@@ -159,7 +159,7 @@ def _recipe(table: TomlTable, name: str) -> Recipe:
         default.bias_correction if corrects_bias is None else corrects_bias,
         tuple(_override(each) for each in table.tables("overrides")),
         mode,
-        _weights(table.table("weights"), mode)
+        _weight_options(table.table("weights"), mode)
         if "weights" in table
         else default.weights,
         _search(table.table("search")) if "search" in table else default.search,
@@ -178,13 +178,13 @@ def _search(table: TomlTable) -> SearchOptions:
         except ValueError as e:
             table.fail(str(e), "budget")
     return SearchOptions(
-        _widths(table, "weight-bits") or default.weight_bits,
-        _widths(table, "activation-bits") or default.activation_bits,
+        _searched_widths(table, "weight-bits") or default.weight_bits,
+        _searched_widths(table, "activation-bits") or default.activation_bits,
         budget,
     )
 
 
-def _widths(table: TomlTable, key: str) -> Sequence[int]:
+def _searched_widths(table: TomlTable, key: str) -> Sequence[int]:
     """Different numbers of bits, from the least; none if there is no such key."""
     if key not in table:
         return ()
@@ -205,7 +205,7 @@ def _widths(table: TomlTable, key: str) -> Sequence[int]:
     return tuple(sorted(values))
 
 
-def _weights(table: TomlTable, mode: Mode) -> WeightOptions:
+def _weight_options(table: TomlTable, mode: Mode) -> WeightOptions:
     table.check_keys(_WEIGHT_KEYS, "weights")
     for key in table.values if mode == "static" else ():
         if key != "rounding":
@@ -227,7 +227,7 @@ def _weights(table: TomlTable, mode: Mode) -> WeightOptions:
             "block-size",
         )
     return WeightOptions(
-        _bits(table, "bits", 8) or default.bits,
+        _checked_bits(table, "bits", 8) or default.bits,
         granularity or default.granularity,
         size,
         weight_range or default.range,
@@ -285,7 +285,7 @@ def _bool(table: TomlTable, key: str) -> bool | None:
     return cast("bool | None", value)
 
 
-def _bits(table: TomlTable, key: str, most: int) -> int | None:
+def _checked_bits(table: TomlTable, key: str, most: int) -> int | None:
     value = table.values.get(key)
     with _located(table):
         check_bits(key, value, most)

@@ -34,7 +34,7 @@ _TO_LINALG = "convert-quantized-stablehlo-to-linalg"
 """Converts ops that are not quantized, too."""
 
 
-def has_floats(type_: Attribute) -> bool:
+def stands_for_floats(type_: Attribute) -> bool:
     """Whether values of a type are floats, or stand for floats by its scales."""
     return isinstance(scalar_or_element_type(type_), AnyFloat | UniformType)
 
@@ -65,7 +65,7 @@ def record_results(function: FuncOp, prefix: str) -> None:
     terminator = function.body.blocks[-1].last_op if function.body.blocks else None
     if isinstance(terminator, ReturnOp):
         for number, value in enumerate(terminator.operands):
-            if has_floats(value.type):
+            if stands_for_floats(value.type):
                 record(value, f"{prefix}{number}", terminator)
 
 

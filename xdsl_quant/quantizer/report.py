@@ -137,10 +137,10 @@ def _kernel_report(
     stored_bytes: int,
 ) -> KernelReport:
     is_float = stays_float(kernel)
-    weights = [*_weights(kernel, is_float=is_float)]
+    weights = [*_kernel_constants(kernel, is_float=is_float)]
     weight_error = Error()
     for weight, exact in zip(
-        weights, _weights(original, is_float=is_float), strict=True
+        weights, _kernel_constants(original, is_float=is_float), strict=True
     ):
         if weight.type is not None:
             parameters = QuantizationParameters.from_integer_type(weight.type)
@@ -168,7 +168,7 @@ def _kernel_report(
 
 
 @dataclass(frozen=True)
-class _Weight:
+class _KernelConstant:
     """A constant of a kernel."""
 
     value: SSAValue
@@ -203,7 +203,7 @@ def _kernel_sizes(module: ModuleOp) -> Sequence[tuple[int, int]]:
     sizes: list[tuple[int, int]] = []
     for kernel in kernels_of(module):
         before = after = 0
-        for weight in _weights(kernel, is_float=stays_float(kernel)):
+        for weight in _kernel_constants(kernel, is_float=stays_float(kernel)):
             if weight.value not in in_float:
                 before += weight.values.nbytes
             if (weight.value, weight.type) not in stored:
@@ -222,10 +222,10 @@ def stays_float(kernel: RegionOp) -> bool:
     )
 
 
-def _weights(kernel: RegionOp, *, is_float: bool) -> Iterator[_Weight]:
+def _kernel_constants(kernel: RegionOp, *, is_float: bool) -> Iterator[_KernelConstant]:
     for value, spec in zip(kernel.inputs, kernel.input_specs, strict=True):
         values = constant_elements(value)
         if values is not None and _has_floats(value):
             if is_float or not isinstance(spec, UniformType):
                 spec = None
-            yield _Weight(value, values, spec)
+            yield _KernelConstant(value, values, spec)

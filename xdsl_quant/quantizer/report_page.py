@@ -55,7 +55,7 @@ def _body(report: ReportData, *, is_page: bool) -> str:
         ),
         plot=_plot(report.kernels),
         scale=Scale.of(_series(report.kernels)),
-        largest=_largest(report.kernels),
+        largest=_bar_limits(report.kernels),
         histograms=histograms[:_MAX_HISTOGRAMS],
         shown=worst[:MAX_SHOWN],
         others=worst[MAX_SHOWN:],
@@ -87,7 +87,7 @@ def _series(kernels: Sequence[KernelReport]) -> Sequence[Series]:
     ]
 
 
-def _largest(kernels: Sequence[KernelReport]) -> Mapping[str, float]:
+def _bar_limits(kernels: Sequence[KernelReport]) -> Mapping[str, float]:
     """What fills a bar of each column."""
     seconds = [
         each

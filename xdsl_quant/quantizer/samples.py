@@ -144,7 +144,7 @@ def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | Non
     """
     if isinstance(data, Batches):
         return data, len(data)
-    sources = _sources(data)
+    sources = _array_sources(data)
     if sources is None:
         given = cast("Iterable[Batch]", data)
         if not hasattr(given, "__iter__"):
@@ -173,7 +173,7 @@ class _GivenBatches:
     def __iter__(self) -> Iterator[Batch]:
         for number, batch in enumerate(self.given):
             for index, argument in enumerate(as_tuple(batch)):
-                _check_finite(f"batch {number}, argument {index}", argument, 0)
+                _check_finite_samples(f"batch {number}, argument {index}", argument, 0)
             yield batch
 
 
@@ -193,7 +193,7 @@ class Batches:
         streams = [source.batches(self.sizes) for source in self.sources]
         for size, *arrays in zip(self.sizes, *streams, strict=True):
             for source, array in zip(self.sources, arrays, strict=True):
-                _check_finite(source.name, array, first_row)
+                _check_finite_samples(source.name, array, first_row)
             yield tuple(arrays)
             first_row += size
 
@@ -233,7 +233,7 @@ def labels_of(labels: LabelData, batches: Iterable[Batch]) -> tuple[str, Array]:
         raise TypeError(
             f"labels must be a file or an array, not {type(labels).__name__}"
         )
-    sources = _sources(labels, "labels") or []
+    sources = _array_sources(labels, "labels") or []
     if len(sources) != 1:
         raise DataError(
             f"found {len(sources)} arrays, expected one of labels; write the "
@@ -258,7 +258,7 @@ def labels_of(labels: LabelData, batches: Iterable[Batch]) -> tuple[str, Array]:
     return source.name, values
 
 
-def _check_finite(name: str, argument: object, first_row: int) -> None:
+def _check_finite_samples(name: str, argument: object, first_row: int) -> None:
     array = np.asarray(argument)
     if array.dtype.kind != "f" or (is_finite := np.isfinite(array)).all():
         return
@@ -274,7 +274,7 @@ def _check_finite(name: str, argument: object, first_row: int) -> None:
     )
 
 
-def _sources(data: Data, name: str = "data") -> Sequence[_Source] | None:
+def _array_sources(data: Data, name: str = "data") -> Sequence[_Source] | None:
     """The arrays that samples are given as; `None` if they are given as batches."""
     if isinstance(data, str | os.PathLike):
         return _file_sources(os.fspath(data))
@@ -439,7 +439,7 @@ def _check_argument(source: _Source, type_: Attribute, argument: str) -> None:
             f"{argument} has no rows, found {type_}; in Python, give batches, each a tuple "
             "of the arguments"
         )
-    if not _fits(source.shape, shape):
+    if not _has_rows_of(source.shape, shape):
         raise DataError(
             f"rows of shape {list(source.shape[1:])} do not fit {argument}, expected "
             f"{type_}",
@@ -453,7 +453,7 @@ def _check_argument(source: _Source, type_: Attribute, argument: str) -> None:
         )
 
 
-def _fits(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+def _has_rows_of(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
     return len(found) == len(expected) > 0 and all(
         size == actual or size < 0
         for actual, size in zip(found[1:], expected[1:], strict=True)

@@ -24,7 +24,7 @@ from xdsl_quant.transforms.propagation.module_kernels import has_floats, kernels
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
-from .attention_masks import width_of
+from .attention_masks import range_width
 from .kernel_widths import result_widths
 from .selection import keys_of
 from .user_warnings import warn_user
@@ -115,16 +115,19 @@ def lost_operands(
         if len(operands) < 2 or not results:
             continue
         low, high = results[0]
-        if not (step := width_of(results[0]) / (2 ** _result_bits(kernel, target) - 1)):
+        if not (
+            step := range_width(results[0])
+            / (2 ** _kernel_result_bits(kernel, target) - 1)
+        ):
             continue
-        widest = max(operands, key=lambda operand: width_of(operand[1:3]))
+        widest = max(operands, key=lambda operand: range_width(operand[1:3]))
         found += [
             LostOperand(kernel, operand, widest, steps)
             for operand in operands
             # A maximum of other operands may have no element of it.
             if operand.low <= high
             and operand.high >= low
-            and 0 < (steps := width_of(operand[1:3]) / step) < _LEAST_STEPS
+            and 0 < (steps := range_width(operand[1:3]) / step) < _LEAST_STEPS
         ]
     return found
 
@@ -141,14 +144,16 @@ def _operands_of(
     for operand in op.operands if moves is None else moves.moved(op):
         if not isinstance(operand, BlockArgument):
             continue
-        found = _operand(_source(kernel.inputs[operand.index]), ranges)
+        found = _observed_operand(_unmoved_value(kernel.inputs[operand.index]), ranges)
         # A constant that is compared with is a bound, such as a small one that a divisor
         # must not fall below: rounded like the elements beside it, it loses none of them.
         if found is not None and not (moves is None and found.is_constant):
             yield found
 
 
-def _operand(value: SSAValue, ranges: Mapping[str, KeyStatistics]) -> _Operand | None:
+def _observed_operand(
+    value: SSAValue, ranges: Mapping[str, KeyStatistics]
+) -> _Operand | None:
     """A value with its range and its name: its location, or its key."""
     if not isinstance(ref := value.owner, StatisticsRefOp):
         return None
@@ -161,7 +166,7 @@ def _operand(value: SSAValue, ranges: Mapping[str, KeyStatistics]) -> _Operand |
     return _Operand(name, *statistics.layer, is_constant(value))
 
 
-def _source(value: SSAValue) -> SSAValue:
+def _unmoved_value(value: SSAValue) -> SSAValue:
     """The value whose elements a value has, before they are moved."""
     while isinstance(kernel := value.owner, RegionOp) and _moves(kernel):
         moved = [x for x in kernel.inputs if has_floats(x)]
@@ -197,6 +202,6 @@ def _moves(kernel: RegionOp) -> bool:
     return op is not None and has_quantization_trait(op, MovesElements)
 
 
-def _result_bits(kernel: RegionOp, target: TargetSpec) -> int:
+def _kernel_result_bits(kernel: RegionOp, target: TargetSpec) -> int:
     """The width of the result of a kernel."""
     return max(result_widths(target, kernel.kernel), default=_BITS)

@@ -76,7 +76,7 @@ class Simulations:
             spec = kernel.input_specs.data[index]
             key = (number, index), spec
             if key not in self._constants:
-                self._constants[key] = _rounded(kernel.inputs[index], spec)
+                self._constants[key] = _rounded_constant(kernel.inputs[index], spec)
             yield self._constants[key]
 
 
@@ -106,7 +106,7 @@ def _constant_ports(module: ModuleOp) -> Iterator[_Port]:
                 yield number, index
 
 
-def _rounded(value: SSAValue, spec: Attribute) -> Floats:
+def _rounded_constant(value: SSAValue, spec: Attribute) -> Floats:
     elements = constant_elements(value)
     assert elements is not None
     if not isinstance(spec, UniformType):

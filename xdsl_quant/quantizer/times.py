@@ -44,9 +44,9 @@ from .latency import Latency, ModelTimes, Times, duration
 from .recording import (
     RecordedModule,
     export_kernels,
-    has_floats,
     lower_stablehlo,
     record,
+    stands_for_floats,
     stored_arguments,
 )
 from .signal_noise import Floats
@@ -164,8 +164,10 @@ def _kernel_times(
     values = _operand_values(resolved, batch, entry)
     times: dict[int, Times] = {}
     for number, kernel in enumerate(kernels_of(resolved)):
-        operands = _operands(kernel)
-        arguments = [values.get(_key(number, index)) for index in range(len(operands))]
+        operands = _varying_operands(kernel)
+        arguments = [
+            values.get(_operand_key(number, index)) for index in range(len(operands))
+        ]
         known = [value for value in arguments if value is not None]
         if operands and len(known) == len(operands):
             calls = [
@@ -176,11 +178,11 @@ def _kernel_times(
     return times
 
 
-def _key(kernel: int, operand: int) -> str:
+def _operand_key(kernel: int, operand: int) -> str:
     return f"{kernel}:operand:{operand}"
 
 
-def _operands(kernel: RegionOp) -> Sequence[SSAValue]:
+def _varying_operands(kernel: RegionOp) -> Sequence[SSAValue]:
     """The operands of a kernel that are no constants, each of them once."""
     return [
         value
@@ -196,9 +198,9 @@ def _operand_values(
     module = resolved.clone()
     kernels = kernels_of(module)
     for number, kernel in enumerate(kernels):
-        for index, value in enumerate(_operands(kernel)):
-            if has_floats(value.type):
-                record(value, _key(number, index), kernel)
+        for index, value in enumerate(_varying_operands(kernel)):
+            if stands_for_floats(value.type):
+                record(value, _operand_key(number, index), kernel)
     for kernel in kernels:
         forget_specs(kernel)
     inline_regions(kernels)

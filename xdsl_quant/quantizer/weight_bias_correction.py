@@ -81,19 +81,19 @@ def _mean_errors(
     entry: str | None,
 ) -> Mapping[int, NDArray[np.float64]]:
     """What each output channel of products lacks in the mean, by numbers of products."""
-    recorded = _recorded(module, quantized, layers, entry)
+    recorded = _recorded_products(module, quantized, layers, entry)
     sums: dict[int, NDArray[np.float64]] = {}
     counts: dict[int, int] = {}
     for batch in batches:
         values = recorded.values(batch)
         for number, layer in layers.items():
-            if _key(number, "float") in values:
+            if _product_key(number, "float") in values:
                 products = [
-                    values[_key(number, name)].astype(np.float64)
+                    values[_product_key(number, name)].astype(np.float64)
                     for name in ("float", "quantized")
                 ]
                 for each in products:
-                    _check_finite(each, layer)
+                    _check_finite_results(each, layer)
                 difference = products[0] - products[1]
                 others = tuple(d for d in range(difference.ndim) if d != layer.channel)
                 sums[number] = sums.get(number, 0) + difference.sum(others)
@@ -102,7 +102,7 @@ def _mean_errors(
     return {number: each / counts[number] for number, each in sums.items()}
 
 
-def _check_finite(products: NDArray[np.float64], layer: Layer) -> None:
+def _check_finite_results(products: NDArray[np.float64], layer: Layer) -> None:
     if not (is_finite := np.isfinite(products)).all():
         op = layer.product
         raise ValueError(
@@ -112,7 +112,7 @@ def _check_finite(products: NDArray[np.float64], layer: Layer) -> None:
         )
 
 
-def _recorded(
+def _recorded_products(
     module: ModuleOp,
     quantized: ModuleOp,
     layers: Mapping[int, Layer],
@@ -125,9 +125,9 @@ def _recorded(
         for name, each in (("float", float_op), ("quantized", op)):
             product = without_activation(each.clone())
             Rewriter.insert_op(product, InsertPoint.before(op))
-            record(product.results[0], _key(number, name))
+            record(product.results[0], _product_key(number, name))
     return RecordedModule.of(both, entry_function(both, entry).sym_name.data)
 
 
-def _key(number: int, name: str) -> str:
+def _product_key(number: int, name: str) -> str:
     return f"{number}:{name}"

@@ -49,7 +49,7 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
     if not products:
         found = counted_names(float_ops_of(module)) or "no op of floats"
         raise ValueError(f"no weight of a product is in the model, found {found}")
-    bits = _bits(recipe, products)
+    bits = _bits_of_products(recipe, products)
     if not bits:
         raise ValueError(f"recipe '{recipe.name}' keeps all weights in floating point")
     options = recipe.weights
@@ -107,7 +107,9 @@ def _granularity(wanted: WeightGranularity, op: Operation) -> Granularity:
     return wanted
 
 
-def _bits(recipe: Recipe, products: Sequence[Operation]) -> Mapping[Operation, int]:
+def _bits_of_products(
+    recipe: Recipe, products: Sequence[Operation]
+) -> Mapping[Operation, int]:
     """How wide the weights of products are, without those that stay floats."""
     bits = dict.fromkeys(products, recipe.weights.bits)
     for override in recipe.overrides:
@@ -118,7 +120,7 @@ def _bits(recipe: Recipe, products: Sequence[Operation]) -> Mapping[Operation, i
                 "'weight-bits'"
             )
         for selector in override.selectors:
-            known = [_name(op, selector) for op in products]
+            known = [_selected_name(op, selector) for op in products]
             selected = [
                 op
                 for op, name in zip(products, known, strict=True)
@@ -136,7 +138,7 @@ def _bits(recipe: Recipe, products: Sequence[Operation]) -> Mapping[Operation, i
     return bits
 
 
-def _name(op: Operation, selector: Selector) -> str:
+def _selected_name(op: Operation, selector: Selector) -> str:
     if selector.kind == "ops":
         return op_name(op)
     return location_prefix(op.location).removesuffix(": ")

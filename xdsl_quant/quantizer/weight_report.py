@@ -33,8 +33,8 @@ def weight_errors(
 ) -> Mapping[str, Error]:
     """The errors of the results of a model with quantized weights."""
     function = entry_function(module, entry).sym_name.data
-    exact = _recorded(module.clone(), function)
-    return result_errors(exact, _recorded(quantized.clone(), function), batches)
+    exact = _recorded_results(module.clone(), function)
+    return result_errors(exact, _recorded_results(quantized.clone(), function), batches)
 
 
 def report_on_weights(
@@ -60,9 +60,9 @@ def report_on_weights(
     function = entry_function(module, entry).sym_name.data
     scores = Scores(labels)
     runs = [
-        _recorded(module.clone(), function),
-        _recorded(quantized.clone(), function),
-        _own(module, quantized, function),
+        _recorded_results(module.clone(), function),
+        _recorded_results(quantized.clone(), function),
+        _recorded_own(module, quantized, function),
     ]
     accumulated: dict[str, Error] = {}
     own: dict[str, Error] = {}
@@ -99,7 +99,7 @@ def _product_reports(
     return reports
 
 
-def _recorded(module: ModuleOp, function: str) -> RecordedModule:
+def _recorded_results(module: ModuleOp, function: str) -> RecordedModule:
     """A module that records the results of products and of a function."""
     for number, op in enumerate(products_of(module)):
         record(op.results[0], result_key(number, 0))
@@ -107,7 +107,9 @@ def _recorded(module: ModuleOp, function: str) -> RecordedModule:
     return RecordedModule.of(module, function)
 
 
-def _own(module: ModuleOp, quantized: ModuleOp, function: str) -> RecordedModule:
+def _recorded_own(
+    module: ModuleOp, quantized: ModuleOp, function: str
+) -> RecordedModule:
     """A module of floats that records products of its values by quantized weights."""
     both, products = with_float_values(module, quantized)
     for number, (_, op) in enumerate(products):

@@ -90,7 +90,7 @@ def rounded_weights(
         dimension = products[number].layer.dimension
         of_weights[dimension] = hessian + of_weights.get(dimension, 0)
     return {
-        number: _rounded(products[number], _type_of(casts[number]), hessian)
+        number: _rounded_by_gptq(products[number], _type_of(casts[number]), hessian)
         for number in hessians
         # A transposed product has other inputs.
         if len(of_weights := sums[casts[number]]) == 1
@@ -178,7 +178,7 @@ def _record_inputs(product: MatrixProduct, number: int) -> Sequence[str]:
     return keys
 
 
-def _rounded(
+def _rounded_by_gptq(
     product: MatrixProduct, type_: UniformType, hessian: Floats
 ) -> NDArray[np.floating]:
     """The weights of a product, as multiples of the scales of a type."""
@@ -229,22 +229,22 @@ def round_kernel_weights(
         return
     for number, hessian in _hessians(exact, products, batches, entry).items():
         value, type_ = weights[number]
-        numbers = _rounded(products[number], type_, hessian)
+        numbers = _rounded_by_gptq(products[number], type_, hessian)
         assert isinstance(value.owner, Operation)
         rounded = constant_like(value, numbers, value.type)
         value.owner.properties["value"] = rounded.properties["value"]
 
 
-class _Weight(NamedTuple):
+class _TypedWeight(NamedTuple):
     """A constant that is a weight of a quantized kernel, and its type there."""
 
     value: SSAValue
     type: UniformType
 
 
-def _kernel_weights(resolved: ModuleOp) -> Mapping[int, _Weight]:
+def _kernel_weights(resolved: ModuleOp) -> Mapping[int, _TypedWeight]:
     """Weights by the position of products by constants in the text, kernels inlined."""
-    found: dict[int, _Weight] = {}
+    found: dict[int, _TypedWeight] = {}
     number = 0
     for op in resolved.walk():
         trait, kernel = quantization_trait(op, AffineOpCoefficient), op.parent_op()
@@ -263,6 +263,6 @@ def _kernel_weights(resolved: ModuleOp) -> Mapping[int, _Weight]:
             and value.has_one_use()
             and len({*type_.get_zero_points()}) == 1
         ):
-            found[number] = _Weight(value, type_)
+            found[number] = _TypedWeight(value, type_)
         number += 1
     return found

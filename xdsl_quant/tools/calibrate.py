@@ -78,10 +78,10 @@ from .progress import with_progress
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
-    return exit_code(_run, _parser().parse_args(args))
+    return exit_code(_calibrate, _calibrate_parser().parse_args(args))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _calibrate_parser() -> argparse.ArgumentParser:
     parser = module_parser("xdsl-quant-calibrate", __doc__, "--inputs", required=True)
     parser.add_argument(
         "-o", "--output", required=True, metavar="FILE", help="the JSON file to write"
@@ -138,10 +138,10 @@ def _add_batch_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _run(options: argparse.Namespace) -> None:
+def _calibrate(options: argparse.Namespace) -> None:
     with reported("--observer", ValueError):
         parse_observer(options.observer)
-    axes = _axes(options.axis)
+    axes = _key_dimensions(options.axis)
     outputs = {
         "-o": options.output,
         "--report": options.report,
@@ -194,7 +194,7 @@ def _instrument(module: ModuleOp, options: argparse.Namespace) -> Sequence[FuncO
     return functions
 
 
-def _axes(texts: Sequence[str]) -> dict[str, int]:
+def _key_dimensions(texts: Sequence[str]) -> dict[str, int]:
     """The dimensions of keys."""
     axes: dict[str, int] = {}
     for text in texts:

@@ -47,10 +47,10 @@ from .progress import with_progress
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
-    return exit_code(_run, _parser().parse_args(args))
+    return exit_code(_compare_models, _compare_parser().parse_args(args))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _compare_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-compare", __doc__)
     for name, kind in (("module", "float"), ("quantized", "quantized")):
         parser.add_argument(
@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace) -> None:
+def _compare_models(options: argparse.Namespace) -> None:
     options.inputs = [options.data]
     others = {"the quantized model": options.quantized}
     if options.labels is not None:

@@ -5,21 +5,22 @@ The imports of a command take seconds on a slow disk.
 """
 
 import sys
+from functools import partial
 from importlib import import_module
 
 
-def _run(command: str, *libraries: str) -> int:
+def _run_command(command: str, *libraries: str) -> int:
     """Import libraries that the command imports late, and run it."""
     try:
         for library in libraries:
-            _imported(library)
-        return _imported(f"xdsl_quant.tools.{command}").main()
+            _import_library(library)
+        return _import_library(f"xdsl_quant.tools.{command}").main()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
 
 
-def _imported(name: str):
+def _import_library(name: str):
     """
     Import a module.
 
@@ -48,37 +49,12 @@ def _imported(name: str):
             raise KeyboardInterrupt
 
 
-def calibrate() -> int:
-    return _run("calibrate")
-
-
-def compare() -> int:
-    return _run("compare")
-
-
-def import_model() -> int:
-    return _run("import_model")
-
-
-def inspect() -> int:
-    return _run("inspect")
-
-
-def prove() -> int:
-    return _run("prove", "numpy")
-
-
-def quantize() -> int:
-    return _run("quantize")
-
-
-def rosetta() -> int:
-    return _run("rosetta")
-
-
-def run() -> int:
-    return _run("run")
-
-
-def target() -> int:
-    return _run("target")
+calibrate = partial(_run_command, "calibrate")
+compare = partial(_run_command, "compare")
+import_model = partial(_run_command, "import_model")
+inspect = partial(_run_command, "inspect")
+prove = partial(_run_command, "prove", "numpy")
+quantize = partial(_run_command, "quantize")
+rosetta = partial(_run_command, "rosetta")
+run = partial(_run_command, "run")
+target = partial(_run_command, "target")

@@ -62,7 +62,7 @@ def exit_code(
     except OSError as error:
         drop_output()
         # Commands say themselves which file they cannot read or write.
-        return _told(failure("standard output", error))
+        return _told(failure_at("standard output", error))
     except MemoryError as error:
         details = f": {error}" if str(error) else ""
         return _told(f"{options.module}: error: there is not enough memory{details}")
@@ -141,7 +141,7 @@ def drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def failure(place: str, error: BaseException) -> Failure:
+def failure_at(place: str, error: BaseException) -> Failure:
     """What to tell of an error that happened at a place, e.g. in a file."""
     message = str(error).partition("\n")[0]
     if isinstance(error, OSError) and error.strerror:
@@ -166,7 +166,7 @@ def reported(place: str, *errors: type[Exception]) -> Generator[None]:
     try:
         yield
     except errors as error:
-        raise failure(place, error) from error
+        raise failure_at(place, error) from error
 
 
 @contextmanager
@@ -198,7 +198,7 @@ def read_module(options: argparse.Namespace, ctx: Context | None = None) -> Modu
         Failure: if it cannot be read, or is invalid, or a pass fails.
     """
     path: str = options.module
-    shapes = dict(map(_shape, options.shape))
+    shapes = dict(map(_input_shape, options.shape))
     is_file = model_format(path) is not None
     if not is_file and (shapes or options.static):
         raise Failure(
@@ -237,7 +237,7 @@ def read_type_or_module(options: argparse.Namespace) -> str | ModuleOp:
     return text
 
 
-def _shape(text: str) -> tuple[str, list[int]]:
+def _input_shape(text: str) -> tuple[str, list[int]]:
     """
     Raises:
         Failure: if a text is not like `x=1x16x16x3`.

@@ -37,10 +37,10 @@ _COLUMNS = ("op", "reason")
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
-    return exit_code(_run, _parser().parse_args(args))
+    return exit_code(_import, _import_parser().parse_args(args))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _import_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-import", __doc__)
     parser.add_argument(
         "module",
@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace) -> None:
+def _import(options: argparse.Namespace) -> None:
     source = options.module
     output = None if options.output == "-" else options.output
     check_files(options, "", {"-o": output})
@@ -80,11 +80,11 @@ def _run(options: argparse.Namespace) -> None:
         print(line, file=sys.stderr)
     target = MLIRTarget(print_debuginfo=options.print_debuginfo)
     if output is None:
-        print(_text(ctx, target, module), end="")
+        print(_printed(ctx, target, module), end="")
         return
     with reported(source, ModelFileError, ImportError):
         if (file_format := model_format(output)) is None:
-            content = _text(ctx, target, module).encode()
+            content = _printed(ctx, target, module).encode()
         else:
             content = file_format.writer()(module)
     with reported(output, OSError), open_atomically(output) as stream:
@@ -106,7 +106,7 @@ def _fallback_table(module: ModuleOp) -> Iterator[str]:
         yield f"{count:>5}  {op:<{width}}  {reason}"
 
 
-def _text(ctx: Context, target: MLIRTarget, module: ModuleOp) -> str:
+def _printed(ctx: Context, target: MLIRTarget, module: ModuleOp) -> str:
     stream = io.StringIO()
     target.emit(ctx, module, stream)
     return f"{stream.getvalue().rstrip()}\n"

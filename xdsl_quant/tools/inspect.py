@@ -33,10 +33,10 @@ from .options import (
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
-    return exit_code(_run, _parser().parse_args(args))
+    return exit_code(_inspect, _inspect_parser().parse_args(args))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _inspect_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-inspect", __doc__)
     add_module_argument(parser)
     parser.add_argument(
@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace) -> None:
+def _inspect(options: argparse.Namespace) -> None:
     check_files(options, "", {"--json": options.json})
     ctx = multiverse_context()
     # Ops of dialects that are not installed have types, too.

@@ -45,7 +45,7 @@ from .data_errors import reported_data
 from .failures import (
     Failure,
     exit_code,
-    failure,
+    failure_at,
     print_results,
     read_module,
     report_file,
@@ -67,10 +67,10 @@ from .progress import with_progress
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
-    return exit_code(_run, _parser().parse_args(args))
+    return exit_code(_quantize_model, _quantize_parser().parse_args(args))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _quantize_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-quantize", __doc__)
     add_module_argument(parser, "the float model")
     parser.add_argument(
@@ -145,7 +145,7 @@ def _add_report_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _run(options: argparse.Namespace) -> None:
+def _quantize_model(options: argparse.Namespace) -> None:
     _check_files(options)
     recipe, budget, target = _read_recipe(options)
     is_page = _writes_page(options)
@@ -283,7 +283,7 @@ def _check_has_file(
         with reported(options.output, ImportError):
             file_format.writer()(module)
     except ModelFileError as e:
-        reason = failure(options.output, e)
+        reason = failure_at(options.output, e)
         raise Failure(f"{reason}, or write a .mlir file") from None
 
 

@@ -59,10 +59,10 @@ def main(args: Sequence[str] | None = None) -> int:
         "with the state that the call before has left; results have this dimension, too",
     )
     add_rounding_options(parser, "casts that are not lowered")
-    return exit_code(_run, parser.parse_args(args))
+    return exit_code(_run_function, parser.parse_args(args))
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run_function(options: argparse.Namespace) -> None:
     check_files(options, "--input", {"--output": options.output})
     module = read_module(options)
     rounding = _rounding(options, module)
@@ -126,7 +126,9 @@ def _run_steps(
         else runner(module, name)
     )
     steps = [step(*arguments) for arguments in _arguments_of_steps(inputs)]
-    return [_stacked(i, results) for i, results in enumerate(zip(*steps, strict=True))]
+    return [
+        _stacked_steps(i, results) for i, results in enumerate(zip(*steps, strict=True))
+    ]
 
 
 def _arguments_of_steps(inputs: Sequence[ArrayLike]) -> Sequence[Sequence[ArrayLike]]:
@@ -146,7 +148,7 @@ def _arguments_of_steps(inputs: Sequence[ArrayLike]) -> Sequence[Sequence[ArrayL
     return [*zip(*sized, strict=True)]
 
 
-def _stacked(index: int, results: Sequence[Array]) -> Array:
+def _stacked_steps(index: int, results: Sequence[Array]) -> Array:
     shapes = {np.shape(result): None for result in results}
     if len(shapes) > 1:
         found = " and ".join(map(shape_text, shapes))

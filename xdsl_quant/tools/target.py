@@ -48,10 +48,10 @@ _HEADER = ("kernel", "ops", "inputs", "outputs", "constraints")
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
-    return exit_code(_run, _parser().parse_args(args))
+    return exit_code(_check_or_list, _target_parser().parse_args(args))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _target_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-target", __doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="print the names of all targets")
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace) -> None:
+def _check_or_list(options: argparse.Namespace) -> None:
     with reported(options.module, TargetError, ValueError):
         if options.command == "list":
             targets = [
@@ -82,14 +82,16 @@ def _run(options: argparse.Namespace) -> None:
         f"'{target.range_rule}'\n"
     )
     rows = [
-        _row(kernel, signature, ctx)
+        _signature_row(kernel, signature, ctx)
         for kernel in target.kernels.values()
         for signature in kernel.signatures
     ]
     print("\n".join(table([_HEADER, *rows])))
 
 
-def _row(kernel: KernelSpec, signature: Signature, ctx: Context) -> Sequence[str]:
+def _signature_row(
+    kernel: KernelSpec, signature: Signature, ctx: Context
+) -> Sequence[str]:
     patterns = " or ".join(
         _pattern_text(each) if isinstance(each, OpPattern) else f"{each.__name__}()"
         for each in kernel.patterns
