@@ -246,6 +246,15 @@ def test_files_that_are_linked_exist(name: str):
     assert links or name != "README.md"
 
 
+def test_the_op_of_contributing_is_in_the_package():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    declaration, formula = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    folder = ROOT / "xdsl_quant" / "frontends" / "tflite"
+    assert declaration in (folder / "dialect" / "elementwise.py").read_text()
+    kernels = folder / "lowering" / "kernels" / "elementwise.py"
+    assert formula in kernels.read_text()
+
+
 FOLDERS = re.compile(r"^\| (`[^|]*`) \|", re.M)
 FOLDER = re.compile(r"`([\w/.]+)`")
 
