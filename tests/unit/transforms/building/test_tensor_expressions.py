@@ -754,7 +754,7 @@ def test_wide_bounds_are_unsigned():
     builder, block = inputs_of([TensorType(i8, [1])])
     for largest, type_ in ((127, i8), (128, i32)):
         x = Loaded(builder, block.args[0], np.dtype(np.int64), (0, largest))
-        scalar = x.element(Loops(builder), ())
+        scalar: Any = x.element(Loops(builder), ())
         assert scalar.value.type == type_
 
 
@@ -786,7 +786,7 @@ INTEGER_DTYPES: list[tuple[Bounds, str, Bounds | None]] = [
 def test_integers_as_dtypes(bounds: Bounds, dtype: str, expected: Bounds | None):
     """What is within the bounds of a dtype is itself, if there are none expected."""
     x = integer(bounds)
-    result = as_dtype(x, np.dtype(dtype))
+    result: Any = as_dtype(x, np.dtype(dtype))
     if expected is None:
         assert result is x
     else:
@@ -794,7 +794,7 @@ def test_integers_as_dtypes(bounds: Bounds, dtype: str, expected: Bounds | None)
 
 
 def test_conditions_as_truth_values():
-    condition = integer((0, 3)) > 1
+    condition: Any = integer((0, 3)) > 1
     assert as_dtype(condition, np.dtype(np.bool_)) is condition
 
 
