@@ -134,10 +134,10 @@ def compile(
     options = CodeOptions(schedule, cpu_named(cpu), threads)
     request = _Request(entry, rounding, fuse, options)
     request.check()
-    return _compiled(module, request, checked_host_functions(host_functions))
+    return _cached_function(module, request, checked_host_functions(host_functions))
 
 
-def _compiled(
+def _cached_function(
     module: ModuleOp | str | Path, request: _Request, host_functions: HostFunctions
 ) -> CompiledFunction:
     """A function, from the cache if it calls no Python."""

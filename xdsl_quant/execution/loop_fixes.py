@@ -162,7 +162,7 @@ def _update_constant(constant: ir.Operation) -> None:
     constant.attributes["type"] = ir.TypeAttr.get(whole)
     elements = constant.attributes["initial_value"]
     if isinstance(elements, ir.DenseElementsAttr):
-        integers = _integers_of(elements, type_)
+        integers = _dense_integers(elements, type_)
         dtype = f"int{mlir.bits(whole.element_type)}"
         constant.attributes["initial_value"] = mlir.dense_attr(
             np.broadcast_to(integers, type_.shape).astype(dtype, order="C"),
@@ -170,7 +170,7 @@ def _update_constant(constant: ir.Operation) -> None:
         )
 
 
-def _integers_of(
+def _dense_integers(
     elements: ir.DenseElementsAttr, type_: ir.MemRefType
 ) -> NDArray[np.int64]:
     """

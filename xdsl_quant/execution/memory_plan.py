@@ -42,7 +42,7 @@ def plan_memory(lifetimes: Sequence[Lifetime]) -> Plan:
         lambda value: value.start - value.stop,
     )
     neighbors = _neighbors(lifetimes)
-    plans = [_placed(lifetimes, neighbors, order) for order in orders]
+    plans = [_placed_in_order(lifetimes, neighbors, order) for order in orders]
     return min(plans, key=lambda plan: plan[1])
 
 
@@ -55,7 +55,7 @@ def place_by_size(lifetimes: Sequence[Lifetime]) -> Plan:
     Args:
         lifetimes: the values, of at least one byte each.
     """
-    return _placed(lifetimes, _neighbors(lifetimes), _by_size)
+    return _placed_in_order(lifetimes, _neighbors(lifetimes), _by_size)
 
 
 def _by_size(value: Lifetime) -> int:
@@ -75,7 +75,7 @@ def _neighbors(lifetimes: Sequence[Lifetime]) -> Sequence[Sequence[int]]:
     return neighbors
 
 
-def _placed(
+def _placed_in_order(
     lifetimes: Sequence[Lifetime],
     neighbors: Sequence[Sequence[int]],
     key: Callable[[Lifetime], int],

@@ -201,15 +201,14 @@ def rows_of(
     Args:
         ops: the ops of the module.
         products: the number of products of ops, by their indices.
-        steps: the indices of the ops that each step is made of, those that it is named
-            after first.
+        steps: the indices of the ops of each step, those that it is named after first.
         seconds: the time of each step.
     """
     owners = [step[0] if step else None for step in steps]
     row_of = _row_owners(len(ops), owners, steps)
-    firsts = [i for i in range(len(ops)) if row_of[i] == i]
-    last = [None] if None in owners else []
-    numbers = {first: number for number, first in enumerate([*firsts, *last], 1)}
+    firsts: list[int | None] = [i for i in range(len(ops)) if row_of[i] == i]
+    firsts += [None] if None in owners else []
+    numbers = {first: number for number, first in enumerate(firsts, 1)}
     rows: list[ProfileRow] = []
     for first, number in numbers.items():
         own = [i for i, owner in enumerate(owners) if owner == first]

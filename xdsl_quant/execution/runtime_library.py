@@ -90,7 +90,7 @@ def _memref_copy(item_size: int, source: int, target: int) -> None:
         _keep(e)
 
 
-def _fail(message: bytes) -> None:
+def _note_failure(message: bytes) -> None:
     text = message.decode()
     if text.startswith(_VERIFICATION):
         # Of what MLIR says, the second line is the reason.
@@ -194,7 +194,7 @@ _CALLBACKS = {
     "memrefCopy": ctypes.CFUNCTYPE(
         None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
     )(_memref_copy),
-    FAIL: ctypes.CFUNCTYPE(None, ctypes.c_char_p)(_fail),
+    FAIL: ctypes.CFUNCTYPE(None, ctypes.c_char_p)(_note_failure),
 }
 
 

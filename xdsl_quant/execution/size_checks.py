@@ -41,12 +41,12 @@ def _mixed(op: ir.Operation, name: str, dynamic: Iterable[ir.Value]) -> Values:
     return [next(rest) if is_dynamic(value) else index(value) for value in static]
 
 
-def _comparison(predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
+def _index_comparison(predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
     return arith.cmpi(arith.CmpIPredicate[predicate], left, right)
 
 
 def _equal(pairs: Iterable[tuple[ir.Value, ir.Value]], problem: str) -> _Checks:
-    return [(_comparison("eq", *pair), problem) for pair in pairs]
+    return [(_index_comparison("eq", *pair), problem) for pair in pairs]
 
 
 def _all(conditions: Values) -> ir.Value:
@@ -55,22 +55,22 @@ def _all(conditions: Values) -> ir.Value:
 
 def _are_counts(values: Values) -> ir.Value:
     """Whether no value is negative; there is at least one."""
-    return _all([_comparison("sge", value, index(0)) for value in values])
+    return _all([_index_comparison("sge", value, index(0)) for value in values])
 
 
 def _have_product(sizes: Values, count: ir.Value) -> ir.Value:
     """Whether the product of sizes is a count, even if it does not fit an index."""
     zero, one = index(0), index(1)
-    rest, is_exact = count, _comparison("eq", zero, zero)
-    has_zero = _comparison("ne", zero, zero)
+    rest, is_exact = count, _index_comparison("eq", zero, zero)
+    has_zero = _index_comparison("ne", zero, zero)
     for size in sizes:
         divisor = arith.maxui(size, one)
         remainder = arith.remui(rest, divisor)
-        is_exact = arith.andi(is_exact, _comparison("eq", remainder, zero))
-        has_zero = arith.ori(has_zero, _comparison("eq", size, zero))
+        is_exact = arith.andi(is_exact, _index_comparison("eq", remainder, zero))
+        has_zero = arith.ori(has_zero, _index_comparison("eq", size, zero))
         rest = arith.divui(rest, divisor)
-    is_product = arith.andi(is_exact, _comparison("eq", rest, one))
-    return arith.select(has_zero, _comparison("eq", count, zero), is_product)
+    is_product = arith.andi(is_exact, _index_comparison("eq", rest, one))
+    return arith.select(has_zero, _index_comparison("eq", count, zero), is_product)
 
 
 # Ops
@@ -95,11 +95,13 @@ def _is_inside(
     last = arith.subi(arith.subi(extent, one), offset)
     room = arith.divui(last, arith.maxui(stride, one))
     reaches = arith.andi(
-        _comparison("slt", offset, extent),
-        _comparison("ule", arith.subi(size, one), room),
+        _index_comparison("slt", offset, extent),
+        _index_comparison("ule", arith.subi(size, one), room),
     )
-    is_valid = arith.ori(_comparison("eq", size, zero), reaches)
-    return _all([_are_counts([offset]), _comparison("sgt", stride, zero), is_valid])
+    is_valid = arith.ori(_index_comparison("eq", size, zero), reaches)
+    return _all(
+        [_are_counts([offset]), _index_comparison("sgt", stride, zero), is_valid]
+    )
 
 
 def _insert_slice_checks(op: ir.Operation) -> _Checks:
@@ -136,14 +138,14 @@ def _reshape_checks(op: ir.Operation) -> _Checks:
     sizes = [tensor.extract(shape, [index(i)]) for i in range(shape_type.shape[0])]
     if shape_type.element_type != index_type:
         sizes = [arith.index_cast(index_type, size) for size in sizes]
-    checks = _equal(_static_sizes(op, sizes), _OTHER_COUNT)
+    checks = _equal(_expected_sizes(op, sizes), _OTHER_COUNT)
     if sizes:
         checks.append((_are_counts(sizes), "has a negative size"))
     count = reduce(arith.muli, size_values(source), index(1))
     return [*checks, (_have_product(sizes, count), _OTHER_COUNT)]
 
 
-def _static_sizes(
+def _expected_sizes(
     op: ir.Operation, sizes: Values
 ) -> Sequence[tuple[ir.Value, ir.Value]]:
     """Pairs of expected and static sizes of the result."""
@@ -176,7 +178,7 @@ def _concat_checks(op: ir.Operation) -> _Checks:
     ]
     total = reduce(arith.addi, [shape[axis] for shape in shapes])
     result = [total if i == axis else size for i, size in enumerate(first)]
-    size_checks = _equal(_static_sizes(op, result), "has a result of another size")
+    size_checks = _equal(_expected_sizes(op, result), "has a result of another size")
     return _equal(pairs, problem) + size_checks
 
 

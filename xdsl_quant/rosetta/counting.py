@@ -113,7 +113,7 @@ class _Tally(Generic[InputsT]):
         Raises:
             Unavailable: if there are none.
         """
-        found = _computed(self.computation, inputs)
+        found = _numbers_of_run(self.computation, inputs)
         self.own.add(labels, found, expected)
         for count, other in zip(self.candidates, others, strict=True):
             count.add(labels, found, other)
@@ -168,12 +168,12 @@ def counted_differences(
     for inputs, labels in chunks:
         total += labels.numbers.size
         try:
-            expected = _computed(reference, inputs)
+            expected = _numbers_of_run(reference, inputs)
         except Unavailable as error:
             raise Unavailable(
                 f"cannot compare with '{reference.name}': {error}"
             ) from None
-        others = [_computed(candidate, inputs) for candidate in candidates]
+        others = [_numbers_of_run(candidate, inputs) for candidate in candidates]
         for tally in [*tallies]:
             try:
                 tally.add(inputs, labels, expected, others)
@@ -185,7 +185,7 @@ def counted_differences(
     return Comparison(title, reference.name, total, rows, left_out)
 
 
-def _computed(computation: RuntimeRun[InputsT], inputs: InputsT) -> Numbers:
+def _numbers_of_run(computation: RuntimeRun[InputsT], inputs: InputsT) -> Numbers:
     if computation.missing:
         raise Unavailable(computation.missing)
     return as_f64(computation.run(inputs))

@@ -128,7 +128,9 @@ def _single_op(op: Operation) -> SingleOp | None:
         return None
     make_runs = _elementwise_runs if is_elementwise else _random_runs
     runs = make_runs(arguments, op)
-    own, module = _alone(op, is_argument, runs[0][0].shape if is_elementwise else None)
+    own, module = _copied_alone(
+        op, is_argument, runs[0][0].shape if is_elementwise else None
+    )
     name = op.results[0].name_hint or ""
     if isinstance(op.location, NameLoc):
         name = op.location.desc.data
@@ -160,7 +162,7 @@ def _is_elementwise_op(op: Operation) -> bool:
     )
 
 
-def _alone(
+def _copied_alone(
     op: Operation, is_argument: Sequence[bool], shape: Sequence[int] | None
 ) -> tuple[Operation, ModuleOp]:
     """A copy of an op, of another shape if there is one, in a module of its own."""

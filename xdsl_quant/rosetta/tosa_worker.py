@@ -18,7 +18,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 
-def run(text: str, inputs: list[object]) -> tuple[str, object]:
+def run_once(text: str, inputs: list[object]) -> tuple[str, object]:
     """`runs` and the results of a module of TOSA, or `invalid` and a message."""
     status, results = run_all(text, [inputs])
     return status, results[0] if status == "runs" else results
@@ -77,7 +77,7 @@ def main() -> None:
         except EOFError:
             return
         try:
-            answer = {"run": run, "run_all": run_all, "convert": convert}[name](
+            answer = {"run": run_once, "run_all": run_all, "convert": convert}[name](
                 *arguments
             )
         except Exception as e:

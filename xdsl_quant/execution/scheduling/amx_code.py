@@ -435,11 +435,8 @@ class _TileFunction(ProductFunction):
                 self._move_tile("tileloadd64", number, place, 4 * LANES)
             else:
                 self._instruction("tilezero", (number, "i8"))
-        lines = [
-            i * tiles.tiles.steps[0]
-            - (group.overlap * tiles.row.steps[0] if i + 1 == group.high else 0)
-            for i in range(group.high)
-        ]
+        lines = [i * tiles.tiles.steps[0] for i in range(group.high)]
+        lines[-1] -= group.overlap * tiles.row.steps[0]
         inside = self._moving(tiles.inside, (), group.panel)
         steps, offset = run.steps // run.blocks, tiles.columns_bytes
         with code.nest(inside, [weights, lhs]) as moved, code.loop(steps) as index:

@@ -192,7 +192,9 @@ class _Packer:
 
         def block(index: str, sums: Sequence[str]) -> Sequence[str]:
             moved = code.moved(pointers, index, [LANES * step for step in steps])
-            groups = packed(moved, lambda places: self._transposed(places, LANES))
+            groups = packed(
+                moved, lambda places: self._transposed_groups(places, LANES)
+            )
             return self._stored(sums, groups, moved, 4)
 
         blocks, left = divmod(whole, LANES)
@@ -203,7 +205,8 @@ class _Packer:
             if left & size:
                 moved = code.moved(pointers, start, steps)
                 groups = packed(
-                    moved, lambda places, size=size: self._transposed(places, size)
+                    moved,
+                    lambda places, size=size: self._transposed_groups(places, size),
                 )
                 sums = self._stored(sums, groups, moved, 4)
                 start += size
@@ -233,7 +236,7 @@ class _Packer:
         ]
         return [*zip(*vectors, strict=True)]
 
-    def _transposed(self, places: Sequence[str], size: int) -> Sequence[str]:
+    def _transposed_groups(self, places: Sequence[str], size: int) -> Sequence[str]:
         """Vectors of groups of all columns, for so many groups at each place."""
         code = self.code
         lanes = [*range(size), *[-1] * (LANES - size)]
@@ -242,7 +245,7 @@ class _Packer:
             narrow = f"vector<{size}xi32>"
             rows = [code.shuffled(row, row, narrow, lanes) for row in rows]
         rows += [code.splat(0, SUMS)] * (LANES - len(rows))
-        return [as_bytes(code, row) for row in _transposed(code, rows)[:size]]
+        return [as_bytes(code, row) for row in _transposed_lanes(code, rows)[:size]]
 
     def _last(self, places: Sequence[str], whole: int, rest: int) -> str:
         """The vector of the last group, of which the first bytes may have come before."""
@@ -302,7 +305,7 @@ class _Packer:
         return as_bytes(code, flipped)
 
 
-def _transposed(code: Code, rows: Sequence[str]) -> Sequence[str]:
+def _transposed_lanes(code: Code, rows: Sequence[str]) -> Sequence[str]:
     """16 vectors of 16 numbers, transposed."""
     bit = LANES // 2
     while bit:
@@ -388,7 +391,7 @@ class _Transposer:
             ]
             vector = interleaved(code, parts) if parts else code.splat(0, BYTES)
             groups.append(as_sums(code, vector))
-        for i, row in enumerate(_transposed(code, groups)[:row_count]):
+        for i, row in enumerate(_transposed_lanes(code, groups)[:row_count]):
             code.store_lanes(code.at(target, i * self.rows.steps[1]), row, "i32")
 
 

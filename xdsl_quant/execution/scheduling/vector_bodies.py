@@ -117,14 +117,14 @@ class VectorBody:
             return np.array(number, np.int64)
         if op := mlir.made_by(value, "arith.extsi", "arith.trunci"):
             numbers = self.constant(op.operands[0])
-            return numbers if numbers is None else _wrapped(numbers, value)
+            return numbers if numbers is None else _wrapped_to_type(numbers, value)
         if op := mlir.made_by(value, "arith.addi", "arith.subi", "arith.muli"):
             left, right = map(self.constant, op.operands)
             if left is None or right is None:
                 return None
             functions = {"addi": np.add, "subi": np.subtract, "muli": np.multiply}
             result = functions[op.name.removeprefix("arith.")](left, right)
-            return _wrapped(result, value)
+            return _wrapped_to_type(result, value)
         return None
 
     def interval(self, value: ir.Value) -> Interval:
@@ -327,7 +327,7 @@ class VectorBody:
         return once._replace(addend=addend, shift=shift, is_twice=True)
 
 
-def _wrapped(numbers: _Numbers, value: ir.Value) -> _Numbers:
+def _wrapped_to_type(numbers: _Numbers, value: ir.Value) -> _Numbers:
     """Numbers with the bits of a value, sign-extended."""
     unused = 64 - mlir.bits(value.type)
     return numbers << unused >> unused
