@@ -29,7 +29,6 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -93,6 +92,9 @@ class BitSearch:
     batches: Iterable[Batch]
     """The samples, which are read several times."""
 
+    samples: Callable[[], Iterable[Batch]]
+    """Returns the same batches, to be measured."""
+
     entry: str | None = None
     """The function that takes them."""
 
@@ -106,9 +108,6 @@ class BitSearch:
 
     labels: Labels | None = None
     """What is right for the samples, if accuracy is measured."""
-
-    progress: Callable[[Iterable[Batch]], Iterable[Batch]] = iter
-    """Is given the batches whenever they are read, and passes them on."""
 
     widths: Sequence[Sequence[Width]] = field(init=False)
     """The widths of each kernel, from narrow to wide; none if it is left as it is."""
@@ -245,10 +244,6 @@ class BitSearch:
             return (noise, cost, choice) if is_spent else (cost, noise, choice)
 
         return min((c for c in self.measured if self._keeps(c, budget)), key=order)
-
-    def all_choices(self) -> Iterator[Choice]:
-        """All assignments."""
-        return product(*(range(len(widths)) for widths in self._searched))
 
     def _keeps(self, choice: Choice, budget: Budget) -> bool:
         known = self.confirmed if choice in self.confirmed else self.measured
@@ -406,7 +401,9 @@ class BitSearch:
         )
         errors: dict[str, Error] = {}
         score = None if self.labels is None else Score(self.labels)
-        for number, batch in enumerate(self.progress(self.batches)):
+        for number, batch in enumerate(
+            self.batches if self.samples is None else self.samples()
+        ):
             found = actual.values(batch)
             for key, values in self._expected_results(number, batch).items():
                 errors.setdefault(key, Error()).add(values, found[key])

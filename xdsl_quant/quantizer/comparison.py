@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -208,29 +208,22 @@ class _ModelValue:
 _CONSTANT = "constant"
 
 
-@dataclass
 class _Model:
     """A model and its values."""
 
-    module: ModuleOp
-    function: FuncOp
-    values: Sequence[_ModelValue] = field(default_factory=tuple[_ModelValue, ...])
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """The number of ops by function and group."""
-
-    @staticmethod
-    def of(given: Model | QuantizedModel, entry: str | None) -> _Model:
+    def __init__(self, given: Model | QuantizedModel, entry: str | None):
         """
-        The model of a module, which is not changed.
-
         Raises:
-            ValueError: if it cannot be read, or there is no such function.
+            ValueError: if the model cannot be read, or there is no such function.
             TypeError: if it is no model.
         """
-        module = module_of(given)
-        model = _Model(module, entry_function(module, entry))
-        model.values = [*model._values()]
-        return model
+        self.module = module_of(given)
+        self.function = entry_function(self.module, entry)
+        self.argument_types = self.function.function_type.inputs.data
+        self.result_types = self.function.function_type.outputs.data
+        # The number of ops by function and group.
+        self.counts = Counter[tuple[str, str]]()
+        self.values = [*self._values()]
 
     def _values(self) -> Iterator[_ModelValue]:
         entry = self.function.sym_name.data
@@ -255,14 +248,6 @@ class _Model:
             self.counts[function, group] += value is op.results[0]
             if is_compared:
                 yield _ModelValue(value, function, group, number, candidate.key)
-
-    @property
-    def argument_types(self) -> Sequence[Attribute]:
-        return self.function.function_type.inputs.data
-
-    @property
-    def result_types(self) -> Sequence[Attribute]:
-        return self.function.function_type.outputs.data
 
 
 _Pair = tuple[_ModelValue, _ModelValue]
@@ -353,8 +338,8 @@ def compare(
         ValueError: if a model cannot be run, or arguments or results do not fit.
         TypeError: if models, samples or labels are of the wrong type.
     """
-    float_model = _Model.of(float_module, entry)
-    quantized = _Model.of(quantized_module, entry)
+    float_model = _Model(float_module, entry)
+    quantized = _Model(quantized_module, entry)
     _check_signatures("argument", float_model.argument_types, quantized.argument_types)
     _check_signatures("result", float_model.result_types, quantized.result_types)
     pairs = _matched_pairs(float_model, quantized)

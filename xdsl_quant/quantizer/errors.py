@@ -10,7 +10,14 @@ kernel stands beside the float one, and only the latter has users.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 
 import numpy as np
@@ -190,17 +197,16 @@ def float_module(
             Fewer of them take less time to compile.
     """
     module = _with_recorded_results(resolved, entry, keys)
-    kernels = kernels_of(module)
-    for kernel in kernels:
-        forget_specs(kernel)
-    inline_regions(kernels)
+    inline_floats(kernels_of(module))
     return module
 
 
-def forget_specs(kernel: RegionOp) -> None:
-    """Let a kernel be one of floats."""
-    types = *kernel.operand_types, *kernel.result_types
-    set_specs(kernel, [scalar_or_element_type(type_) for type_ in types], {})
+def inline_floats(kernels: Sequence[RegionOp]) -> None:
+    """Replace kernels by their ops of floats."""
+    for kernel in kernels:
+        types = *kernel.operand_types, *kernel.result_types
+        set_specs(kernel, [scalar_or_element_type(type_) for type_ in types], {})
+    inline_regions(kernels)
 
 
 def quantized_module(
@@ -231,9 +237,7 @@ def _own_module(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
         ]
         Rewriter.insert_op(copy, InsertPoint.after(float_kernel))
         _add_refs(copy, number)
-    for float_kernel in float_kernels:
-        forget_specs(float_kernel)
-    inline_regions(float_kernels)
+    inline_floats(float_kernels)
     export_kernels(module)
     return module
 

@@ -106,17 +106,7 @@ class ModelReport(ReportData):
         )
 
 
-_COLUMNS = (
-    "kernel",
-    "where",
-    "result",
-    "weights",
-    "SQNR",
-    "own",
-    "weights",
-    "saturated",
-    "bytes",
-)
+_COLUMNS = "kernel where result weights SQNR own weights saturated bytes".split()
 
 
 def _kernel_row(kernel: KernelReport) -> Sequence[str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable
-from concurrent.futures import Executor
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
@@ -15,8 +13,8 @@ from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
-from .samples import Progress
 from .selection import Selection
+from .stages import Request
 
 
 @dataclass(frozen=True)
@@ -30,12 +28,10 @@ class Calibration:
     """The observer of values without one of their own."""
 
     selection: Selection
-    batches: Iterable[Batch]
-    count: int | None
-    entry: str | None = None
-    executor: Executor | None = None
-    checkpoint: str | os.PathLike[str] | None = None
-    progress: Progress | None = None
+    samples: Callable[[], Iterable[Batch]]
+    """Returns the batches."""
+
+    request: Request
 
     def statistics(
         self,
@@ -53,19 +49,13 @@ class Calibration:
         observed = self.module if module is None else module
         return calibrate(
             observed if keys is None else _with_refs_of(observed, keys),
-            self.passed_on(self.batches),
-            self.entry,
+            self.samples(),
+            self.request.entry,
             observer,
-            executor=self.executor,
-            checkpoint=self.checkpoint if keys is None else None,
+            executor=self.request.executor,
+            checkpoint=self.request.checkpoint if keys is None else None,
             missing="keep",
         )
-
-    def passed_on(self, batches: Iterable[Batch]) -> Iterable[Batch]:
-        """Pass batches on, by way of the progress if there is one."""
-        if self.progress is None:
-            return batches
-        return self.progress(batches, self.count)
 
     def ranges(self, statistics: Statistics) -> dict[str, KeyStatistics]:
         """

@@ -13,7 +13,7 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_quant.runtime.entry_function import functions_by_name, symbols_in
 
-from .model_dialects import model_dialect
+from .dynamic_ranges import model_dialect
 
 _MAX_INLINED_OPS = 64
 """Most ops of a function that is inlined."""

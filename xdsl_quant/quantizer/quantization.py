@@ -82,19 +82,8 @@ def quantize(
             `static`, which need neither target nor checkpoint, it has no products that can
             be; if a search has nothing to choose from, or nothing that keeps the budget.
     """
-    request = Request(
-        model,
-        data,
-        recipe,
-        target,
-        budget,
-        labels,
-        entry,
-        executor,
-        checkpoint,
-        progress,
-    )
-    return pipeline(request).result()
+    options = target, budget, labels, entry, executor, checkpoint, progress
+    return pipeline(Request(model, data, recipe, *options)).result()
 
 
 def pipeline(request: Request) -> Pipeline:
@@ -122,13 +111,11 @@ def pipeline(request: Request) -> Pipeline:
             recipe, target=request.target, checkpoint=request.checkpoint
         )
         return WeightPipeline(request, recipe, module)
-    if options is not None:
-        from .mixed_stages import MixedPipeline
+    from .static_stages import MixedPipeline, StaticPipeline
 
-        return MixedPipeline(request, recipe, module, options)
-    from .static_stages import StaticPipeline
-
-    return StaticPipeline(request, recipe, module)
+    if options is None:
+        return StaticPipeline(request, recipe, module)
+    return MixedPipeline(request, recipe, module, options)
 
 
 def _recipe_of(recipe: Recipe | str | Path) -> Recipe:

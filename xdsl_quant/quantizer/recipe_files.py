@@ -44,9 +44,10 @@ budget = "20 kB"
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, cast, get_args
 
@@ -76,11 +77,6 @@ from .recipe import (
 )
 
 _WordT = TypeVar("_WordT", bound=str)
-
-_MODES: Sequence[Mode] = get_args(Mode)
-_GRANULARITIES: Sequence[WeightGranularity] = get_args(WeightGranularity)
-_RANGES: Sequence[WeightRange] = get_args(WeightRange)
-_ROUNDINGS: Sequence[WeightRounding] = get_args(WeightRounding)
 
 _RECIPES = Path(__file__).with_name("recipes")
 
@@ -142,7 +138,7 @@ def parse_recipe(
 def _recipe(table: TomlTable, name: str) -> Recipe:
     table.check_keys(_RECIPE_KEYS, "a recipe")
     default = Recipe()
-    mode = _word(table, "mode", _MODES) or default.mode
+    mode = _word(table, "mode", get_args(Mode)) or default.mode
     for key, modes in _KEYS_OF_MODES.items():
         if key in table and mode not in modes:
             table.fail(f"'{key}' has no effect in mode '{mode}'; leave it out", key)
@@ -211,9 +207,9 @@ def _weight_options(table: TomlTable, mode: Mode) -> WeightOptions:
         if key != "rounding":
             table.fail(f"'{key}' has no effect in mode 'static'; leave it out", key)
     default = WeightOptions()
-    granularity = _word(table, "granularity", _GRANULARITIES)
-    weight_range = _word(table, "range", _RANGES)
-    rounding = _word(table, "rounding", _ROUNDINGS)
+    granularity = _word(table, "granularity", get_args(WeightGranularity))
+    weight_range = _word(table, "range", get_args(WeightRange))
+    rounding = _word(table, "rounding", get_args(WeightRounding))
     size: object = table.values.get("block-size", default.block_size)
     if type(size) is not int or size < 1:
         table.fail(
@@ -226,8 +222,9 @@ def _weight_options(table: TomlTable, mode: Mode) -> WeightOptions:
             "leave it out",
             "block-size",
         )
+    bits = _checked(table, "bits", lambda bits: check_bits("bits", bits, 8))
     return WeightOptions(
-        _checked_bits(table, "bits", 8) or default.bits,
+        cast("int | None", bits) or default.bits,
         granularity or default.granularity,
         size,
         weight_range or default.range,
@@ -272,21 +269,18 @@ def _override(table: TomlTable) -> Override:
 
 
 def _observer(table: TomlTable) -> str | None:
-    observer = table.values.get("observer")
-    with _located(table):
-        check_observer(observer)
-    return observer
+    return cast("str | None", _checked(table, "observer", check_observer))
 
 
 def _bool(table: TomlTable, key: str) -> bool | None:
-    value = table.values.get(key)
-    with _located(table):
-        check_flag(key, value)
-    return cast("bool | None", value)
+    return cast("bool | None", _checked(table, key, partial(check_flag, key)))
 
 
-def _checked_bits(table: TomlTable, key: str, most: int) -> int | None:
+def _checked(
+    table: TomlTable, key: str, check: Callable[[object], object]
+) -> object | None:
+    """Return a value after a check; `None` if there is no such key."""
     value = table.values.get(key)
     with _located(table):
-        check_bits(key, value, most)
-    return cast("int | None", value)
+        check(value)
+    return value

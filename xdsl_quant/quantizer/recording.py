@@ -20,7 +20,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
-from xdsl_quant.numerics import QuantizationParameters, quantize
+from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.propagation.export.dialect_casts import dialect_ops_of
@@ -84,6 +84,13 @@ def _stored(value: ArrayLike, type_: Attribute) -> ArrayLike:
         return value
     parameters = QuantizationParameters.from_integer_type(element_type)
     return quantize(array.astype(parameters.expressed_dtype), parameters)
+
+
+def rounded(values: Floats, type_: UniformType) -> Floats:
+    """Return floats as a type stores them."""
+    parameters = QuantizationParameters.from_integer_type(type_)
+    floats = values.astype(parameters.expressed_dtype)
+    return dequantize(quantize(floats, parameters), parameters)
 
 
 def export_kernels(module: ModuleOp) -> None:

@@ -14,7 +14,6 @@ from xdsl.ir import SSAValue
 from xdsl_quant.diagnostics import location_prefix
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
-from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.observers import observe_histogram
 from xdsl_quant.runtime.arrays import constant_elements
@@ -32,8 +31,38 @@ from .errors import (
 )
 from .labels import Labels, Scores
 from .model_report import ModelReport
+from .recording import rounded
 from .report_data import KernelReport
 from .signal_noise import OUTPUT, Error, Floats, Values
+from .weight_report import report_on_weights
+
+
+def measure(
+    float_module: ModuleOp,
+    resolved: ModuleOp,
+    reference: ModuleOp,
+    batches: Iterable[Batch],
+    entry: str | None,
+    labels: Labels | None,
+) -> ModelReport:
+    """
+    Return the report on the kernels of a model, or on its products if it has no kernels.
+
+    Args:
+        float_module: the float model.
+        resolved: the model with kernels that have quantization parameters, or with weights
+            that are quantized and dequantized.
+        reference: the same with the constants of the float model.
+        batches: samples, best those that the model was not calibrated with.
+        entry: the function that takes the samples.
+        labels: what is right for the samples.
+
+    Raises:
+        DataError: if the labels do not fit the results.
+    """
+    if kernels_of(resolved):
+        return report_on(resolved, batches, entry, reference, labels)
+    return report_on_weights(float_module, resolved, batches, entry, labels)
 
 
 def report_on(
@@ -143,14 +172,12 @@ def _kernel_report(
         weights, _kernel_constants(original, is_float=is_float), strict=True
     ):
         if weight.type is not None:
-            parameters = QuantizationParameters.from_integer_type(weight.type)
-            values = weight.values.astype(parameters.expressed_dtype)
-            stored = quantize(values, parameters)
+            found = rounded(weight.values, weight.type)
             # Biases and masks may be others on purpose, and weights are only rounded.
-            is_rounded = weight.type.storage_type_integral_width < _BIAS_BITS
-            if is_rounded and MASKED not in kernel.attributes:
-                values = exact.values.astype(parameters.expressed_dtype)
-            weight_error.add(values, dequantize(stored, parameters), None)
+            is_bias = weight.type.storage_type_integral_width >= _BIAS_BITS
+            is_changed = is_bias or MASKED in kernel.attributes
+            expected = weight.values if is_changed else exact.values
+            weight_error.add(expected.astype(found.dtype), found)
     result = kernel.output_specs.data[0]
     types = [str(weight.type) for weight in weights if weight.type is not None]
     return KernelReport(

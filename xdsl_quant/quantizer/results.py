@@ -75,7 +75,8 @@ class QuantizedModel:
             TypeError: if they are of another type, or there is a metric without labels.
         """
         # A result can be read without the code that runs models.
-        from .measurement import measure, measure_times
+        from .report import measure
+        from .times import measure_times
 
         batches, _ = batches_of(data, entry_function(self.float_module, self.entry))
         if labels is None and metric is not None:

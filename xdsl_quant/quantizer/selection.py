@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant import RegionOp, StatisticsRefOp
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 
-from .recipe import Override, Recipe, Selector
+from .recipe import Override, Recipe
 from .recipe_files import RecipeError
 
 
@@ -84,12 +85,13 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
         RecipeError: if a pattern selects nothing, or no kernel is to be quantized.
     """
     names = {
-        number: names_of(kernel) for number, kernel in enumerate(kernels_of(module))
+        number: names_of([*kernel.body.block.ops], kernel.kernel)
+        for number, kernel in enumerate(kernels_of(module))
     }
     references = [op for op in module.walk() if isinstance(op, StatisticsRefOp)]
     all_keys = [op.stats_key.data for op in references]
-    _check_selectors(recipe, [*names.values(), {"values": all_keys}])
-    kernels = {n: found for n in names if (found := _overrides(recipe, names[n]))}
+    check_selectors(recipe, [*names.values(), {"values": all_keys}])
+    kernels = {n: found for n in names if (found := overrides_of(recipe, names[n]))}
     keys: dict[str, list[Override]] = {}
     for number, kernel in enumerate(kernels_of(module)):
         # What a float kernel returns may be quantized for others.
@@ -101,7 +103,7 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
         for key in keys_of(kernel):
             keys.setdefault(key, []).extend(observers)
     for key in all_keys:
-        keys.setdefault(key, []).extend(_overrides(recipe, {"values": (key,)}))
+        keys.setdefault(key, []).extend(overrides_of(recipe, {"values": (key,)}))
     selection = Selection(kernels, keys)
     if len(selection.float_kernels) == len(names):
         raise RecipeError(
@@ -115,7 +117,7 @@ _Names: TypeAlias = Mapping[str, Sequence[str]]
 """Names by the kind of selectors that they are for."""
 
 
-def _overrides(recipe: Recipe, names: _Names) -> Sequence[Override]:
+def overrides_of(recipe: Recipe, names: _Names) -> Sequence[Override]:
     """Return the overrides of a recipe that select one of some names."""
     return [
         override
@@ -124,19 +126,30 @@ def _overrides(recipe: Recipe, names: _Names) -> Sequence[Override]:
     ]
 
 
-def _check_selectors(recipe: Recipe, names: Sequence[_Names]) -> None:
+def check_selectors(recipe: Recipe, names: Sequence[_Names]) -> None:
+    """
+    Raises:
+        RecipeError: if a pattern selects none of some names.
+    """
     for override in recipe.overrides:
         for selector in override.selectors:
             known = {name for each in names for name in each.get(selector.kind, ())}
-            if not selector.selects(known):
-                fail_to_select(recipe, selector, known)
+            if selector.selects(known):
+                continue
+            near = get_close_matches(selector.pattern, sorted(known), 1)
+            hint = f", maybe '{near[0]}' was meant" if near else ""
+            place = override.places.get(selector)
+            start = f"recipe '{recipe.name}'" if place is None else f"{place}: error"
+            raise RecipeError(
+                f"{start}: '{selector.pattern}' in '{selector.kind}' selects nothing in "
+                f"the model{hint}"
+            )
 
 
-def names_of(kernel: RegionOp) -> _Names:
-    """By what selectors select a kernel."""
-    ops = [*kernel.body.block.ops]
+def names_of(ops: Sequence[Operation], *kernels: str) -> _Names:
+    """Return the names by which selectors select the ops of a kernel, or single ops."""
     return {
-        "ops": [kernel.kernel, *map(op_name, ops)],
+        "ops": [*kernels, *map(op_name, ops)],
         "locations": [location_prefix(op.location).removesuffix(": ") for op in ops],
     }
 
@@ -147,28 +160,3 @@ def keys_of(kernel: RegionOp) -> Iterator[str]:
         for use in result.uses:
             if isinstance(use.operation, StatisticsRefOp):
                 yield use.operation.stats_key.data
-
-
-def fail_to_select(
-    recipe: Recipe, selector: Selector, known: Collection[str]
-) -> NoReturn:
-    """
-    Say that a pattern selects nothing.
-
-    Args:
-        recipe: the recipe that has it.
-        selector: the pattern.
-        known: the names that it might have selected.
-
-    Raises:
-        RecipeError: always.
-    """
-    near = get_close_matches(selector.pattern, sorted(known), 1)
-    hint = f", maybe '{near[0]}' was meant" if near else ""
-    places = (each.places.get(selector) for each in recipe.overrides)
-    place = next(filter(None, places), None)
-    start = f"recipe '{recipe.name}'" if place is None else f"{place}: error"
-    raise RecipeError(
-        f"{start}: '{selector.pattern}' in '{selector.kind}' selects nothing in the "
-        f"model{hint}"
-    )

@@ -18,7 +18,6 @@ from xdsl.traits import ConstantLike
 
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
-from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.runtime.arrays import constant_elements
 from xdsl_quant.runtime.batches import Batch, as_tuple
 from xdsl_quant.runtime.entry_function import entry_function
@@ -27,7 +26,7 @@ from xdsl_quant.transforms.propagation.port_ranges import set_specs
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 
 from .errors import has_constant_value
-from .recording import RecordedModule, record_results
+from .recording import RecordedModule, record_results, rounded
 from .signal_noise import OUTPUT, Floats
 
 _Port: TypeAlias = "tuple[int, int]"
@@ -111,9 +110,7 @@ def _rounded_constant(value: SSAValue, spec: Attribute) -> Floats:
     assert elements is not None
     if not isinstance(spec, UniformType):
         return elements.copy()
-    parameters = QuantizationParameters.from_integer_type(spec)
-    floats = elements.astype(parameters.expressed_dtype)
-    return dequantize(quantize(floats, parameters), parameters)
+    return rounded(elements, spec)
 
 
 def _specification(value: SSAValue, spec: Attribute) -> Attribute:

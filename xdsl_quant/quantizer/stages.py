@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -22,6 +23,8 @@ from .models import Model
 from .recipe import Recipe
 from .results import QuantizedModel
 from .samples import Data, LabelData, Progress, batches_of, spread_batches
+from .signal_noise import Error
+from .user_warnings import warn_of_low_sqnr
 
 if TYPE_CHECKING:
     from xdsl_quant.transforms.propagation.target_spec import TargetSpec
@@ -65,6 +68,9 @@ class Pipeline(ABC):
     modules: dict[str, ModuleOp]
     """The module after each stage that has run."""
 
+    errors: Mapping[str, Error] | None = None
+    """The errors of results, if a stage has measured them."""
+
     def __init__(self, request: Request, recipe: Recipe, module: ModuleOp):
         """
         Args:
@@ -76,7 +82,6 @@ class Pipeline(ABC):
         self.recipe = recipe
         self.float_model = module
         self.modules = {}
-        self._batches: tuple[Iterable[Batch], int | None] | None = None
 
     @property
     def module(self) -> ModuleOp:
@@ -102,6 +107,11 @@ class Pipeline(ABC):
             if name == until:
                 break
         return self.module
+
+    def check(self, module: ModuleOp) -> ModuleOp:
+        """Warn of results that are far from those of the float model."""
+        warn_of_low_sqnr(self.known_errors(module))
+        return module
 
     @abstractmethod
     def result(self) -> QuantizedModel:
@@ -150,6 +160,10 @@ class Pipeline(ABC):
         """Return the function of a module that takes the samples."""
         return entry_function(module, self.request.entry)
 
+    @cached_property
+    def _counted_batches(self) -> tuple[Iterable[Batch], int | None]:
+        return batches_of(self.request.data, self.entry_function(self.float_model))
+
     @property
     def batches(self) -> Iterable[Batch]:
         """
@@ -158,18 +172,20 @@ class Pipeline(ABC):
         Raises:
             DataError: if they cannot be used.
         """
-        return self._counted_batches()[0]
+        return self._counted_batches[0]
 
-    @property
-    def batch_count(self) -> int | None:
-        """The number of batches, if it is known."""
-        return self._counted_batches()[1]
+    def samples(self) -> Iterable[Batch]:
+        """Return the batches, by way of the progress if there is one."""
+        progress = self.request.progress
+        return self.batches if progress is None else progress(*self._counted_batches)
 
-    def _counted_batches(self) -> tuple[Iterable[Batch], int | None]:
-        if self._batches is None:
-            function = self.entry_function(self.float_model)
-            self._batches = batches_of(self.request.data, function)
-        return self._batches
+    def known_errors(self, module: ModuleOp) -> Mapping[str, Error]:
+        """Return the errors of results, which are measured if no stage has done so."""
+        return self.measured_errors(module) if self.errors is None else self.errors
+
+    @abstractmethod
+    def measured_errors(self, module: ModuleOp) -> Mapping[str, Error]:
+        """Return the errors of results with the weights and biases of a module."""
 
     def judged_batches(self) -> Sequence[Batch]:
         """Return some of the batches, which results are judged by."""

@@ -34,12 +34,15 @@ from .attention_masks import (
     warn_of_wide_constants,
 )
 from .bias_correction import Correction, correct_biases
+from .bit_search import BitSearch
 from .errors import float_module, quantized_module, result_errors
+from .labels import Labels
 from .observation import Calibration
 from .preparation import prepare
-from .recipe import Recipe
+from .recipe import Recipe, SearchOptions
 from .recording import RecordedModule, export_kernels
-from .results import StaticModel
+from .results import MixedModel, StaticModel
+from .search_result import BitSearchResult
 from .selection import Selection, select
 from .shared_scales import lost_operands
 from .signal_noise import Error
@@ -53,7 +56,7 @@ from .specification import (
     warn_of_activations,
 )
 from .stages import Pipeline, Request
-from .user_warnings import warn_of_low_sqnr, warn_of_worse_results, warn_user
+from .user_warnings import warn_of_worse_results, warn_user
 from .weight_rounding import round_kernel_weights
 
 
@@ -77,9 +80,6 @@ class StaticPipeline(Pipeline):
 
     reference: ModuleOp
     """The module after `propagate` with the constants of the float model."""
-
-    errors: Mapping[str, Error] | None = None
-    """The errors of results, if `correct` has measured them."""
 
     def __init__(self, request: Request, recipe: Recipe, module: ModuleOp):
         super().__init__(request, recipe, module)
@@ -181,12 +181,6 @@ class StaticPipeline(Pipeline):
             self.errors = correction.after
         return module
 
-    def check(self, module: ModuleOp) -> ModuleOp:
-        """Warn of results that are far from those of the float model."""
-        known = self.errors
-        warn_of_low_sqnr(self.measured_errors(module) if known is None else known)
-        return module
-
     def export(self, module: ModuleOp) -> ModuleOp:
         """Replace kernels by quantized ops or integer arithmetic."""
         export_kernels(module)
@@ -196,17 +190,8 @@ class StaticPipeline(Pipeline):
 
     def _observed_ranges(self, module: ModuleOp) -> dict[str, KeyStatistics]:
         """Return the ranges of all values by key."""
-        request = self.request
         self.calibration = Calibration(
-            module,
-            self.recipe.observer,
-            self.selection,
-            self.batches,
-            self.batch_count,
-            request.entry,
-            request.executor,
-            request.checkpoint,
-            request.progress,
+            module, self.recipe.observer, self.selection, self.samples, self.request
         )
         try:
             self.statistics = self.calibration.statistics(self.recipe.observer)
@@ -258,7 +243,6 @@ class StaticPipeline(Pipeline):
         return correct_biases(module, self.batches, self.request.entry, self.reference)
 
     def measured_errors(self, module: ModuleOp) -> Mapping[str, Error]:
-        """Return the errors of results with the parameters and constants of a module."""
         entry = self.request.entry
         exact = float_module(self.reference, entry, keys=())
         quantized = quantized_module(module, entry, keys=())
@@ -284,3 +268,52 @@ class StaticPipeline(Pipeline):
             statistics=self.statistics,
             propagation=self.propagation,
         )
+
+
+class MixedPipeline(StaticPipeline):
+    """The stages of static quantization, and a search for widths of storage."""
+
+    bit_search: BitSearch
+    """The measured models; set by `search`."""
+
+    found: BitSearchResult
+    """The chosen widths, and what others cost; set by `search`."""
+
+    def __init__(
+        self, request: Request, recipe: Recipe, module: ModuleOp, options: SearchOptions
+    ):
+        """
+        Args:
+            options: the widths that are tried, and what may be spent.
+        """
+        super().__init__(request, recipe, module)
+        self.options = options
+        self.insert("search", self.search, before="propagate")
+
+    def search(self, module: ModuleOp) -> ModuleOp:
+        """Choose widths by measuring on the samples, and specify them."""
+        labels = self.request.labels
+        self.bit_search = BitSearch(
+            module,
+            self.target,
+            self.options,
+            self.batches,
+            self.samples,
+            self.request.entry,
+            self.recipe.bias_correction,
+            self.selection.weight_bits,
+            None if labels is None else Labels.of(labels, self.batches),
+        )
+        choice, self.found = self.bit_search.run(self.options.budget)
+        self.bit_search.ask(module, choice)
+        return module
+
+    def correction(self, module: ModuleOp) -> Correction | None:
+        # The search has measured models without numbers of masks.
+        if not mask_numbers(self.modules["instrument"]):
+            if (known := self.bit_search.corrected(module)) is not None:
+                return known
+        return super().correction(module)
+
+    def result(self) -> MixedModel:
+        return MixedModel(**vars(super().result()), search=self.found)

@@ -34,12 +34,11 @@ from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
-from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
     QuantRemoveInstrumentationPass,
 )
 
-from .errors import cloned_constant, forget_specs, has_constant_value
+from .errors import cloned_constant, has_constant_value, inline_floats
 from .latency import Latency, ModelTimes, Times, duration
 from .recording import (
     RecordedModule,
@@ -201,9 +200,7 @@ def _operand_values(
         for index, value in enumerate(_varying_operands(kernel)):
             if stands_for_floats(value.type):
                 record(value, _operand_key(number, index), kernel)
-    for kernel in kernels:
-        forget_specs(kernel)
-    inline_regions(kernels)
+    inline_floats(kernels)
     if not any(isinstance(op, StatisticsRefOp) for op in module.walk()):
         return {}
     return RecordedModule.of(module, entry).values(batch)
@@ -225,9 +222,7 @@ def _kernel_call(
         export_kernels(module)
         _remove_boundary_casts(function)
     else:
-        for each in kernels:
-            forget_specs(each)
-        inline_regions(kernels)
+        inline_floats(kernels)
     arguments = stored_arguments(function, tuple(values))
     lower_stablehlo(module)
     try:

@@ -17,9 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.runtime.batches import Batch
-from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.weights.layers.layer import (
     Layer,
     layer_of,
@@ -28,7 +26,7 @@ from xdsl_quant.transforms.weights.layers.layer import (
 from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
 
 from .recording import RecordedModule, record
-from .weight_products import products_of, with_float_values
+from .weight_products import check_finite, products_of, with_float_values
 
 
 def corrected_biases(
@@ -93,23 +91,13 @@ def _mean_errors(
                     for name in ("float", "quantized")
                 ]
                 for each in products:
-                    _check_finite_results(each, layer)
+                    check_finite(each, layer.product, "has results")
                 difference = products[0] - products[1]
                 others = tuple(d for d in range(difference.ndim) if d != layer.channel)
                 sums[number] = sums.get(number, 0) + difference.sum(others)
                 size = difference.shape[layer.channel]
                 counts[number] = counts.get(number, 0) + difference.size // size
     return {number: each / counts[number] for number, each in sums.items()}
-
-
-def _check_finite_results(products: NDArray[np.float64], layer: Layer) -> None:
-    if not (is_finite := np.isfinite(products)).all():
-        op = layer.product
-        raise ValueError(
-            f"{location_prefix(op.location)}error: '{op_name(op)}' op has results that are "
-            f"not finite, found {products[~is_finite][0]}; expected samples whose values "
-            "are finite"
-        )
 
 
 def _recorded_products(
@@ -126,7 +114,7 @@ def _recorded_products(
             product = without_activation(each.clone())
             Rewriter.insert_op(product, InsertPoint.before(op))
             record(product.results[0], _product_key(number, name))
-    return RecordedModule.of(both, entry_function(both, entry).sym_name.data)
+    return RecordedModule.of(both, entry)
 
 
 def _product_key(number: int, name: str) -> str:

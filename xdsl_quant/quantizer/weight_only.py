@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter
 
-from xdsl_quant.diagnostics import counted_names, location_prefix, op_name
+from xdsl_quant.diagnostics import counted_names, op_name
 from xdsl_quant.transforms.propagation.module_kernels import float_ops_of
 from xdsl_quant.transforms.weights.layers.layer import erase_unused
 from xdsl_quant.transforms.weights.quant_quantize_weights import (
@@ -20,10 +20,10 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import (
     weight_of,
 )
 
-from .model_dialects import model_dialect
-from .recipe import Recipe, Selector, WeightGranularity
+from .dynamic_ranges import model_dialect
+from .recipe import Recipe, WeightGranularity
 from .recipe_files import RecipeError
-from .selection import fail_to_select
+from .selection import check_selectors, names_of, overrides_of
 from .weight_products import cast_of
 
 
@@ -111,34 +111,24 @@ def _bits_of_products(
     recipe: Recipe, products: Sequence[Operation]
 ) -> Mapping[Operation, int]:
     """How wide the weights of products are, without those that stay floats."""
-    bits = dict.fromkeys(products, recipe.weights.bits)
-    for override in recipe.overrides:
-        if override.values or override.observer is not None:
-            raise RecipeError(
-                f"recipe '{recipe.name}': 'values' and 'observer' have no effect in mode "
-                f"'{recipe.mode}', expected 'ops' or 'locations' with 'keep-float' or "
-                "'weight-bits'"
-            )
-        for selector in override.selectors:
-            known = [_selected_name(op, selector) for op in products]
-            selected = [
-                op
-                for op, name in zip(products, known, strict=True)
-                if selector.selects([name])
-            ]
-            if not selected:
-                fail_to_select(recipe, selector, {*known})
-            for op in selected:
-                if override.keep_float:
-                    bits.pop(op, None)
-                elif override.weight_bits is not None:
-                    bits[op] = override.weight_bits
-                elif override.keep_float is not None:
-                    bits.setdefault(op, recipe.weights.bits)
+    if any(each.values or each.observer is not None for each in recipe.overrides):
+        raise RecipeError(
+            f"recipe '{recipe.name}': 'values' and 'observer' have no effect in mode "
+            f"'{recipe.mode}', expected 'ops' or 'locations' with 'keep-float' or "
+            "'weight-bits'"
+        )
+    names = {op: names_of([op]) for op in products}
+    check_selectors(recipe, [*names.values()])
+    bits: dict[Operation, int] = {}
+    for op in products:
+        width: int | None = recipe.weights.bits
+        for override in overrides_of(recipe, names[op]):
+            if override.keep_float:
+                width = None
+            elif override.weight_bits is not None:
+                width = override.weight_bits
+            elif width is None:
+                width = recipe.weights.bits
+        if width is not None:
+            bits[op] = width
     return bits
-
-
-def _selected_name(op: Operation, selector: Selector) -> str:
-    if selector.kind == "ops":
-        return op_name(op)
-    return location_prefix(op.location).removesuffix(": ")

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
-
-
-class Products(NamedTuple):
-    """A product of values of the float model, by both kinds of weights."""
-
-    by_floats: Operation
-    by_quantized: Operation
 
 
 def products_of(module: ModuleOp) -> Sequence[Operation]:
@@ -41,7 +36,7 @@ def cast_of(op: Operation) -> Operation | None:
 
 def with_float_values(
     module: ModuleOp, quantized: ModuleOp
-) -> tuple[ModuleOp, Sequence[Products]]:
+) -> tuple[ModuleOp, Sequence[tuple[Operation, Operation]]]:
     """
     Args:
         module: a float model.
@@ -52,7 +47,7 @@ def with_float_values(
         of these, in the order of `products_of`.
     """
     result = quantized.clone()
-    found: list[Products] = []
+    found: list[tuple[Operation, Operation]] = []
     for original, op in zip(products_of(module), products_of(result), strict=True):
         weight = weight_of(original)
         assert weight is not None
@@ -61,5 +56,18 @@ def with_float_values(
         float_op.operands[weight.operand] = constant.results[0]
         Rewriter.insert_op((constant, float_op), InsertPoint.before(op))
         op.results[0].replace_all_uses_with(float_op.results[0])
-        found.append(Products(float_op, op))
+        found.append((float_op, op))
     return result, found
+
+
+def check_finite(values: NDArray[np.float64], product: Operation, what: str) -> None:
+    """
+    Raises:
+        ValueError: if values of a product are not finite: it `takes values`, for example.
+    """
+    if not (is_finite := np.isfinite(values)).all():
+        raise ValueError(
+            f"{location_prefix(product.location)}error: '{op_name(product)}' op {what} "
+            f"that are not finite, found {values[~is_finite][0]}; expected samples whose "
+            "values are finite"
+        )

@@ -11,7 +11,6 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
-from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
@@ -19,7 +18,7 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
 from .errors import result_errors, result_key
 from .labels import Labels, Scores
 from .model_report import ModelReport
-from .recording import RecordedModule, record, record_results
+from .recording import RecordedModule, record, record_results, rounded
 from .report_data import KernelReport
 from .signal_noise import OUTPUT, Error
 from .weight_products import cast_of, products_of, with_float_values
@@ -123,9 +122,9 @@ def _report(
     weight, stored = weight_of(original), weight_of(op, is_quantized=True)
     assert weight is not None
     assert stored is not None
-    elements, rounded = weight.elements(), stored.elements()
+    elements, new_elements = weight.elements(), stored.elements()
     assert elements is not None
-    assert rounded is not None
+    assert new_elements is not None
     type_ = None
     expressed = scalar_or_element_type(weight.value.type)
     assert isinstance(expressed, AnyFloat)
@@ -134,12 +133,10 @@ def _report(
     if (cast := cast_of(op)) is not None:
         type_ = scalar_or_element_type(cast.results[0].type)
         assert isinstance(type_, UniformType)
-        parameters = QuantizationParameters.from_integer_type(type_)
-        error = Error()
-        rounded = rounded.astype(parameters.expressed_dtype)
-        found = dequantize(quantize(rounded, parameters), parameters)
-        error.add(elements.astype(parameters.expressed_dtype), found, None)
-        stored_size, weight_sqnr = elements.size * parameters.storage_width, error.sqnr
+        error, found = Error(), rounded(new_elements, type_)
+        error.add(elements.astype(found.dtype), found)
+        stored_size = elements.size * type_.storage_type_integral_width
+        weight_sqnr = error.sqnr
     return KernelReport(
         op_name(op),
         location_prefix(op.location).removesuffix(": "),

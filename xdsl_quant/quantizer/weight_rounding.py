@@ -18,7 +18,6 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.traits import (
     AffineOpCoefficient,
@@ -30,7 +29,6 @@ from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics.gptq import gptq
 from xdsl_quant.runtime.batches import Batch
-from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.weights.layers.channels import constant_like
 from xdsl_quant.transforms.weights.layers.inputs import (
     MatrixProduct,
@@ -44,7 +42,7 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import (
 
 from .errors import float_module
 from .recording import RecordedModule, record
-from .weight_products import cast_of, products_of
+from .weight_products import cast_of, check_finite, products_of
 
 Floats = NDArray[np.float64]
 
@@ -146,21 +144,14 @@ def _hessians(
 ) -> Mapping[int, Floats]:
     """`XᵀX` for the inputs `X` of products, summed over batches."""
     keys = {number: _record_inputs(each, number) for number, each in products.items()}
-    function = entry_function(module, entry).sym_name.data
-    recorded = RecordedModule.of(module, function)
+    recorded = RecordedModule.of(module, entry)
     sums: dict[int, Floats] = {}
     for batch in batches:
         values = recorded.values(batch)
         for number, product in products.items():
             if keys[number][0] in values:
                 inputs = product.inputs([values[key] for key in keys[number]])
-                if not (is_finite := np.isfinite(inputs)).all():
-                    op = product.layer.product
-                    raise ValueError(
-                        f"{location_prefix(op.location)}error: '{op_name(op)}' op takes "
-                        f"values that are not finite, found {inputs[~is_finite][0]}; "
-                        "expected samples whose values are finite"
-                    )
+                check_finite(inputs, product.layer.product, "takes values")
                 sums[number] = inputs.swapaxes(1, 2) @ inputs + sums.get(number, 0)
     return sums
 

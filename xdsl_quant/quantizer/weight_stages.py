@@ -5,13 +5,12 @@ that are floats, or integers while a product is computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
@@ -21,7 +20,7 @@ from .recipe import Recipe
 from .results import DynamicRangeModel, WeightOnlyModel
 from .signal_noise import Error, relative_noise
 from .stages import Pipeline, Request
-from .user_warnings import warn_of_low_sqnr, warn_of_worse_results
+from .user_warnings import warn_of_worse_results
 from .weight_bias_correction import corrected_biases
 from .weight_only import quantize_weights
 from .weight_report import weight_errors
@@ -33,9 +32,6 @@ class WeightPipeline(Pipeline):
 
     rounded: Mapping[int, NDArray[np.floating]]
     """Rounded weights by the position of their product; `round` finds them."""
-
-    errors: Mapping[str, Error] | None = None
-    """The errors of results, if a stage has measured them."""
 
     def __init__(self, request: Request, recipe: Recipe, module: ModuleOp):
         super().__init__(request, recipe, module)
@@ -84,11 +80,6 @@ class WeightPipeline(Pipeline):
         module, self.errors = (corrected, after) if is_better else (module, before)
         return module
 
-    def check(self, module: ModuleOp) -> ModuleOp:
-        """Warn of results that are far from those of the float model."""
-        warn_of_low_sqnr(self.known_errors(module))
-        return module
-
     def store(self, module: ModuleOp) -> ModuleOp:
         """Make integers of weights."""
         apply_passes(module, [QuantConvertConstPass()], is_routine=True)
@@ -97,21 +88,7 @@ class WeightPipeline(Pipeline):
 
     # What stages use
 
-    def samples(self) -> Iterable[Batch]:
-        """Return the batches, by way of the progress if there is one."""
-        progress = self.request.progress
-        return (
-            self.batches
-            if progress is None
-            else progress(self.batches, self.batch_count)
-        )
-
-    def known_errors(self, module: ModuleOp) -> Mapping[str, Error]:
-        """Return the errors of results, which are measured if no stage has done so."""
-        return self.measured_errors(module) if self.errors is None else self.errors
-
     def measured_errors(self, module: ModuleOp) -> Mapping[str, Error]:
-        """Return the errors of results with the weights and biases of a module."""
         batches, entry = self.judged_batches(), self.request.entry
         return weight_errors(self.modules["prepare"], module, batches, entry)
 

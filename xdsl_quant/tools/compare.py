@@ -20,13 +20,13 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
+from xdsl_quant.quantizer import DataError
 from xdsl_quant.quantizer.comparison import compare
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import is_model_file
 
 from .array_files import check_files
-from .data_errors import reported_data
 from .failures import (
     exit_code,
     print_results,
@@ -91,7 +91,7 @@ def _compare_models(options: argparse.Namespace) -> None:
     errors = (ValueError, TypeError, ImportError, OSError)
     with (
         reported(options.quantized, *errors),
-        reported_data(options.data),
+        reported(options.data, DataError),
     ):
         found = compare(
             float_module,

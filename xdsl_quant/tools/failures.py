@@ -143,7 +143,9 @@ def drop_output() -> None:
 
 def failure_at(place: str, error: BaseException) -> Failure:
     """What to tell of an error that happened at a place, e.g. in a file."""
-    message = str(error).partition("\n")[0]
+    # Errors of samples know the file and what is wrong with it.
+    place = getattr(error, "source", "") or place
+    message = str(getattr(error, "message", error)).partition("\n")[0]
     if isinstance(error, OSError) and error.strerror:
         place = error.filename or place
         message = error.strerror.lower()

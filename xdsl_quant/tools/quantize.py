@@ -28,7 +28,7 @@ from xdsl_quant.quantizer import Budget, MixedModel, Recipe, quantize, read_reci
 from xdsl_quant.quantizer.budget import parse_budget
 from xdsl_quant.quantizer.labels import Labels
 from xdsl_quant.quantizer.recipe_files import RecipeError, recipe_names
-from xdsl_quant.quantizer.samples import batches_of
+from xdsl_quant.quantizer.samples import DataError, batches_of
 from xdsl_quant.quantizer.weight_only import quantize_weights
 from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.entry_function import entry_function
@@ -41,7 +41,6 @@ from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
 from .array_files import check_files
-from .data_errors import reported_data
 from .failures import (
     Failure,
     exit_code,
@@ -157,7 +156,7 @@ def _quantize_model(options: argparse.Namespace) -> None:
     if (file_format := model_format(options.output)) is not None:
         _check_has_file(file_format, module, recipe, options)
     data = options.inputs[0]
-    with reported(options.module, *_ERRORS), reported_data(data):
+    with reported(options.module, *_ERRORS), reported(data, DataError):
         model = quantize(
             module,
             batches,
@@ -169,7 +168,10 @@ def _quantize_model(options: argparse.Namespace) -> None:
             checkpoint=options.checkpoint,
             progress=with_progress if shows_progress(options) else None,
         )
-    with reported(options.module, *_ERRORS), reported_data(options.test_data or data):
+    with (
+        reported(options.module, *_ERRORS),
+        reported(options.test_data or data, DataError),
+    ):
         report = model.report(test_batches, options.labels, times=options.times)
     text = ""
     if options.report is not None:
@@ -244,11 +246,11 @@ def _read_samples(
     with reported(options.module, *_ERRORS):
         function = entry_function(module, options.entry)
     data = options.inputs[0]
-    with reported_data(data):
+    with reported(data, DataError):
         batches = test_batches = batches_of(data, function)[0]
         if options.data_labels is not None:
             Labels.of(options.data_labels, batches)
-    with reported_data(options.test_data or data):
+    with reported(options.test_data or data, DataError):
         if options.test_data is not None:
             test_batches, _ = batches_of(options.test_data, function)
         if options.labels is not None:

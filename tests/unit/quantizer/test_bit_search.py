@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -39,8 +40,8 @@ from xdsl_quant.quantizer import (
 )
 from xdsl_quant.quantizer.bit_search import BitSearch
 from xdsl_quant.quantizer.kernel_widths import widths_of
-from xdsl_quant.quantizer.mixed_stages import MixedPipeline
 from xdsl_quant.quantizer.recording import RecordedModule
+from xdsl_quant.quantizer.static_stages import MixedPipeline
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
@@ -97,7 +98,7 @@ def search_of(text: str, budget: str) -> BitSearch:
 def brute_force() -> BitSearch:
     """A search that has measured all assignments of the model."""
     search = search_of(dense_layers(), "0 dB")
-    search.measure(search.all_choices())
+    search.measure(product(*(range(last + 1) for last in search.widest)))
     return search
 
 
