@@ -216,14 +216,12 @@ def _low_constant(select: Operation) -> int | None:
         ):
             continue
         elements = constant_elements(constant.results[0])
-        if elements is not None and elements.size and _is_low(elements):
+        if elements is None or not elements.size:
+            continue
+        first = elements.reshape(-1)[0]
+        if first < 0 and (elements == first).all():
             return index
     return None
-
-
-def _is_low(elements: np.ndarray) -> bool:
-    first = elements.reshape(-1)[0]
-    return bool(first < 0 and (elements == first).all())
 
 
 # Masks of a module
@@ -382,7 +380,8 @@ class AttentionMasks:
             ranges: the smallest and largest values of the model, by keys.
             target: the target of its kernels.
         """
-        bits = _softmax_bits(target)
+        # 16 bits if the softmax stays in floating point.
+        bits = max(result_widths(target, _EXPONENTIAL, _SOFTMAX), default=16)
         found: dict[int, float] = {}
         for number, flow in self.flows.items():
             lowest = self._lowest(number, flow, ranges, bits)
@@ -413,11 +412,6 @@ class AttentionMasks:
         masked = least - math.log(2 / scale)
         step = (max(highs, 0.0) - masked) / (2.0**bits - 1)
         return masked - _STEPS * step - (highs - spans[0][1])
-
-
-def _softmax_bits(target: TargetSpec) -> int:
-    """The number of bits of the result of a softmax; 16 if it stays in floating point."""
-    return max(result_widths(target, _EXPONENTIAL, _SOFTMAX), default=16)
 
 
 def _range_of(value: SSAValue, ranges: Ranges) -> Range | None:

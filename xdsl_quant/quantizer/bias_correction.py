@@ -25,7 +25,7 @@ _LEAST_BATCHES` of them, so the time is linear in the number of kernels.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import NamedTuple, TypeAlias, cast
 
@@ -54,7 +54,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.execution.llvm_library import libraries
 from xdsl_quant.runtime.arrays import dense_elements
-from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
+from xdsl_quant.runtime.batches import Arguments, Batch
 from xdsl_quant.runtime.entry_function import entry_function, symbols_in
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 
@@ -94,27 +94,16 @@ class Correction(NamedTuple):
     after: Mapping[str, Error]
     """Errors with the corrections that were kept."""
 
-    model: BiasedModel
+    biases: Biases
+    """The corrected biases."""
+
+    model: RecordedModule
     """The corrected model, which is compiled."""
 
     def apply(self, resolved: ModuleOp, entry: str | None) -> None:
         """Correct the biases of a model that is the same but for its biases."""
         for key, bias in _biases(resolved, entry).items():
-            bias.set(self.model.biases[key])
-
-
-@dataclass(frozen=True)
-class BiasedModel:
-    """A quantized model that takes biases as arguments, with some biases."""
-
-    module: RecordedModule
-    """Takes biases as arguments after the others."""
-
-    biases: Biases
-
-    def values(self, batch: Batch) -> Values:
-        """The results of the model and of kernels with biases, by their keys."""
-        return self.module.values((*as_tuple(batch), *self.biases.values()))
+            bias.set(self.biases[key])
 
 
 def correct_biases(
@@ -151,8 +140,8 @@ def correct_biases(
     original = {key: bias.elements for key, bias in biases.items()}
     before = search.errors(original)
     corrected, after = search.run(original, before)
-    model = BiasedModel(search.quantized, corrected)
-    correction = Correction(before, after, model)
+    model = search.with_biases(corrected)
+    correction = Correction(before, after, corrected, model)
     correction.apply(resolved, entry)
     return correction
 
@@ -179,7 +168,7 @@ class _Search:
     biases: Mapping[str, _Bias]
     exact: RecordedModule
     quantized: RecordedModule
-    """See `BiasedModel`."""
+    """Takes biases as arguments after the others."""
 
     estimation: list[_Sample] = field(default_factory=list[_Sample])
     """The samples that shifts are measured on."""
@@ -239,7 +228,11 @@ class _Search:
         }
 
     def _values(self, sample: _Sample, biases: Biases) -> Values:
-        return BiasedModel(self.quantized, biases).values(sample.batch)
+        return self.with_biases(biases).values(sample.batch)
+
+    def with_biases(self, biases: Biases) -> RecordedModule:
+        """Return the quantized model with some biases."""
+        return replace(self.quantized, constants=[*biases.values()])
 
     def errors(self, biases: Biases) -> Mapping[str, Error]:
         """The errors of the results of the model; without any, of the last kernel."""

@@ -42,7 +42,6 @@ from xdsl_quant.transforms.propagation.quant_propagate import Propagation
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 
 from .bias_correction import (
-    BiasedModel,
     Correction,
     biased_kernels,
     correct_biases,
@@ -448,7 +447,7 @@ class BitSearch:
                 return correction
         return None
 
-    def _with_integers(self, resolved: ModuleOp) -> BiasedModel | RecordedModule:
+    def _with_integers(self, resolved: ModuleOp) -> RecordedModule:
         """A model with quantization parameters, whose biases are corrected if need be."""
         if self.corrects_bias:
             # Calls with other parameters may have copies of functions, and so of kernels.

@@ -394,12 +394,13 @@ def _parameter_bits(type_: Attribute) -> int:
 def _tensor_of_type(type_: QuantizedType) -> QuantizedTensor:
     """Return what a type says of all tensors of the type."""
     if not isinstance(type_, StoredQuantizedType):
-        return _stored_tensor(type_.name.removeprefix("quant."))
+        storage = type_.name.removeprefix("quant.")
+        return QuantizedTensor("", "", "", None, storage)
     storage = type_.storage_text
     if isinstance(type_.storage_type, QuantileType):
         # The numbers of a table are too long for a column.
         storage = storage.replace(type_.storage_type_name, type_.short_storage_name)
-    tensor = _stored_tensor(storage)
+    tensor = QuantizedTensor("", "", "", None, storage)
     if isinstance(type_, BlockScaledQuantizedType):
         return _with_block_parameters(tensor, type_)
     if not isinstance(type_, ScaledQuantizedType):
@@ -412,10 +413,6 @@ def _tensor_of_type(type_: QuantizedType) -> QuantizedTensor:
         zero_points=(int(zero_points.min()), int(zero_points.max())),
         blocks={axis: size for axis, (_, size) in type_.get_blocks().items()},
     )
-
-
-def _stored_tensor(storage: str) -> QuantizedTensor:
-    return QuantizedTensor("", "", "", None, storage)
 
 
 def _with_block_parameters(

@@ -107,9 +107,7 @@ def pipeline(request: Request) -> Pipeline:
     if recipe.mode != "static":
         from .weight_stages import WeightPipeline
 
-        _refuse_static_options(
-            recipe, target=request.target, checkpoint=request.checkpoint
-        )
+        _refuse_static_options(request, recipe)
         return WeightPipeline(request, recipe, module)
     from .static_stages import MixedPipeline, StaticPipeline
 
@@ -134,14 +132,9 @@ def _recipe_of(recipe: Recipe | str | Path) -> Recipe:
     return read_recipe(recipe)
 
 
-def _refuse_static_options(recipe: Recipe, **options: object) -> None:
-    """
-    Raises:
-        ValueError: if a recipe of another mode than `static` is given one of the options
-            of static quantization.
-    """
-    for name, value in options.items():
-        if value is not None:
+def _refuse_static_options(request: Request, recipe: Recipe) -> None:
+    for name in ("target", "checkpoint"):
+        if getattr(request, name) is not None:
             raise ValueError(
                 f"recipe '{recipe.name}' has mode '{recipe.mode}', expected no {name}; "
                 "leave it out"

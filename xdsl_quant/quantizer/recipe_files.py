@@ -276,9 +276,7 @@ def _bool(table: TomlTable, key: str) -> bool | None:
     return cast("bool | None", _checked(table, key, partial(check_flag, key)))
 
 
-def _checked(
-    table: TomlTable, key: str, check: Callable[[object], object]
-) -> object | None:
+def _checked(table: TomlTable, key: str, check: Callable[[object], object]) -> object:
     """Return a value after a check; `None` if there is no such key."""
     value = table.values.get(key)
     with _located(table):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,7 +86,7 @@ def _stored(value: ArrayLike, type_: Attribute) -> ArrayLike:
     return quantize(array.astype(parameters.expressed_dtype), parameters)
 
 
-def rounded(values: Floats, type_: UniformType) -> Floats:
+def as_stored(values: Floats, type_: UniformType) -> Floats:
     """Return floats as a type stores them."""
     parameters = QuantizationParameters.from_integer_type(type_)
     floats = values.astype(parameters.expressed_dtype)
@@ -121,6 +121,9 @@ class RecordedModule:
 
     function: InstrumentedFunction
 
+    constants: Sequence[Floats] = ()
+    """Arguments after those of a batch, the same for all batches."""
+
     @staticmethod
     def of(module: ModuleOp, entry: str | None) -> RecordedModule:
         """
@@ -137,7 +140,7 @@ class RecordedModule:
     def values(self, batch: Batch) -> Mapping[str, Floats]:
         """The values for a batch, by their keys; the last ones of what is in a loop."""
         sink = _Sink({})
-        self.function.runnable()(sink, as_tuple(batch))
+        self.function.runnable()(sink, (*as_tuple(batch), *self.constants))
         return sink.values
 
 

@@ -31,7 +31,7 @@ from .errors import (
 )
 from .labels import Labels, Scores
 from .model_report import ModelReport
-from .recording import rounded
+from .recording import as_stored
 from .report_data import KernelReport
 from .signal_noise import OUTPUT, Error, Floats, Values
 from .weight_report import report_on_weights
@@ -172,7 +172,7 @@ def _kernel_report(
         weights, _kernel_constants(original, is_float=is_float), strict=True
     ):
         if weight.type is not None:
-            found = rounded(weight.values, weight.type)
+            found = as_stored(weight.values, weight.type)
             # Biases and masks may be others on purpose, and weights are only rounded.
             is_bias = weight.type.storage_type_integral_width >= _BIAS_BITS
             is_changed = is_bias or MASKED in kernel.attributes

@@ -150,7 +150,9 @@ class BitSearchResult:
             )
         has_accuracy = self.chosen.accuracy is not None
         curve = [("bytes", "SQNR", "loss", *(["accuracy"] if has_accuracy else []), "")]
-        for each in (*self.curve, *self._beside_the_curve):
+        # Another assignment may have less noise with wider activations.
+        beside = () if self.chosen in self.curve else (self.chosen,)
+        for each in (*self.curve, *beside):
             accuracy = [] if each.accuracy is None else [f"{each.accuracy:.1%}"]
             curve.append(
                 (
@@ -207,8 +209,3 @@ class BitSearchResult:
         return notebook_html(
             lambda: f"<div>{self.svg()}<pre>{escape(str(self))}</pre></div>"
         )
-
-    @property
-    def _beside_the_curve(self) -> Sequence[Assignment]:
-        """The chosen assignment, if another one has less noise with wider activations."""
-        return () if self.chosen in self.curve else (self.chosen,)

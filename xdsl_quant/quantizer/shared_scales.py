@@ -115,10 +115,8 @@ def lost_operands(
         if len(operands) < 2 or not results:
             continue
         low, high = results[0]
-        if not (
-            step := range_width(results[0])
-            / (2 ** _kernel_result_bits(kernel, target) - 1)
-        ):
+        bits = max(result_widths(target, kernel.kernel), default=_BITS)
+        if not (step := range_width(results[0]) / (2**bits - 1)):
             continue
         widest = max(operands, key=lambda operand: range_width(operand[1:3]))
         found += [
@@ -200,8 +198,3 @@ def _quantizes(op: Operation) -> bool:
 def _moves(kernel: RegionOp) -> bool:
     op = kernel.body.block.first_op
     return op is not None and has_quantization_trait(op, MovesElements)
-
-
-def _kernel_result_bits(kernel: RegionOp, target: TargetSpec) -> int:
-    """The width of the result of a kernel."""
-    return max(result_widths(target, kernel.kernel), default=_BITS)

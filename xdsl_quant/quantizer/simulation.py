@@ -8,8 +8,8 @@ running it. Results may differ by units of the stored values from those of integ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, ShapedType
@@ -19,14 +19,13 @@ from xdsl.traits import ConstantLike
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.runtime.arrays import constant_elements
-from xdsl_quant.runtime.batches import Batch, as_tuple
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of, ports_of
 from xdsl_quant.transforms.propagation.port_ranges import set_specs
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 
 from .errors import has_constant_value
-from .recording import RecordedModule, record_results, rounded
+from .recording import RecordedModule, as_stored, record_results
 from .signal_noise import OUTPUT, Floats
 
 _Port: TypeAlias = "tuple[int, int]"
@@ -52,7 +51,7 @@ class Simulations:
             kernel.parent is body.block for kernel in kernels_of(resolved)
         )
 
-    def of(self, resolved: ModuleOp) -> Simulation:
+    def of(self, resolved: ModuleOp) -> RecordedModule:
         """
         Args:
             resolved: a model with quantization parameters that differs from others in
@@ -66,7 +65,7 @@ class Simulations:
         if key not in self._modules:
             module = _simulated(resolved, self.entry)
             self._modules[key] = RecordedModule.of(module, self.entry)
-        return Simulation(self._modules[key], tuple(self._arguments(resolved)))
+        return replace(self._modules[key], constants=[*self._arguments(resolved)])
 
     def _arguments(self, resolved: ModuleOp) -> Iterator[Floats]:
         kernels = kernels_of(resolved)
@@ -77,18 +76,6 @@ class Simulations:
             if key not in self._constants:
                 self._constants[key] = _rounded_constant(kernel.inputs[index], spec)
             yield self._constants[key]
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """A model that simulates another one with some constants."""
-
-    module: RecordedModule
-    constants: tuple[Floats, ...]
-
-    def values(self, batch: Batch) -> Mapping[str, Floats]:
-        """The results of the model for a batch, by their keys."""
-        return self.module.values((*as_tuple(batch), *self.constants))
 
 
 def _constant_ports(module: ModuleOp) -> Iterator[_Port]:
@@ -110,7 +97,7 @@ def _rounded_constant(value: SSAValue, spec: Attribute) -> Floats:
     assert elements is not None
     if not isinstance(spec, UniformType):
         return elements.copy()
-    return rounded(elements, spec)
+    return as_stored(elements, spec)
 
 
 def _specification(value: SSAValue, spec: Attribute) -> Attribute:

@@ -214,7 +214,7 @@ def _kernel_call(
     is_quantized: bool,
 ) -> Callable[[], object] | None:
     """A call of a kernel alone; `None` if it has no such form, or cannot be compiled."""
-    module, function = _alone(kernel, operands)
+    module, function = _lone_kernel(kernel, operands)
     kernels = kernels_of(module)
     if is_quantized:
         if all(not isinstance(spec, UniformType) for spec in kernel.specs):
@@ -231,7 +231,9 @@ def _kernel_call(
         return None
 
 
-def _alone(kernel: RegionOp, operands: Sequence[SSAValue]) -> tuple[ModuleOp, FuncOp]:
+def _lone_kernel(
+    kernel: RegionOp, operands: Sequence[SSAValue]
+) -> tuple[ModuleOp, FuncOp]:
     """A module with a function that has no more than a copy of a kernel."""
     types = [value.type for value in operands]
     block = Block(arg_types=types)

@@ -26,7 +26,7 @@ from xdsl_quant.transforms.weights.layers.layer import (
 from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
 
 from .recording import RecordedModule, record
-from .weight_products import check_finite, products_of, with_float_values
+from .weight_products import check_finite_values, products_of, with_float_values
 
 
 def corrected_biases(
@@ -91,7 +91,7 @@ def _mean_errors(
                     for name in ("float", "quantized")
                 ]
                 for each in products:
-                    check_finite(each, layer.product, "has results")
+                    check_finite_values(each, layer.product, "has results")
                 difference = products[0] - products[1]
                 others = tuple(d for d in range(difference.ndim) if d != layer.channel)
                 sums[number] = sums.get(number, 0) + difference.sum(others)

@@ -60,7 +60,9 @@ def with_float_values(
     return result, found
 
 
-def check_finite(values: NDArray[np.float64], product: Operation, what: str) -> None:
+def check_finite_values(
+    values: NDArray[np.float64], product: Operation, what: str
+) -> None:
     """
     Raises:
         ValueError: if values of a product are not finite: it `takes values`, for example.

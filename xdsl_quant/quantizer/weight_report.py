@@ -18,9 +18,9 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
 from .errors import result_errors, result_key
 from .labels import Labels, Scores
 from .model_report import ModelReport
-from .recording import RecordedModule, record, record_results, rounded
+from .recording import RecordedModule, as_stored, record, record_results
 from .report_data import KernelReport
-from .signal_noise import OUTPUT, Error
+from .signal_noise import OUTPUT, Error, Floats
 from .weight_products import cast_of, products_of, with_float_values
 
 
@@ -88,13 +88,12 @@ def _product_reports(
     for number, (original, op) in enumerate(products):
         key = result_key(number, 0)
         report = _report(original, op, accumulated[key], own[key])
-        weight = weight_of(original)
-        assert weight is not None
-        if weight.value in known:
+        weight, _ = _weight_and_elements(original)
+        if weight in known:
             # What several products take counts for the first of them.
             report = replace(report, float_bytes=0, stored_bytes=0)
         reports.append(report)
-        known.add(weight.value)
+        known.add(weight)
     return reports
 
 
@@ -116,24 +115,27 @@ def _recorded_own(
     return RecordedModule.of(both, function)
 
 
+def _weight_and_elements(op: Operation) -> tuple[SSAValue, Floats]:
+    weight = weight_of(op, is_quantized=True)
+    assert weight is not None
+    elements = weight.elements()
+    assert elements is not None
+    return weight.value, elements
+
+
 def _report(
     original: Operation, op: Operation, accumulated: Error, own: Error
 ) -> KernelReport:
-    weight, stored = weight_of(original), weight_of(op, is_quantized=True)
-    assert weight is not None
-    assert stored is not None
-    elements, new_elements = weight.elements(), stored.elements()
-    assert elements is not None
-    assert new_elements is not None
+    (weight, elements), (_, new_elements) = map(_weight_and_elements, (original, op))
     type_ = None
-    expressed = scalar_or_element_type(weight.value.type)
+    expressed = scalar_or_element_type(weight.type)
     assert isinstance(expressed, AnyFloat)
     size = elements.size * expressed.bitwidth
     stored_size, weight_sqnr = size, math.nan
     if (cast := cast_of(op)) is not None:
         type_ = scalar_or_element_type(cast.results[0].type)
         assert isinstance(type_, UniformType)
-        error, found = Error(), rounded(new_elements, type_)
+        error, found = Error(), as_stored(new_elements, type_)
         error.add(elements.astype(found.dtype), found)
         stored_size = elements.size * type_.storage_type_integral_width
         weight_sqnr = error.sqnr

@@ -42,7 +42,7 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import (
 
 from .errors import float_module
 from .recording import RecordedModule, record
-from .weight_products import cast_of, check_finite, products_of
+from .weight_products import cast_of, check_finite_values, products_of
 
 Floats = NDArray[np.float64]
 
@@ -151,7 +151,7 @@ def _hessians(
         for number, product in products.items():
             if keys[number][0] in values:
                 inputs = product.inputs([values[key] for key in keys[number]])
-                check_finite(inputs, product.layer.product, "takes values")
+                check_finite_values(inputs, product.layer.product, "takes values")
                 sums[number] = inputs.swapaxes(1, 2) @ inputs + sums.get(number, 0)
     return sums
 

@@ -81,18 +81,9 @@ def _compare_models(options: argparse.Namespace) -> None:
     float_module, quantized_module = (
         _read(options, path) for path in (options.module, options.quantized)
     )
-    for path, module in (
-        (options.module, float_module),
-        (options.quantized, quantized_module),
-    ):
-        with reported(path, ValueError):
-            entry_function(module, options.entry)
     shown = shows_progress(options)
     errors = (ValueError, TypeError, ImportError, OSError)
-    with (
-        reported(options.quantized, *errors),
-        reported(options.data, DataError),
-    ):
+    with reported(options.quantized, *errors), reported(options.data, DataError):
         found = compare(
             float_module,
             quantized_module,
@@ -112,7 +103,10 @@ def _read(options: argparse.Namespace, path: str) -> ModuleOp:
     if not is_model_file(path):
         # The sizes are for the other model.
         own.shape, own.static = [], False
-    return read_module(own)
+    module = read_module(own)
+    with reported(path, ValueError):
+        entry_function(module, options.entry)
+    return module
 
 
 if __name__ == "__main__":

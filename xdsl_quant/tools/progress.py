@@ -13,12 +13,10 @@ _T = TypeVar("_T")
 
 def with_progress(batches: Iterable[_T], count: int | None) -> Iterator[_T]:
     """Pass on batches, and show on standard error how many of them there were."""
-    done = 0
     try:
-        _show(done, count)
-        for batch in batches:
+        _show(0, count)
+        for done, batch in enumerate(batches, 1):
             yield batch
-            done += 1
             _show(done, count)
     finally:
         print(file=sys.stderr)
