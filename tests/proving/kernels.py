@@ -286,6 +286,7 @@ TFL = (
     ),
     Kernel("gelu <{approximate = false}>", transcendental(_gelu), FLOAT),
     Kernel("neg", lambda x: -x, EXACT, shares=True),
+    Kernel("sign", lambda x: (x > 0) - (x < 0), FLOAT, shares=True),
     Kernel("floor", floor, FLOAT, shares=True),
     Kernel("ceil", ceil, FLOAT, shares=True),
     Kernel("round", round, FLOAT, shares=True),

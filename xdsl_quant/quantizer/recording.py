@@ -39,6 +39,10 @@ def stands_for_floats(type_: Attribute) -> bool:
     return isinstance(scalar_or_element_type(type_), AnyFloat | UniformType)
 
 
+has_floats = stands_for_floats
+"""The former name of `stands_for_floats`, which the API reference printed."""
+
+
 def record(value: SSAValue, key: str, before: Operation | None = None) -> None:
     """
     Put a `quant.stats_ref` with a key after a value, or before an op, and before it a
