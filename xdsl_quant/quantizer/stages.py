@@ -69,7 +69,10 @@ class Pipeline(ABC):
     """The module after each stage that has run."""
 
     errors: Mapping[str, Error] | None = None
-    """The errors of results, if a stage has measured them."""
+    """
+    The errors of results, if a stage has measured them; a later stage that changes results
+    sets it to `None`.
+    """
 
     def __init__(self, request: Request, recipe: Recipe, module: ModuleOp):
         """
