@@ -253,7 +253,7 @@ TFL = (
     Kernel(f"add {_ACTIVATION}", lambda x, y: x + y, EXACT, 2),
     Kernel(f"sub {_ACTIVATION}", lambda x, y: x - y, EXACT, 2),
     Kernel(f"mul {_ACTIVATION}", lambda x, y: x * y, TWICE, 2),
-    Kernel("square", lambda x: x * x, FLOAT),
+    Kernel("square", lambda x: x * x, FLOAT, shares=True),
     Kernel("squared_difference", lambda x, y: (x - y) ** 2, TWICE, 2),
     Kernel("maximum", max, Fraction(0), 2, shares=True),
     Kernel("minimum", min, Fraction(0), 2, shares=True),
