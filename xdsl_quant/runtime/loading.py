@@ -258,7 +258,9 @@ def read_model_file(
         ImportError: if a package is missing that reads the file.
     """
     if (found := model_format(path)) is None:
-        raise IRError(f"{path}: error: unknown kind of file, expected {suffixes()}")
+        raise IRError(
+            f"{path}: error: unknown kind of file, expected a {suffixes()} file"
+        )
     read = found.reader()
     try:
         with without_garbage_collection():
@@ -274,7 +276,7 @@ read_tflite_file = read_model_file
 
 def suffixes(*others: str) -> str:
     """Return the suffixes of model files, and others before them, for a message."""
-    *first, last = (*others, *plugins().model_formats)
+    *first, last = (*others, *plugins().model_formats) or ("model",)
     return f"{', '.join(first)} or {last}" if first else last
 
 

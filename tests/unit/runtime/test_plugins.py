@@ -105,8 +105,20 @@ def test_a_format_of_a_plugin(installed: list[tuple[str, Universe]], tmp_path: P
         read_model_file("damaged.net")
     with pytest.raises(IRError) as caught:
         read_model_file("a.tflite")
-    assert str(caught.value) == "a.tflite: error: unknown kind of file, expected .net"
+    assert (
+        str(caught.value)
+        == "a.tflite: error: unknown kind of file, expected a .net file"
+    )
     assert suffixes(".mlir") == ".mlir or .net"
+
+
+def test_no_formats(installed: list[tuple[str, Universe]]):
+    assert installed == []
+    with pytest.raises(IRError) as caught:
+        read_model_file("a.tflite")
+    assert str(caught.value) == (
+        "a.tflite: error: unknown kind of file, expected a model file"
+    )
 
 
 def test_the_format_of_tensorflow_lite():
