@@ -32,7 +32,7 @@ from xdsl_quant.transforms.propagation.quant_constraints_to_specs import (
 from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 from xdsl_quant.transforms.propagation.resolution.report import PropagationReport
-from xdsl_quant.transforms.propagation.target_files import read_target
+from xdsl_quant.transforms.propagation.target_files import TargetError, read_target
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.quant_import_stats import ImportStatistics
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
@@ -49,9 +49,12 @@ def chosen_target(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> Targ
     Return the first target that has most kernels for the ops of a module.
 
     Raises:
+        TargetError: if none of the targets can be read.
         ValueError: if no target has a kernel for them.
     """
-    specs = [read_target(each) if isinstance(each, str) else each for each in targets]
+    specs, mistakes = _known_targets(targets)
+    for mistake in mistakes:
+        warn_user(f"{mistake}; the other targets of the recipe are tried")
     counts = [fuse_kernels(module.clone(), spec) for spec in specs]
     if not any(counts):
         names = ", ".join(f"'{spec.name}'" for spec in specs)
@@ -60,13 +63,33 @@ def chosen_target(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> Targ
     return specs[counts.index(max(counts))]
 
 
+def _known_targets(
+    targets: Sequence[str | TargetSpec],
+) -> tuple[Sequence[TargetSpec], Sequence[TargetError]]:
+    """
+    Return the targets that can be read, and why others cannot: a frontend may be missing.
+
+    Raises:
+        TargetError: if none of them can be read.
+    """
+    specs: list[TargetSpec] = []
+    mistakes: list[TargetError] = []
+    for each in targets:
+        try:
+            specs.append(read_target(each) if isinstance(each, str) else each)
+        except TargetError as e:
+            mistakes.append(e)
+    if not specs:
+        raise mistakes[0]
+    return specs, mistakes
+
+
 def warn_of_activations(recipe: Recipe, target: TargetSpec) -> None:
     """Warn of a target without the widths of activations that a recipe is made for."""
     if recipe.targets == Recipe.targets:
         return
-    asked = {
-        bits for each in recipe.targets for bits in result_widths(read_target(each))
-    }
+    known, _ = _known_targets(recipe.targets)
+    asked = {bits for each in known for bits in result_widths(each)}
     if asked.isdisjoint(found := result_widths(target)):
         asked, found = (" or ".join(map(str, sorted(each))) for each in (asked, found))
         warn_user(

@@ -222,6 +222,20 @@ def test_a_target_without_the_activations_of_the_recipe():
     assert str(model.module) == str(plain.module)
 
 
+def test_a_target_of_a_frontend_that_is_missing():
+    data, int8 = samples(8, 6), read_recipe("int8")
+    recipe = replace(int8, targets=("of-a-frontend", "stablehlo-int8"))
+    with pytest.warns(UserWarning, match=r"^unknown target 'of-a-frontend'") as caught:
+        model = quantize(dense_layers(), data, recipe)
+    assert str(caught[0].message).endswith(
+        "; the other targets of the recipe are tried"
+    )
+    assert str(model.module) == str(quantize(dense_layers(), data, int8).module)
+    recipe = replace(int8, targets=("of-a-frontend",))
+    with pytest.raises(ValueError, match=r"^unknown target 'of-a-frontend', available"):
+        quantize(dense_layers(), data, recipe)
+
+
 def test_later_overrides_count_more():
     overrides = (
         Override(ops=("*",), keep_float=True),
