@@ -100,13 +100,13 @@ class Diagnostic(NamedTuple):
     """The op, value or file with the problem, e.g. `'quant.qcast' op`."""
 
     problem: str
-    """What is wrong, as the predicate of a sentence, e.g. `cannot be lowered`."""
+    """The mistake, as the predicate of a sentence, e.g. `cannot be lowered`."""
 
     found: object
-    """What was found, or the error that says so."""
+    """The offending value, or the error that names it."""
 
     remedy: str = ""
-    """What to do, if there is a choice."""
+    """Advice, if there is a choice."""
 
     def __str__(self) -> str:
         remedy = f"; {self.remedy}" if self.remedy else ""

@@ -33,10 +33,10 @@ _STYLE = {
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
-"""What a file of SVG needs, and a page does not."""
+"""The attribute that an SVG file needs and a page does not."""
 
 Place: TypeAlias = tuple[float, float]
-"""Where something is on the axes."""
+"""A place on the axes."""
 
 _HREF = "{http://www.w3.org/1999/xlink}href"
 
@@ -45,7 +45,7 @@ _MARKS = "marks"
 
 
 class Plot:
-    """What is drawn in a picture."""
+    """The content of a picture."""
 
     def __init__(self, axes: Any):
         # The annotations of matplotlib are incomplete.

@@ -1,4 +1,4 @@
-"""How the code of a module is generated."""
+"""Options of the generation of code."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ class Integer(_Ordered["Number"]):
     """An integer that is known at run time."""
 
     bounds: Bounds
-    """What the value is within, whatever its type could hold."""
+    """Bounds of the value, which may be narrower than its type."""
 
     is_lazy: ClassVar[bool] = False
     """True if ops without uses are not built: sums of constants are merged then."""
@@ -461,7 +461,7 @@ class Real(_Ordered["RealNumber"]):
     """A float that is known at run time. Operands have one type."""
 
     bounds: FloatBounds = UNBOUNDED
-    """What the value is within if it is not NaN."""
+    """Bounds of the value if it is not NaN."""
 
     may_be_nan: bool = True
 
@@ -733,4 +733,4 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.clip: _clip,
     np.where: _where,
 }
-"""What NumPy functions do with expressions."""
+"""The form of each NumPy function on expressions."""

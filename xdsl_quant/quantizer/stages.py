@@ -56,7 +56,7 @@ class Pipeline(ABC):
     """
     The quantization of one model: stages that can be run one by one and replaced.
 
-    What a stage finds beside a module is an attribute that it sets.
+    Stages keep further findings in attributes of the pipeline.
     """
 
     stages: Mapping[str, Stage]
@@ -157,7 +157,7 @@ class Pipeline(ABC):
         if name in self.modules:
             raise ValueError(f"stage '{name}' has run; use a new pipeline")
 
-    # What stages use
+    # Shared by stages
 
     def entry_function(self, module: ModuleOp) -> FuncOp:
         """Return the function of a module that takes the samples."""

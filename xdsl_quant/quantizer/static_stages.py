@@ -186,7 +186,7 @@ class StaticPipeline(Pipeline):
         export_kernels(module)
         return module
 
-    # What stages use
+    # Shared by stages
 
     def _observed_ranges(self, module: ModuleOp) -> dict[str, KeyStatistics]:
         """Return the ranges of all values by key."""

@@ -86,7 +86,7 @@ class WeightPipeline(Pipeline):
         quantize_activations(module)
         return module
 
-    # What stages use
+    # Shared by stages
 
     def measured_errors(self, module: ModuleOp) -> Mapping[str, Error]:
         batches, entry = self.judged_batches(), self.request.entry

@@ -1,4 +1,4 @@
-"""What quantizing a model asks of the dialects of its ops."""
+"""Questions of the quantizer about the dialect of a model's ops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class ModelDialect:
     """A dialect of float models; one that is not known has nothing to simplify."""
 
     has_zero_points = True
-    """Whether activations that are quantized at run time may have zero points."""
+    """True if activations that are quantized at run time may have zero points."""
 
     def simplify(self, op: Operation) -> None:
         """Replace an op as frontends print it by the form that kernels have."""

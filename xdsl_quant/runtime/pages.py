@@ -52,7 +52,7 @@ _FUNCTIONS = {
     "percent": percent,
     "shortened_text": shortened_text,
 }
-"""What all templates call."""
+"""Functions that all templates call."""
 
 
 def render(name: str, **values: object) -> str:

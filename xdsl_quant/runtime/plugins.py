@@ -1,6 +1,6 @@
 """
-What packages add to this one: a `QuantizationUniverse` as their entry point of the group
-`xdsl.universe`. The frontends of this package are declared in the same way.
+Extensions of this package by others: a `QuantizationUniverse` as an entry point of the
+group `xdsl.universe`. The frontends of this package are declared in the same way.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ class QuantizationUniverse(Universe):
 
     on_load: Mapping[str, Callable[[Context], None]] = field(default_factory=_nothing)
     """
-    What is done with a context that has loaded a dialect, by the dialect's name. Plugins
-    of others cannot have it.
+    Functions that extend a context after it has loaded a dialect, by the dialect's name.
+    Plugins of other packages cannot have them.
     """
 
     hardware_targets: Mapping[str, Callable[[], Path]] = field(default_factory=_nothing)
@@ -161,7 +161,7 @@ class QuantizationUniverse(Universe):
     model_dialects: Mapping[str, Callable[[], ModelDialect]] = field(
         default_factory=_nothing
     )
-    """What the quantizer asks of dialects of float models, by name."""
+    """Answers to questions of the quantizer about float models, by dialect."""
 
     rule_sets: Mapping[str, Callable[[], RuleSet]] = field(default_factory=_nothing)
     """Rules of `verify-quant-constraints`, by name."""

@@ -32,7 +32,7 @@ from .options import given_rounding, shows_progress
 from .progress import with_progress
 
 _Claims = Iterator[tuple[str, Iterator[Theorem]]]
-"""What claims are about, and the claims."""
+"""Titles, and the claims under each of them."""
 
 
 def claims(options: argparse.Namespace) -> _Claims:
@@ -112,7 +112,7 @@ def _cast_claims(
 def _commands(
     options: argparse.Namespace, inputs: Sequence[str], lowered_by: str
 ) -> str:
-    """What shows the results for inputs, before and after the passes of `--after`."""
+    """Return commands that show results for inputs, before and after `--after`."""
     arguments = [f"--shape={shape}" for shape in options.shape]
     arguments += ["--static"] if options.static else []
     arguments += [] if options.entry is None else [f"--entry={options.entry}"]

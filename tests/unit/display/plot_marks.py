@@ -13,10 +13,10 @@ _NUMBER = re.compile(r"[-\u2212]?[\d,.]+")
 
 
 class Mark(NamedTuple):
-    """What a reader sees of a mark."""
+    """A mark of a plot, as a reader sees it."""
 
     title: str
-    """What is shown when the pointer is over it."""
+    """Text that is shown when the pointer is over it."""
 
     x: float
     y: float

@@ -1,4 +1,4 @@
-"""What packages add by their entry points, and how the core finds it."""
+"""Extensions that packages add by their entry points, and how the core finds them."""
 
 from collections.abc import Iterator
 from pathlib import Path

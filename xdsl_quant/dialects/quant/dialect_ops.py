@@ -20,16 +20,16 @@ class DialectOps:
     """
 
     has_accumulators = False
-    """Whether accumulators of 32 bits are values."""
+    """True if accumulators of 32 bits are values."""
 
     broadcasts = False
-    """Whether the operands of elementwise ops are broadcast as in NumPy."""
+    """True if the operands of elementwise ops are broadcast as in NumPy."""
 
     is_compiled = False
-    """Whether `compile` lowers its ops with `to_linalg`."""
+    """True if `compile` lowers its ops with `to_linalg`."""
 
     is_lowered_in_kernels = False
-    """Whether the ops of kernels and of instrumented functions are lowered, too."""
+    """True if the ops of kernels and of instrumented functions are lowered, too."""
 
     quantized_constant: type[Operation] | None = None
     """The op of constants of stored values, if its property `qtype` has their type."""

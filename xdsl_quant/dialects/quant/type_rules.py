@@ -49,7 +49,7 @@ class TypeUse(NamedTuple):
 
 
 OpFinding = tuple[str, Finding]
-"""Where on an op a type or an attribute is, e.g. `result #0`, and what is wrong."""
+"""The place of a type or an attribute on an op, e.g. `result #0`, and the finding."""
 
 
 def _no_findings(_: object) -> Iterable[Finding]:
@@ -65,18 +65,18 @@ class RuleSet:
     """Rules for the quantized types of a module."""
 
     title: str
-    """Whose rules they are."""
+    """Name of the tool whose rules they are."""
 
     type_findings: Callable[[TypeUse], Iterable[Finding]]
-    """What is wrong with a type by itself."""
+    """Returns the findings about a type by itself."""
 
     value_findings: Callable[[Operation], Callable[[SSAValue], Iterable[Finding]]] = (
         lambda _: _no_findings
     )
-    """Given a module, what is wrong with the type of a value in it."""
+    """Returns, for a module, a function that returns the findings about a value in it."""
 
     op_findings: Callable[[Operation], Iterable[OpFinding]] = _no_op_findings
-    """What is wrong with an op."""
+    """Returns the findings about an op."""
 
 
 def type_uses(attribute: Attribute) -> Iterator[TypeUse]:

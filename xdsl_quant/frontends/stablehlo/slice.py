@@ -1,4 +1,4 @@
-"""What the frontend of StableHLO adds to the package."""
+"""Declarations of the frontend of StableHLO."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the frontend of TensorFlow Lite adds to the package."""
+"""Declarations of the frontend of TensorFlow Lite."""
 
 from pathlib import Path
 

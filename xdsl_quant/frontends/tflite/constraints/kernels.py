@@ -61,7 +61,7 @@ class KernelFinding(NamedTuple):
 
 
 Rule = Callable[[Operation], Iterator[KernelFinding]]
-"""What is wrong with an op."""
+"""Returns the findings about an op."""
 
 
 class _Tensor(NamedTuple):
@@ -511,7 +511,7 @@ class _Product:
     """
 
     def __call__(self, op: Operation) -> Iterator[KernelFinding]:
-        """What is wrong with an op."""
+        """Returns the findings about an op."""
         product = quantization_trait(op, MultipliesAndAccumulates)
         assert product is not None
         operands, (result, *_) = _operands(op), _results(op)

@@ -1,4 +1,4 @@
-"""Which dialect has the casts of a kernel."""
+"""The dialect that has the casts of a kernel."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ class TosaTruth(Tensor, Truth):
 
 
 class Parts(NamedTuple):
-    """What a number is known to be, for ops that fuse several functions."""
+    """Facts about a number, for ops that fuse several functions."""
 
     stored: SSAValue | None = None
     """Stored values."""
