@@ -98,6 +98,10 @@ class ModelReader(Protocol):
     ) -> ModuleOp: ...
 
 
+class PluginError(ValueError):
+    """Installed plugins do not go together."""
+
+
 class ModelFileError(ValueError):
     """A model file is damaged, or a module or a file contains what the other cannot."""
 
@@ -186,7 +190,7 @@ def _united(
     for plugin, part in parts:
         for name, value in part.items():
             if (owner := owners.setdefault(name, plugin)) != plugin:
-                raise ValueError(
+                raise PluginError(
                     f"two plugins with one {kind}, found '{name}' in '{owner}' and "
                     f"'{plugin}'; uninstall one of them"
                 )
@@ -201,7 +205,7 @@ def plugins() -> QuantizationUniverse:
     passes and targets of text.
 
     Raises:
-        ValueError: if two plugins have one name for different things.
+        PluginError: if two plugins have one name for different things.
     """
     # At a start of `xdsl-opt`, which imports this module, xDSL imports it later or never.
     from importlib.metadata import entry_points

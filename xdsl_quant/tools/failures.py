@@ -25,6 +25,7 @@ from xdsl_quant.runtime.loading import (
     read_model_file,
     suffixes,
 )
+from xdsl_quant.runtime.plugins import PluginError
 
 _BYTECODE = b"ML\xefR"
 """How a file with MLIR bytecode begins."""
@@ -56,6 +57,8 @@ def exit_code(
         sys.stdout.flush()
     except Failure as message:
         return _told(message)
+    except PluginError as error:
+        return _told(f"xdsl.universe: error: {error}")
     except BrokenPipeError:
         drop_output()
         return 141

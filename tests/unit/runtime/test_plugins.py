@@ -24,11 +24,13 @@ from xdsl_quant.runtime.loading import (
 from xdsl_quant.runtime.plugins import (
     ModelFileError,
     ModelFormat,
+    PluginError,
     QuantizationUniverse,
     dialect_ops,
     dialects_in,
     plugins,
 )
+from xdsl_quant.tools import run
 
 
 @pytest.fixture
@@ -80,10 +82,23 @@ def test_two_plugins_with_one_name(
         universe = QuantizationUniverse()
         setattr(universe, field, {"x": object()})
         installed.append((name, universe))
-    with pytest.raises(ValueError, match="two plugins") as caught:
+    with pytest.raises(PluginError) as caught:
         plugins()
     assert str(caught.value) == (
         f"two plugins with one {kind}, found 'x' in 'a' and 'b'; uninstall one of them"
+    )
+
+
+def test_commands_name_plugins_that_do_not_go_together(
+    installed: list[tuple[str, Universe]], capsys: pytest.CaptureFixture[str]
+):
+    for name in ("b", "a"):
+        universe = QuantizationUniverse(hardware_targets={"x": Path})
+        installed.append((name, universe))
+    assert run.main(["model.mlir"]) == 1
+    assert capsys.readouterr().err == (
+        "xdsl.universe: error: two plugins with one target, found 'x' in 'a' and 'b'; "
+        "uninstall one of them\n"
     )
 
 

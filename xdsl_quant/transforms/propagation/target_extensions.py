@@ -26,7 +26,7 @@ def target_extensions() -> TargetExtensions:
     [`QuantizationUniverse`][xdsl_quant.runtime.plugins.QuantizationUniverse].
 
     Raises:
-        ValueError: if two plugins have one name for different things.
+        PluginError: if two plugins have one name for different things.
     """
     found = plugins()
     return TargetExtensions(
