@@ -15,6 +15,7 @@ from xdsl.transforms import get_all_passes
 from xdsl_quant import xdsl_patches
 from xdsl_quant.runtime.plugins import (
     QuantizationUniverse,
+    add_extensions,
     lazy,
     pass_factories,
     target_files,
@@ -93,11 +94,11 @@ _SLICES = ("frontends.stablehlo", "frontends.tflite")
 """Folders with a `slice.py` that declares what they add; each of them may be missing."""
 
 
-def _declarations() -> Iterator[QuantizationUniverse]:
-    yield _CORE
+def _declarations() -> Iterator[tuple[str, QuantizationUniverse]]:
+    yield "core", _CORE
     for folder in _SLICES:
         try:
-            yield import_module(f"xdsl_quant.{folder}.slice").SLICE
+            yield folder, import_module(f"xdsl_quant.{folder}.slice").SLICE
         except ModuleNotFoundError as e:
             if e.name is None or not e.name.startswith(f"xdsl_quant.{folder}"):
                 raise
@@ -140,7 +141,7 @@ def _united(
     """Unite what the core and the slices declare, but for names that are taken."""
     return {
         name: value
-        for declaration in _DECLARED
+        for _, declaration in _DECLARED
         for name, value in part(declaration).items()
         if name not in taken
     }
@@ -156,10 +157,5 @@ XDSL_QUANT_UNIVERSE = _PluginUniverse(
     all_dialects=_united(lambda each: each.all_dialects, get_all_dialects()),
     all_passes=_united(lambda each: each.all_passes, get_all_passes()),
     all_targets=_united(lambda each: each.all_targets, get_all_targets()),
-    hardware_targets=_united(lambda each: each.hardware_targets),
-    model_formats=_united(lambda each: each.model_formats),
-    dialect_ops=_united(lambda each: each.dialect_ops),
-    model_dialects=_united(lambda each: each.model_dialects),
-    rule_sets=_united(lambda each: each.rule_sets),
-    interpreters=_united(lambda each: each.interpreters),
 )
+add_extensions(XDSL_QUANT_UNIVERSE, _DECLARED)

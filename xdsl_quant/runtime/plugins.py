@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from xdsl_quant.dialects.quant.type_rules import RuleSet
 
     from .model_dialects import ModelDialect
-
-_T = TypeVar("_T")
 
 Specs: TypeAlias = "list[Attribute]"
 """
@@ -179,30 +177,53 @@ class QuantizationUniverse(Universe):
     """
 
 
-_Part: TypeAlias = Callable[[QuantizationUniverse], Mapping[str, _T]]
+_EXTENSIONS = {
+    "hardware_targets": "target",
+    "constraints": "constraint",
+    "kernel_patterns": "pattern",
+    "model_formats": "model format",
+    "dialect_ops": "dialect",
+    "model_dialects": "dialect",
+    "rule_sets": "rule set",
+    "interpreters": "interpreter",
+}
+"""Fields of a universe that extend this package, and the kind of thing each has."""
 
 
-def _united(
-    kind: str, parts: Iterable[tuple[str, Mapping[str, _T]]]
-) -> Mapping[str, _T]:
-    owners: dict[str, str] = {}
-    united: dict[str, _T] = {}
-    for plugin, part in parts:
-        for name, value in part.items():
-            if (owner := owners.setdefault(name, plugin)) != plugin:
-                raise PluginError(
-                    f"two plugins with one {kind}, found '{name}' in '{owner}' and "
-                    f"'{plugin}'; uninstall one of them"
-                )
-            united[name] = value
-    return united
+def add_extensions(
+    universe: QuantizationUniverse,
+    others: Sequence[tuple[str, QuantizationUniverse]],
+) -> QuantizationUniverse:
+    """
+    Give a universe the extensions of others, without their dialects, passes and targets
+    of text, and return it.
+
+    Args:
+        universe: a universe without extensions.
+        others: names and universes of plugins.
+
+    Raises:
+        PluginError: if two plugins have one name for different things.
+    """
+    for field_name, kind in _EXTENSIONS.items():
+        owners: dict[str, str] = {}
+        united: dict[str, object] = {}
+        for plugin, other in others:
+            for name, value in getattr(other, field_name).items():
+                if (owner := owners.setdefault(name, plugin)) != plugin:
+                    raise PluginError(
+                        f"two plugins with one {kind}, found '{name}' in '{owner}' and "
+                        f"'{plugin}'; uninstall one of them"
+                    )
+                united[name] = value
+        setattr(universe, field_name, united)
+    return universe
 
 
 @cache
 def plugins() -> QuantizationUniverse:
     """
-    Return the extensions of all plugins that `xdsl-opt` finds, without their dialects,
-    passes and targets of text.
+    Return the extensions of all plugins that `xdsl-opt` finds.
 
     Raises:
         PluginError: if two plugins have one name for different things.
@@ -211,24 +232,10 @@ def plugins() -> QuantizationUniverse:
     from importlib.metadata import entry_points
 
     found = sorted(entry_points(group="xdsl.universe"), key=lambda each: each.name)
-    universes = [
-        (plugin.name, universe)
-        for plugin in found
-        if isinstance(universe := plugin.load(), QuantizationUniverse)
-    ]
-
-    def united(kind: str, part: _Part[_T]) -> Mapping[str, _T]:
-        return _united(kind, ((name, part(universe)) for name, universe in universes))
-
-    return QuantizationUniverse(
-        hardware_targets=united("target", lambda each: each.hardware_targets),
-        constraints=united("constraint", lambda each: each.constraints),
-        kernel_patterns=united("pattern", lambda each: each.kernel_patterns),
-        model_formats=united("model format", lambda each: each.model_formats),
-        dialect_ops=united("dialect", lambda each: each.dialect_ops),
-        model_dialects=united("dialect", lambda each: each.model_dialects),
-        rule_sets=united("rule set", lambda each: each.rule_sets),
-        interpreters=united("interpreter", lambda each: each.interpreters),
+    universes = [(plugin.name, plugin.load()) for plugin in found]
+    return add_extensions(
+        QuantizationUniverse(),
+        [each for each in universes if isinstance(each[1], QuantizationUniverse)],
     )
 
 

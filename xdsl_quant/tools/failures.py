@@ -46,9 +46,8 @@ def exit_code(
     Run a command on its options, of which `module` is what it is about.
 
     Returns:
-        0; 1 after an error message; or what a shell has for a command that a signal ends:
-        130 if the user interrupts it, 141 if nobody reads its output any more; or 70, which
-        is `EX_SOFTWARE` of sysexits.h, after a message about a bug of this package.
+        0; 1 after an error message; 130 if the user interrupts it; 141 if nobody reads its
+        output any more; 70 (`EX_SOFTWARE`) after a message about a bug of this package.
     """
     try:
         with _short_warnings():
@@ -62,9 +61,8 @@ def exit_code(
     except BrokenPipeError:
         drop_output()
         return 141
-    except OSError as error:
+    except OSError as error:  # Not of files, of which commands say the names.
         drop_output()
-        # Commands say themselves which file they cannot read or write.
         return _told(failure_at("standard output", error))
     except MemoryError as error:
         details = f": {error}" if str(error) else ""

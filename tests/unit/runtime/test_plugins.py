@@ -26,6 +26,7 @@ from xdsl_quant.runtime.plugins import (
     ModelFormat,
     PluginError,
     QuantizationUniverse,
+    add_extensions,
     dialect_ops,
     dialects_in,
     plugins,
@@ -156,3 +157,18 @@ def test_ops_that_passes_create():
 def test_dialects_in_a_module():
     module = parse_module("func.func @f() {\n  func.return\n}")
     assert dialects_in(module) == {"builtin", "func"}
+
+
+def test_every_field_of_a_universe_is_of_xdsl_or_an_extension():
+    extensions = {
+        name
+        for name in QuantizationUniverse.__dataclass_fields__
+        if not name.startswith("all_") and name != "on_load"
+    }
+    universe, other = QuantizationUniverse(), QuantizationUniverse()
+    for name in extensions:
+        setattr(other, name, {"x": name})
+    assert add_extensions(universe, [("other", other)]) is universe
+    assert {name: getattr(universe, name) for name in extensions} == {
+        name: {"x": name} for name in extensions
+    }
