@@ -41,7 +41,8 @@ help:
 	@echo "make prove      prove what holds of casts of many types (twenty minutes)"
 	@echo "make prove-mutants  refute 150 mutants of the arithmetic by proofs (five minutes)"
 	@echo "make oracles    compare random models with TensorFlow Lite's kernels (ORACLES='--ops ADD'),"
-	@echo "                and run all cases of tests of which 'make tests' runs samples"
+	@echo "                run all cases of tests of which 'make tests' runs samples, and run"
+	@echo "                the tests of the core with each slice deleted"
 	@echo "make formats    compare named formats with those who define them (installs 6 GB)"
 	@echo "make cpus       run the tests of execution for each CPU that this machine can be taken for,"
 	@echo "                and compare 45,000 small functions with the interpreter (CPUS='--count 1000')"
@@ -143,6 +144,7 @@ oracles: $(READY) $(TOSA_READY)
 	$(BIN)/python -m tests.oracles.tosa
 	$(BIN)/python -m tests.propagation
 	$(BIN)/python -m pytest -q -n auto --all-cases -m sampled
+	$(BIN)/python -m tests.slices
 
 # Their pins clash, so each oracle has an environment of its own.
 .venv-gguf/.ready: Makefile

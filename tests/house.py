@@ -76,7 +76,19 @@ CANONICALIZATION = "get_canonicalization_patterns"
 """Function of a trait whose imports count neither as arrows nor in circles, as in xDSL."""
 
 QUANTIZER = "import xdsl_quant.quantizer"
-LOWER_QUANT_OPS = f"""
+LOWER_QUANT_OPS = """
+from xdsl.context import Context
+from xdsl.dialects import builtin, func
+from xdsl.parser import Parser
+from xdsl_quant.dialects.quant import Quant
+from xdsl_quant.transforms.quant.lower_quant_ops import LowerQuantOpsPass
+ctx = Context()
+for dialect in (builtin.Builtin, func.Func, Quant):
+    ctx.load_dialect(dialect)
+module = Parser(ctx, open("docs/examples/quantize.mlir").read()).parse_module()
+LowerQuantOpsPass().apply(ctx, module)
+"""
+XDSL_OPT = f"""
 from xdsl.xdsl_opt_main import xDSLOptMain
 options = ["-p", "lower-quant-ops", "-o", {os.devnull!r}]
 xDSLOptMain(args=["docs/examples/quantize.mlir", *options]).run()
@@ -118,7 +130,9 @@ class File:
     imports: list[Import] = field(default_factory=list[Import])
     functions: list[Function] = field(default_factory=list[Function])
     definitions: set[str] = field(default_factory=set[str])
-    """Functions and classes at module level."""
+    """Functions and classes at module level, but for those of ops and types."""
+    mnemonics: set[str] = field(default_factory=set[str])
+    """Names of ops and types that the file declares, without their dialect."""
     aliases: dict[str, ast.expr] = field(default_factory=dict[str, ast.expr])
     """Values of assignments to one name at module level."""
     array_aliases: set[int] = field(default_factory=set[int])
@@ -221,7 +235,11 @@ class _Reader:
     def read_definition(self, statement: ast.stmt) -> None:
         match statement:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                self.file.definitions.add(statement.name)
+                mnemonics = set(_mnemonics(statement))
+                self.file.mnemonics |= mnemonics
+                # The class of an op or type is named after its dialect, too.
+                if not mnemonics:
+                    self.file.definitions.add(statement.name)
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
                 | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
@@ -498,12 +516,14 @@ class House:
         """
         Return names that functions or classes of several files have at module level.
 
-        Classes of ops (`AddOp`) and the `main` of commands do not count.
+        Those of the same concept do not count: classes of ops (`AddOp`), what has the name
+        of an op or type (`_pad` on each machine), and the `main` of commands.
         """
         files: defaultdict[str, list[str]] = defaultdict(list)
+        same = {"main"}.union(*(file.mnemonics for file in self.files.values()))
         for file in self.files.values():
             for name in file.definitions:
-                if name != "main" and not name.endswith("Op"):
+                if name.lstrip("_") not in same and not name.endswith("Op"):
                     files[name].append(file.name)
         return [
             f"{name}: {', '.join(files[name])}"
@@ -547,23 +567,43 @@ class House:
         }
 
 
+def _mnemonics(definition: ast.stmt) -> Iterator[str]:
+    """Return `add` for a class with `name = "dialect.add"`."""
+    for node in ast.iter_child_nodes(definition):
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id="name")], value=ast.Constant(value=str(name))
+            ) if "." in name:
+                yield name.partition(".")[2]
+            case _:
+                pass
+
+
 def _unique(places: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(places))
 
 
 def loaded_files(program: str) -> int:
     """
-    Run a Python program in a new process and count the files of the package it loads.
+    Run a Python program in a new process and count the files with code that it loads of
+    the package.
 
     Raises:
         subprocess.CalledProcessError: if the program fails.
     """
-    count = f"print(sum(name.split('.')[0] == {PACKAGE!r} for name in sys.modules))"
-    command = (sys.executable, "-c", f"{program}\nimport sys\n{count}")
+    files = (
+        "for m in sys.modules.values(): print(m.__name__, getattr(m, '__file__', 0))"
+    )
+    command = (sys.executable, "-c", f"{program}\nimport sys\n{files}")
     output = subprocess.run(
         command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
     ).stdout
-    return int(output)
+    loaded = (line.split() for line in output.splitlines())
+    return sum(
+        _Reader(name, Path(file).read_text()).file.code_lines > 0
+        for name, file in loaded
+        if name.split(".")[0] == PACKAGE
+    )
 
 
 PROGRAMS = {

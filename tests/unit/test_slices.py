@@ -5,40 +5,22 @@ import sys
 
 import pytest
 
-from tests.house import LOWER_QUANT_OPS, ROOT, SLICES, House
-
-DELETABLE = (
-    "execution.scheduling",
-    "frontends.stablehlo",
-    "frontends.tflite",
-    "numerics.formats",
-    "proving",
-    "rosetta",
-)
-
-WITHOUT = """
-import sys
-from importlib import import_module
-
-class Deleted:
-    def find_spec(self, name, path, target=None):
-        if f"{name}.".startswith("xdsl_quant.SLICE."):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Deleted())
-"""
+from tests.house import ROOT, SLICES, XDSL_OPT, House
+from tests.slices import NAMES, other_tests
 
 
-@pytest.mark.parametrize("deleted", DELETABLE)
+@pytest.mark.parametrize("deleted", NAMES)
 def test_core_without_a_slice(deleted: str):
-    core = [
-        file.name for file in House.of_package().files.values() if not file.is_slice
-    ]
-    script = WITHOUT.replace("SLICE", deleted) + LOWER_QUANT_OPS
-    script += f"for name in {core}: import_module(name)\n"
-    script += (
-        f"print(*(n for n in sys.modules if n.startswith('xdsl_quant.{deleted}')))"
-    )
+    files = House.of_package().files.values()
+    imported = ", ".join(file.name for file in files if not file.is_slice)
+    script = f"""
+import sys
+from tests.slices import delete
+delete({deleted!r})
+{XDSL_OPT}
+import {imported}
+print(*(name for name in sys.modules if name.startswith("xdsl_quant.{deleted}")))
+"""
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         cwd=ROOT,
@@ -50,7 +32,14 @@ def test_core_without_a_slice(deleted: str):
 
 
 def test_slices_are_those_of_the_house():
-    assert {name for name in DELETABLE if name not in SLICES} == {
+    assert {name for name in NAMES if name not in SLICES} == {
         "frontends.stablehlo",
         "frontends.tflite",
     }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_of_other_tests_do_not_name_the_slice(name: str):
+    files = [path.stem for path in other_tests(name)]
+    assert "test_lower_quant_ops" in files
+    assert not any(name.rpartition(".")[2] in file for file in files)

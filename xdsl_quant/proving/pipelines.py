@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xdsl_quant.rounding_mode import Rounding, ScaleRounding
+from xdsl_quant.runtime.loading import multiverse
 
 
 def lower_quant_ops(
@@ -26,10 +27,16 @@ def lower_quant_ops(
 def lowering(
     rounding: Rounding, *, fuse: bool = False, scale_rounding: ScaleRounding = "single"
 ) -> str:
-    """What makes of a module of quantized ops one whose ops have terms."""
-    casts = lower_quant_ops(rounding, fuse=fuse, scale_rounding=scale_rounding)
-    return (
-        "convert-tfl-to-linalg,quant-convert-simulated-quantization{exact-bits=true},"
-        f"quant-remove-instrumentation,{casts},"
-        f"convert-quantized-stablehlo-to-linalg{{rounding={scale_rounding}}}"
+    """
+    What makes of a module of quantized ops one whose ops have terms. Passes of frontends
+    that are missing are left out.
+    """
+    pipeline = (
+        "convert-tfl-to-linalg",
+        "quant-convert-simulated-quantization{exact-bits=true}",
+        "quant-remove-instrumentation",
+        lower_quant_ops(rounding, fuse=fuse, scale_rounding=scale_rounding),
+        f"convert-quantized-stablehlo-to-linalg{{rounding={scale_rounding}}}",
     )
+    known = multiverse().all_passes
+    return ",".join(each for each in pipeline if each.partition("{")[0] in known)

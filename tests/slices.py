@@ -1,0 +1,101 @@
+"""
+Run the unit tests of all other code with each slice deleted: `python -m tests.slices`.
+
+A slice is deleted for a process by making its modules impossible to import. Tests belong
+to other code if neither their file nor a file of `tests` that it imports names the slice.
+"""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+NAMES = {
+    "execution.scheduling": r"schedul|unscheduled",
+    "frontends.stablehlo": r"stablehlo",
+    "frontends.tflite": r"tfl|litert|lite\b",
+    "numerics.formats": r"formats|nf4|gguf|\bmx",
+    "proving": r"prov(e|ing)\b",
+    "rosetta": r"rosetta",
+}
+"""Slices that can be deleted, and patterns of the texts that name them."""
+
+_OPTIONS = ("-q", "-n", "auto", "-p", "tests.slices", "-W", "ignore:unknown target")
+"""The recipes of the package name targets of all slices, and warn of missing ones."""
+
+_VARIABLE = "XDSL_QUANT_TESTS_WITHOUT"
+
+
+class _Deleted:
+    """A finder before all others that finds no module of a slice."""
+
+    def __init__(self, name: str):
+        self.prefix = f"xdsl_quant.{name}."
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if f"{name}.".startswith(self.prefix):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def delete(name: str) -> None:
+    """Make the modules of a slice impossible to import."""
+    sys.meta_path.insert(0, _Deleted(name))
+
+
+@cache
+def _imported_files(path: Path) -> Sequence[Path]:
+    """Files of `tests` that a file imports at module level, and the file."""
+    found = [path]
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests"):
+            module = ROOT.joinpath(*(node.module or "").split("."))
+            candidates = [module, *(module / alias.name for alias in node.names)]
+            files = [candidate.with_suffix(".py") for candidate in candidates]
+            found += [
+                f for file in files if file.exists() for f in _imported_files(file)
+            ]
+    return found
+
+
+def other_tests(name: str) -> Iterator[Path]:
+    """Return the files of unit tests that do not need a slice."""
+    named = re.compile(NAMES[name], re.IGNORECASE)
+    for path in sorted((ROOT / "tests/unit").rglob("test_*.py")):
+        texts = (file.read_text() for file in _imported_files(path))
+        if not any(map(named.search, texts)):
+            yield path
+
+
+def main() -> int:
+    """Run the tests for each slice, and return the exit code of the first failure."""
+    for name in NAMES:
+        files = [str(path.relative_to(ROOT)) for path in other_tests(name)]
+        print(f"Without {name}: {len(files)} files of tests", flush=True)
+        command = (
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "auto",
+            "-p",
+            __spec__.name,
+        )
+        environment = {**os.environ, _VARIABLE: name}
+        run = subprocess.run((*command, *files), cwd=ROOT, env=environment, check=False)
+        if run.returncode:
+            return run.returncode
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+
+if _VARIABLE in os.environ:
+    delete(os.environ[_VARIABLE])
