@@ -15,7 +15,7 @@ from xdsl_quant.dialects.quant import (
     QuantizeCastOp,
 )
 from xdsl_quant.dialects.quant.float_formats import float_format
-from xdsl_quant.dialects.quant.nan_result import nan_result
+from xdsl_quant.dialects.quant.ops import nan_result
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.loading import parse_type

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import ClassVar, cast, get_args
 
 from typing_extensions import TypeIs
 from xdsl.dialects.builtin import (
     AnyFloat,
     IntegerType,
     Signedness,
+    StringAttr,
     TensorType,
     UnrankedTensorType,
 )
@@ -27,11 +28,38 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.type_kinds import TypeKind, verify_kinds
+from xdsl_quant.rounding_mode import NanResult
 
 from .fixed_point_types import FixedPointType
 from .storage_types import FloatStorageType
 from .traits import AcceptsStoredValues, CastsQuantization
 from .types import QuantizedType, StoredQuantizedType, scalar_or_element_type
+
+NAN_ATTRIBUTE = "quant.nan"
+"""
+The discardable attribute of a `quant.qcast` or `quant.dynamic_qcast` that says what becomes
+of NaN: one of the texts of `NanResult`. A module from a dialect that defines it has one
+answer, whatever the options are that it is run or lowered with.
+"""
+
+
+def nan_result(op: Operation, default: NanResult) -> NanResult:
+    """
+    What becomes of NaN in a cast.
+
+    Args:
+        op: the cast.
+        default: what it is if the op does not say it.
+
+    Raises:
+        ValueError: if what the op says is not known.
+    """
+    if (attribute := op.attributes.get(NAN_ATTRIBUTE)) is None:
+        return default
+    if isinstance(attribute, StringAttr) and attribute.data in get_args(NanResult):
+        return cast(NanResult, attribute.data)
+    known = " or ".join(f'"{name}"' for name in get_args(NanResult))
+    raise ValueError(f"attribute '{NAN_ATTRIBUTE}' must be {known}, not {attribute}")
 
 
 def has_signless_integers(type_: Attribute) -> bool:
@@ -152,7 +180,7 @@ class QuantizeCastOp(_CastOp):
     Quantize: convert an expressed value to a quantized one,
     `clamp(round(expressed / scale + zero_point))`. How it is rounded, and what becomes of
     a value out of range, is an option of `lower-quant-ops`. What becomes of NaN may be said
-    by the op: see [`nan_result`][xdsl_quant.dialects.quant.nan_result.nan_result].
+    by the op: see [`nan_result`][xdsl_quant.dialects.quant.ops.nan_result].
 
     Example:
 

@@ -31,8 +31,7 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
 )
 from xdsl_quant.dialects.quant.fake_quantization import quantized_result_type
-from xdsl_quant.dialects.quant.nan_result import nan_result
-from xdsl_quant.dialects.quant.ops import has_floats, requantized_dcast
+from xdsl_quant.dialects.quant.ops import has_floats, nan_result, requantized_dcast
 from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_type
 from xdsl_quant.numerics import (
     DynamicParameters,

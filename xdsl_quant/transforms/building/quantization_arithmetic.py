@@ -43,7 +43,7 @@ from xdsl_quant.dialects.quant import (
     StoredQuantizedType,
 )
 from xdsl_quant.dialects.quant.float_formats import float_format, float_properties
-from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE, nan_result
+from xdsl_quant.dialects.quant.ops import NAN_ATTRIBUTE, nan_result
 from xdsl_quant.rounding_mode import (
     NanResult,
     Rounding,

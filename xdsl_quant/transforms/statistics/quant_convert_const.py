@@ -51,7 +51,7 @@ from xdsl_quant.dialects.quant import (
     ScaledQuantizedType,
     StorageCastOp,
 )
-from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE, nan_result
+from xdsl_quant.dialects.quant.ops import NAN_ATTRIBUTE, nan_result
 from xdsl_quant.dialects.quant.storage_types import FloatStorageType, QuantileType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.numerics import QuantizationParameters, quantize

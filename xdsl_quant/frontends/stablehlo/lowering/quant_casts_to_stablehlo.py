@@ -18,7 +18,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl_quant.diagnostics import refuse, refusing
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from xdsl_quant.dialects.quant.dynamic_ops import DynamicCastOp
-from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE
+from xdsl_quant.dialects.quant.ops import NAN_ATTRIBUTE
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.stablehlo.dialect import (
     UniformDequantizeOp,

@@ -31,7 +31,7 @@ from xdsl.pattern_rewriter import (
 )
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType
-from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE
+from xdsl_quant.dialects.quant.ops import NAN_ATTRIBUTE
 from xdsl_quant.frontends.stablehlo.dialect import (
     UniformDequantizeOp,
     UniformQuantizeOp,
