@@ -44,7 +44,9 @@ class _StableHLOOps(DialectOps):
     def repeated(
         self, value: SSAValue, dimensions: Sequence[int], type_: Attribute
     ) -> Operation:
-        return stablehlo.BroadcastInDimOp(value, dimensions, type_)
+        return stablehlo.BroadcastInDimOp(
+            value, result_types=[type_], broadcast_dimensions=dimensions
+        )
 
     def to_linalg(self, ctx: Context, module: ModuleOp) -> None:
         # Only modules that are run or exported are lowered.

@@ -156,7 +156,9 @@ def _combine_broadcasts(op: Operation) -> None:
     assert elements is not None
     copy = _constant(constant, elements.squeeze())
     kept = [to for to, size in zip(dimensions, shape, strict=True) if size != 1]
-    broadcast = stablehlo.BroadcastInDimOp(copy.output, kept, op.results[0].type)
+    broadcast = stablehlo.BroadcastInDimOp(
+        copy, result_types=op.result_types, broadcast_dimensions=kept
+    )
     broadcast.location = op.location
     Rewriter.replace_op(op, (copy, broadcast))
     _erase_unused(inner)

@@ -187,15 +187,18 @@ class StableHLOOp(IRDLOperation, ABC):
     def __init__(
         self,
         *operands: Operand | Sequence[Operand],
-        result_types: Sequence[Attribute | Sequence[Attribute]] = (),
+        result_types: Sequence[Attribute | Sequence[Attribute]] | None = None,
         regions: Sequence[Region] = (),
         **properties: PropertyValue,
     ):
         """
         Operands are in the order of their declarations, and a sequence where there are
-        any number of them. Of the properties, a `bool` becomes an `i1`, an `int` an
-        `i64`, and a sequence of these an array of `i64`.
+        any number of them. The result has the type of the first operand by default. Of
+        the properties, a `bool` becomes an `i1`, an `int` an `i64`, and a sequence of
+        these an array of `i64`.
         """
+        if result_types is None:
+            result_types = [SSAValue.get(cast(Operand, operands[0])).type]
         super().__init__(
             operands=operands,
             result_types=result_types,

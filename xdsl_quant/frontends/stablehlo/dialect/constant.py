@@ -22,7 +22,7 @@ from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.verification import RankedTensor
 
 from . import tensor_kinds as kinds
-from .base import InferredTypeOp, Operand, StableHLOOp, verify_dimensions
+from .base import InferredTypeOp, StableHLOOp, verify_dimensions
 from .syntax import FUNCTIONAL_TYPE, parse_attributes
 
 __all__ = [
@@ -135,9 +135,6 @@ class IotaOp(StableHLOOp):
 
     traits = traits_def(Pure())
 
-    def __init__(self, iota_dimension: int, result_type: Attribute):
-        super().__init__(result_types=[result_type], iota_dimension=iota_dimension)
-
     def verify_(self) -> None:
         dimension, rank = self.iota_dimension.value.data, len(self.output.type.shape)
         verify_dimensions("iota_dimension", (dimension,), rank)
@@ -166,10 +163,6 @@ class GetDimensionSizeOp(InferredTypeOp):
     assembly_format = f"$operand `,` `dim` `=` $dimension {FUNCTIONAL_TYPE}"
 
     traits = traits_def(Pure())
-
-    def __init__(self, operand: Operand, dimension: int):
-        result_types = [TensorType(i32, ())]
-        super().__init__(operand, result_types=result_types, dimension=dimension)
 
     def inferred_type(self) -> RankedTensor:
         operand, _ = self.tensor_types

@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -48,7 +47,6 @@ from .base import (
     COMPATIBLE_ELEMENTS,
     SAME_ELEMENTS,
     InferredTypeOp,
-    Operand,
     StableHLOOp,
     verify_count,
     verify_dimensions,
@@ -97,9 +95,6 @@ class ReshapeOp(MovingOp):
 
     assembly_format = f"operands {FUNCTIONAL_TYPE}"
 
-    def __init__(self, operand: Operand, result_type: Attribute):
-        super().__init__(operand, result_types=[result_type])
-
     def verify_(self) -> None:
         operand, result = self.tensor_types
         operand_shape, result_shape = operand.get_shape(), result.get_shape()
@@ -139,11 +134,6 @@ class TransposeOp(InferredTypeOp, MovingOp):
         f"$operand `,` `dims` `=` custom<DimensionList>($permutation) {FUNCTIONAL_TYPE}"
     )
 
-    def __init__(
-        self, operand: Operand, permutation: Sequence[int], result_type: Attribute
-    ):
-        super().__init__(operand, result_types=[result_type], permutation=permutation)
-
     def inferred_type(self) -> RankedTensor:
         operand, result = self.tensor_types
         permutation = self.permutation.get_values()
@@ -178,18 +168,6 @@ class BroadcastInDimOp(MovingOp):
         "$operand `,` `dims` `=` custom<DimensionList>($broadcast_dimensions) "
         f"{FUNCTIONAL_TYPE}"
     )
-
-    def __init__(
-        self,
-        operand: Operand,
-        broadcast_dimensions: Sequence[int],
-        result_type: Attribute,
-    ):
-        super().__init__(
-            operand,
-            result_types=[result_type],
-            broadcast_dimensions=broadcast_dimensions,
-        )
 
     def verify_(self) -> None:
         operand, result = self.tensor_types
@@ -249,11 +227,6 @@ class ConcatenateOp(PartsOp):
         f"custom<OperandsBeforeKeyword>($inputs) `dim` `=` $dimension {FUNCTIONAL_TYPE}"
     )
 
-    def __init__(
-        self, inputs: Sequence[Operand], dimension: int, result_type: Attribute
-    ):
-        super().__init__(inputs, result_types=[result_type], dimension=dimension)
-
     def inferred_type(self) -> RankedTensor:
         require(
             bool(self.inputs),
@@ -306,22 +279,6 @@ class SliceOp(PartsOp):
         f"{FUNCTIONAL_TYPE}"
     )
 
-    def __init__(
-        self,
-        operand: Operand,
-        start_indices: Sequence[int],
-        limit_indices: Sequence[int],
-        strides: Sequence[int],
-        result_type: Attribute,
-    ):
-        super().__init__(
-            operand,
-            result_types=[result_type],
-            start_indices=start_indices,
-            limit_indices=limit_indices,
-            strides=strides,
-        )
-
     def inferred_type(self) -> RankedTensor:
         sizes: list[int] = []
         for size, start, limit, stride in self.by_dimension(
@@ -367,24 +324,6 @@ class PadOp(PartsOp):
         "`,` `high` `=` custom<DimensionList>($edge_padding_high) "
         f"`,` `interior` `=` custom<DimensionList>($interior_padding) {FUNCTIONAL_TYPE}"
     )
-
-    def __init__(
-        self,
-        operand: Operand,
-        padding_value: Operand,
-        edge_padding_low: Sequence[int],
-        edge_padding_high: Sequence[int],
-        interior_padding: Sequence[int],
-        result_type: Attribute,
-    ):
-        super().__init__(
-            operand,
-            padding_value,
-            result_types=[result_type],
-            edge_padding_low=edge_padding_low,
-            edge_padding_high=edge_padding_high,
-            interior_padding=interior_padding,
-        )
 
     def inferred_type(self) -> RankedTensor:
         sizes: list[int] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_op_definition,
@@ -32,9 +32,7 @@ from xdsl_quant.dialects.verification import (
 
 from . import tensor_kinds as kinds
 from .attributes import (
-    ComparisonDirection,
     ComparisonDirectionAttr,
-    ComparisonType,
     ComparisonTypeAttr,
     ResultAccuracyAttr,
 )
@@ -44,7 +42,6 @@ from .base import (
     ELEMENTWISE,
     SAME_SHAPE,
     InferredTypeOp,
-    Operand,
     StableHLOOp,
     are_compatible_elements,
     real_type,
@@ -94,11 +91,6 @@ class UnaryOp(ElementwiseOp, ABC):
 
     assembly_format = f"$operand {SAME_TYPE}"
 
-    def __init__(self, operand: Operand, result_type: Attribute | None = None):
-        """The type of the result defaults to that of the operand."""
-        operand = SSAValue.get(operand)
-        super().__init__(operand, result_types=[result_type or operand.type])
-
 
 class BinaryOp(ElementwiseOp, ABC):
     """An elementwise op with two operands."""
@@ -107,13 +99,6 @@ class BinaryOp(ElementwiseOp, ABC):
     rhs = operand_def(kinds.TENSOR)
 
     assembly_format = f"$lhs `,` $rhs {SAME_TYPE}"
-
-    def __init__(
-        self, lhs: Operand, rhs: Operand, result_type: Attribute | None = None
-    ):
-        """The type of the result defaults to that of `lhs`."""
-        lhs = SSAValue.get(lhs)
-        super().__init__(lhs, rhs, result_types=[result_type or lhs.type])
 
     def verify_(self) -> None:
         SAME_SHAPE.verify(self)
@@ -548,22 +533,6 @@ class CompareOp(InferredTypeOp, ElementwiseOp):
         f"{FUNCTIONAL_TYPE}"
     )
 
-    def __init__(
-        self,
-        lhs: Operand,
-        rhs: Operand,
-        comparison_direction: ComparisonDirection,
-        result_type: Attribute,
-        compare_type: ComparisonType | None = None,
-    ):
-        super().__init__(
-            lhs,
-            rhs,
-            result_types=[result_type],
-            comparison_direction=ComparisonDirectionAttr(comparison_direction),
-            compare_type=ComparisonTypeAttr(compare_type) if compare_type else None,
-        )
-
     def inferred_type(self) -> RankedTensor:
         lhs, rhs, result = self.tensor_types
         require(
@@ -600,18 +569,6 @@ class SelectOp(InferredTypeOp, ElementwiseOp):
     )
 
     traits = traits_def(quant.MovesElements((1, 2)))
-
-    def __init__(
-        self,
-        pred: Operand,
-        on_true: Operand,
-        on_false: Operand,
-        result_type: Attribute | None = None,
-    ):
-        """The type of the result defaults to that of `on_true`."""
-        on_true = SSAValue.get(on_true)
-        result_types = [result_type or on_true.type]
-        super().__init__(pred, on_true, on_false, result_types=result_types)
 
     def inferred_type(self) -> RankedTensor:
         pred, on_true, on_false, _ = self.tensor_types
@@ -654,17 +611,6 @@ class ClampOp(InferredTypeOp, ElementwiseOp):
 
     traits = traits_def(quant.OrdersElements(), COMPATIBLE_ELEMENTS)
 
-    def __init__(
-        self,
-        min: Operand,
-        operand: Operand,
-        max: Operand,
-        result_type: Attribute | None = None,
-    ):
-        """The type of the result defaults to that of `operand`."""
-        operand = SSAValue.get(operand)
-        super().__init__(min, operand, max, result_types=[result_type or operand.type])
-
     def inferred_type(self) -> RankedTensor:
         low, type_, high, _ = self.tensor_types
         shape = type_.get_shape()
@@ -687,9 +633,6 @@ class CastOp(StableHLOOp, ABC):
     assembly_format = f"$operand {SAME_TYPE}"
 
     traits = traits_def(Pure(), ELEMENTWISE, quant.CastsQuantization())
-
-    def __init__(self, operand: Operand, result_type: Attribute):
-        super().__init__(operand, result_types=[result_type])
 
 
 @irdl_op_definition

@@ -43,12 +43,9 @@ from .attributes import (
     DotAlgorithmAttr,
     DotDimensionNumbersAttr,
     PrecisionAttr,
-    booleans_attr,
     dimension_size_text,
-    padding_attr,
 )
 from .base import (
-    Operand,
     StableHLOOp,
     are_compatible_elements,
     verify_count,
@@ -177,22 +174,6 @@ class DotGeneralOp(ProductOp):
         f"{FUNCTIONAL_TYPE}"
     )
 
-    def __init__(
-        self,
-        lhs: Operand,
-        rhs: Operand,
-        dot_dimension_numbers: DotDimensionNumbersAttr,
-        result_type: Attribute,
-        precision_config: ArrayAttr[PrecisionAttr] | None = None,
-    ):
-        super().__init__(
-            lhs,
-            rhs,
-            result_types=[result_type],
-            dot_dimension_numbers=dot_dimension_numbers,
-            precision_config=precision_config,
-        )
-
     @property
     def coefficient_dimension(self) -> int | None:
         (_, batching), (_, contracting) = self.dot_dimension_numbers.pairs()
@@ -264,40 +245,6 @@ class ConvolutionOp(ProductOp):
         f"$rhs_dilation, $window_reversal) {FUNCTIONAL_TYPE}"
     )
     irdl_options = (ParsePropInAttrDict(),)
-
-    def __init__(
-        self,
-        lhs: Operand,
-        rhs: Operand,
-        dimension_numbers: ConvDimensionNumbersAttr,
-        result_type: Attribute,
-        *,
-        window_strides: Sequence[int] | None = None,
-        padding: Sequence[tuple[int, int]] | None = None,
-        lhs_dilation: Sequence[int] | None = None,
-        rhs_dilation: Sequence[int] | None = None,
-        window_reversal: Sequence[bool] | None = None,
-        feature_group_count: int = 1,
-        batch_group_count: int = 1,
-        precision_config: ArrayAttr[PrecisionAttr] | None = None,
-    ):
-        """What is left out of the window is 1, 0 or false for each spatial dimension."""
-        super().__init__(
-            lhs,
-            rhs,
-            result_types=[result_type],
-            dimension_numbers=dimension_numbers,
-            batch_group_count=batch_group_count,
-            feature_group_count=feature_group_count,
-            precision_config=precision_config,
-            window_strides=window_strides,
-            padding=None if padding is None else padding_attr(padding),
-            lhs_dilation=lhs_dilation,
-            rhs_dilation=rhs_dilation,
-            window_reversal=(
-                None if window_reversal is None else booleans_attr(window_reversal)
-            ),
-        )
 
     @property
     def coefficient_dimension(self) -> int | None:

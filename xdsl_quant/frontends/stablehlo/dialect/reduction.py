@@ -77,7 +77,7 @@ class ReturnOp(StableHLOOp):
     traits = traits_def(Pure(), IsTerminator(), AcceptsStoredValues())
 
     def __init__(self, *results: Operand):
-        super().__init__(results)
+        super().__init__(results, result_types=())
 
 
 def _scalar_type(tensor_type: Attribute) -> Attribute:
@@ -286,17 +286,6 @@ class ReduceOp(ReducingOp):
     name = "stablehlo.reduce"
 
     dimensions = prop_def(DenseArrayBase.constr(i64))
-
-    def __init__(
-        self,
-        inputs: Sequence[Operand],
-        init_values: Sequence[Operand],
-        dimensions: Sequence[int],
-        body: type[BinaryOp] | Region,
-        result_types: Sequence[Attribute],
-    ):
-        """`body` may be a binary op on two scalars of the type of the first input."""
-        super().__init__(inputs, init_values, body, result_types, dimensions=dimensions)
 
     def inferred_shape(self, shape: Sequence[int]) -> Sequence[int]:
         reduced = self.dimensions.get_values()

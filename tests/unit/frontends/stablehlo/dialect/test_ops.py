@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from xdsl.dialects.builtin import (
@@ -34,7 +34,9 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     ClampOp,
     CompareOp,
     ComparisonDirection,
+    ComparisonDirectionAttr,
     ComparisonType,
+    ComparisonTypeAttr,
     ConcatenateOp,
     ConstantOp,
     ConvDimensionNumbersAttr,
@@ -69,6 +71,10 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     TransposeOp,
     UniformDequantizeOp,
     UniformQuantizeOp,
+)
+from xdsl_quant.frontends.stablehlo.dialect.attributes import (
+    booleans_attr,
+    padding_attr,
 )
 from xdsl_quant.runtime.loading import parse_module
 
@@ -116,6 +122,32 @@ def _tensor(*shape: int) -> TensorType[Attribute]:
     return TensorType(f32, shape)
 
 
+def _slice(starts: Sequence[int], limits: Sequence[int], strides: Sequence[int]):
+    return SliceOp(
+        X,
+        result_types=[_tensor(2, 2)],
+        start_indices=starts,
+        limit_indices=limits,
+        strides=strides,
+    )
+
+
+def _dot(
+    lhs: SSAValue,
+    rhs: SSAValue = X,
+    result_types: Sequence[Attribute] = (TensorType(f32, (2, 2)),),
+    dot_dimension_numbers: DotDimensionNumbersAttr = DOT,
+    precision_config: Attribute | None = None,
+):
+    return DotGeneralOp(
+        lhs,
+        rhs,
+        result_types=result_types,
+        dot_dimension_numbers=dot_dimension_numbers,
+        precision_config=precision_config,
+    )
+
+
 MADE: dict[str, Callable[[], Operation]] = {
     "stablehlo.constant dense<1> : tensor<2xi8>": lambda: ConstantOp(
         DenseIntOrFPElementsAttr.from_list(TensorType(i8, (2,)), (1,))
@@ -127,58 +159,79 @@ MADE: dict[str, Callable[[], Operation]] = {
     ),
     "stablehlo.uniform_quantize %x : (tensor<2x3xf32>) -> "
     "tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01>>": lambda: UniformQuantizeOp(
-        X, TensorType(Q, (2, 3))
+        X, result_types=[TensorType(Q, (2, 3))]
     ),
     "stablehlo.add %x, %x : tensor<2x3xf32>": lambda: AddOp(X, X),
     "stablehlo.add %x, %x : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x?xf32>": (
-        lambda: AddOp(X, X, _tensor(2, DYNAMIC_INDEX))
+        lambda: AddOp(X, X, result_types=[_tensor(2, DYNAMIC_INDEX)])
     ),
     "stablehlo.convert %x : (tensor<2x3xf32>) -> tensor<2x3xi8>": lambda: ConvertOp(
-        X, TensorType(i8, (2, 3))
+        X, result_types=[TensorType(i8, (2, 3))]
     ),
     "stablehlo.tanh %x : tensor<2x3xf32>": lambda: TanhOp(X),
     "stablehlo.compare LT, %x, %x : (tensor<2x3xf32>, tensor<2x3xf32>) -> "
     "tensor<2x3xi1>": lambda: CompareOp(
-        X, X, ComparisonDirection.LT, TensorType(i1, (2, 3))
+        X,
+        X,
+        result_types=[TensorType(i1, (2, 3))],
+        comparison_direction=ComparisonDirectionAttr(ComparisonDirection.LT),
     ),
     "stablehlo.compare EQ, %x, %x, FLOAT : (tensor<2x3xf32>, tensor<2x3xf32>) -> "
     "tensor<2x3xi1>": lambda: CompareOp(
-        X, X, ComparisonDirection.EQ, TensorType(i1, (2, 3)), ComparisonType.FLOAT
+        X,
+        X,
+        result_types=[TensorType(i1, (2, 3))],
+        comparison_direction=ComparisonDirectionAttr(ComparisonDirection.EQ),
+        compare_type=ComparisonTypeAttr(ComparisonType.FLOAT),
     ),
     "stablehlo.select %p, %x, %x : tensor<i1>, tensor<2x3xf32>": lambda: SelectOp(
-        P, X, X
+        P, X, X, result_types=[X.type]
     ),
     "stablehlo.clamp %s, %x, %s : (tensor<f32>, tensor<2x3xf32>, tensor<f32>) -> "
-    "tensor<2x3xf32>": lambda: ClampOp(S, X, S),
+    "tensor<2x3xf32>": lambda: ClampOp(S, X, S, result_types=[X.type]),
     "stablehlo.reshape %x : (tensor<2x3xf32>) -> tensor<6xf32>": lambda: ReshapeOp(
-        X, _tensor(6)
+        X, result_types=[_tensor(6)]
     ),
     "stablehlo.transpose %x, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>": (
-        lambda: TransposeOp(X, (1, 0), _tensor(3, 2))
+        lambda: TransposeOp(X, result_types=[_tensor(3, 2)], permutation=(1, 0))
     ),
     "stablehlo.broadcast_in_dim %x, dims = [0, 2] : (tensor<2x3xf32>) -> "
-    "tensor<2x4x3xf32>": lambda: BroadcastInDimOp(X, (0, 2), _tensor(2, 4, 3)),
+    "tensor<2x4x3xf32>": lambda: BroadcastInDimOp(
+        X, result_types=[_tensor(2, 4, 3)], broadcast_dimensions=(0, 2)
+    ),
     "stablehlo.concatenate %x, %x, dim = 1 : (tensor<2x3xf32>, tensor<2x3xf32>) -> "
-    "tensor<2x6xf32>": lambda: ConcatenateOp([X, X], 1, _tensor(2, 6)),
+    "tensor<2x6xf32>": lambda: ConcatenateOp(
+        [X, X], result_types=[_tensor(2, 6)], dimension=1
+    ),
     "stablehlo.slice %x [0:2, 0:3:2] : (tensor<2x3xf32>) -> tensor<2x2xf32>": (
-        lambda: SliceOp(X, (0, 0), (2, 3), (1, 2), _tensor(2, 2))
+        lambda: _slice((0, 0), (2, 3), (1, 2))
     ),
     "stablehlo.pad %x, %s, low = [0, 1], high = [0, -1], interior = [1, 0] : "
     "(tensor<2x3xf32>, tensor<f32>) -> tensor<3x3xf32>": lambda: PadOp(
-        X, S, (0, 1), (0, -1), (1, 0), _tensor(3, 3)
+        X,
+        S,
+        result_types=[_tensor(3, 3)],
+        edge_padding_low=(0, 1),
+        edge_padding_high=(0, -1),
+        interior_padding=(1, 0),
     ),
     "stablehlo.reduce(%x init: %s) applies stablehlo.maximum across dimensions = [0] : "
     "(tensor<2x3xf32>, tensor<f32>) -> tensor<3xf32>": lambda: ReduceOp(
-        [X], [S], [0], MaximumOp, [_tensor(3)]
+        [X], [S], MaximumOp, [_tensor(3)], dimensions=[0]
     ),
     "stablehlo.dot_general %x, %x, contracting_dims = [1] x [1], "
     "precision = [DEFAULT, HIGH] : (tensor<2x3xf32>, tensor<2x3xf32>) -> "
-    "tensor<2x2xf32>": lambda: DotGeneralOp(X, X, DOT, _tensor(2, 2), PRECISIONS),
+    "tensor<2x2xf32>": lambda: _dot(X, precision_config=PRECISIONS),
     "stablehlo.convolution(%a, %b) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], "
     "window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : "
     "(tensor<1x8x4xf32>, tensor<3x4x2xf32>) -> tensor<1x6x2xf32>": lambda: (
         ConvolutionOp(
-            _named("a", 1, 8, 4), _named("b", 3, 4, 2), CONV, _tensor(1, 6, 2)
+            _named("a", 1, 8, 4),
+            _named("b", 3, 4, 2),
+            result_types=[_tensor(1, 6, 2)],
+            dimension_numbers=CONV,
+            batch_group_count=1,
+            feature_group_count=1,
         )
     ),
     "stablehlo.convolution(%a, %b) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], "
@@ -189,13 +242,14 @@ MADE: dict[str, Callable[[], Operation]] = {
         ConvolutionOp(
             _named("a", 1, 8, 4),
             _named("b", 3, 2, 2),
-            CONV,
-            _tensor(1, 4, 2),
+            result_types=[_tensor(1, 4, 2)],
+            dimension_numbers=CONV,
             window_strides=[2],
-            padding=[(1, 0)],
+            padding=padding_attr([(1, 0)]),
             lhs_dilation=[1],
             rhs_dilation=[1],
-            window_reversal=[True],
+            window_reversal=booleans_attr([True]),
+            batch_group_count=1,
             feature_group_count=2,
             precision_config=PRECISIONS,
         )
@@ -224,21 +278,30 @@ def test_results_have_the_type_of_an_operand():
 
 
 def test_properties_read_back():
-    assert TransposeOp(X, (1, 0), _tensor(3, 2)).permutation.get_values() == (1, 0)
-    slice_ = SliceOp(X, (0, 0), (2, 3), (1, 2), _tensor(2, 2))
+    transpose = TransposeOp(X, result_types=[_tensor(3, 2)], permutation=(1, 0))
+    assert transpose.permutation.get_values() == (1, 0)
+    slice_ = _slice((0, 0), (2, 3), (1, 2))
     assert slice_.limit_indices.get_values() == (2, 3)
-    assert ConcatenateOp([X, X], 1, _tensor(2, 6)).dimension.value.data == 1
-    dot = DotGeneralOp(X, X, DOT, _tensor(2, 2))
+    concatenate = ConcatenateOp([X, X], result_types=[_tensor(2, 6)], dimension=1)
+    assert concatenate.dimension.value.data == 1
+    dot = _dot(X)
     assert dot.dot_dimension_numbers.rhs_contracting_dimensions.get_values() == (1,)
     assert dot.precision_config is None
-    convolution = ConvolutionOp(X, X, CONV, _tensor(1))
+    convolution = ConvolutionOp(
+        X,
+        X,
+        result_types=[_tensor(1)],
+        dimension_numbers=CONV,
+        batch_group_count=1,
+        feature_group_count=1,
+    )
     assert convolution.padding is None
     assert convolution.window_strides is None
     assert convolution.feature_group_count.value.data == 1
     assert TanhOp(X).result_accuracy == ResultAccuracyAttr()
 
 
-def test_ops_without_a_constructor_of_their_own():
+def test_properties_of_python_values():
     numbers = GatherDimensionNumbersAttr([1], [0], [], [], [0], index_vector_dim=1)
     gather = GatherOp(
         X,
@@ -335,7 +398,7 @@ def test_what_is_dead_is_removed():
 
 
 def test_an_invalid_slice_has_a_text():
-    invalid = SliceOp(X, (0,), (2, 3), (1, 2), _tensor(2, 2))
+    invalid = _slice((0,), (2, 3), (1, 2))
     assert "[0:2, None:3:2]" in str(invalid)
     with pytest.raises(VerifyException, match="expects 2 start_indices, got 1"):
         invalid.verify()
@@ -356,10 +419,13 @@ def test_each_zero_point_is_checked():
 def test_elements_that_hybrid_ops_take():
     weights = _value(PER_AXIS, 3, 2)
     numbers = DotDimensionNumbersAttr([], [], [1], [0])
-    DotGeneralOp(X, weights, numbers, _tensor(2, 2)).verify()
+    _dot(X, weights, dot_dimension_numbers=numbers).verify()
     with pytest.raises(VerifyException, match="mismatched rhs quantization expressed"):
-        DotGeneralOp(
-            _value(bf16, 2, 3), weights, numbers, TensorType(bf16, (2, 2))
+        _dot(
+            _value(bf16, 2, 3),
+            weights,
+            result_types=[TensorType(bf16, (2, 2))],
+            dot_dimension_numbers=numbers,
         ).verify()
 
 
@@ -397,7 +463,9 @@ def test_a_reduction_that_widens_is_written_out():
     lhs, rhs = block.args
     total = AddOp(lhs, rhs)
     block.add_ops((total, ReturnOp(total)))
-    reduce = ReduceOp([_value(i32, 2)], [_value(i32)], [0], Region(block), [wide])
+    reduce = ReduceOp(
+        [_value(i32, 2)], [_value(i32)], Region(block), [wide], dimensions=[0]
+    )
     assert reduce.inputs[0].type == narrow
     reduce.verify()
     assert "applies" not in str(reduce)
@@ -426,8 +494,10 @@ def test_a_module_that_is_parsed_is_verified_and_printed_as_it_was():
                         TensorType(f32, (2,)), (1.0, 2.0)
                     )
                 ),
-                quantized := UniformQuantizeOp(constant, TensorType(Q, (2,))),
-                UniformDequantizeOp(quantized, TensorType(f32, (2,))),
+                quantized := UniformQuantizeOp(
+                    constant, result_types=[TensorType(Q, (2,))]
+                ),
+                UniformDequantizeOp(quantized, result_types=[TensorType(f32, (2,))]),
             ]
         )
     )

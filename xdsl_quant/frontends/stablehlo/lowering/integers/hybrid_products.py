@@ -232,7 +232,7 @@ def _quantized(
     scale_type = TensorType(element_type, [shape[d] for d in scaled])
     zero = _constant(builder, TensorType(element_type, ()), 0)
     largest = builder.add(
-        ReduceOp([magnitudes], [zero], reduced, MaximumOp, [scale_type])
+        ReduceOp([magnitudes], [zero], MaximumOp, [scale_type], dimensions=reduced)
     )
     steps = _constant(builder, scale_type, _HIGH)
     scales = builder.op(DivideOp, (largest, steps), scale_type)
@@ -272,7 +272,9 @@ def _broadcast(
     positions: Iterable[int],
     type_: Attribute,
 ) -> SSAValue:
-    return builder.add(BroadcastInDimOp(value, [*positions], type_))
+    return builder.add(
+        BroadcastInDimOp(value, result_types=[type_], broadcast_dimensions=[*positions])
+    )
 
 
 def _converted(

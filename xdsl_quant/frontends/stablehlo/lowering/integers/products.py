@@ -216,7 +216,7 @@ def _sums(
     zero = _scalar(builder, 0, element_type)
     summed = [dimension for dimension in range(len(shape)) if dimension not in kept]
     type_ = TensorType(element_type, [shape[dimension] for dimension in kept])
-    return builder.add(ReduceOp([value], [zero], summed, AddOp, [type_]))
+    return builder.add(ReduceOp([value], [zero], AddOp, [type_], dimensions=summed))
 
 
 def _scalar(builder: LoweringBuilder, value: int, type_: IntegerType) -> SSAValue:

@@ -155,7 +155,11 @@ class StableHLOBuilder(LoweringBuilder):
                 replace(parameters, quantized_dimension=dimensions[axis])
             )
         type_ = TensorType(element_type, shape)
-        return self.add(stablehlo.BroadcastInDimOp(value, dimensions, type_))
+        return self.add(
+            stablehlo.BroadcastInDimOp(
+                value, result_types=[type_], broadcast_dimensions=dimensions
+            )
+        )
 
     def sliced(
         self,
@@ -171,14 +175,24 @@ class StableHLOBuilder(LoweringBuilder):
             for start, limit, stride in zip(starts, limits, strides, strict=True)
         ]
         type_ = TensorType(element_type_of(value), sizes)
-        return self.add(stablehlo.SliceOp(value, starts, limits, strides, type_))
+        return self.add(
+            stablehlo.SliceOp(
+                value,
+                result_types=[type_],
+                start_indices=starts,
+                limit_indices=limits,
+                strides=strides,
+            )
+        )
 
     def joined(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
         """Tensors one after the other along a dimension."""
         shape = [*shape_of(values[0])]
         shape[axis] = sum(shape_of(value)[axis] for value in values)
         type_ = TensorType(element_type_of(values[0]), shape)
-        return self.add(stablehlo.ConcatenateOp(values, axis, type_))
+        return self.add(
+            stablehlo.ConcatenateOp(values, result_types=[type_], dimension=axis)
+        )
 
     def reduced(
         self,
@@ -192,12 +206,14 @@ class StableHLOBuilder(LoweringBuilder):
         axes = sorted({axis % len(shape) for axis in axes})
         kept = [size for axis, size in enumerate(shape) if axis not in axes]
         init, type_ = self.scalar(start, element_type), TensorType(element_type, kept)
-        return self.add(stablehlo.ReduceOp([value], [init], axes, op_type, [type_]))
+        return self.add(
+            stablehlo.ReduceOp([value], [init], op_type, [type_], dimensions=axes)
+        )
 
     def clamped(self, value: SSAValue, low: float, high: float) -> SSAValue:
         """Elements limited to a range."""
-        bounds = (self.scalar(bound, element_type_of(value)) for bound in (low, high))
-        return self.add(stablehlo.ClampOp(next(bounds), value, next(bounds)))
+        least, most = (self.scalar(end, element_type_of(value)) for end in (low, high))
+        return self.op(stablehlo.ClampOp, (least, value, most), value.type)
 
     def activated(self, op: Operation, value: SSAValue) -> SSAValue:
         """

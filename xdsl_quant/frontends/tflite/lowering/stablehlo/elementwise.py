@@ -40,7 +40,14 @@ def _elementwise(op_type: type[Operation]) -> Lowering:
 def _compared(direction: ComparisonDirection) -> Lowering:
     def lower(b: StableHLOBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
         lhs, rhs = _operands(b, op, operands)
-        return b.add(stablehlo.CompareOp(lhs, rhs, direction, op.results[0].type))
+        return b.add(
+            stablehlo.CompareOp(
+                lhs,
+                rhs,
+                result_types=op.result_types,
+                comparison_direction=stablehlo.ComparisonDirectionAttr(direction),
+            )
+        )
 
     return lower
 

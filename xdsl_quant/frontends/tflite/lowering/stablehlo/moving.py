@@ -35,7 +35,9 @@ def _transposed(
     rank, shape = len(shape_of(x)), shape_of(x)
     permutation = [axis % rank for axis in integers(perm)]
     type_ = TensorType(element_type_of(x), [shape[axis] for axis in permutation])
-    return b.add(stablehlo.TransposeOp(x, permutation, type_))
+    return b.add(
+        stablehlo.TransposeOp(x, result_types=[type_], permutation=permutation)
+    )
 
 
 # Parts
@@ -137,7 +139,16 @@ def _padded(
         for size, before, after in zip(shape_of(x), low, high, strict=True)
     ]
     type_, interior = TensorType(element_type_of(x), shape), [0] * len(shape)
-    return b.add(stablehlo.PadOp(x, b.with_shape(fill, ()), low, high, interior, type_))
+    return b.add(
+        stablehlo.PadOp(
+            x,
+            b.with_shape(fill, ()),
+            result_types=[type_],
+            edge_padding_low=low,
+            edge_padding_high=high,
+            interior_padding=interior,
+        )
+    )
 
 
 def _broadcast(
@@ -154,7 +165,7 @@ def _selected(
     is_rows = isinstance(op, tfl.SelectOp) and len(shape_of(condition)) == 1
     condition = b.broadcast(condition, shape, [0] if is_rows else None)
     x, y = (b.broadcast(value, shape) for value in values)
-    return b.add(stablehlo.SelectOp(condition, x, y))
+    return b.op(stablehlo.SelectOp, (condition, x, y), x.type)
 
 
 # Elements in order

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
+from xdsl_quant.frontends.stablehlo.dialect.attributes import padding_attr
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.formulas.products import windows
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
@@ -69,11 +70,16 @@ def _convolved(
         product = stablehlo.ConvolutionOp(
             lhs,
             rhs,
-            stablehlo.ConvDimensionNumbersAttr(*_IMAGE, *kernel, *_IMAGE),
-            TensorType(element_type_of(lhs), result_shape(op)),
+            result_types=[TensorType(element_type_of(lhs), result_shape(op))],
+            dimension_numbers=stablehlo.ConvDimensionNumbersAttr(
+                *_IMAGE, *kernel, *_IMAGE
+            ),
             window_strides=window.strides,
-            padding=padding(window, x, [shape[axis] for axis in kernel[2]]),
+            padding=padding_attr(
+                padding(window, x, [shape[axis] for axis in kernel[2]])
+            ),
             rhs_dilation=window.dilations,
+            batch_group_count=1,
             feature_group_count=count(shape_of(x)[3], shape[kernel[0]]),
         )
         return _finished(b, op, b.add(product), bias)
@@ -100,7 +106,11 @@ def _dot(
         if dimension >= batch and dimension != axis
     ]
     type_ = TensorType(element_type_of(lhs), [*shape_of(lhs)[:batch], *free])
-    return b.add(stablehlo.DotGeneralOp(lhs, rhs, numbers, type_))
+    return b.add(
+        stablehlo.DotGeneralOp(
+            lhs, rhs, result_types=[type_], dot_dimension_numbers=numbers
+        )
+    )
 
 
 def _fully_connected(
