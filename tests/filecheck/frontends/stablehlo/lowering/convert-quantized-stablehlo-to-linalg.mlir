@@ -11,13 +11,13 @@ func.func @f(%x: tensor<4x!quant.uniform<i8:f32, 0.5:3>>, %y: tensor<4x!quant.un
 // CHECK-NEXT:      %0 = tensor.empty() : tensor<4xi1>
 // CHECK-NEXT:      %1 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x, %y : tensor<4xi8>, tensor<4xi8>) outs(%0 : tensor<4xi1>) {
 // CHECK-NEXT:      ^bb0(%in: i8, %in_1: i8, %out: i1):
-// CHECK-NEXT:        %2 = arith.constant 3 : i64
-// CHECK-NEXT:        %3 = arith.extsi %in : i8 to i64
-// CHECK-NEXT:        %4 = arith.subi %3, %2 : i64
-// CHECK-NEXT:        %5 = arith.extsi %in_1 : i8 to i64
-// CHECK-NEXT:        %6 = arith.constant 2 : i64
-// CHECK-NEXT:        %7 = arith.muli %4, %6 : i64
-// CHECK-NEXT:        %8 = arith.cmpi slt, %7, %5 : i64
+// CHECK-NEXT:        %2 = arith.extsi %in : i8 to i32
+// CHECK-NEXT:        %3 = arith.constant 3 : i32
+// CHECK-NEXT:        %4 = arith.subi %2, %3 : i32
+// CHECK-NEXT:        %5 = arith.constant 2 : i32
+// CHECK-NEXT:        %6 = arith.muli %4, %5 : i32
+// CHECK-NEXT:        %7 = arith.extsi %in_1 : i8 to i32
+// CHECK-NEXT:        %8 = arith.cmpi slt, %6, %7 : i32
 // CHECK-NEXT:        linalg.yield %8 : i1
 // CHECK-NEXT:      } -> tensor<4xi1>
 // CHECK-NEXT:      %9 = tensor.empty() : tensor<4xf32>

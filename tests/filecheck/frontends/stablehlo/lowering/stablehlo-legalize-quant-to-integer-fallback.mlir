@@ -13,13 +13,13 @@ func.func @f(%x: tensor<4x!quant.uniform<i8:f32, 0.5:3>>, %y: tensor<4x!quant.un
 // CHECK-NEXT:      %2 = tensor.empty() : tensor<4xi1>
 // CHECK-NEXT:      %3 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0, %1 : tensor<4xi8>, tensor<4xi8>) outs(%2 : tensor<4xi1>) {
 // CHECK-NEXT:      ^bb0(%in: i8, %in_1: i8, %out: i1):
-// CHECK-NEXT:        %4 = arith.constant 3 : i64
-// CHECK-NEXT:        %5 = arith.extsi %in : i8 to i64
-// CHECK-NEXT:        %6 = arith.subi %5, %4 : i64
-// CHECK-NEXT:        %7 = arith.extsi %in_1 : i8 to i64
-// CHECK-NEXT:        %8 = arith.constant 2 : i64
-// CHECK-NEXT:        %9 = arith.muli %6, %8 : i64
-// CHECK-NEXT:        %10 = arith.cmpi slt, %9, %7 : i64
+// CHECK-NEXT:        %4 = arith.extsi %in : i8 to i32
+// CHECK-NEXT:        %5 = arith.constant 3 : i32
+// CHECK-NEXT:        %6 = arith.subi %4, %5 : i32
+// CHECK-NEXT:        %7 = arith.constant 2 : i32
+// CHECK-NEXT:        %8 = arith.muli %6, %7 : i32
+// CHECK-NEXT:        %9 = arith.extsi %in_1 : i8 to i32
+// CHECK-NEXT:        %10 = arith.cmpi slt, %8, %9 : i32
 // CHECK-NEXT:        linalg.yield %10 : i1
 // CHECK-NEXT:      } -> tensor<4xi1>
 // CHECK-NEXT:      %x_f32 = stablehlo.uniform_dequantize %x : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<4xf32>

@@ -9,8 +9,11 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from functools import partial
+from operator import sub
+from typing import Any, NamedTuple, TypeAlias, cast
 
+import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     BytesAttr,
@@ -31,21 +34,15 @@ from xdsl_quant.dialects.quant import (
     StoredQuantizedType,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
-from xdsl_quant.frontends.stablehlo.dialect import CompareOp
+from xdsl_quant.frontends.stablehlo.dialect import CompareOp, ComparisonDirection
+from xdsl_quant.machines.arith import Condition, IntegerExpression, type_for
+from xdsl_quant.machines.expression import Bounds
+from xdsl_quant.numerics.fixed_point import scaled
+from xdsl_quant.numerics.primitives import Integers
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions, shape_of
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
-from xdsl_quant.transforms.building.fixed_point_arithmetic import (
-    add,
-    apply_scale,
-    clamp_and_truncate,
-    extend,
-    i64_constant,
-    multiply,
-    rounded_shift,
-    subtract,
-)
 
 from .scales import (
     MULTIPLIER_BITS,
@@ -55,9 +52,6 @@ from .scales import (
     product_scaling,
     sum_scaling,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Values: TypeAlias = Sequence[SSAValue]
 
@@ -156,85 +150,94 @@ def _stored_values(value: SSAValue, rewriter: PatternRewriter) -> SSAValue:
 
 # Elements
 
-Combine: TypeAlias = Callable[..., SSAValue]
-"""Builds an `i64` number from others: `(builder, *values) -> value`."""
-
 
 class Element(NamedTuple):
-    """What one element of a result is computed with."""
+    """An element of a tensor of integers that a loop reads."""
 
-    builder: LoweringBuilder
+    tensor: SSAValue
 
-    numbers: Mapping[str, SSAValue]
-    """The `i64` numbers that belong to the element, with their names."""
+    indices: Sequence[AffineExpr]
+    """Indices of the element, in terms of those of the result."""
 
-    def corrected(
-        self, stored: Values, operands: Sequence[Quantization]
-    ) -> Sequence[SSAValue]:
-        """Stored values less their zero points, as `i64`."""
-        values: list[SSAValue] = []
-        for name, value, operand in zip(_ZERO_POINTS, stored, operands, strict=False):
-            value = extend(self.builder, value, operand.quantized_type.is_signed)
-            if (zero_point := self.numbers.get(name)) is not None:
-                value = subtract(self.builder, value, zero_point)
-            values.append(value)
-        return values
+    bounds: Bounds
+
+    is_signed: bool = True
+
+    def loaded(self, builder: LoweringBuilder, value: SSAValue) -> IntegerExpression:
+        """The element in the body of the loop."""
+        if not self.is_signed:
+            value = builder.op(arith.ExtUIOp, (value,), type_for(self.bounds))
+        return IntegerExpression(builder, value, self.bounds)
 
 
-_ZERO_POINTS = ("operand_zero_point", "other_zero_point")
+def at_position(tensor: SSAValue, bounds: Bounds, is_signed: bool = True) -> Element:
+    """The element of a tensor at the position of the result."""
+    return Element(tensor, dimensions(range(len(shape_of(tensor)))), bounds, is_signed)
 
 
-def zero_points(operands: Sequence[Quantization]) -> Mapping[str, NDArray[Any]]:
-    """The zero points that are not 0, as the numbers of an element."""
-    named = zip(_ZERO_POINTS, operands, strict=False)
-    return {n: o.zero_points for n, o in named if o.zero_points.any()}
+def stored_elements(
+    tensors: Values, operands: Sequence[Quantization]
+) -> Sequence[Element]:
+    """The stored values of operands at the position of the result."""
+    types = (operand.quantized_type for operand in operands)
+    return [
+        at_position(tensor, type_.storage_range, type_.is_signed)
+        for tensor, type_ in zip(tensors, types, strict=True)
+    ]
 
 
-def at_position(value: SSAValue) -> tuple[SSAValue, Sequence[AffineExpr]]:
-    """A tensor of which the element at the position of the result is read."""
-    return value, dimensions(range(len(shape_of(value))))
+def zero_points(operands: Sequence[Quantization]) -> Sequence[Integers]:
+    """The zero points of operands."""
+    return [operand.zero_points for operand in operands]
 
 
 def elementwise(
     builder: LoweringBuilder,
-    inputs: Sequence[tuple[SSAValue, Sequence[AffineExpr]]],
-    parameters: Mapping[str, NDArray[Any]],
+    elements: Sequence[Element],
+    numbers: Sequence[Integers],
     result_type: Attribute,
-    body: Callable[[Element, Values], SSAValue],
-) -> Values:
+    formula: Callable[..., IntegerExpression | Condition],
+) -> SSAValue:
     """
-    A tensor of which each element is computed from others and from `i64` numbers.
+    A tensor of which each element is computed from elements of others.
 
     Args:
         builder: where the ops are inserted.
-        inputs: what is read, and at which indices; the first one has the shape of the
-            result.
-        parameters: the numbers, in arrays with a dimension for each one of the result.
-            Numbers that are the same for all elements become constants of the body.
+        elements: what is read; the first tensor has the shape of the result.
+        numbers: numbers that belong to an element, in arrays with a dimension for each one
+            of the result. Numbers that are the same for all elements become constants.
         result_type: the type of the result.
-        body: builds one element from what is read.
+        formula: a function of the elements and the numbers.
     """
-    count = len(inputs)
-    varying: dict[str, tuple[SSAValue, Sequence[AffineExpr]]] = {}
-    for name, array in parameters.items():
-        if (array != array.flat[0]).any():
-            axes = [axis for axis, size in enumerate(array.shape) if size != 1]
-            type_ = TensorType(i64, [array.shape[axis] for axis in axes])
-            data = BytesAttr(array.astype("<i8").tobytes())
-            constant = builder.constant(DenseIntOrFPElementsAttr(type_, data), type_)
-            varying[name] = constant, dimensions(axes)
+    operands: list[Element | int] = [*elements]
+    for array in numbers:
+        low, high = int(array.min()), int(array.max())
+        if low == high:
+            operands.append(low)
+            continue
+        axes = [axis for axis, size in enumerate(array.shape) if size != 1]
+        type_ = TensorType(i64, [array.shape[axis] for axis in axes])
+        data = BytesAttr(array.astype("<i8").tobytes())
+        constant = builder.constant(DenseIntOrFPElementsAttr(type_, data), type_)
+        operands.append(Element(constant, dimensions(axes), (low, high)))
+    read = [operand for operand in operands if isinstance(operand, Element)]
+    type_ = cast(TensorType, result_type)
 
-    def with_numbers(inner: LoweringBuilder, args: Values) -> SSAValue:
-        numbers = dict(zip(varying, args[count:], strict=False))
-        for name, array in parameters.items():
-            if name not in varying:
-                numbers[name] = i64_constant(inner, int(array.flat[0]))
-        return body(Element(inner, numbers), args[:count])
+    def body(inner: LoweringBuilder, args: Values) -> SSAValue:
+        values = iter(args)
+        numbers = [
+            operand.loaded(inner, next(values))
+            if isinstance(operand, Element)
+            else operand
+            for operand in operands
+        ]
+        result = formula(*numbers)
+        if isinstance(result, IntegerExpression):
+            return result.as_type(cast(IntegerType, type_.element_type))
+        return result.value
 
-    sizes = builder.sizes(inputs[0][0])
-    names = (*["in"] * count, *varying, "out")
-    inputs, type_ = [*inputs, *varying.values()], cast(TensorType, result_type)
-    return [builder.map(inputs, type_, sizes, with_numbers, names)]
+    inputs = [(element.tensor, element.indices) for element in read]
+    return builder.map(inputs, type_, builder.sizes(elements[0].tensor), body)
 
 
 @dataclass(frozen=True)
@@ -245,62 +248,42 @@ class Rescaling:
     target: Quantization
     rounding: ScaleRounding
 
-    def parameters(
-        self, operands: Sequence[Quantization]
-    ) -> Mapping[str, NDArray[Any]]:
-        """The numbers that a body uses: zero points that are not 0, and the scaling."""
-        parameters = {**zero_points(operands)}
-        if self.target.zero_points.any():
-            parameters["zero_point"] = self.target.zero_points
-        if self.scaling.is_one:
-            return parameters
+    @property
+    def numbers(self) -> Sequence[Integers]:
+        """The numbers that `stored` takes."""
         multipliers, shifts, _, low_bits = self.scaling
         parts = [multiplier >> low_bits for multiplier in multipliers]
         if low_bits:
             parts += [multiplier & (1 << low_bits) - 1 for multiplier in multipliers]
-        names = ("", "other_", "low_", "other_low_")
-        for name, part in zip(names, parts, strict=False):
-            parameters[f"{name}multiplier"] = part
-        return {**parameters, "shift": shifts - low_bits}
+        return [self.target.zero_points, shifts - low_bits, *parts]
 
-    def stored(self, element: Element, formula: Formula, values: Values) -> SSAValue:
-        """The stored value for what a formula computes of integers."""
-        builder, numbers = element
-        if formula.is_sum and not self.scaling.is_one:
-            value = self._scaled_sum(element, formula.combine, values)
-        else:
-            value = formula.combine(builder, *values)
-            if not self.scaling.is_one:
-                # Wider integers are always rounded once.
-                is_usual = self.scaling.bits == MULTIPLIER_BITS
-                rounding = self.rounding if is_usual else "single"
-                multiplier, shift = numbers["multiplier"], numbers["shift"]
-                value = apply_scale(builder, value, multiplier, shift, rounding)
-        if (zero_point := numbers.get("zero_point")) is not None:
-            value = add(builder, value, zero_point)
-        type_ = self.target.quantized_type
-        bounds, storage_type = type_.storage_range, type_.signless_storage_type
-        return clamp_and_truncate(builder, value, *bounds, storage_type)
-
-    def _scaled_sum(
-        self, element: Element, combine: Combine, values: Values
-    ) -> SSAValue:
-        """The sum or difference of integers with own scalings."""
-        builder, numbers = element
-        value, *low = (
-            combine(
-                builder,
-                multiply(builder, values[0], numbers[f"{kind}multiplier"]),
-                multiply(builder, values[1], numbers[f"other_{kind}multiplier"]),
+    def stored(
+        self,
+        formula: Formula,
+        values: Sequence[Any],
+        zero_point: Any,
+        shift: Any,
+        *multipliers: Any,
+    ) -> Any:
+        """The stored value for what a formula computes from integers."""
+        bits, one = self.scaling.bits, cast(Any, 1)
+        if self.scaling.is_one:
+            result = formula.combine(*values)
+        elif formula.is_sum:
+            pairs = zip(multipliers[::2], multipliers[1::2], strict=True)
+            result, *low = (
+                formula.combine(values[0] * a, values[1] * b) for a, b in pairs
             )
-            for kind in (("", "low_") if self.scaling.low_bits else ("",))
-        )
-        for low_sum in low:
-            bits = i64_constant(builder, self.scaling.bits)
-            # This is rounded down by less than one, and only integers are added to it.
-            carried = builder.elementwise(arith.ShRSIOp, (low_sum, bits), i64)
-            value = add(builder, value, carried)
-        return rounded_shift(builder, value, numbers["shift"])
+            for part in low:
+                # This is rounded down by less than one, and only integers are added to it.
+                result = result + (part >> bits)
+            result = scaled(result, one, shift, "single")
+        else:
+            # Wider integers are always rounded once.
+            rounding = self.rounding if bits == MULTIPLIER_BITS else "single"
+            result = scaled(formula.combine(*values), multipliers[0], shift, rounding)
+        smallest, largest = self.target.quantized_type.storage_range
+        return np.clip(result + zero_point, smallest, largest)
 
 
 # Formulas
@@ -321,41 +304,43 @@ def have_one_meaning(types: Sequence[Attribute]) -> bool:
 
 
 class Formula(NamedTuple):
-    """What an elementwise op computes of zero-point-corrected integers."""
+    """What an elementwise op computes from zero-point-corrected integers."""
 
-    combine: Combine
-    """Builds the integer from those of the operands."""
+    combine: Callable[..., Any]
+    """The NumPy function of the operands."""
 
     is_sum: bool = False
     """
-    Whether it is the sum or difference of two, each of which has to be scaled: other
+    True if it is the sum or difference of two, each of which has to be scaled: other
     integers are in units of the product of the scales.
     """
 
 
-def _negated(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-    return subtract(builder, i64_constant(builder, 0), value)
-
-
-def _absolute(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-    return builder.elementwise(arith.MaxSIOp, (value, _negated(builder, value)), i64)
-
-
-def _same(_: LoweringBuilder, value: SSAValue) -> SSAValue:
+def _same(value: Any) -> Any:
     return value
 
 
 REQUANTIZATION = Formula(_same)
 
 FORMULAS: Mapping[str, Formula] = {
-    "stablehlo.abs": Formula(_absolute),
-    "stablehlo.add": Formula(add, is_sum=True),
-    "stablehlo.multiply": Formula(multiply),
-    "stablehlo.negate": Formula(_negated),
-    "stablehlo.subtract": Formula(subtract, is_sum=True),
+    "stablehlo.abs": Formula(np.abs),
+    "stablehlo.add": Formula(np.add, is_sum=True),
+    "stablehlo.multiply": Formula(np.multiply),
+    "stablehlo.negate": Formula(np.negative),
+    "stablehlo.subtract": Formula(np.subtract, is_sum=True),
     "stablehlo.uniform_quantize": REQUANTIZATION,
 }
 """The formulas of ops by name."""
+
+COMPARISONS: Mapping[ComparisonDirection, np.ufunc] = {
+    ComparisonDirection.EQ: np.equal,
+    ComparisonDirection.NE: np.not_equal,
+    ComparisonDirection.GE: np.greater_equal,
+    ComparisonDirection.GT: np.greater,
+    ComparisonDirection.LE: np.less_equal,
+    ComparisonDirection.LT: np.less,
+}
+"""The formulas of `compare`."""
 
 
 def quantizations(types: Sequence[Attribute]) -> Sequence[Quantization] | None:
@@ -393,16 +378,17 @@ def formula_form(
         largest = math.prod(operand.largest for operand in operands)
         scaling = product_scaling(operands, target, largest)
     rescaling = Rescaling(scaling, target, rounding)
-    parameters = rescaling.parameters(operands)
+    count, numbers = len(operands), [*zero_points(operands), *rescaling.numbers]
 
-    def body(element: Element, stored: Values) -> SSAValue:
-        values = element.corrected(stored, operands)
-        return rescaling.stored(element, formula, values)
+    def stored(*values: Any) -> IntegerExpression:
+        corrected = map(sub, values[:count], values[count : 2 * count])
+        return rescaling.stored(formula, [*corrected], *values[2 * count :])
 
-    type_ = storage_of(types[-1])
-    return lambda builder, stored: elementwise(
-        builder, [*map(at_position, stored)], parameters, type_, body
-    )
+    def build(builder: LoweringBuilder, tensors: Values) -> Values:
+        elements, type_ = stored_elements(tensors, operands), storage_of(types[-1])
+        return [elementwise(builder, elements, numbers, type_, stored)]
+
+    return build
 
 
 @dataclass(frozen=True)
@@ -441,26 +427,40 @@ class ComparisonToIntegers(IntegerPattern):
             return None
         if (operands := quantizations(op.operand_types)) is None:
             return None
-        is_plain = have_one_meaning(op.operand_types)
-        factors = (1, 1) if is_plain else comparison_factors(*operands)
-        parameters = zero_points(() if is_plain else operands)
-        is_signed = operands[0].quantized_type.is_signed or not is_plain
-        direction = op.comparison_direction.data.value.lower()
-        prefix = "" if direction in ("eq", "ne") else "s" if is_signed else "u"
-
-        def body(element: Element, args: Values) -> SSAValue:
-            builder = element.builder
-            if not is_plain:
-                args = element.corrected(args, operands)
-            lhs, rhs = (
-                a if f == 1 else multiply(builder, a, i64_constant(builder, f))
-                for a, f in zip(args, factors, strict=True)
-            )
-            return builder.add(arith.CmpiOp(lhs, rhs, prefix + direction))
-
-        return lambda builder, stored: elementwise(
-            builder, [*map(at_position, stored)], parameters, op.result.type, body
+        if have_one_meaning(op.operand_types):
+            return partial(_stored_compared, op, operands[0].quantized_type.is_signed)
+        compare, factors = (
+            COMPARISONS[op.comparison_direction.data],
+            comparison_factors(*operands),
         )
+        numbers = zero_points(operands)
+
+        def compared(lhs: Any, rhs: Any, lhs_zero: Any, rhs_zero: Any) -> Condition:
+            return compare((lhs - lhs_zero) * factors[0], (rhs - rhs_zero) * factors[1])
+
+        def build(builder: LoweringBuilder, tensors: Values) -> Values:
+            elements = stored_elements(tensors, operands)
+            return [elementwise(builder, elements, numbers, op.result.type, compared)]
+
+        return build
+
+
+def _stored_compared(
+    op: CompareOp, is_signed: bool, builder: LoweringBuilder, operands: Values
+) -> Values:
+    """The comparison of stored values with one meaning."""
+    direction = op.comparison_direction.data.value.lower()
+    prefix = "" if direction in ("eq", "ne") else "s" if is_signed else "u"
+    indices = dimensions(range(len(shape_of(operands[0]))))
+    result = builder.map(
+        [(operand, indices) for operand in operands],
+        op.result.type,
+        builder.sizes(operands[0]),
+        lambda inner, args: inner.add(
+            arith.CmpiOp(args[0], args[1], prefix + direction)
+        ),
+    )
+    return [result]
 
 
 # Widths

@@ -16,7 +16,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from operator import sub
+from typing import Any, TypeAlias, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -38,17 +39,13 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     DotGeneralOp,
     ReduceOp,
 )
+from xdsl_quant.machines.arith import IntegerExpression
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
     dimensions,
     element_type_of,
     shape_of,
-)
-from xdsl_quant.transforms.building.fixed_point_arithmetic import (
-    extend,
-    multiply,
-    subtract,
 )
 
 from ..linalg.windows import padded_for, window_of
@@ -63,6 +60,7 @@ from .elementwise import (
     elementwise,
     quantizations,
     storage_of,
+    stored_elements,
     widened,
     wider_type,
     zero_points,
@@ -116,24 +114,20 @@ class ProductToIntegers(IntegerPattern):
             rhs = replace(rhs, axis=positions[kept.index(rhs_type.axis)])
         zero_point = lhs_type.zero_point_range[0]
         sizes = [size for d, size in enumerate(shape_of(op.rhs)) if d not in kept]
-        accumulator, largest = _accumulator(lhs, rhs, sizes)
+        accumulator, largest_sum = _accumulator(lhs, rhs, sizes)
+        largest = largest_sum * lhs.largest
         scaling = product_scaling([lhs, rhs], target, largest)
         rescaling = Rescaling(scaling, target, self.rounding)
-        parameters = rescaling.parameters([lhs])
 
-        def body(element: Element, sums: Values) -> SSAValue:
-            builder, numbers = element
-            value, *rhs_sums = (
-                number if number.type == i64 else extend(builder, number, True)
-                for number in sums
-            )
-            for rhs_sum in rhs_sums:
-                correction = multiply(builder, rhs_sum, numbers["operand_zero_point"])
-                value = subtract(builder, value, correction)
-            return rescaling.stored(element, REQUANTIZATION, [value])
+        def stored(product: IntegerExpression, *numbers: Any) -> IntegerExpression:
+            if zero_point:
+                product = product - numbers[0] * zero_point
+                numbers = numbers[1:]
+            product = replace(product, bounds=(-largest, largest))
+            return rescaling.stored(REQUANTIZATION, [product], *numbers)
 
-        def build(builder: LoweringBuilder, stored: Values) -> Values:
-            left, right = stored
+        def build(builder: LoweringBuilder, tensors: Values) -> Values:
+            left, right = tensors
             is_fixed_point = rhs_type.is_fixed_point
             if not (is_fixed_point and lhs_type.is_signed and rhs_type.is_signed):
                 left = widened(builder, left, lhs_type)
@@ -147,11 +141,13 @@ class ProductToIntegers(IntegerPattern):
             type_ = storage_of(op.result.type)
             sums_type = with_element_type(type_, accumulator)
             products = builder.op(type(op), (left, right), sums_type, properties)
-            inputs = [at_position(products)]
+            bound = largest_sum * lhs.largest_stored
+            elements = [at_position(products, (-bound, bound))]
             if zero_point:
                 sums = _sums(builder, right, kept, accumulator)
-                inputs.append((sums, dimensions(positions)))
-            return elementwise(builder, inputs, parameters, type_, body)
+                bounds = -largest_sum, largest_sum
+                elements.append(Element(sums, dimensions(positions), bounds))
+            return [elementwise(builder, elements, rescaling.numbers, type_, stored)]
 
         return build
 
@@ -161,7 +157,7 @@ def _accumulator(
 ) -> tuple[IntegerType, int]:
     """
     The type of sums of products, and the largest absolute value of a sum of
-    zero-point-corrected ones.
+    zero-point-corrected values of the right side.
 
     Raises:
         ValueError: if there is no such type.
@@ -171,35 +167,27 @@ def _accumulator(
             "the number of products that are added is not known, it decides how wide "
             "sums are"
         )
-    factor = math.prod(sizes) * rhs.largest
+    largest_sum = math.prod(sizes) * rhs.largest
     # Before and after the zero point is subtracted, and what is subtracted.
     zero_point = lhs.quantized_type.zero_point_range[0]
-    largest = factor * max(lhs.largest, lhs.largest_stored, abs(zero_point))
+    largest = largest_sum * max(lhs.largest, lhs.largest_stored, abs(zero_point))
     if largest >= 1 << 63:
         raise ValueError(
             f"sums of up to {largest.bit_length()} bits do not fit 64 bits"
         )
     # A sum is at least as wide as what is summed, which may be widened first.
     is_narrow = largest < 1 << 31 and max(lhs.width, rhs.width) < 32
-    return i32 if is_narrow else i64, factor * lhs.largest
+    return i32 if is_narrow else i64, largest_sum
 
 
 def _corrected(
     builder: LoweringBuilder, stored: SSAValue, quantized_type: ScaledQuantizedType
 ) -> SSAValue:
     """Zero-point-corrected values as wider signed integers."""
-    wider = wider_type(quantized_type)
     operands = [Quantization(quantized_type, len(shape_of(stored)))]
-
-    def body(element: Element, args: Values) -> SSAValue:
-        (value,) = element.corrected(args, operands)
-        if wider == i64:
-            return value
-        return element.builder.elementwise(arith.TruncIOp, (value,), wider)
-
-    type_ = with_element_type(stored.type, wider)
-    inputs = [at_position(stored)]
-    return elementwise(builder, inputs, zero_points(operands), type_, body)[0]
+    elements = stored_elements([stored], operands)
+    type_ = with_element_type(stored.type, wider_type(quantized_type))
+    return elementwise(builder, elements, zero_points(operands), type_, sub)
 
 
 def _sums(

@@ -12,16 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
+from xdsl_quant.numerics import rescale_multiplier
+from xdsl_quant.numerics.primitives import Integers
 from xdsl_quant.transforms.building.quantization_arithmetic import (
     unsupported_cast_reason,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 MULTIPLIER_BITS = 31
 
@@ -66,7 +67,7 @@ class Quantization:
         return self._along_axis(self.quantized_type.get_scales())
 
     @cached_property
-    def zero_points(self) -> NDArray[np.int64]:
+    def zero_points(self) -> Integers:
         """The zero points."""
         return self._along_axis(self.quantized_type.get_zero_points())
 
@@ -98,10 +99,10 @@ class Quantization:
 class Scaling(NamedTuple):
     """What integers are multiplied by, `multiplier / 2**shift`."""
 
-    multipliers: Sequence[NDArray[np.int64]]
+    multipliers: Sequence[Integers]
     """One array for each integer that goes into the result."""
 
-    shifts: NDArray[np.int64]
+    shifts: Integers
 
     bits: int
     """The largest number of bits of a multiplier, or of each of its parts."""
@@ -111,7 +112,7 @@ class Scaling(NamedTuple):
 
     @property
     def is_one(self) -> bool:
-        """Whether nothing is to be multiplied."""
+        """True if nothing is to be multiplied."""
         return all(bool((m == 1 << self.shifts).all()) for m in self.multipliers)
 
 
@@ -120,9 +121,7 @@ def _rounded_shift(array: NDArray[Any], shift: NDArray[Any] | int) -> NDArray[An
     return (array + (1 << shift >> 1)) >> shift
 
 
-def _reduced(
-    multipliers: Sequence[NDArray[np.int64]], shifts: NDArray[np.int64], bits: int
-) -> Scaling:
+def _reduced(multipliers: Sequence[Integers], shifts: Integers, bits: int) -> Scaling:
     """A scaling with multipliers of at most so many bits."""
     surplus = MULTIPLIER_BITS - bits
     if (shifts <= surplus).any():
@@ -151,10 +150,6 @@ def product_scaling(
         ValueError: if too few bits are left for the multiplier, or if a ratio of scales is
             too large or too small.
     """
-    import numpy as np
-
-    from xdsl_quant.numerics import rescale_multiplier
-
     bits = min(MULTIPLIER_BITS, 63 - largest.bit_length())
     needed = min(target.width, _EXACT_BITS) + _SPARE_BITS
     if bits < needed:
@@ -187,10 +182,6 @@ def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
     Raises:
         ValueError: if a ratio of scales is too large or too small.
     """
-    import numpy as np
-
-    from xdsl_quant.numerics import rescale_multiplier
-
     pairs = [rescale_multiplier([term.scales], target.scales) for term in terms]
     all_shifts = [shifts.astype(np.int64) for _, shifts in pairs]
     shifts = np.minimum(*all_shifts)
@@ -229,12 +220,10 @@ def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
 
 def _exact(scales: NDArray[np.float64]) -> NDArray[Any]:
     """Scales as fractions."""
-    import numpy as np
-
     return np.array([*map(Fraction, scales.flat)], object).reshape(scales.shape)
 
 
-def _power(exponents: NDArray[np.int64]) -> NDArray[Any]:
+def _power(exponents: Integers) -> NDArray[Any]:
     """Powers of two as integers of any size."""
     return 1 << exponents.astype(object)
 
