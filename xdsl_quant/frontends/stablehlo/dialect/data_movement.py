@@ -52,6 +52,7 @@ from .base import (
     verify_dimensions,
 )
 from .syntax import FUNCTIONAL_TYPE
+from .window import Padding
 
 __all__ = [
     "BroadcastInDimOp",
@@ -330,7 +331,7 @@ class PadOp(PartsOp):
         for size, low, high, interior in self.by_dimension(
             "edge_padding_low", "edge_padding_high", "interior_padding"
         ):
-            padded = size + low + high + max(size - 1, 0) * interior
+            padded = Padding(low, high, interior).padded(size)
             is_dynamic = size == DYNAMIC_INDEX
             require(
                 interior >= 0 and (is_dynamic or padded >= 0),

@@ -52,7 +52,7 @@ from .base import (
     verify_dimensions,
 )
 from .syntax import FUNCTIONAL_TYPE
-from .window import window_positions
+from .window import WindowDimension, window_of
 
 __all__ = [
     "ConvolutionOp",
@@ -247,6 +247,25 @@ class ConvolutionOp(ProductOp):
     irdl_options = (ParsePropInAttrDict(),)
 
     @property
+    def window(self) -> list[WindowDimension]:
+        """
+        The spatial dimensions of the kernel.
+
+        Raises:
+            VerifyException: if properties do not belong together.
+        """
+        shape = self.tensor_types[1].get_shape()
+        spatial = self.dimension_numbers.kernel_spatial_dimensions.get_values()
+        return window_of(
+            [shape[dimension] for dimension in spatial],
+            self.window_strides,
+            self.padding,
+            self.lhs_dilation,
+            self.rhs_dilation,
+            self.window_reversal,
+        )
+
+    @property
     def coefficient_dimension(self) -> int | None:
         return self.dimension_numbers.kernel_output_feature_dimension.data
 
@@ -279,16 +298,11 @@ class ConvolutionOp(ProductOp):
             verify_count(f"{name} dimension-numbers", dimensions, rank)
             verify_dimensions(f"{name} dimension-numbers", dimensions, rank)
         batch, features, *input_sizes = (lhs[i] for i in tensors["input"])
-        kernel_features, output_features, *window = (rhs[i] for i in tensors["kernel"])
-        positions = window_positions(
-            input_sizes,
-            window,
-            self.window_strides,
-            self.padding,
-            self.lhs_dilation,
-            self.rhs_dilation,
-            self.window_reversal,
-        )
+        kernel_features, output_features, *_ = (rhs[i] for i in tensors["kernel"])
+        positions = [
+            along.positions(size)
+            for along, size in zip(self.window, input_sizes, strict=True)
+        ]
         batch_groups = self.batch_group_count.value.data
         feature_groups = self.feature_group_count.value.data
         require(

@@ -47,7 +47,7 @@ from .attributes import dimensions_attr, dimensions_text, parse_dimensions
 from .base import Operand, PropertyValue, StableHLOOp, verify_count, verify_dimensions
 from .elementwise import BinaryOp
 from .syntax import parse_attributes
-from .window import window_positions
+from .window import WindowDimension, window_of
 
 __all__ = [
     "ReduceOp",
@@ -431,17 +431,27 @@ class ReduceWindowOp(ReducingOp):
     window_dilations = opt_prop_def(DenseArrayBase.constr(i64))
     padding = opt_prop_def(DenseIntOrFPElementsAttr[I64])
 
-    def inferred_shape(self, shape: Sequence[int]) -> Sequence[int]:
-        window = self.window_dimensions.get_values()
-        verify_count("window dimensions", window, len(shape))
-        return window_positions(
-            shape,
-            window,
+    @property
+    def window(self) -> list[WindowDimension]:
+        """
+        The dimensions of the window.
+
+        Raises:
+            VerifyException: if properties do not belong together.
+        """
+        return window_of(
+            self.window_dimensions.get_values(),
             self.window_strides,
             self.padding,
             self.base_dilations,
             self.window_dilations,
         )
+
+    def inferred_shape(self, shape: Sequence[int]) -> Sequence[int]:
+        window = self.window_dimensions.get_values()
+        verify_count("window dimensions", window, len(shape))
+        pairs = zip(self.window, shape, strict=True)
+        return [along.positions(size) for along, size in pairs]
 
     def allowed_dimensions(self, inferred_shape: Sequence[int]) -> Sequence[int]:
         return self.window_dimensions.get_values()

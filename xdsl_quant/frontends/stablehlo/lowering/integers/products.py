@@ -48,7 +48,7 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
 )
 
-from ..linalg.windows import padded_for, window_of
+from ..linalg.windows import padded_for
 from .elementwise import (
     REQUANTIZATION,
     Element,
@@ -217,7 +217,6 @@ def _padded(
 ) -> SSAValue:
     """The left side as the convolution pads and dilates it, with the zero point."""
     spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
-    window = window_of([1] * len(spatial), None, op.padding, op.lhs_dilation, None)
     element_type = cast(IntegerType, element_type_of(lhs))
     value = _scalar(builder, zero_point, element_type)
-    return padded_for(builder, lhs, spatial, window, value)
+    return padded_for(builder, lhs, spatial, op.window, value)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import TypeAlias, cast
 
-from xdsl.dialects.builtin import TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
@@ -31,7 +31,7 @@ from .element_types import Values, bit_width, converted, is_float
 from .elementwise import product, total
 from .lowering import LinalgLowering, without_linalg
 from .reduction import reducing_loops
-from .windows import padded_for, window_of
+from .windows import element_index, padded_for, window_count
 
 ProductOp: TypeAlias = DotGeneralOp | ConvolutionOp
 
@@ -127,14 +127,9 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
         batch, feature, *spatial = tensors["input"]
         _, outputs, *kernel_spatial = tensors["kernel"]
         result_batch, result_feature, *result_spatial = tensors["output"]
-        kernel_shape, rank = shape_of(rhs), len(shape_of(op.result))
-        window = window_of(
-            [kernel_shape[d] for d in kernel_spatial],
-            op.window_strides,
-            op.padding,
-            op.lhs_dilation,
-            op.rhs_dilation,
-        )
+        window, rank = op.window, len(shape_of(op.result))
+        if any(along.size == DYNAMIC_INDEX for along in window):
+            raise without_linalg("has a window of unknown size")
         batch_groups = op.batch_group_count.value.data
         feature_groups = op.feature_group_count.value.data
         groups = max(batch_groups, feature_groups)
@@ -159,9 +154,9 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
         sizes[result_feature] = output_size
         for i, along in enumerate(window):
             d, result_d = spatial[i], result_spatial[i]
-            lhs_indices[d] = along.element_index(loops[result_d], window_loops[i])
+            lhs_indices[d] = element_index(along, loops[result_d], window_loops[i])
             rhs_indices[kernel_spatial[i]] = window_loops[i]
-            sizes[result_d] = along.positions(builder, builder.size(lhs, d))
+            sizes[result_d] = window_count(builder, along, builder.size(lhs, d))
         for group_count, indices, d, size in (
             (batch_groups, lhs_indices, batch, batch_size),
             (feature_groups, lhs_indices, feature, input_size),

@@ -31,6 +31,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     TransposeOp,
 )
 from xdsl_quant.frontends.stablehlo.dialect.constant import ElementsAttr
+from xdsl_quant.frontends.stablehlo.dialect.window import Padding
 from xdsl_quant.transforms.building.builder import (
     INDEX,
     LoweringBuilder,
@@ -42,7 +43,7 @@ from xdsl_quant.transforms.building.builder import (
 
 from .element_types import Values, bit_width, converted, is_unsigned, stored_type
 from .lowering import LinalgLowering, without_linalg
-from .windows import Padding, padded
+from .windows import padded
 
 
 class LowerConstant(LinalgLowering[ConstantOp]):

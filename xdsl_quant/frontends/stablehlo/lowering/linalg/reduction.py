@@ -53,7 +53,7 @@ from .lowering import (
     accepts_stored_values,
     without_linalg,
 )
-from .windows import padded, window_of
+from .windows import element_index, padded, window_count
 
 ReducingOp: TypeAlias = ReduceOp | ReduceWindowOp
 
@@ -92,16 +92,9 @@ class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
         self, builder: LoweringBuilder, op: ReduceWindowOp, args: Values
     ) -> Values:
         count, extents = len(op.results), op.window_dimensions.get_values()
-        window = window_of(
-            extents,
-            op.window_strides,
-            op.padding,
-            op.base_dilations,
-            op.window_dilations,
-        )
-        rank = len(window)
+        window, rank = op.window, len(extents)
         source = [
-            along.element_index(AffineDimExpr(d), AffineDimExpr(rank + d))
+            element_index(along, AffineDimExpr(d), AffineDimExpr(rank + d))
             for d, along in enumerate(window)
         ]
         inputs: list[tuple[SSAValue, Sequence[AffineExpr]]] = []
@@ -113,7 +106,7 @@ class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
             paddings = [along.padding for along in window]
             inputs.append((padded(builder, value, paddings, init_value), source))
         sizes = {
-            d: along.positions(builder, builder.size(inputs[0][0], d))
+            d: window_count(builder, along, builder.size(inputs[0][0], d))
             for d, along in enumerate(window)
         }
         # The loops over the window have the sizes of a tensor that is not read.

@@ -6,18 +6,12 @@ padding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    DenseArrayBase,
-    DenseIntOrFPElementsAttr,
-    IntegerType,
-    TensorType,
-)
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from xdsl_quant.frontends.stablehlo.dialect.window import Padding, WindowDimension
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
     Size,
@@ -26,75 +20,18 @@ from xdsl_quant.transforms.building.builder import (
     static_sizes,
 )
 
-from .lowering import without_linalg
+
+def window_count(builder: LoweringBuilder, along: WindowDimension, size: Size) -> Size:
+    """The number of positions of a window in a dimension with its padding."""
+    steps = builder.floor_divided(builder.plus(size, -along.extent), along.stride)
+    return builder.at_least_zero(builder.plus(steps, 1))
 
 
-class Padding(NamedTuple):
-    """
-    How many elements are added to a dimension: before and after the others, and between
-    each two of them. A negative number of these removes elements.
-    """
-
-    low: int = 0
-    high: int = 0
-    interior: int = 0
-
-
-class WindowDimension(NamedTuple):
-    """A dimension of a window, and how it moves along one of a tensor."""
-
-    size: int
-    stride: int
-    """The distance of two positions of the window."""
-
-    dilation: int
-    """The distance of two elements of the window."""
-
-    padding: Padding
-
-    def positions(self, builder: LoweringBuilder, size: Size) -> Size:
-        """How many positions the window has in a dimension that is padded already."""
-        extent = (self.size - 1) * self.dilation + 1 if self.size else 0
-        steps = builder.floor_divided(builder.plus(size, -extent), self.stride)
-        return builder.at_least_zero(builder.plus(steps, 1))
-
-    def element_index(self, position: AffineExpr, element: AffineExpr) -> AffineExpr:
-        """The index of an element of the window in the padded dimension."""
-        return position * self.stride + element * self.dilation
-
-
-def window_of(
-    sizes: Sequence[int],
-    strides: DenseArrayBase | None,
-    padding: DenseIntOrFPElementsAttr | None,
-    base_dilations: DenseArrayBase | None,
-    window_dilations: DenseArrayBase | None,
-) -> list[WindowDimension]:
-    """The dimensions of a window of these sizes; what is `None` is 1, or no padding."""
-
-    def values(attribute: DenseArrayBase | None) -> Sequence[int]:
-        if attribute is None:
-            return [1] * len(sizes)
-        return cast(DenseArrayBase[IntegerType], attribute).get_values()
-
-    if DYNAMIC_INDEX in sizes:
-        raise without_linalg("has a window of unknown size")
-    edges = [0] * (2 * len(sizes))
-    if padding is not None:
-        edges = cast(Sequence[int], padding.get_values())
-    dimensions = zip(
-        sizes,
-        values(strides),
-        values(window_dilations),
-        edges[::2],
-        edges[1::2],
-        values(base_dilations),
-        strict=True,
-    )
-    return [
-        WindowDimension(size, stride, dilation, Padding(low, high, base - 1))
-        for size, stride, dilation, low, high, base in dimensions
-    ]
+def element_index(
+    along: WindowDimension, position: AffineExpr, element: AffineExpr
+) -> AffineExpr:
+    """The index of an element of a window in the padded dimension."""
+    return position * along.stride + element * along.dilation
 
 
 def padded(
