@@ -62,7 +62,7 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
 )
 
-from ..linalg.element_types import is_arithmetic
+from ..linalg.lowering import is_arithmetic
 from .elementwise import Form, IntegerPattern, Values, quantized_type_of
 from .products import ProductOp, rhs_geometry
 

@@ -48,7 +48,7 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
 )
 
-from ..linalg.windows import padded_for
+from ..linalg.data_movement import padded_for
 from .elementwise import (
     REQUANTIZATION,
     Element,

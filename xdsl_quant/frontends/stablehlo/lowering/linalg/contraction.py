@@ -27,11 +27,10 @@ from xdsl_quant.transforms.building.builder import (
 )
 from xdsl_quant.transforms.building.signless_types import signless
 
-from .element_types import Values, bit_width, converted, is_float
-from .elementwise import product, total
-from .lowering import LinalgLowering, without_linalg
+from .data_movement import element_index, padded_for, window_count
+from .elementwise import converted, product, total
+from .lowering import LinalgLowering, Values, bit_width, is_float, without_linalg
 from .reduction import reducing_loops
-from .windows import element_index, padded_for, window_count
 
 ProductOp: TypeAlias = DotGeneralOp | ConvolutionOp
 

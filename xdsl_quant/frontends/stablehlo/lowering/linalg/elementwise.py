@@ -12,26 +12,32 @@ from collections.abc import Callable
 from typing import cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import IntegerType, f32
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    IntegerType,
+    f32,
+    i32,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.traits import ComputesElementwise, has_quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.stablehlo.dialect import CompareOp
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions, shape_of
+from xdsl_quant.transforms.building.signless_types import signless
 from xdsl_quant.unsupported import Unsupported
 
-from .element_types import (
+from .lowering import (
+    LinalgLowering,
     Values,
     bit_width,
-    converted,
     is_boolean,
     is_float,
     is_unsigned,
     stored_type,
 )
-from .lowering import LinalgLowering
 
 Formula = Callable[[LoweringBuilder, Operation, Values], SSAValue]
 """
@@ -230,3 +236,86 @@ class LowerElementwise(LinalgLowering):
             lambda body, args: formula(body, op, args[:-1]),
         )
         return [result]
+
+
+# Conversions
+
+
+def converted(
+    builder: LoweringBuilder, value: SSAValue, source: Attribute, target: Attribute
+) -> SSAValue:
+    """
+    A number as one of another type.
+
+    A narrower integer keeps the low bits. A float is rounded towards zero and saturates,
+    and NaN becomes zero. What is not zero becomes `true`.
+
+    Args:
+        builder: where the ops are inserted.
+        value: a scalar of the signless type of `source`.
+        source: the element type, with its signedness.
+        target: the element type to convert to, with its signedness.
+    """
+    if source == target:
+        return value
+    if is_boolean(target):
+        zero = builder.number(0, value.type)
+        if is_float(source):
+            return builder.add(arith.CmpfOp(value, zero, "une"))
+        return builder.add(arith.CmpiOp(value, zero, "ne"))
+    if is_float(target):
+        return _as_float(builder, value, source, cast(AnyFloat, target))
+    if is_float(source):
+        return _float_as_integer(builder, value, target)
+    width, new_width = bit_width(source), bit_width(target)
+    if width == new_width:
+        return value
+    wider = arith.ExtUIOp if is_unsigned(source) else arith.ExtSIOp
+    op_type = arith.TruncIOp if width > new_width else wider
+    return builder.op(op_type, (value,), signless(target))
+
+
+def _as_float(
+    builder: LoweringBuilder, value: SSAValue, source: Attribute, target: AnyFloat
+) -> SSAValue:
+    if not is_float(source):
+        op_type = arith.UIToFPOp if is_unsigned(source) else arith.SIToFPOp
+        return builder.op(op_type, (value,), target)
+    width = bit_width(source)
+    if width == target.bitwidth:
+        # f16 and bf16: neither has all numbers of the other.
+        value, width = builder.op(arith.ExtFOp, (value,), f32), 32
+    op_type = arith.ExtFOp if width < target.bitwidth else arith.TruncFOp
+    return builder.op(op_type, (value,), target)
+
+
+def _float_as_integer(
+    builder: LoweringBuilder, value: SSAValue, target: Attribute
+) -> SSAValue:
+    if bit_width(value.type) < 32:
+        # The bounds of integers may be infinite in the smaller types.
+        value = builder.op(arith.ExtFOp, (value,), f32)
+    float_type = cast(AnyFloat, value.type)
+    is_signed = not is_unsigned(target)
+    bits = bit_width(target) - is_signed
+    end = 2.0**bits
+    # The largest float that is an integer of the type, if floats have all of its digits.
+    digits = min(float_format(float_type).precision, bits)
+    high = end - 2.0 ** (bits - digits)
+    # The maximum of NaN and a number is the number.
+    low = builder.number(-end if is_signed else 0.0, float_type)
+    bounded = builder.add(arith.MaxnumfOp(value, low))
+    bounded = builder.add(arith.MinnumfOp(bounded, builder.number(high, float_type)))
+    if bit_width(target) <= 16:
+        # Unlike a conversion to fewer bits this becomes vector instructions.
+        wide = builder.op(arith.FPToSIOp, (bounded,), i32)
+        result = builder.op(arith.TruncIOp, (wide,), signless(target))
+    else:
+        op_type = arith.FPToSIOp if is_signed else arith.FPToUIOp
+        result = builder.op(op_type, (bounded,), signless(target))
+    if digits < bits:
+        is_large = arith.CmpfOp(value, builder.number(end, float_type), "oge")
+        largest = builder.number((1 << bits) - 1, result.type)
+        result = builder.add(arith.SelectOp(builder.add(is_large), largest, result))
+    is_nan = builder.add(arith.CmpfOp(value, value, "uno"))
+    return builder.add(arith.SelectOp(is_nan, builder.number(0, result.type), result))

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, NamedTuple, cast
+from collections.abc import Sequence
+from typing import ClassVar, Generic, NamedTuple, TypeAlias, cast
 
 from typing_extensions import TypeVar
 from xdsl.dialects.builtin import (
     AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
     NoneAttr,
+    Signedness,
     TensorType,
     UnrealizedConversionCastOp,
 )
@@ -26,12 +33,13 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
 )
 from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.transforms.building.signless_types import signless
 from xdsl_quant.unsupported import Unsupported
-
-from .element_types import Values, is_arithmetic, stored_type
 
 UnsupportedError = Unsupported
 """The former name of the exception, which the API reference printed."""
+
+Values: TypeAlias = Sequence[SSAValue]
 
 OpT = TypeVar("OpT", bound=Operation, default=Operation)
 
@@ -148,6 +156,41 @@ def _cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAVal
 
 
 # Types
+
+
+def is_float(type_: Attribute) -> bool:
+    """Whether an element type is a float."""
+    return isinstance(type_, AnyFloat)
+
+
+def bit_width(type_: Attribute) -> int:
+    """The width of an integer or float type."""
+    return cast("IntegerType | AnyFloat", type_).bitwidth
+
+
+def is_boolean(type_: Attribute) -> bool:
+    """Whether an element type is `i1`."""
+    return isa(type_, IntegerType) and type_.bitwidth == 1
+
+
+def is_unsigned(type_: Attribute) -> bool:
+    """Whether an element type is one of unsigned integers, which `i1` counts as."""
+    return isa(type_, IntegerType) and (
+        type_.bitwidth == 1 or type_.signedness.data is Signedness.UNSIGNED
+    )
+
+
+def is_arithmetic(type_: Attribute) -> bool:
+    """Whether the arith dialect computes with an element type, and both evaluators do."""
+    if isa(type_, IntegerType):
+        return type_.bitwidth <= 64
+    return isinstance(type_, BFloat16Type | Float16Type | Float32Type | Float64Type)
+
+
+def stored_type(type_: Attribute) -> TensorType:
+    """The signless type of what is in memory for a tensor type, quantized or not."""
+    storage = StoredQuantizedType.cast_to_signless_storage_type(type_)
+    return cast(TensorType, storage or signless(type_))
 
 
 def accepts_stored_values(op: Operation) -> bool:

@@ -45,15 +45,17 @@ from xdsl_quant.transforms.building.builder import (
 )
 from xdsl_quant.unsupported import Unsupported
 
-from .element_types import Values, converted, is_arithmetic, stored_type
-from .elementwise import FORMULAS
+from .data_movement import element_index, padded, window_count
+from .elementwise import FORMULAS, converted
 from .lowering import (
     QUANTIZED_ARITHMETIC,
     LinalgLowering,
+    Values,
     accepts_stored_values,
+    is_arithmetic,
+    stored_type,
     without_linalg,
 )
-from .windows import element_index, padded, window_count
 
 ReducingOp: TypeAlias = ReduceOp | ReduceWindowOp
 
