@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -110,6 +111,13 @@ class ProductOp(StableHLOOp, ABC):
         """The dimension of the right operand that may have a scale for each index."""
 
     @abstractmethod
+    def result_dimensions(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        """
+        For each operand the dimensions along which nothing is summed, in ascending order,
+        and the dimension of the result that each of them is.
+        """
+
+    @abstractmethod
     def inferred_shape(self) -> Sequence[int]:
         """
         The shape of the result, up to sizes that are not known.
@@ -176,10 +184,26 @@ class DotGeneralOp(ProductOp):
 
     @property
     def coefficient_dimension(self) -> int | None:
-        (_, batching), (_, contracting) = self.dot_dimension_numbers.pairs()
-        rank = len(self.tensor_types[1].get_shape())
-        free = {*range(rank)} - {*batching, *contracting}
+        (_, batching), _ = self.dot_dimension_numbers.pairs()
+        free = {*self.result_dimensions()[1]} - {*batching}
         return free.pop() if len(free) == 1 else None
+
+    def result_dimensions(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        batching, contracting = self.dot_dimension_numbers.pairs()
+        # After batching dimensions, the result has those of one operand.
+        own = count(len(batching[0]))
+        lhs, rhs = (
+            {
+                **dict(zip(batching[side], count(), strict=False)),
+                **{
+                    d: next(own)
+                    for d in range(len(type_.get_shape()))
+                    if d not in (*batching[side], *contracting[side])
+                },
+            }
+            for side, type_ in enumerate(self.tensor_types[:2])
+        )
+        return dict(sorted(lhs.items())), dict(sorted(rhs.items()))
 
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
         numbers = self.dot_dimension_numbers
@@ -189,9 +213,9 @@ class DotGeneralOp(ProductOp):
         batching, contracting = self.dot_dimension_numbers.pairs()
         lhs, rhs, _ = self.tensor_types
         shapes = lhs.get_shape(), rhs.get_shape()
-        used = [[*batching[side], *contracting[side]] for side in (0, 1)]
-        for name, shape, dimensions in zip(("lhs", "rhs"), shapes, used, strict=True):
-            verify_dimensions(f"{name} dimension numbers", dimensions, len(shape))
+        for side, (name, shape) in enumerate(zip(("lhs", "rhs"), shapes, strict=True)):
+            used = [*batching[side], *contracting[side]]
+            verify_dimensions(f"{name} dimension numbers", used, len(shape))
         for kind, pair in (("batching", batching), ("contracting", contracting)):
             a, b = (
                 [shape[dimension] for dimension in dimensions]
@@ -200,13 +224,12 @@ class DotGeneralOp(ProductOp):
             require(
                 are_compatible_shapes(a, b), f"{kind} dimensions must match for lhs/rhs"
             )
-        free = [
-            size
-            for shape, dimensions in zip(shapes, used, strict=True)
-            for dimension, size in enumerate(shape)
-            if dimension not in dimensions
-        ]
-        return [*(shapes[0][dimension] for dimension in batching[0]), *free]
+        lhs_dimensions, rhs_dimensions = self.result_dimensions()
+        sizes = {position: rhs.get_shape()[d] for d, position in rhs_dimensions.items()}
+        sizes |= {
+            position: lhs.get_shape()[d] for d, position in lhs_dimensions.items()
+        }
+        return [sizes[position] for position in sorted(sizes)]
 
 
 @irdl_op_definition
@@ -268,6 +291,14 @@ class ConvolutionOp(ProductOp):
     @property
     def coefficient_dimension(self) -> int | None:
         return self.dimension_numbers.kernel_output_feature_dimension.data
+
+    def result_dimensions(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        (batch, *_), (_, features, *_), output = (
+            self.dimension_numbers.by_tensor().values()
+        )
+        # Groups of a batch are summed.
+        is_grouped = self.batch_group_count.value.data != 1
+        return {} if is_grouped else {batch: output[0]}, {features: output[1]}
 
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
         """C29 and C30 of `convolution`."""

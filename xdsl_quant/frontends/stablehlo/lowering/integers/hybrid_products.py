@@ -48,13 +48,13 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     ClampOp,
     ConstantOp,
     ConvertOp,
-    ConvolutionOp,
     DivideOp,
     MaximumOp,
     MultiplyOp,
     ReduceOp,
     RoundNearestEvenOp,
 )
+from xdsl_quant.frontends.stablehlo.dialect.products import ProductOp
 from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import element_kind
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
@@ -64,7 +64,7 @@ from xdsl_quant.transforms.building.builder import (
 
 from ..linalg.lowering import is_arithmetic
 from .elementwise import Form, IntegerPattern, Values, quantized_type_of
-from .products import ProductOp, rhs_geometry
+from .products import rhs_geometry
 
 _WeightType: TypeAlias = PerTensorType | PerAxisType
 
@@ -91,7 +91,7 @@ class HybridProductToIntegers(IntegerPattern):
         weight_type = _weight_type(op.rhs)
         _check_sizes(op.lhs, op.rhs, op.result)
         kept, positions = rhs_geometry(op)
-        scaled = _scaled_dimensions(op)
+        scaled, _ = op.result_dimensions()
         _check_sums(op, weight_type, kept, scaled)
         axis = weight_type.axis
         position = None if axis is None else positions[kept.index(axis)]
@@ -193,25 +193,6 @@ def _check_sums(
     largest = max(map(abs, weight_type.storage_range))
     if (bound := count * _HIGH * largest) >= 1 << 31:
         raise ValueError(f"sums of up to {bound.bit_length() + 1} bits exceed 32 bits")
-
-
-def _scaled_dimensions(op: ProductOp) -> Mapping[int, int]:
-    """
-    The dimensions of the left side that have a scale for each index, in ascending order,
-    and the dimension of the result that each of them is.
-    """
-    if isinstance(op, ConvolutionOp):
-        numbers = op.dimension_numbers
-        if op.batch_group_count.value.data != 1:
-            return {}
-        batch = numbers.input_batch_dimension.data
-        return {batch: numbers.output_batch_dimension.data}
-    numbers = op.dot_dimension_numbers
-    batching = numbers.lhs_batching_dimensions.get_values()
-    summed = {*batching, *numbers.lhs_contracting_dimensions.get_values()}
-    free = [d for d in range(len(shape_of(op.lhs))) if d not in summed]
-    positions = {d: position for position, d in enumerate((*batching, *free))}
-    return dict(sorted(positions.items()))
 
 
 def _compute_type(weight_type: _WeightType) -> AnyFloat:

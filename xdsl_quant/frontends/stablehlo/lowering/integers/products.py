@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import sub
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -36,9 +36,9 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     AddOp,
     ConstantOp,
     ConvolutionOp,
-    DotGeneralOp,
     ReduceOp,
 )
+from xdsl_quant.frontends.stablehlo.dialect.products import ProductOp
 from xdsl_quant.machines.arith import IntegerExpression
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.builder import (
@@ -67,28 +67,14 @@ from .elementwise import (
 )
 from .scales import Quantization, product_scaling
 
-ProductOp: TypeAlias = DotGeneralOp | ConvolutionOp
-
 
 def rhs_geometry(op: ProductOp) -> tuple[Sequence[int], Sequence[int]]:
     """
     The dimensions of the right side that are not summed over, in ascending order, and the
     dimension of the result that each of them is.
     """
-    if isinstance(op, ConvolutionOp):
-        numbers = op.dimension_numbers
-        kept = numbers.kernel_output_feature_dimension.data
-        return [kept], [numbers.output_feature_dimension.data]
-    numbers = op.dot_dimension_numbers
-    contracting = numbers.rhs_contracting_dimensions.get_values()
-    batching = numbers.rhs_batching_dimensions.get_values()
-    kept = [d for d in range(len(shape_of(op.rhs))) if d not in contracting]
-    free = [dimension for dimension in kept if dimension not in batching]
-    # Dimensions that only the right side has are the last ones of the result.
-    first_free = len(shape_of(op.result)) - len(free)
-    return kept, [
-        batching.index(d) if d in batching else first_free + free.index(d) for d in kept
-    ]
+    _, dimensions = op.result_dimensions()
+    return [*dimensions], [*dimensions.values()]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
 from xdsl_quant.frontends.stablehlo.dialect import ConvolutionOp, DotGeneralOp
+from xdsl_quant.frontends.stablehlo.dialect.products import ProductOp
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
     Size,
@@ -31,8 +32,6 @@ from .data_movement import element_index, padded_for, window_count
 from .elementwise import converted, product, total
 from .lowering import LinalgLowering, Values, bit_width, is_float, without_linalg
 from .reduction import reducing_loops
-
-ProductOp: TypeAlias = DotGeneralOp | ConvolutionOp
 
 Factor: TypeAlias = tuple[SSAValue, Sequence[AffineExpr]]
 """A tensor of which each product has an element, and its index for each iteration."""
@@ -90,20 +89,12 @@ class LowerDotGeneral(LinalgLowering[DotGeneralOp]):
     op_type = DotGeneralOp
 
     def lower(self, builder: LoweringBuilder, op: DotGeneralOp, args: Values) -> Values:
-        numbers, rank = op.dot_dimension_numbers, len(shape_of(op.result))
-        batching = numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions
-        contracting = (
-            numbers.lhs_contracting_dimensions,
-            numbers.rhs_contracting_dimensions,
-        )
-        factors: list[Factor] = []
-        # After the loops over batching dimensions, those over dimensions of one operand.
-        own_loops = count(len(batching[0]))
-        for value, batched, contracted in zip(args, batching, contracting, strict=True):
-            loops = dict(zip(batched.get_values(), count(), strict=False))
-            loops.update(zip(contracted.get_values(), count(rank), strict=False))
-            free = [d for d in range(len(shape_of(value))) if d not in loops]
-            loops.update(zip(free, own_loops, strict=False))
+        _, contracting = op.dot_dimension_numbers.pairs()
+        rank, factors = len(shape_of(op.result)), list[Factor]()
+        for value, kept, contracted in zip(
+            args, op.result_dimensions(), contracting, strict=True
+        ):
+            loops = {**kept, **dict(zip(contracted, count(rank), strict=False))}
             factors.append((value, dimensions(loops[d] for d in range(len(loops)))))
         sizes: dict[AffineExpr, Size] = {}
         for value, indices in reversed(factors):
