@@ -10,7 +10,6 @@ is found by a binary search for the step that it belongs to. The module document
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, cast
@@ -20,7 +19,7 @@ from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, i32
 from xdsl.ir import SSAValue
 
-from xdsl_quant.dialects.quant import ScaledQuantizedType
+from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.storage_types import QuantileType
 from xdsl_quant.machines.arith import FloatExpression, IntegerExpression
 from xdsl_quant.machines.expression import signed_bounds
@@ -33,33 +32,30 @@ from xdsl_quant.rounding_mode import Rounding
 
 from .builder import LoweringBuilder
 from .quantization_arithmetic import (
-    CastArithmetic,
     Dequantization,
-    Quantization,
+    IntegerStorage,
+    StorageArithmetic,
     dense,
 )
 from .small_floats import decoded, encoded
-from .tensor_traversal import Layout
 
 _where = cast(Any, np).where
 
 
-class _FloatCast(CastArithmetic):
+class FloatStorage(StorageArithmetic):
+    """Numbers that are stored as small floats."""
+
     @cached_property
     def format(self) -> SmallFloat:
         """The format of stored values."""
-        return small_float(self.quantized_type.stored_type.name)
-
-
-class FloatQuantization(_FloatCast, Quantization):
-    """Small floats for expressed values."""
+        return small_float(self.casts.quantized_type.stored_type.name)
 
     def store(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
         bounds = low, high = float_bounds(
-            self.format, self.quantized_type.storage_range
+            self.format, self.casts.quantized_type.storage_range
         )
         number = FloatExpression(builder, value)
-        if self.rounding.nan == "stored-zero" and low < 0:
+        if self.casts.rounding.nan == "stored-zero" and low < 0:
             number = _where(number.is_nan(), min(0.0, high), number)
         # The maximum of NaN and a number is the number.
         number = number.number_maximum(low).number_minimum(high)
@@ -68,71 +64,33 @@ class FloatQuantization(_FloatCast, Quantization):
             number += 0.0
         number = FloatExpression(builder, number.value, bounds, may_be_nan=False)
         code = encoded(number, self.format, saturate=True)
-        return builder.op(arith.BitcastOp, (code,), self.element_type)
-
-
-class FloatDequantization(_FloatCast, Dequantization):
-    """Expressed values of small floats."""
+        return builder.op(arith.BitcastOp, (code,), self.casts.element_type)
 
     def load(self, builder: LoweringBuilder, stored: SSAValue) -> SSAValue:
-        code = builder.op(arith.BitcastOp, (stored,), self.storage)
-        return decoded(builder, code, self.format).as_float(self._compute).value
+        code = builder.op(arith.BitcastOp, (stored,), self.casts.storage)
+        return decoded(builder, code, self.format).as_float(self.casts.computed).value
 
 
-class _TableCast(CastArithmetic):
-    _constants_outside: Sequence[SSAValue] = ()
+class TableStorage(StorageArithmetic):
+    """Numbers that are stored as indices of a table."""
+
+    _outside: Sequence[SSAValue] = ()
     """The tables, while there is a loop around the ops."""
 
     @cached_property
     def _parameters(self) -> QuantizationParameters:
-        return QuantizationParameters.from_type(self.quantized_type)
+        return QuantizationParameters.from_type(self.casts.quantized_type)
 
     @cached_property
     def numbers(self) -> Floats:
-        """The numbers of the table, in the type of the arithmetic."""
-        dtype = float_dtype(self._compute.name)
+        """
+        The numbers of the table, in the type of the arithmetic.
+
+        Raises:
+            ValueError: if there is no such table.
+        """
+        dtype = float_dtype(self.casts.computed.name)
         return rounded(cast(Floats, self._parameters.table), dtype).astype(np.float64)
-
-    def check(self) -> None:
-        """Raise a `ValueError` if there is no such table."""
-        _ = self.numbers
-
-    @abstractmethod
-    def tables(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
-        """Constants in which elements are looked up."""
-
-    def convert_tensor(
-        self, builder: LoweringBuilder, value: SSAValue, layout: Layout | None
-    ) -> SSAValue:
-        self._constants_outside = self.tables(builder)
-        result = super().convert_tensor(builder, value, layout)
-        self._constants_outside = ()
-        return result
-
-    def known_tables(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
-        """The tables of a loop that is being built, or of a scalar."""
-        return self._constants_outside or self.tables(builder)
-
-    def constant_table(
-        self,
-        builder: LoweringBuilder,
-        values: Sequence[float],
-        type_: AnyFloat | IntegerType,
-    ) -> SSAValue:
-        """A constant with one dimension."""
-        attr = dense(values, type_, [len(values)])
-        return builder.constant(attr, attr.type)
-
-
-def _element(
-    builder: LoweringBuilder, table: SSAValue, index: IntegerExpression
-) -> SSAValue:
-    type_ = cast(TensorType, table.type).element_type
-    return builder.op(tensor.ExtractOp, (table, index.as_index()), type_)
-
-
-class TableQuantization(_TableCast, Quantization):
-    """Indices of a table for expressed values."""
 
     @cached_property
     def _steps(self) -> tuple[Floats, Integers]:
@@ -141,25 +99,39 @@ class TableQuantization(_TableCast, Quantization):
         part = self.numbers[
             parameters.storage_min - first : parameters.storage_max - first + 1
         ]
-        starts, indices = nearest_steps(part, float_dtype(self._compute.name))
+        starts, indices = nearest_steps(part, float_dtype(self.casts.computed.name))
         return starts, indices + parameters.storage_min
 
-    @property
-    def _is_ascending(self) -> bool:
-        _, indices = self._steps
-        return bool((np.diff(indices) == 1).all())
-
-    def tables(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
+    def _tables(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
+        """Constants in which elements are looked up, while they are not outside."""
+        if self._outside:
+            return self._outside
+        if isinstance(self.casts, Dequantization):
+            return [self._table(builder, self.numbers, self.casts.computed)]
         starts, indices = self._steps
         size = (1 << len(starts).bit_length()) - 1
         padded = np.pad(starts, (0, size - len(starts)), constant_values=np.inf)
-        tables = [self.constant_table(builder, padded.tolist(), self._compute)]
-        if not self._is_ascending:
-            tables.append(self.constant_table(builder, indices.tolist(), i32))
+        tables = [self._table(builder, padded, self.casts.computed)]
+        if (np.diff(indices) != 1).any():
+            tables.append(self._table(builder, indices, i32))
         return tables
 
+    def _table(
+        self,
+        builder: LoweringBuilder,
+        values: Floats | Integers,
+        type_: AnyFloat | IntegerType,
+    ) -> SSAValue:
+        attr = dense(values.tolist(), type_, [len(values)])
+        return builder.constant(attr, attr.type)
+
+    def enter_loop(self, builder: LoweringBuilder | None) -> None:
+        self._outside = ()
+        if builder is not None:
+            self._outside = self._tables(builder)
+
     def store(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        starts, *indices = self.known_tables(builder)
+        starts, *indices = self._tables(builder)
         number = FloatExpression(builder, value)
         known = self._steps[1].tolist()
         place = IntegerExpression(builder, builder.number(0, i32), (0, 0))
@@ -172,24 +144,17 @@ class TableQuantization(_TableCast, Quantization):
         if indices:
             value = _element(builder, indices[0], place)
             index = IntegerExpression(builder, value, (min(known), max(known)))
-        low, high = self.quantized_type.storage_range
-        nan = low if self.rounding.nan == "storage-min" else min(max(0, low), high)
+        low, high = self.casts.quantized_type.storage_range
+        is_smallest = self.casts.rounding.nan == "storage-min"
+        nan = low if is_smallest else min(max(0, low), high)
         # NaN is not beyond any step.
         if nan != known[0]:
             index = cast(IntegerExpression, _where(number.is_nan(), nan, index))
-        return index.as_type(self.storage)
-
-
-class TableDequantization(_TableCast, Dequantization):
-    """Expressed values of indices of a table."""
-
-    def tables(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
-        values = self.numbers.tolist()
-        return [self.constant_table(builder, values, self._compute)]
+        return index.as_type(self.casts.storage)
 
     def load(self, builder: LoweringBuilder, stored: SSAValue) -> SSAValue:
-        (table,) = self.known_tables(builder)
-        width = self.storage.width.data
+        (table,) = self._tables(builder)
+        width = self.casts.storage.width.data
         index = IntegerExpression(builder, stored, signed_bounds(width))
         if not self._parameters.is_signed:
             index = index & ((1 << width) - 1)
@@ -199,12 +164,22 @@ class TableDequantization(_TableCast, Dequantization):
         return _element(builder, table, index)
 
 
-def codec_cast(
-    quantized_type: ScaledQuantizedType, rounding: Rounding, is_quantization: bool
-) -> CastArithmetic:
+def _element(
+    builder: LoweringBuilder, table: SSAValue, index: IntegerExpression
+) -> SSAValue:
+    type_ = cast(TensorType, table.type).element_type
+    return builder.op(tensor.ExtractOp, (table, index.as_index()), type_)
+
+
+def storage_arithmetic(
+    quantized_type: StoredQuantizedType,
+    rounding: Rounding,
+    *,
+    is_quantization: bool,
+    has_zero_points: bool,
+) -> tuple[type[StorageArithmetic], Rounding]:
     """
-    What becomes of an element that is cast to or from a type whose stored values are floats
-    or indices.
+    Return how numbers of a type are stored, and the rounding of casts to it.
 
     Raises:
         ValueError: if nothing is rounded like this, or a table has indices that cannot be
@@ -212,7 +187,8 @@ def codec_cast(
         ImportError: if a table is looked up in a type of `ml_dtypes`, which is not
             installed.
     """
-    has_zero_points = quantized_type.zero_point_range != (0, 0)
+    if quantized_type.has_integer_storage:
+        return IntegerStorage, rounding
     name = quantized_type.short_storage_name
     if is_quantization and (
         reason := rounding.unsupported(name, False, has_zero_points)
@@ -220,10 +196,8 @@ def codec_cast(
         raise ValueError(reason)
     # Only what becomes of NaN is left to choose.
     rounding = Rounding(nan=rounding.nan)
-    if isinstance(quantized_type.storage_type, QuantileType):
-        kind = TableQuantization if is_quantization else TableDequantization
-        found = kind(quantized_type, rounding, fuse=True)
-        found.check()
-        return found
-    kind = FloatQuantization if is_quantization else FloatDequantization
-    return kind(quantized_type, rounding, fuse=True)
+    if not isinstance(quantized_type.storage_type, QuantileType):
+        return FloatStorage, rounding
+    casts = Dequantization(quantized_type, rounding, True, TableStorage)
+    _ = cast(TableStorage, casts.stored).numbers
+    return TableStorage, rounding

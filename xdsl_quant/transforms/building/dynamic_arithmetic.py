@@ -9,10 +9,10 @@ before it converts to an integer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, cast
+from functools import partial
+from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, cf, tensor
 from xdsl.dialects.builtin import (
@@ -31,7 +31,6 @@ from xdsl_quant.dialects.quant import (
     DynamicQuantizeCastOp,
     UniformQuantizedType,
 )
-from xdsl_quant.dialects.quant.storage_types import QuantileType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.rounding_mode import Rounding
 
@@ -43,33 +42,24 @@ from .builder import (
     shape_of,
 )
 from .checked_patterns import CheckedPattern
-from .codec_arithmetic import (
-    FloatDequantization,
-    FloatQuantization,
-    TableDequantization,
-    TableQuantization,
-    codec_cast,
-)
+from .codec_arithmetic import storage_arithmetic
 from .quantization_arithmetic import (
     CastArithmetic,
     Dequantization,
+    IntegerStorage,
     Quantization,
     RoundedCastPattern,
+    StorageArithmetic,
     check_expressed_type,
 )
 from .tensor_traversal import Layout, convert_value
 
-
-class _DynamicCast(NamedTuple):
-    """The arithmetic that a cast is lowered to."""
-
-    conversion_type: type[OperandParameters]
-    rounding: Rounding
-    fuse: bool
+_Plan: TypeAlias = "Callable[[LoweringBuilder], OperandParameters]"
+"""Builds the arithmetic of a cast from its operands."""
 
 
 @dataclass(frozen=True)
-class LowerDynamicCast(RoundedCastPattern, CheckedPattern[_DynamicCast]):
+class LowerDynamicCast(RoundedCastPattern, CheckedPattern[_Plan]):
     """
     Lower `quant.dynamic_qcast` and `quant.dynamic_dcast` to arith, math, tensor and linalg.
 
@@ -77,31 +67,30 @@ class LowerDynamicCast(RoundedCastPattern, CheckedPattern[_DynamicCast]):
     values is dynamic.
     """
 
-    def plan(self, op: Operation) -> _DynamicCast | None:
+    def plan(self, op: Operation) -> _Plan | None:
+        """The arithmetic that a cast is lowered to."""
         if not isinstance(op, DynamicCastOp):
             return None
         check_expressed_type(op, scalar_or_element_type(op.scale.type))
         rounding = self.rounding_of(op, op.storage)
         is_quantization = isinstance(op, DynamicQuantizeCastOp)
-        if op.storage.has_integer_storage:
-            kind = DynamicQuantization if is_quantization else DynamicDequantization
-            return _DynamicCast(kind, rounding, self.fuse)
         with refusing(op, "cannot be lowered"):
-            codec_cast(_unit_type(op), rounding, is_quantization)
-        is_table = isinstance(op.storage.storage_type, QuantileType)
-        kind = _DYNAMIC_CODECS[is_table, is_quantization]
-        # Only what becomes of NaN is left to choose.
-        return _DynamicCast(kind, Rounding(nan=rounding.nan), fuse=True)
+            storage_kind, rounding = storage_arithmetic(
+                _unit_type(op),
+                rounding,
+                is_quantization=is_quantization,
+                has_zero_points=False,
+            )
+        kind = DynamicQuantization if is_quantization else DynamicDequantization
+        fuse = self.fuse or storage_kind is not IntegerStorage
+        return partial(kind, op, rounding, fuse, storage_kind)
 
-    def rewrite(
-        self, op: Operation, plan: _DynamicCast, rewriter: PatternRewriter
-    ) -> None:
+    def rewrite(self, op: Operation, plan: _Plan, rewriter: PatternRewriter) -> None:
         op = cast(DynamicCastOp, op)
         builder = LoweringBuilder.before(op)
         if self.runtime_checks:
             _assert_counts(builder, op)
-        conversion = plan.conversion_type(op, plan.rounding, plan.fuse, builder)
-        result = convert_value(builder, conversion, op.input, op.result.type, False)
+        result = convert_value(builder, plan(builder), op.input, op.result.type, False)
         rewriter.replace(op, (), (result,))
 
 
@@ -120,29 +109,23 @@ class OperandParameters(CastArithmetic):
         op: DynamicCastOp,
         rounding: Rounding,
         fuse: bool,
+        storage_kind: type[StorageArithmetic],
         builder: LoweringBuilder,
     ):
         self._op = op
-        super().__init__(_unit_type(op), rounding, fuse)
-        self._as_mlir = False
-        self._saturates = True
-        self._clamped = self._compute_type("nearest-even")
-        self._operands = {"scale": self._scale(builder)}
+        super().__init__(_unit_type(op), rounding, fuse, storage_kind)
+        self.as_mlir = self.multiplies = False
+        self.saturates = True
+        self.clamped = self.compute_type("nearest-even")
+        scale = _scalar_or_blocks(builder, op.scale, op.blocks)
+        if self.computed != self.expressed:
+            on_numbers = _builder_for(builder, scale)
+            scale = on_numbers.elementwise(arith.ExtFOp, (scale,), self.computed)
+        self._operands = {"scale": scale}
         if op.zero_point is not None:
             zero_point = _scalar_or_blocks(builder, op.zero_point, op.blocks)
             on_numbers = _builder_for(builder, zero_point)
-            self._operands["zero_point"] = self._as_float(on_numbers, zero_point)
-
-    def _scale(self, builder: LoweringBuilder) -> SSAValue:
-        scale = _scalar_or_blocks(builder, self._op.scale, self._op.blocks)
-        if self._compute == self.expressed:
-            return scale
-        on_numbers = _builder_for(builder, scale)
-        return on_numbers.elementwise(arith.ExtFOp, (scale,), self._compute)
-
-    @cached_property
-    def _has_exact_reciprocals(self) -> bool:
-        return False
+            self._operands["zero_point"] = self.as_float(on_numbers, zero_point)
 
     @property
     def layout(self) -> Layout | None:
@@ -164,7 +147,7 @@ class OperandParameters(CastArithmetic):
             return 0, 0
         return self.quantized_type.full_storage_range
 
-    def _constants(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
+    def constants(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
         return [*self._operands.values()]
 
     def parameters(
@@ -179,31 +162,6 @@ class DynamicQuantization(OperandParameters, Quantization):
 
 class DynamicDequantization(OperandParameters, Dequantization):
     """Expressed values of stored ones."""
-
-
-class _DynamicFloatQuantization(OperandParameters, FloatQuantization):
-    """Small floats for expressed values and operands."""
-
-
-class _DynamicFloatDequantization(OperandParameters, FloatDequantization):
-    """Expressed values of small floats and operands."""
-
-
-class _DynamicTableQuantization(OperandParameters, TableQuantization):
-    """Indices of a table for expressed values and operands."""
-
-
-class _DynamicTableDequantization(OperandParameters, TableDequantization):
-    """Expressed values of indices of a table and operands."""
-
-
-_DYNAMIC_CODECS: Mapping[tuple[bool, bool], type[OperandParameters]] = {
-    (False, False): _DynamicFloatDequantization,
-    (False, True): _DynamicFloatQuantization,
-    (True, False): _DynamicTableDequantization,
-    (True, True): _DynamicTableQuantization,
-}
-"""The casts of storage that is a table or not, to it or from it."""
 
 
 def _scalar_or_blocks(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import cast
 
 from xdsl.dialects import arith
@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     Float80Type,
     Float128Type,
-    FloatAttr,
     IntegerType,
     PackableType,
     TensorType,
@@ -63,11 +62,6 @@ _FROM_FLOAT = {
 """The conversion to signed or unsigned integers, and their maximum and minimum."""
 
 
-@cache
-def _float_attr(value: float, float_type: AnyFloat) -> FloatAttr:
-    return FloatAttr(value, float_type)
-
-
 def dense(
     values: Sequence[float], element_type: AnyFloat | IntegerType, shape: Sequence[int]
 ) -> DenseIntOrFPElementsAttr:
@@ -104,6 +98,24 @@ def cast_compute_type(
     )
 
 
+class StorageArithmetic(ABC):
+    """How the numbers of a cast are stored."""
+
+    def __init__(self, casts: CastArithmetic):
+        self.casts = casts
+
+    @abstractmethod
+    def store(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+        """The stored value of `expressed / scale + zero_point`."""
+
+    @abstractmethod
+    def load(self, builder: LoweringBuilder, stored: SSAValue) -> SSAValue:
+        """The number that a stored value stands for."""
+
+    def enter_loop(self, builder: LoweringBuilder | None) -> None:
+        """Build the constants of a loop before it, if any; `None` leaves the loop."""
+
+
 @dataclass(eq=False)
 class CastArithmetic(ElementConversion, ABC):
     """
@@ -121,6 +133,9 @@ class CastArithmetic(ElementConversion, ABC):
     fuse: bool
     """Whether a per-tensor type is applied by `linalg.generic`, too."""
 
+    storage_kind: type[StorageArithmetic] | None = None
+    """How numbers are stored; `None` for integers."""
+
     _tensors: dict[tuple[int, ...], Mapping[str, DenseIntOrFPElementsAttr]] = field(
         default_factory=dict[tuple[int, ...], Mapping[str, DenseIntOrFPElementsAttr]],
         init=False,
@@ -135,38 +150,49 @@ class CastArithmetic(ElementConversion, ABC):
         """The type of expressed values."""
         self.has_zero_points = self.zero_point_range != (0, 0)
         """Whether any zero point is not 0."""
-        self._is_signed = quantized_type.is_signed
-        self._truncates = self.rounding.mode == "truncate"
-        self._saturates = not self._truncates
+        self.truncates = self.rounding.mode == "truncate"
+        self.saturates = not self.truncates
         """Whether values are clamped before they are converted to integers."""
-        self._as_mlir = self._truncates and not self.fuse
+        self.as_mlir = self.truncates and not self.fuse
         """Whether the ops have to be those of MLIR."""
-        self._compute = self._compute_type(self.rounding.mode)
+        self.computed = self.compute_type(self.rounding.mode)
         """The float type to compute in."""
-        self._clamped = self._compute
+        self.clamped = self.computed
         """The float type of values that are clamped."""
+        self.multiplies = False
+        """Whether values are multiplied by the reciprocals of scales."""
+        self.stored = (self.storage_kind or IntegerStorage)(self)
 
-    def _compute_type(self, mode: RoundingMode) -> AnyFloat:
+    def compute_type(self, mode: RoundingMode) -> AnyFloat:
         return cast_compute_type(self.quantized_type, self.zero_point_range, mode)
 
     @abstractmethod
     def compute(
-        self, builder: LoweringBuilder, value: SSAValue, operands: Sequence[SSAValue]
+        self,
+        builder: LoweringBuilder,
+        value: SSAValue,
+        operands: Mapping[str, SSAValue],
     ) -> SSAValue:
-        """Convert numbers, given their scale as a float and, if used, their zero point."""
+        """Convert numbers, given their parameters by role; scales are floats."""
 
     def convert(
         self, builder: LoweringBuilder, number: SSAValue, parameters: Sequence[SSAValue]
     ) -> SSAValue:
-        return self.compute(builder, number, parameters or self._constants(builder))
+        operands = parameters or self.constants(builder)
+        return self.compute(
+            builder, number, dict(zip(self.roles, operands, strict=False))
+        )
 
     def convert_tensor(
         self, builder: LoweringBuilder, value: SSAValue, layout: Layout | None
     ) -> SSAValue:
         if layout is not None or self.fuse:
-            return super().convert_tensor(builder, value, layout)
+            self.stored.enter_loop(builder)
+            result = super().convert_tensor(builder, value, layout)
+            self.stored.enter_loop(None)
+            return result
         # Elementwise ops on tensors, as MLIR has them.
-        scale, *zero_point = self._constants(builder)
+        scale, *zero_point = self.constants(builder)
         sizes = [size for size in builder.sizes(value) if isinstance(size, SSAValue)]
         tensors = TensorwiseBuilder(
             builder.insertion_point,
@@ -174,9 +200,14 @@ class CastArithmetic(ElementConversion, ABC):
             container=cast(TensorType, value.type),
             dynamic_sizes=sizes,
         )
-        return self.compute(tensors, value, [tensors.lift(scale), *zero_point])
+        return self.convert(tensors, value, [tensors.lift(scale), *zero_point])
 
     # What the type says
+
+    @property
+    def roles(self) -> Sequence[str]:
+        """The roles of the parameters, in their order; the last ones may be missing."""
+        return "scale", "zero_point"
 
     @property
     def _scaled_type(self) -> ScaledQuantizedType:
@@ -193,8 +224,12 @@ class CastArithmetic(ElementConversion, ABC):
 
     @cached_property
     def zero_points(self) -> Sequence[int]:
-        """All zero points."""
-        return self._scaled_type.zero_point_array()
+        """All zero points, those of truncating casts as signless integers."""
+        zero_points = self._scaled_type.zero_point_array()
+        width = self.storage.width.data
+        if not self.truncates or max(zero_points) < 1 << (width - 1):
+            return zero_points
+        return [integer_attr(z, width).value.data for z in zero_points]
 
     @cached_property
     def scales(self) -> Sequence[float]:
@@ -207,68 +242,69 @@ class CastArithmetic(ElementConversion, ABC):
     @cached_property
     def _factors(self) -> Sequence[float]:
         """What is multiplied or divided by."""
-        return self.scales
+        if not self.multiplies:
+            return self.scales
+        return [1.0 / scale for scale in self.scales]
 
-    def _number(self, builder: LoweringBuilder, value: float) -> SSAValue:
-        return builder.constant(_float_attr(value, self._compute), self._compute)
+    def number(self, builder: LoweringBuilder, value: float) -> SSAValue:
+        """A constant of the type to compute in."""
+        return builder.number(value, self.computed)
 
-    def _constants(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
+    def constants(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
         """Scale and, if it is used, zero point of a per-tensor type."""
-        scale = self._number(builder, self._factors[0])
-        if not self.has_zero_points and not self._as_mlir:
+        scale = self.number(builder, self._factors[0])
+        if not self.has_zero_points and not self.as_mlir:
             return [scale]
-        if self._truncates:
-            attr = integer_attr(self.zero_points[0], self.storage.width.data)
-            zero_point = builder.constant(attr, attr.type)
-        else:
-            zero_point = self._number(builder, float(self.zero_points[0]))
+        zero_point = (
+            builder.number(self.zero_points[0], self.storage)
+            if self.truncates
+            else self.number(builder, float(self.zero_points[0]))
+        )
         return [scale, zero_point] if self.has_zero_points else [scale]
 
     def parameters(
         self, builder: LoweringBuilder, layout: Layout
     ) -> Mapping[str, SSAValue]:
-        return builder.constants(self._constant_tensors(layout.shape))
+        shape = layout.shape
+        if shape not in self._tensors:
+            self._tensors[shape] = self.constant_tensors(shape)
+        return builder.constants(self._tensors[shape])
 
-    def _constant_tensors(
+    def constant_tensors(
         self, shape: tuple[int, ...]
     ) -> Mapping[str, DenseIntOrFPElementsAttr]:
-        if (known := self._tensors.get(shape)) is not None:
-            return known
-        tensors = {"scale": dense(self._factors, self._compute, shape)}
-        if self.has_zero_points or self._as_mlir:
+        """The parameters as tensors of a shape."""
+        tensors = {"scale": dense(self._factors, self.computed, shape)}
+        if self.has_zero_points or self.as_mlir:
             tensors["zero_point"] = (
-                dense(self._signless_zero_points(), self.storage, shape)
-                if self._truncates
-                else dense([*map(float, self.zero_points)], self._compute, shape)
+                dense(self.zero_points, self.storage, shape)
+                if self.truncates
+                else dense([*map(float, self.zero_points)], self.computed, shape)
             )
-        self._tensors[shape] = tensors
         return tensors
-
-    def _signless_zero_points(self) -> Sequence[int]:
-        width = self.storage.width.data
-        if self._is_signed or max(self.zero_points) < 1 << (width - 1):
-            return self.zero_points
-        return [integer_attr(z, width).value.data for z in self.zero_points]
 
     # Ops
 
-    def _float_op(
+    def float_op(
         self, builder: LoweringBuilder, op_type: type[Operation], *operands: SSAValue
     ) -> SSAValue:
-        return builder.elementwise(op_type, operands, self._compute)
+        """Build an op on floats of the type to compute in."""
+        return builder.elementwise(op_type, operands, self.computed)
 
-    def _as_float(self, builder: LoweringBuilder, integer: SSAValue) -> SSAValue:
-        op_type = arith.SIToFPOp if self._is_signed else arith.UIToFPOp
-        return builder.elementwise(op_type, (integer,), self._compute)
+    def as_float(self, builder: LoweringBuilder, integer: SSAValue) -> SSAValue:
+        """Stored integers as floats."""
+        is_signed = self.quantized_type.is_signed
+        op_type = arith.SIToFPOp if is_signed else arith.UIToFPOp
+        return builder.elementwise(op_type, (integer,), self.computed)
 
-    def _zero_point_operand(
+    def zero_point_operand(
         self, builder: LoweringBuilder, zero_point: SSAValue
     ) -> SSAValue:
         """A zero point, an integer or already a float, as a float."""
         operand = builder.lift(zero_point)
         if zero_point.type != self.storage:
             return operand
-        return self._as_float(builder, operand)
+        return self.as_float(builder, operand)
 
 
 class Quantization(CastArithmetic):
@@ -278,106 +314,50 @@ class Quantization(CastArithmetic):
     def element_type(self) -> Attribute:
         return self.quantized_type.stored_type
 
-    @cached_property
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.multiplies = self.fuse and self._has_exact_reciprocals()
+
     def _has_exact_reciprocals(self) -> bool:
         """Whether multiplying by `1 / scale` is the same as dividing by `scale`."""
-        smallest_normal = math.ldexp(1.0, float_format(self._compute).min_exponent)
+        format_ = float_format(self.computed)
         return (
-            self.fuse
-            and all(math.frexp(scale)[0] == 0.5 for scale in {*self.scales})
-            and 1.0 / max(self.scales) >= smallest_normal
-            and 1.0 / min(self.scales) <= float_format(self._compute).largest
+            all(math.frexp(scale)[0] == 0.5 for scale in {*self.scales})
+            and 1.0 / max(self.scales) >= math.ldexp(1.0, format_.min_exponent)
+            and 1.0 / min(self.scales) <= format_.largest
         )
-
-    @cached_property
-    def _factors(self) -> Sequence[float]:
-        if not self._has_exact_reciprocals:
-            return self.scales
-        return [1.0 / scale for scale in self.scales]
 
     def compute(
-        self, builder: LoweringBuilder, value: SSAValue, operands: Sequence[SSAValue]
+        self,
+        builder: LoweringBuilder,
+        value: SSAValue,
+        operands: Mapping[str, SSAValue],
     ) -> SSAValue:
-        scale, *zero_points = operands
-        if self._compute != self.expressed:
-            value = builder.elementwise(arith.ExtFOp, (value,), self._compute)
-        divide = arith.MulfOp if self._has_exact_reciprocals else arith.DivfOp
-        value = self._float_op(builder, divide, value, scale)
-        rounds_first = self.rounding.zero_point_order == "after-rounding"
-        if rounds_first:
-            value = self._round(builder, value)
-        for zero_point in zero_points:
+        if self.computed != self.expressed:
+            value = builder.elementwise(arith.ExtFOp, (value,), self.computed)
+        if (offset := operands.get("offset")) is not None:
+            value = self.float_op(builder, arith.SubfOp, value, offset)
+        value = self.quotient(builder, value, operands["scale"])
+        if self.rounding.zero_point_order == "after-rounding":
+            value = self.rounded(builder, value)
+        if (zero_point := operands.get("zero_point")) is not None:
             # A sum of integers is exact, or beyond the storage range.
-            offset = self._zero_point_operand(builder, zero_point)
-            value = self._float_op(builder, arith.AddfOp, value, offset)
-        return self.store(builder, value)
+            zero_point = self.zero_point_operand(builder, zero_point)
+            value = self.float_op(builder, arith.AddfOp, value, zero_point)
+        return self.stored.store(builder, value)
 
-    def store(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        """The stored value of `expressed / scale + zero_point`."""
-        value = self._without_nan(builder, value)
-        if not self._saturates:
-            clamps = self.quantized_type.has_storage_type_bounds
-            return self._convert(builder, value, clamps)
-        rounds_first = self.rounding.zero_point_order == "after-rounding"
-        if not rounds_first and not self._truncates:
-            value = self._round(builder, value)
-        return self._clamp_and_convert(builder, value)
+    def quotient(
+        self, builder: LoweringBuilder, value: SSAValue, scale: SSAValue
+    ) -> SSAValue:
+        """Build the division by a scale."""
+        divide = arith.MulfOp if self.multiplies else arith.DivfOp
+        return self.float_op(builder, divide, value, scale)
 
-    def _without_nan(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        """A value that is not clamped yet, with 0 in place of NaN if 0 is stored for it."""
-        if self.rounding.nan == "storage-min":
-            return value
-        if self.quantized_type.storage_type_min.data >= 0 and self._saturates:
-            # The clamp makes the smallest stored value of NaN: the nearest one to zero.
-            return value
-        zero = builder.lift(self._number(builder, 0.0))
-        # Both are zero for NaN. Otherwise one is the value, and the other one is zero.
-        larger = self._float_op(builder, arith.MaxnumfOp, value, zero)
-        smaller = self._float_op(builder, arith.MinnumfOp, value, zero)
-        return self._float_op(builder, arith.AddfOp, larger, smaller)
-
-    def _round(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+    def rounded(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+        """Build the rounding of floats to integers."""
         is_even = self.rounding.mode == "nearest-even"
         round_op = math_dialect.RoundEvenOp if is_even else math_dialect.RoundOp
-        return self._float_op(builder, round_op, value)
-
-    def _clamp_and_convert(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        type_ = self._clamped
-        if type_ != self._compute:
-            value = builder.elementwise(arith.ExtFOp, (value,), type_)
-        bounds = [
-            builder.constant(_float_attr(float(bound), type_), type_)
-            for bound in self.quantized_type.storage_range
-        ]
-        low, high = map(builder.lift, bounds)
-        # The maximum of NaN and a number is the number.
-        value = builder.elementwise(arith.MaxnumfOp, (value, low), type_)
-        value = builder.elementwise(arith.MinnumfOp, (value, high), type_)
-        return self._convert(builder, value)
-
-    def _convert(
-        self, builder: LoweringBuilder, value: SSAValue, clamps: bool = False
-    ) -> SSAValue:
-        # Unlike a conversion to i8 or i16, one to i32 becomes vector instructions.
-        is_wide = (
-            not self._as_mlir
-            and not isinstance(builder, TensorwiseBuilder)
-            and self.storage.width.data <= 16
-        )
-        is_signed, type_ = (True, i32) if is_wide else (self._is_signed, self.storage)
-        to_integer, max_op, min_op = _FROM_FLOAT[is_signed]
-        value = builder.elementwise(to_integer, (value,), type_)
-        if clamps:
-            bounds = [
-                builder.constant(integer_attr(bound, type_.width.data), type_)
-                for bound in self.quantized_type.storage_range
-            ]
-            low, high = map(builder.lift, bounds)
-            value = builder.elementwise(max_op, (value, low), type_)
-            value = builder.elementwise(min_op, (value, high), type_)
-        if not is_wide:
-            return value
-        return builder.elementwise(arith.TruncIOp, (value,), self.storage)
+        return self.float_op(builder, round_op, value)
 
 
 class Dequantization(CastArithmetic):
@@ -388,21 +368,93 @@ class Dequantization(CastArithmetic):
         return self.expressed
 
     def compute(
-        self, builder: LoweringBuilder, value: SSAValue, operands: Sequence[SSAValue]
+        self,
+        builder: LoweringBuilder,
+        value: SSAValue,
+        operands: Mapping[str, SSAValue],
     ) -> SSAValue:
-        scale, *zero_points = operands
-        value = self.load(builder, value)
-        for zero_point in zero_points:
-            offset = self._zero_point_operand(builder, zero_point)
-            value = self._float_op(builder, arith.SubfOp, value, offset)
-        value = self._float_op(builder, arith.MulfOp, value, scale)
-        if self._compute == self.expressed:
+        value = self.stored.load(builder, value)
+        if (zero_point := operands.get("zero_point")) is not None:
+            zero_point = self.zero_point_operand(builder, zero_point)
+            value = self.float_op(builder, arith.SubfOp, value, zero_point)
+        value = self.float_op(builder, arith.MulfOp, value, operands["scale"])
+        if (offset := operands.get("offset")) is not None:
+            value = self.float_op(builder, arith.AddfOp, value, offset)
+        if self.computed == self.expressed:
             return value
         return builder.elementwise(arith.TruncFOp, (value,), self.expressed)
 
+
+class IntegerStorage(StorageArithmetic):
+    """Numbers that are stored as integers."""
+
+    def store(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+        casts = cast(Quantization, self.casts)
+        value = self._without_nan(builder, value)
+        if not casts.saturates:
+            clamps = casts.quantized_type.has_storage_type_bounds
+            return self._converted(builder, value, clamps)
+        rounds_first = casts.rounding.zero_point_order == "after-rounding"
+        if not rounds_first and not casts.truncates:
+            value = casts.rounded(builder, value)
+        type_ = casts.clamped
+        if type_ != casts.computed:
+            value = builder.elementwise(arith.ExtFOp, (value,), type_)
+        # The maximum of NaN and a number is the number.
+        value = self._clamped(builder, value, type_, (arith.MaxnumfOp, arith.MinnumfOp))
+        return self._converted(builder, value)
+
+    def _without_nan(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+        """A value that is not clamped yet, with 0 in place of NaN if 0 is stored for it."""
+        casts = self.casts
+        if casts.rounding.nan == "storage-min":
+            return value
+        if casts.quantized_type.storage_type_min.data >= 0 and casts.saturates:
+            # The clamp makes the smallest stored value of NaN: the nearest one to zero.
+            return value
+        zero = builder.lift(casts.number(builder, 0.0))
+        # Both are zero for NaN. Otherwise one is the value, and the other one is zero.
+        larger = casts.float_op(builder, arith.MaxnumfOp, value, zero)
+        smaller = casts.float_op(builder, arith.MinnumfOp, value, zero)
+        return casts.float_op(builder, arith.AddfOp, larger, smaller)
+
+    def _clamped(
+        self,
+        builder: LoweringBuilder,
+        value: SSAValue,
+        type_: AnyFloat | IntegerType,
+        op_types: Iterable[type[Operation]],
+    ) -> SSAValue:
+        """Numbers limited to the storage range by a maximum and a minimum."""
+        storage_range = self.casts.quantized_type.storage_range
+        numbers = [builder.number(bound, type_) for bound in storage_range]
+        bounds = [*map(builder.lift, numbers)]
+        for op_type, bound in zip(op_types, bounds, strict=True):
+            value = builder.elementwise(op_type, (value, bound), type_)
+        return value
+
+    def _converted(
+        self, builder: LoweringBuilder, value: SSAValue, clamps: bool = False
+    ) -> SSAValue:
+        storage = self.casts.storage
+        # Unlike a conversion to i8 or i16, one to i32 becomes vector instructions.
+        is_wide = (
+            not self.casts.as_mlir
+            and not isinstance(builder, TensorwiseBuilder)
+            and storage.width.data <= 16
+        )
+        is_signed = is_wide or self.casts.quantized_type.is_signed
+        type_ = i32 if is_wide else storage
+        to_integer, *limits = _FROM_FLOAT[is_signed]
+        value = builder.elementwise(to_integer, (value,), type_)
+        if clamps:
+            value = self._clamped(builder, value, type_, limits)
+        if not is_wide:
+            return value
+        return builder.elementwise(arith.TruncIOp, (value,), storage)
+
     def load(self, builder: LoweringBuilder, stored: SSAValue) -> SSAValue:
-        """The number that a stored value stands for."""
-        return self._as_float(builder, stored)
+        return self.casts.as_float(builder, stored)
 
 
 def unsupported_cast_reason(

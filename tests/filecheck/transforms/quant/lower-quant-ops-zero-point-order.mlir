@@ -86,18 +86,15 @@ func.func @blocks(%x: tensor<4xf16>) -> tensor<4x!blocks> {
 // CHECK-NEXT:        %9 = arith.select %8, %7, %6 : f16
 // CHECK-NEXT:        %10 = math.roundeven %9 : f16
 // CHECK-NEXT:        %11 = arith.addf %10, %zero_points : f16
-// CHECK-NEXT:        %12 = arith.constant 1.000000e+00 : f16
-// CHECK-NEXT:        %13 = arith.mulf %11, %12 : f16
-// CHECK-NEXT:        %14 = math.roundeven %13 : f16
-// CHECK-NEXT:        %15 = arith.constant 0.000000e+00 : f16
-// CHECK-NEXT:        %16 = arith.constant 1.500000e+01 : f16
-// CHECK-NEXT:        %17 = arith.maxnumf %14, %15 : f16
-// CHECK-NEXT:        %18 = arith.minnumf %17, %16 : f16
-// CHECK-NEXT:        %19 = arith.fptosi %18 : f16 to i32
-// CHECK-NEXT:        %20 = arith.trunci %19 : i32 to i4
-// CHECK-NEXT:        linalg.yield %20 : i4
+// CHECK-NEXT:        %12 = arith.constant 0.000000e+00 : f16
+// CHECK-NEXT:        %13 = arith.constant 1.500000e+01 : f16
+// CHECK-NEXT:        %14 = arith.maxnumf %11, %12 : f16
+// CHECK-NEXT:        %15 = arith.minnumf %14, %13 : f16
+// CHECK-NEXT:        %16 = arith.fptosi %15 : f16 to i32
+// CHECK-NEXT:        %17 = arith.trunci %16 : i32 to i4
+// CHECK-NEXT:        linalg.yield %17 : i4
 // CHECK-NEXT:      } -> tensor<4xi4>
-// CHECK-NEXT:      %21 = quant.scast %4 : tensor<4xi4> to tensor<4x!quant.block_scaled<u4:f16:{0:2}, scales = dense<[5.000000e-01, 0.000000e+00]> : tensor<2xf16>, zero_points = dense<[1, 8]> : tensor<2xi8>, offsets = dense<[0.000000e+00, -1.000000e+00]> : tensor<2xf16>>>
-// CHECK-NEXT:      func.return %21 : tensor<4x!quant.block_scaled<u4:f16:{0:2}, scales = dense<[5.000000e-01, 0.000000e+00]> : tensor<2xf16>, zero_points = dense<[1, 8]> : tensor<2xi8>, offsets = dense<[0.000000e+00, -1.000000e+00]> : tensor<2xf16>>>
+// CHECK-NEXT:      %18 = quant.scast %4 : tensor<4xi4> to tensor<4x!quant.block_scaled<u4:f16:{0:2}, scales = dense<[5.000000e-01, 0.000000e+00]> : tensor<2xf16>, zero_points = dense<[1, 8]> : tensor<2xi8>, offsets = dense<[0.000000e+00, -1.000000e+00]> : tensor<2xf16>>>
+// CHECK-NEXT:      func.return %18 : tensor<4x!quant.block_scaled<u4:f16:{0:2}, scales = dense<[5.000000e-01, 0.000000e+00]> : tensor<2xf16>, zero_points = dense<[1, 8]> : tensor<2xi8>, offsets = dense<[0.000000e+00, -1.000000e+00]> : tensor<2xf16>>>
 // CHECK-NEXT:    }
 // CHECK-NEXT:  }

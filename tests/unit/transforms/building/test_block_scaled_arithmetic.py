@@ -1,10 +1,7 @@
-import numpy as np
 import pytest
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 
-from xdsl_quant.transforms.building.block_scaled_arithmetic import (
-    _dense,  # pyright: ignore[reportPrivateUsage] its bytes, which print as numbers
-)
+from xdsl_quant.transforms.building.quantization_arithmetic import dense
 
 
 @pytest.mark.parametrize(
@@ -19,5 +16,5 @@ from xdsl_quant.transforms.building.block_scaled_arithmetic import (
 def test_numbers_of_blocks(
     type_: BFloat16Type | Float16Type | Float32Type, digits: str
 ):
-    attr = _dense(np.array([1.5, -0.25]), type_, [2])
+    attr = dense([1.5, -0.25], type_, [2])
     assert attr.data.data.hex() == digits
