@@ -14,6 +14,9 @@ _FOLDERS = {
     "xdsl_quant.interpreters": "xdsl_quant.machines.numpy",
     "xdsl_quant.numerics.tflite": "xdsl_quant.frontends.tflite.formulas",
     "xdsl_quant.transforms.building.arrays": "xdsl_quant.runtime.arrays",
+    "xdsl_quant.transforms.building.block_scaled_arithmetic": (
+        "xdsl_quant.transforms.building.codec_arithmetic"
+    ),
     "xdsl_quant.transforms.stablehlo": "xdsl_quant.frontends.stablehlo.lowering",
     "xdsl_quant.transforms.tfl": "xdsl_quant.frontends.tflite.lowering",
 }

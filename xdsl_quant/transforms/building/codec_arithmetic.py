@@ -1,25 +1,41 @@
 """
-How casts to and from codes of small floats, and indices of a table, become ops.
+How casts to and from codes of small floats, and indices of a table, become ops, and how
+the scales, zero points and offsets of blocks do.
 
 Arithmetic is that of casts of integers, and what is rounded at its end are not integers.
-No op has a small float as its type but `arith.bitcast`: the conversions are those of
-[`small_floats`][xdsl_quant.transforms.building.small_floats]. The nearest number of a table
-is found by a binary search for the step that it belongs to. The module documentation of
-`lower-quant-ops` says what is computed.
+No op has a small float as its type but `arith.bitcast`: neither MLIR nor LLVM converts all
+of them. The nearest number of a table is found by a binary search for the step that it
+belongs to. The module documentation of `lower-quant-ops` says what is computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from abc import ABC
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, i32
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    TensorType,
+    f16,
+    f32,
+    f64,
+    i16,
+    i32,
+)
 from xdsl.ir import SSAValue
 
-from xdsl_quant.dialects.quant import StoredQuantizedType
+from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
+    ScaledQuantizedType,
+    StoredQuantizedType,
+)
 from xdsl_quant.dialects.quant.storage_types import QuantileType
 from xdsl_quant.machines.arith import FloatExpression, IntegerExpression
 from xdsl_quant.machines.expression import signed_bounds
@@ -32,12 +48,115 @@ from xdsl_quant.rounding_mode import Rounding
 
 from .builder import LoweringBuilder
 from .quantization_arithmetic import (
+    CastArithmetic,
     Dequantization,
     IntegerStorage,
+    Quantization,
     StorageArithmetic,
     dense,
 )
-from .small_floats import decoded, encoded
+from .tensor_traversal import ElementConversion, Layout
+
+_where = cast(Any, np.where)
+
+
+# Small floats
+
+
+_where = cast(Any, np).where
+
+
+def encoded(
+    number: FloatExpression, format: SmallFloat, *, saturate: bool = False
+) -> SSAValue:
+    """
+    The code of a number: what
+    [`SmallFloat.encode`][xdsl_quant.numerics.small_floats.SmallFloat.encode] gives.
+
+    Args:
+        number: of type f16, bf16, f32 or f64. There is no code for NaN in the ops if it
+            is known not to be NaN.
+        format: the format of the code.
+        saturate: limit numbers and infinities to the range of the format before.
+
+    Returns:
+        an integer with as many bits as the format.
+    """
+    is_double = number.type == f64
+    floats = number if is_double else number.as_float(f32)
+    code = cast(
+        IntegerExpression,
+        format.codes_of(floats, is_double=is_double, saturate=saturate),
+    )
+    return code.as_type(IntegerType(format.bits))
+
+
+def decoded(
+    builder: LoweringBuilder, code: SSAValue, format: SmallFloat
+) -> FloatExpression:
+    """
+    The number of a code: what
+    [`SmallFloat.decode`][xdsl_quant.numerics.small_floats.SmallFloat.decode] gives.
+
+    Args:
+        builder: where the ops are inserted.
+        code: an integer with as many bits as the format.
+        format: the format of the code.
+
+    Returns:
+        a number of type f32.
+
+    Raises:
+        ValueError: for `f8E5M2FNUZ`, which has numbers where f16 has infinities.
+    """
+    signed = IntegerExpression(builder, code, signed_bounds(format.bits))
+    if not format.is_signed:
+        return _power_of_two(signed)
+    if not format.is_part_of_f16:
+        raise ValueError(f"codes of {format.name} are no parts of an f16")
+    is_part = format.exponent_bits == 5
+    number = _as_f16(builder, code, format).as_float(f32)
+    value = number * math.ldexp(1.0, 15 - format.bias)
+    if is_part or format.nan is None:
+        return value
+    magnitude = signed & (format.sign_bit - 1)
+    is_nan = (
+        signed == -format.sign_bit
+        if format.nan == format.sign_bit
+        else magnitude > format.largest_code
+    )
+    nan = FloatExpression(builder, builder.number(math.nan, f32))
+    value = _where(is_nan, nan.copysign(value), value)
+    if format.infinity is not None:
+        value = _where(magnitude == format.infinity, number * math.inf, value)
+    return value
+
+
+def _as_f16(
+    builder: LoweringBuilder, code: SSAValue, format: SmallFloat
+) -> FloatExpression:
+    """
+    A code with zeros after it as an f16, whose exponent has another bias. CPUs convert it
+    to f32 in one instruction.
+    """
+    # The sign goes where that of f16 is, and the bits between are dropped.
+    zeros = 10 - format.mantissa_bits
+    kept = builder.number((format.sign_bit - 1 << zeros) - (1 << 15), i16)
+    bits = builder.op(arith.ExtSIOp, (code,), i16)
+    bits = builder.op(arith.ShLIOp, (bits, builder.number(zeros, i16)), i16)
+    bits = builder.op(arith.AndIOp, (bits, kept), i16)
+    return FloatExpression(builder, builder.op(arith.BitcastOp, (bits,), f16))
+
+
+def _power_of_two(code: IntegerExpression) -> FloatExpression:
+    unsigned = code & 255
+    power = (unsigned << 23).bits_as_float(f32)
+    power = _where(unsigned == 0, math.ldexp(1.0, -127), power)
+    return _where(unsigned == 255, math.nan, power)
+
+
+# Storage
+
 
 _where = cast(Any, np).where
 
@@ -201,3 +320,104 @@ def storage_arithmetic(
     casts = Dequantization(quantized_type, rounding, True, TableStorage)
     _ = cast(TableStorage, casts.stored).numbers
     return TableStorage, rounding
+
+
+# Blocks
+
+
+class BlockScaledArithmetic(CastArithmetic, ABC):
+    """
+    What casts to and from a block-scaled type have in common.
+
+    Numbers of blocks are constants of the type to compute in. All of them are exact in it.
+
+    Args:
+        quantized_type: the type.
+        rounding: the rounding of quantization.
+
+    Raises:
+        ValueError: if nothing is rounded like this, or a resource is missing or damaged.
+        ImportError: if a package is missing.
+    """
+
+    def __init__(self, quantized_type: BlockScaledQuantizedType, rounding: Rounding):
+        self.blocks = quantized_type.get_blocks()
+        self.numbers = quantized_type.get_numbers()
+        """What each block has."""
+        elements = quantized_type.element_quantized_type
+        storage_kind, rounding = storage_arithmetic(
+            elements,
+            rounding,
+            is_quantization=isinstance(self, Quantization),
+            has_zero_points="zero_points" in self.numbers,
+        )
+        super().__init__(elements, rounding, True, storage_kind)
+        self.expressed = quantized_type.expressed_type
+        self.multiplies = False
+
+    @property
+    def layout(self) -> Layout | None:
+        if not self.blocks:
+            return None
+        counts = {axis: count for axis, (count, _) in self.blocks.items()}
+        sizes = {axis: size for axis, (_, size) in self.blocks.items()}
+        return Layout(counts, sizes, last_may_be_shorter=True)
+
+    @property
+    def roles(self) -> Sequence[str]:
+        return [name.removesuffix("s") for name in self.numbers]
+
+    def constants(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
+        return [self.number(builder, n.item()) for n in self.numbers.values()]
+
+    def constant_tensors(
+        self, shape: tuple[int, ...]
+    ) -> Mapping[str, DenseIntOrFPElementsAttr]:
+        return {
+            name: dense(numbers.ravel().tolist(), self.computed, shape)
+            for name, numbers in self.numbers.items()
+        }
+
+
+class BlockDequantization(BlockScaledArithmetic, Dequantization):
+    """Expressed values of stored ones."""
+
+
+class BlockQuantization(BlockScaledArithmetic, Quantization):
+    """Stored values for expressed ones."""
+
+    def quotient(
+        self, builder: LoweringBuilder, value: SSAValue, scale: SSAValue
+    ) -> SSAValue:
+        value = super().quotient(builder, value, scale)
+        if self.numbers["scales"].all():
+            return value
+        zero = self.number(builder, 0.0)
+        is_zero = builder.add(arith.CmpfOp(scale, zero, "oeq"))
+        return self.float_op(builder, arith.SelectOp, is_zero, zero, value)
+
+
+def block_or_codec_cast(
+    quantized_type: ScaledQuantizedType | BlockScaledQuantizedType,
+    rounding: Rounding,
+    is_quantization: bool,
+) -> ElementConversion:
+    """
+    Return the conversion of an element to or from a type that is block-scaled, or whose
+    stored values are floats or indices of a table.
+
+    Raises:
+        ValueError: for an unsupported rounding or table, or a missing resource.
+        ImportError: if a package is missing.
+    """
+    if isinstance(quantized_type, BlockScaledQuantizedType):
+        kind = BlockQuantization if is_quantization else BlockDequantization
+        return kind(quantized_type, rounding)
+    storage_kind, rounding = storage_arithmetic(
+        quantized_type,
+        rounding,
+        is_quantization=is_quantization,
+        has_zero_points=quantized_type.zero_point_range != (0, 0),
+    )
+    kind = Quantization if is_quantization else Dequantization
+    return kind(quantized_type, rounding, True, storage_kind)

@@ -36,7 +36,7 @@ from xdsl_quant.machines.arith import FloatExpression
 from xdsl_quant.numerics.small_floats import SMALL_FLOATS, SmallFloat
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions
-from xdsl_quant.transforms.building.small_floats import decoded, encoded
+from xdsl_quant.transforms.building.codec_arithmetic import decoded, encoded
 from xdsl_quant.xdsl_patches import patched_pass
 
 

@@ -169,7 +169,7 @@ class LowerQuantCast(RoundedCastPattern):
             conversion = kind(type_, rounding, self.fuse)
         else:
             # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
-            from xdsl_quant.transforms.building import block_scaled_arithmetic as rare
+            from xdsl_quant.transforms.building import codec_arithmetic as rare
 
             with refusing(op, "cannot be lowered"):
                 conversion = rare.block_or_codec_cast(type_, rounding, is_quantization)

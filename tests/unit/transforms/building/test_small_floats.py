@@ -30,7 +30,7 @@ from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.numerics.small_floats import SmallFloat
 from xdsl_quant.transforms.building.builder import Body, LoweringBuilder
-from xdsl_quant.transforms.building.small_floats import decoded, encoded
+from xdsl_quant.transforms.building.codec_arithmetic import decoded, encoded
 
 SOURCES = [Float16Type(), BFloat16Type(), Float32Type(), Float64Type()]
 
