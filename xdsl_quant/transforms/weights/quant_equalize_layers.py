@@ -15,19 +15,14 @@ positive `s`, such as `tfl.relu` or the maximum with zeros. No other op may use 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, ShapedType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
-from xdsl_quant.dialects.quant.traits import (
-    AffineOpCoefficient,
-    MultipliesAndAccumulates,
-    quantization_trait,
-)
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
 from .layers.channels import along, largest_weights
@@ -71,18 +66,7 @@ def pair_of(op: Operation) -> Pair | None:
         user = only_user(value)
     if user is None or (second := layer_of(user)) is None:
         return None
-    product = quantization_trait(user, MultipliesAndAccumulates)
-    trait = quantization_trait(user, AffineOpCoefficient)
-    assert product is not None
-    assert trait is not None
-    dimensions = trait.input_dimensions_of(user)
-    if dimensions is None or user.operands[product.lhs] is not value:
-        return None
-    shape = cast("ShapedType", value.type).get_shape()
-    sizes = cast("ShapedType", second.weight.value.type).get_shape()
-    inputs, dimension = dimensions
-    is_last = inputs % len(shape) == first.channel
-    if not is_last or sizes[dimension] != shape[first.channel]:
+    if (dimension := second.input_dimension(value, first.channel)) is None:
         return None
     return Pair(first, second, dimension)
 

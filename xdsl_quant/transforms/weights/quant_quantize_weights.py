@@ -56,7 +56,7 @@ from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.statistics.ranges.fake_quantization import quantized_and_back
-from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
+from xdsl_quant.transforms.statistics.ranges.float_constants import float_elements
 
 Granularity = Literal["tensor", "axis", "block"]
 """What has a scale: all weights, each output channel, or each block of one."""
@@ -87,11 +87,7 @@ class Weight(NamedTuple):
         """
         owner = self.value.owner
         assert isinstance(owner, Operation)
-        if (found := float_numbers(owner.get_attr_or_prop("value"))) is None:
-            return None
-        array = np.asarray(found)
-        # Types of `ml_dtypes` are no floats to NumPy.
-        return array.astype(np.float32) if array.dtype.kind == "V" else array
+        return float_elements(owner.get_attr_or_prop("value"))
 
 
 def weight_of(op: Operation, *, is_quantized: bool = False) -> Weight | None:

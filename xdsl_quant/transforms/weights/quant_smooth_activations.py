@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import (
     IntegerAttr,
     ModuleOp,
-    ShapedType,
     TensorType,
 )
 from xdsl.ir import Operation, SSAValue
@@ -47,13 +46,10 @@ from xdsl_quant.dialects.quant import StatisticsOp
 from xdsl_quant.dialects.quant.instrumentation import ranges_of
 from xdsl_quant.dialects.quant.traits import (
     Adds,
-    AffineOpCoefficient,
     Divides,
     Multiplies,
-    MultipliesAndAccumulates,
     Subtracts,
     has_quantization_trait,
-    quantization_trait,
 )
 from xdsl_quant.numerics.weights import smoothing_factors
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
@@ -71,9 +67,9 @@ from .layers.channels import (
 from .layers.layer import (
     SCALING_ACTIVATIONS,
     Layer,
-    erase_unused,
     fused_activation,
     layer_of,
+    replace_constant,
     scales_with,
 )
 from .quant_quantize_weights import weight_of
@@ -175,20 +171,11 @@ class Consumer(NamedTuple):
 def consumer_of(statistics: StatisticsOp, op: Operation) -> Consumer | None:
     """The product that an op is whose channels are those of a `quant.stats`."""
     assert statistics.axis is not None
-    product = quantization_trait(op, MultipliesAndAccumulates)
-    trait = quantization_trait(op, AffineOpCoefficient)
-    if product is None or trait is None or (layer := layer_of(op)) is None:
+    if (layer := layer_of(op)) is None:
         return None
-    dimensions = trait.input_dimensions_of(op)
-    if dimensions is None or [*op.operands].index(statistics.result) != product.lhs:
-        return None
-    shape = cast("ShapedType", statistics.result.type).get_shape()
-    sizes = cast("ShapedType", layer.weight.value.type).get_shape()
-    inputs, dimension = dimensions
     axis = statistics.axis.value.data
-    if inputs % len(shape) != axis or sizes[dimension] != shape[axis]:
-        return None
-    return Consumer(layer, dimension)
+    dimension = layer.input_dimension(statistics.result, axis)
+    return None if dimension is None else Consumer(layer, dimension)
 
 
 @dataclass(frozen=True)
@@ -316,19 +303,16 @@ def _divide_channels(
             source.set_biases(biases, rewriter)
         return
     op, operand, _, dimension = source
-    old, type_ = op.operands[operand], op.results[0].type
     own = dialect_ops(op_name(op).partition(".")[0])
     ops = constants_of_channels(
         own,
-        _repeated_constant(old),
+        _repeated_constant(op.operands[operand]),
         numbers,
-        type_,
+        op.results[0].type,
         dimension,
         broadcasts=own.broadcasts,
     )
-    rewriter.insert(ops, InsertPoint.before(op))
-    op.operands[operand] = ops[-1].results[0]
-    erase_unused(old, rewriter)
+    replace_constant(op, operand, ops, rewriter)
 
 
 def _repeated_constant(value: SSAValue) -> SSAValue:

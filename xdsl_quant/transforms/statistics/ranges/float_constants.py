@@ -6,6 +6,7 @@ import math
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
@@ -47,3 +48,19 @@ def float_numbers(value: Attribute | None) -> Array | float | None:
     if len(data) != math.prod(type_.get_shape()) * dtype.itemsize:
         raise ValueError(f"{len(data)} bytes are no '{type_}'")
     return np.frombuffer(data, dtype).reshape(type_.get_shape())
+
+
+def float_elements(value: Attribute | None) -> NDArray[np.floating] | None:
+    """
+    The numbers of an attribute as an array of a dtype that NumPy counts among floats;
+    `None` if it is none of floats.
+
+    Raises:
+        ValueError: if they are not there, or NumPy has no such floats.
+        ImportError: if their type needs a package that is not installed.
+    """
+    if (numbers := float_numbers(value)) is None:
+        return None
+    array = np.asarray(numbers)
+    # Types of `ml_dtypes` are no floats to NumPy.
+    return array.astype(np.float32) if array.dtype.kind == "V" else array

@@ -23,7 +23,7 @@ from xdsl.utils.hints import isa
 from xdsl_quant.dialects.quant.dialect_ops import DialectOps
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.float_dtypes import float_dtype, float_info
-from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
+from xdsl_quant.transforms.statistics.ranges.float_constants import float_elements
 from xdsl_quant.xdsl_patches.resources import new_resource
 
 
@@ -54,13 +54,9 @@ def constant_numbers(value: SSAValue) -> NDArray[np.floating] | None:
     if owner.operands:
         return None
     try:
-        numbers = float_numbers(owner.get_attr_or_prop("value"))
+        return float_elements(owner.get_attr_or_prop("value"))
     except (ValueError, ImportError):
         return None
-    if numbers is None:
-        return None
-    array = np.asarray(numbers)
-    return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
 def of_channels(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -105,10 +105,8 @@ class Layer:
         """Replace the weights."""
         old = self.product.operands[self.weight.operand]
         constant = constant_like(self.weight.value, numbers, old.type)
-        rewriter.insert(constant, InsertPoint.before(self.product))
-        self.product.operands[self.weight.operand] = constant.results[0]
         constant.results[0].name_hint = old.name_hint
-        erase_unused(old, rewriter)
+        replace_constant(self.product, self.weight.operand, [constant], rewriter)
 
     def set_biases(
         self, numbers: NDArray[np.float64], rewriter: PatternRewriter
@@ -118,11 +116,11 @@ class Layer:
         """
         product = self.product.results[0]
         ops_of_dialect = dialect_ops(op_name(self.last).partition(".")[0])
-        broadcasts, point = ops_of_dialect.broadcasts, InsertPoint.before(self.last)
+        broadcasts = ops_of_dialect.broadcasts
         if self.bias is None:
             # An op that broadcasts also has an activation function; `arith` has neither.
             ops_of_dialect = QUANT_OPS if broadcasts else ops_of_dialect
-            broadcasts, point = False, InsertPoint.after(self.product)
+            broadcasts = False
         elif self.bias.op is self.product:
             # The bias of a product is broadcast as in NumPy.
             broadcasts = True
@@ -134,18 +132,15 @@ class Layer:
             self.channel,
             broadcasts=broadcasts,
         )
-        value = ops[-1].results[0]
         if self.bias is not None:
             old = self.bias.op.operands[self.bias.operand]
-            rewriter.insert(ops, point)
-            self.bias.op.operands[self.bias.operand] = value
-            value.name_hint = old.name_hint
-            erase_unused(old, rewriter)
+            ops[-1].results[0].name_hint = old.name_hint
+            replace_constant(*self.bias, ops, rewriter)
             return
-        add = ops_of_dialect.add(product, value)
+        add = ops_of_dialect.add(product, ops[-1].results[0])
         product.replace_uses_with_if(add.results[0], lambda use: True)
         add.operands[0] = product
-        rewriter.insert([*ops, add], point)
+        rewriter.insert([*ops, add], InsertPoint.after(self.product))
 
     def by_weights(self, numbers: NDArray[np.float64]) -> Sequence[Operation]:
         """
@@ -161,6 +156,25 @@ class Layer:
                 ops.append(constant_like(self.weight.value, _zeros(type_), type_))
                 copy.operands[self.bias.operand] = ops[-1].results[0]
         return *ops, without_activation(copy)
+
+    def input_dimension(self, value: SSAValue, channel: int) -> int | None:
+        """
+        The dimension of the weights that has the channels of an input, which are along its
+        dimension `channel`; `None` if the product does not take them as its inputs.
+        """
+        op = self.product
+        product = quantization_trait(op, MultipliesAndAccumulates)
+        trait = quantization_trait(op, AffineOpCoefficient)
+        assert product is not None
+        assert trait is not None
+        dimensions = trait.input_dimensions_of(op)
+        if dimensions is None or op.operands[product.lhs] is not value:
+            return None
+        shape = cast("ShapedType", value.type).get_shape()
+        sizes = cast("ShapedType", self.weight.value.type).get_shape()
+        own_channel, dimension = dimensions
+        is_input = own_channel % len(shape) == channel
+        return dimension if is_input and sizes[dimension] == shape[channel] else None
 
     def may_have(self, *arrays: NDArray[np.float64]) -> bool:
         """Whether numbers are finite in the type of the weights."""
@@ -181,16 +195,14 @@ def layer_of(op: Operation) -> Layer | None:
     product = quantization_trait(op, MultipliesAndAccumulates)
     if weight is None or trait is None or product is None:
         return None
-    type_ = op.results[0].type
     if weight.dimension is None or len(op.results) != 1:
         return None
-    if not isinstance(type_, ShapedType) or not isinstance(
-        weight.value.type, ShapedType
-    ):
+    types = op.results[0].type, weight.value.type
+    if not all(isinstance(type_, ShapedType) for type_ in types):
         return None
-    shape = type_.get_shape()
+    shape, sizes = (cast("ShapedType", type_).get_shape() for type_ in types)
     channel = trait.result_dimension_of(op) % len(shape)
-    if shape[channel] != weight.value.type.get_shape()[weight.dimension]:
+    if shape[channel] != sizes[weight.dimension]:
         return None
     accumulator = quantization_trait(op, AccumulatorUniformScale)
     known = {weight.operand, product.lhs, product.rhs}
@@ -200,7 +212,7 @@ def layer_of(op: Operation) -> Layer | None:
         known.add(accumulator.bias)
         if _bias_of_channels(*bias, layer) is None:
             return None
-        layer = Layer(op, weight, weight.dimension, channel, bias)
+        layer = replace(layer, bias=bias)
     if not all(
         _adds_nothing(operand)
         for i, operand in enumerate(op.operands)
@@ -220,9 +232,7 @@ def _with_added_bias(layer: Layer) -> Layer:
         index = user.operands.index(layer.product.results[0])
         bias = Bias(user, 1 - index)
         if index < 2 and _bias_of_channels(*bias, layer) is not None:
-            return Layer(
-                layer.product, layer.weight, layer.dimension, layer.channel, bias
-            )
+            return replace(layer, bias=bias)
     return layer
 
 
@@ -276,6 +286,16 @@ def _adds_nothing(value: SSAValue) -> bool:
         return True
     numbers = constant_numbers(value)
     return numbers is not None and not numbers.any()
+
+
+def replace_constant(
+    op: Operation, operand: int, ops: Sequence[Operation], rewriter: PatternRewriter
+) -> None:
+    """Insert ops whose last result replaces a constant operand, which is erased."""
+    old = op.operands[operand]
+    rewriter.insert(ops, InsertPoint.before(op))
+    op.operands[operand] = ops[-1].results[0]
+    erase_unused(old, rewriter)
 
 
 def erase_unused(value: SSAValue, rewriter: PatternRewriter) -> None:
