@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from types import UnionType
+from typing import ClassVar, Generic, TypeVar
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+)
+
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.xdsl_patches import patched_pass
 
 PlanT = TypeVar("PlanT")
 
 
+class ModulePattern(RewritePattern, ABC):
+    """A pattern that is applied to whole modules."""
+
+    @abstractmethod
+    def rewrite_module(self, module: ModuleOp) -> int:
+        """
+        Rewrite all ops of a module that match, but not those that are created.
+
+        Returns:
+            The number of ops that changed.
+
+        Raises:
+            PassFailedException: if one cannot be rewritten. The module is as it was.
+        """
+
+
 @dataclass(frozen=True)
-class CheckedPattern(RewritePattern, ABC, Generic[PlanT]):
+class CheckedPattern(ModulePattern, Generic[PlanT]):
     """A pattern that plans how to rewrite an op, which may fail, before it does so."""
 
     _plans: dict[Operation, PlanT] = field(
@@ -66,14 +92,41 @@ class CheckedPattern(RewritePattern, ABC, Generic[PlanT]):
         return changed
 
     def rewrite_module(self, module: ModuleOp) -> int:
-        """
-        Rewrite all ops of a module that match, but not those that are created.
-
-        Returns:
-            The number of ops that changed.
-
-        Raises:
-            PassFailedException: if one cannot be rewritten. The module is as it was.
-        """
         self.plan_module(module)
         return self.rewrite_planned()
+
+
+class PatternPass(CountingPass):
+    """A pass that applies one pattern to a module."""
+
+    op_types: ClassVar[type[Operation] | UnionType]
+    """The ops that the pass is about."""
+
+    expected: ClassVar[str]
+    """What the pass changes, as a noun."""
+
+    replaces_all: ClassVar[bool] = False
+    """Whether the pass is to replace all of these ops."""
+
+    remedy: ClassVar[str] = ""
+    """What to do about ops that are left."""
+
+    @abstractmethod
+    def pattern(self) -> RewritePattern:
+        """The pattern with the options of the pass."""
+
+    def candidates(self, module: ModuleOp) -> Sequence[Operation]:
+        """The ops of a module that the pass is about."""
+        return [op for op in module.walk() if isinstance(op, self.op_types)]
+
+    @patched_pass
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        found, pattern = self.candidates(op), self.pattern()
+        if isinstance(pattern, ModulePattern):
+            changed = pattern.rewrite_module(op)
+        else:
+            PatternRewriteWalker(pattern, apply_recursively=False).rewrite_module(op)
+            changed = sum(each.parent is None for each in found)
+        if self.replaces_all:
+            return PassOutcome.of_erased(found, self.expected, self.remedy)
+        return PassOutcome(found, changed, self.expected)

@@ -16,15 +16,15 @@ from functools import partial
 from operator import is_
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.diagnostics import refusing
 from xdsl_quant.dialects.quant import QuantizedType
 
-from .checked_patterns import CheckedPattern
-from .type_replacement import defined_values, set_type
+from .checked_patterns import CheckedPattern, PatternPass
+from .type_replacement import defined_values, quantized_ops, set_type
 
 
 class TypeChanges(NamedTuple):
@@ -115,3 +115,10 @@ class QuantizedTypeConversion(CheckedPattern[TypeChanges], ABC):
 
 def _dictionary(names: Iterable[str], values: Sequence[Attribute]) -> DictionaryAttr:
     return DictionaryAttr(dict(zip(names, values, strict=True)))
+
+
+class QuantizedTypePass(PatternPass):
+    """A pass that converts quantized types."""
+
+    def candidates(self, module: ModuleOp) -> Sequence[Operation]:
+        return quantized_ops(module)

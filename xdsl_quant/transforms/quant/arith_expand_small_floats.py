@@ -14,19 +14,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
     IntegerType,
-    ModuleOp,
     TensorType,
     VectorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import (
     PatternRewriter,
-    PatternRewriteWalker,
     RewritePattern,
 )
 
@@ -34,10 +31,9 @@ from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.machines.arith import FloatExpression
 from xdsl_quant.numerics.small_floats import SMALL_FLOATS, SmallFloat
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions
+from xdsl_quant.transforms.building.checked_patterns import PatternPass
 from xdsl_quant.transforms.building.codec_arithmetic import decoded, encoded
-from xdsl_quant.xdsl_patches import patched_pass
 
 
 class ExpandSmallFloatConversion(RewritePattern):
@@ -105,21 +101,15 @@ def _converted_float(
 
 
 @dataclass(frozen=True)
-class ArithExpandSmallFloatsPass(CountingPass):
+class ArithExpandSmallFloatsPass(PatternPass):
     """
     Replace `arith.extf` and `arith.truncf` of floats of at most 8 bits with integer
     arithmetic.
     """
 
     name = "arith-expand-small-floats"
+    op_types = arith.ExtFOp | arith.TruncFOp
+    expected = "conversions of floats of at most 8 bits"
 
-    @patched_pass
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        found = [o for o in op.walk() if isinstance(o, arith.ExtFOp | arith.TruncFOp)]
-        pattern = ExpandSmallFloatConversion()
-        PatternRewriteWalker(pattern, apply_recursively=False).rewrite_module(op)
-        return PassOutcome(
-            found,
-            sum(each.parent is None for each in found),
-            "conversions of floats of at most 8 bits",
-        )
+    def pattern(self) -> ExpandSmallFloatConversion:
+        return ExpandSmallFloatConversion()

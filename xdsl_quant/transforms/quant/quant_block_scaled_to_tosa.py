@@ -24,7 +24,6 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.context import Context
 from xdsl.dialects import arith, tosa
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -34,7 +33,6 @@ from xdsl.dialects.builtin import (
     DenseResourceAttr,
     Float8E8M0FNUType,
     IntegerType,
-    ModuleOp,
     TensorType,
     bf16,
     f32,
@@ -53,7 +51,6 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.numerics.arrays import Array, bytes_of
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.arrays import (
     ElementsAttr,
     constant_attr,
@@ -61,8 +58,7 @@ from xdsl_quant.runtime.arrays import (
     shortened,
 )
 from xdsl_quant.transforms.building.builder import LoweringBuilder
-from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
-from xdsl_quant.xdsl_patches import patched_pass
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 from xdsl_quant.xdsl_patches.tosa_ops import (
     BLOCK_ELEMENT_TYPES,
@@ -346,13 +342,15 @@ def _erase_unused_constants(value: SSAValue, rewriter: PatternRewriter) -> None:
 
 
 @dataclass(frozen=True)
-class QuantBlockScaledToTosaPass(CountingPass):
+class QuantBlockScaledToTosaPass(PatternPass):
     """
     Replace each `quant.dcast` of a block-scaled type that is an MX format by
     `tosa.cast_from_block_scaled`, or by `tosa.cast` of a constant.
     """
 
     name = "quant-block-scaled-to-tosa"
+    op_types = QuantizeCastOp | DequantizeCastOp
+    expected = "casts of '!quant.block_scaled'"
 
     scales: ScalesIn = "operand"
     """
@@ -360,13 +358,6 @@ class QuantBlockScaledToTosaPass(CountingPass):
     constant, `!tosa.block_scaled`, which MLIR 22 does not have.
     """
 
-    @patched_pass
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+    def pattern(self) -> BlockScaledToTosa:
         xdsl_patches.apply("builtin", "tosa")
-        casts = [
-            inner
-            for inner in op.walk()
-            if isinstance(inner, QuantizeCastOp | DequantizeCastOp)
-        ]
-        changed = BlockScaledToTosa(self.scales).rewrite_module(op)
-        return PassOutcome(casts, changed, "casts of '!quant.block_scaled'")
+        return BlockScaledToTosa(self.scales)

@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-from xdsl.context import Context
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     FloatAttr,
     IntegerAttr,
-    ModuleOp,
 )
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
@@ -45,10 +43,9 @@ from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
 from xdsl_quant.numerics.parameters import storage_arguments
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.arrays import constant_elements, stored_elements
 from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
-from xdsl_quant.xdsl_patches import patched_pass
+from xdsl_quant.transforms.building.checked_patterns import PatternPass
 
 from .quant_casts_to_dynamic import keeps_compute_type
 
@@ -172,22 +169,17 @@ _MAX_EXACT_POWER = 22
 
 
 @dataclass(frozen=True)
-class QuantCastsFromDynamicPass(CountingPass):
+class QuantCastsFromDynamicPass(PatternPass):
     """
     Replace `quant.dynamic_qcast` and `quant.dynamic_dcast` whose scales and zero points are
     constants by `quant.qcast` and `quant.dcast`.
     """
 
     name = "quant-casts-from-dynamic"
+    op_types = DynamicCastOp
+    expected = "a 'quant.dynamic_qcast' or a 'quant.dynamic_dcast' by constants"
+    replaces_all = True
+    remedy = "their scales are not constants"
 
-    @patched_pass
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        pattern = DynamicCastToTyped()
-        casts = [o for o in op.walk() if isinstance(o, DynamicCastOp)]
-        for cast_op in casts:
-            pattern.match_and_rewrite(cast_op, PatternRewriter(cast_op))
-        return PassOutcome.of_erased(
-            casts,
-            "a 'quant.dynamic_qcast' or a 'quant.dynamic_dcast' by constants",
-            "their scales are not constants",
-        )
+    def pattern(self) -> DynamicCastToTyped:
+        return DynamicCastToTyped()

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
     IntegerType,
-    ModuleOp,
     NoneAttr,
     UnrankedTensorType,
 )
@@ -40,15 +38,13 @@ from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
     with_element_type,
 )
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.builder import LoweringBuilder, integer_attr
-from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 from xdsl_quant.transforms.building.quantization_arithmetic import (
     cast_compute_type,
     dense,
     unsupported_cast_reason,
 )
-from xdsl_quant.xdsl_patches import patched_pass
 
 CastOp = QuantizeCastOp | DequantizeCastOp
 
@@ -164,16 +160,15 @@ def _constants(
 
 
 @dataclass(frozen=True)
-class QuantCastsToDynamicPass(CountingPass):
+class QuantCastsToDynamicPass(PatternPass):
     """
     Replace `quant.qcast` and `quant.dcast` by `quant.dynamic_qcast` and
     `quant.dynamic_dcast`, with constants for the scales and zero points of the type.
     """
 
     name = "quant-casts-to-dynamic"
+    op_types = CastOp
+    expected = "a 'quant.qcast' or a 'quant.dcast'"
 
-    @patched_pass
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        casts = [inner for inner in op.walk() if isinstance(inner, CastOp)]
-        changed = TypedCastToDynamic().rewrite_module(op)
-        return PassOutcome(casts, changed, "a 'quant.qcast' or a 'quant.dcast'")
+    def pattern(self) -> TypedCastToDynamic:
+        return TypedCastToDynamic()

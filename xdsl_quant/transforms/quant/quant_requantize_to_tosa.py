@@ -13,12 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.context import Context
 from xdsl.dialects import tosa
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     IntegerAttr,
-    ModuleOp,
     TensorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -29,10 +27,9 @@ from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, StorageC
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.dialects.quant.ops import requantized_dcast
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.builder import LoweringBuilder
-from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 from xdsl_quant.transforms.building.tosa_rescale import Rescale
 
 
@@ -176,27 +173,19 @@ def _clamped_to_storage(
 
 
 @dataclass(frozen=True)
-class QuantRequantizeToTosaPass(CountingPass):
+class QuantRequantizeToTosaPass(PatternPass):
     """
     Replace requantizations between types with fixed-point scales by `tosa.rescale`.
     """
 
     name = "quant-requantize-to-tosa"
+    op_types = QuantizeCastOp | DequantizeCastOp
+    expected = "a 'quant.qcast' of a 'quant.dcast', both of '!quant.fixed_point'"
 
     scale_rounding: ScaleRounding = "single"
     """
     How the product with an integer multiplier is rounded: `SINGLE_ROUND` or `DOUBLE_ROUND`.
     """
 
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        casts = [
-            inner
-            for inner in op.walk()
-            if isinstance(inner, QuantizeCastOp | DequantizeCastOp)
-        ]
-        changed = RequantizationToTosa(self.scale_rounding).rewrite_module(op)
-        return PassOutcome(
-            casts,
-            changed,
-            "a 'quant.qcast' of a 'quant.dcast', both of '!quant.fixed_point'",
-        )
+    def pattern(self) -> RequantizationToTosa:
+        return RequantizationToTosa(self.scale_rounding)

@@ -10,16 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.quantized_type_conversion import (
     QuantizedTypeConversion,
+    QuantizedTypePass,
 )
-from xdsl_quant.transforms.building.type_replacement import quantized_ops
 
 
 class ScalesFromFixedPoint(QuantizedTypeConversion):
@@ -32,12 +28,11 @@ class ScalesFromFixedPoint(QuantizedTypeConversion):
 
 
 @dataclass(frozen=True)
-class QuantScalesFromFixedPointPass(CountingPass):
+class QuantScalesFromFixedPointPass(QuantizedTypePass):
     """Replace `!quant.fixed_point` by `!quant.uniform` with the same scales."""
 
     name = "quant-scales-from-fixed-point"
+    expected = "values of '!quant.fixed_point'"
 
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        found = quantized_ops(op)
-        changed = ScalesFromFixedPoint().rewrite_module(op)
-        return PassOutcome(found, changed, "values of '!quant.fixed_point'")
+    def pattern(self) -> ScalesFromFixedPoint:
+        return ScalesFromFixedPoint()

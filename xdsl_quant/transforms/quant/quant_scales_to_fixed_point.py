@@ -21,8 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.context import Context
-from xdsl.dialects.builtin import IntAttr, ModuleOp
+from xdsl.dialects.builtin import IntAttr
 
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
@@ -39,11 +38,10 @@ from xdsl_quant.dialects.quant.fixed_point_types import (
     shifts_attr,
 )
 from xdsl_quant.numerics import quantize_multiplier
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.quantized_type_conversion import (
     QuantizedTypeConversion,
+    QuantizedTypePass,
 )
-from xdsl_quant.transforms.building.type_replacement import quantized_ops
 
 _BLOCK_TYPES: Mapping[type[QuantizedType], str] = {
     UniformQuantizedSubChannelType: "sub-channel",
@@ -121,15 +119,14 @@ class ScalesToFixedPoint(QuantizedTypeConversion):
 
 
 @dataclass(frozen=True)
-class QuantScalesToFixedPointPass(CountingPass):
+class QuantScalesToFixedPointPass(QuantizedTypePass):
     """
     Replace per-tensor and per-axis `!quant.uniform` by `!quant.fixed_point`, with the
     nearest fixed-point scales.
     """
 
     name = "quant-scales-to-fixed-point"
+    expected = "values of '!quant.uniform'"
 
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        found = quantized_ops(op)
-        changed = ScalesToFixedPoint().rewrite_module(op)
-        return PassOutcome(found, changed, "values of '!quant.uniform'")
+    def pattern(self) -> ScalesToFixedPoint:
+        return ScalesToFixedPoint()

@@ -21,9 +21,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.context import Context
 from xdsl.dialects import tosa
-from xdsl.dialects.builtin import IntegerType, ModuleOp
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
@@ -41,14 +40,13 @@ from xdsl_quant.dialects.quant.types import (
     with_element_type,
 )
 from xdsl_quant.numerics import QuantizationParameters
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
     element_type_of,
     shape_of,
 )
-from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 from xdsl_quant.transforms.building.tosa_rescale import (
     INEXACT_ROUND,
     ROUNDING_MODES,
@@ -218,12 +216,14 @@ class RescaleToQuant(CheckedPattern[RequantizationTypes]):
 
 
 @dataclass(frozen=True)
-class TosaRescaleToQuantPass(CountingPass):
+class TosaRescaleToQuantPass(PatternPass):
     """
     Replace `tosa.rescale` by casts between types with fixed-point scales.
     """
 
     name = "tosa-rescale-to-quant"
+    op_types = tosa.RescaleOp
+    expected = "a 'tosa.rescale'"
 
     scale_rounding: ScaleRounding = "single"
     """
@@ -231,7 +231,5 @@ class TosaRescaleToQuantPass(CountingPass):
     the option of `lower-quant-ops`.
     """
 
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        found = [inner for inner in op.walk() if isinstance(inner, tosa.RescaleOp)]
-        changed = RescaleToQuant(self.scale_rounding).rewrite_module(op)
-        return PassOutcome(found, changed, "a 'tosa.rescale'")
+    def pattern(self) -> RescaleToQuant:
+        return RescaleToQuant(self.scale_rounding)

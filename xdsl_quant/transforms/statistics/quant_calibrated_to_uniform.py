@@ -20,10 +20,8 @@ from typing import Literal, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
-    ModuleOp,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
@@ -39,14 +37,13 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.fake_quantization import Storage, quantized_counterpart
 from xdsl_quant.dialects.quant.float_formats import FLOAT_FORMATS
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.quantized_type_conversion import (
     QuantizedTypeConversion,
+    QuantizedTypePass,
     TypeChanges,
 )
 from xdsl_quant.transforms.building.type_replacement import (
     defined_values,
-    quantized_ops,
 )
 
 from .ranges.value_ranges import AXIS, AXIS_STATS, calibrated_ranges
@@ -170,13 +167,14 @@ def _ranges_along_axis(
 
 
 @dataclass(frozen=True)
-class QuantCalibratedToUniformPass(CountingPass):
+class QuantCalibratedToUniformPass(QuantizedTypePass):
     """
     Replace `!quant.calibrated` by `!quant.uniform`, with scales and zero points that follow
     from the ranges.
     """
 
     name = "quant-calibrated-to-uniform"
+    expected = "values of '!quant.calibrated'"
 
     bits: int = 8
     """Number of bits of a stored value."""
@@ -193,8 +191,6 @@ class QuantCalibratedToUniformPass(CountingPass):
     per_axis: Literal["auto", "never"] = "auto"
     """Whether a value becomes per-axis if there are ranges for each index of an axis."""
 
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        quantized = quantized_ops(op)
+    def pattern(self) -> CalibratedToUniform:
         storage = Storage(self.bits, self.signed, self.narrow_range, self.symmetric)
-        changed = CalibratedToUniform(storage, self.per_axis).rewrite_module(op)
-        return PassOutcome(quantized, changed, "values of '!quant.calibrated'")
+        return CalibratedToUniform(storage, self.per_axis)

@@ -20,12 +20,12 @@ constant. All constants are quantized before the first op is replaced.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
 import numpy as np
-from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -59,14 +59,12 @@ from xdsl_quant.numerics.arrays import Array, array_of_bytes, bytes_of, sign_ext
 from xdsl_quant.numerics.block_scaled import BlockScaledParameters, quantize_blocks
 from xdsl_quant.numerics.quantization import quantize_constant
 from xdsl_quant.numerics.small_floats import small_float
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.plugins import dialect_ops
-from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 from xdsl_quant.transforms.building.quantization_arithmetic import (
     unsupported_cast_reason,
 )
-from xdsl_quant.xdsl_patches import patched_pass
 from xdsl_quant.xdsl_patches.resources import new_resource
 
 from .ranges.float_constants import float_numbers
@@ -294,7 +292,7 @@ def _quantized_blocks(
 
 
 @dataclass(frozen=True)
-class QuantConvertConstPass(CountingPass):
+class QuantConvertConstPass(PatternPass):
     """
     Replace each `quant.qcast` and `stablehlo.uniform_quantize` of a constant, which is an
     `arith.constant` or a `stablehlo.constant`, by a constant of stored values and a
@@ -307,6 +305,9 @@ class QuantConvertConstPass(CountingPass):
     """
 
     name = "quant-convert-const"
+    expected = "a 'quant.qcast' of a constant"
+    replaces_all = True
+    remedy = f"constants may be {', '.join(_CONSTANTS)}"
 
     rounding_mode: RoundingMode = "nearest-even"
     """
@@ -327,13 +328,8 @@ class QuantConvertConstPass(CountingPass):
     way.
     """
 
-    @patched_pass
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        pattern = QuantizeConstant(self.rounding_mode, self.zero_point_order, self.nan)
-        casts = [inner for inner in op.walk() if _is_of_constant(inner)]
-        pattern.rewrite_module(op)
-        return PassOutcome.of_erased(
-            casts,
-            "a 'quant.qcast' of a constant",
-            f"constants may be {', '.join(_CONSTANTS)}",
-        )
+    def candidates(self, module: ModuleOp) -> Sequence[Operation]:
+        return [*filter(_is_of_constant, module.walk())]
+
+    def pattern(self) -> QuantizeConstant:
+        return QuantizeConstant(self.rounding_mode, self.zero_point_order, self.nan)

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, TypeAttribute
 from xdsl.pattern_rewriter import PatternRewriter
 
@@ -23,8 +21,7 @@ from xdsl_quant.dialects.quant.fake_quantization import (
     FakeQuantOp,
     quantized_result_type,
 )
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
-from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 
 from .ranges.fake_quantization import quantized_and_back
 
@@ -51,7 +48,7 @@ class ConvertFakeQuant(CheckedPattern[TypeAttribute]):
 
 
 @dataclass(frozen=True)
-class QuantConvertSimulatedQuantizationPass(CountingPass):
+class QuantConvertSimulatedQuantizationPass(PatternPass):
     """
     Replace all `quant.const_fake_quant` and `quant.const_fake_quant_per_axis` by
     `quant.qcast` and `quant.dcast`.
@@ -60,6 +57,8 @@ class QuantConvertSimulatedQuantizationPass(CountingPass):
     """
 
     name = "quant-convert-simulated-quantization"
+    op_types = FakeQuantOp
+    expected = "a 'quant.const_fake_quant'"
 
     exact_bits: bool = False
     """
@@ -67,7 +66,5 @@ class QuantConvertSimulatedQuantizationPass(CountingPass):
     32, whichever is enough.
     """
 
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        found = [inner for inner in op.walk() if isinstance(inner, FakeQuantOp)]
-        changed = ConvertFakeQuant(self.exact_bits).rewrite_module(op)
-        return PassOutcome(found, changed, "a 'quant.const_fake_quant'")
+    def pattern(self) -> ConvertFakeQuant:
+        return ConvertFakeQuant(self.exact_bits)

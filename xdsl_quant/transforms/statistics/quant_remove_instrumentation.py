@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.pattern_rewriter import (
     PatternRewriter,
-    PatternRewriteWalker,
     RewritePattern,
     op_type_rewrite_pattern,
 )
 
 from xdsl_quant.dialects.quant import CoupledRefOp, StatisticsOp, StatisticsRefOp
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.transforms.building.checked_patterns import PatternPass
 
 
 class RemoveInstrumentation(RewritePattern):
@@ -38,22 +35,15 @@ class RemoveInstrumentation(RewritePattern):
 
 
 @dataclass(frozen=True)
-class QuantRemoveInstrumentationPass(CountingPass):
+class QuantRemoveInstrumentationPass(PatternPass):
     """
     Replace all `quant.stats_ref`, `quant.stats` and `quant.coupled_ref` by their operands.
     """
 
     name = "quant-remove-instrumentation"
+    op_types = StatisticsRefOp | StatisticsOp | CoupledRefOp
+    expected = "a 'quant.stats', 'quant.stats_ref' or 'quant.coupled_ref'"
+    replaces_all = True
 
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        found = [
-            inner
-            for inner in op.walk()
-            if isinstance(inner, StatisticsRefOp | StatisticsOp | CoupledRefOp)
-        ]
-        PatternRewriteWalker(
-            RemoveInstrumentation(), apply_recursively=False
-        ).rewrite_module(op)
-        return PassOutcome.of_erased(
-            found, "a 'quant.stats', 'quant.stats_ref' or 'quant.coupled_ref'"
-        )
+    def pattern(self) -> RemoveInstrumentation:
+        return RemoveInstrumentation()

@@ -34,7 +34,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
@@ -52,9 +51,8 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.numerics.weights import weight_parameters
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.plugins import dialect_ops
-from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 from xdsl_quant.transforms.statistics.ranges.fake_quantization import quantized_and_back
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_elements
 
@@ -252,12 +250,13 @@ def _casts(
 
 
 @dataclass(frozen=True)
-class QuantQuantizeWeightsPass(CountingPass):
+class QuantQuantizeWeightsPass(PatternPass):
     """
     Quantize and dequantize each constant that is the weight of a product.
     """
 
     name = "quant-quantize-weights"
+    expected = "products by constants of floats"
 
     bits: int = 8
     """Number of bits of a stored weight, from 2 to 8."""
@@ -277,14 +276,9 @@ class QuantQuantizeWeightsPass(CountingPass):
     error is less then.
     """
 
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        pattern = QuantizeWeight(
-            self.bits, self.granularity, self.block_size, self.range
-        )
-        products = [
-            inner
-            for inner in op.walk()
-            if has_quantization_trait(inner, MultipliesAndAccumulates)
-        ]
-        changed = pattern.rewrite_module(op)
-        return PassOutcome(products, changed, "products by constants of floats")
+    def candidates(self, module: ModuleOp) -> Sequence[Operation]:
+        trait = MultipliesAndAccumulates
+        return [op for op in module.walk() if has_quantization_trait(op, trait)]
+
+    def pattern(self) -> QuantizeWeight:
+        return QuantizeWeight(self.bits, self.granularity, self.block_size, self.range)
