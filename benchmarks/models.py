@@ -46,7 +46,11 @@ from benchmarks.measuring import Kernel, in_fresh_process, in_turns
 from benchmarks.report import Options, Target, main, number, ratio, table, targets
 from examples.wake_word.models import model_paths
 from xdsl_quant.execution import CompiledFunction, compile
-from xdsl_quant.execution.memory_plan import Lifetime, place_by_size
+from xdsl_quant.execution.scheduling.buffer_planning import (
+    Lifetime,
+    by_size,
+    plan_memory,
+)
 from xdsl_quant.frontends.tflite.files.reader import read_model
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.runtime.stateful_function import StatefulFunction
@@ -333,7 +337,7 @@ def _arena(path: Path) -> int:
         for index in steps
     }
     lifetimes = [Lifetime(sizes[i], min(s), max(s)) for i, s in steps.items()]
-    return place_by_size(lifetimes)[1]
+    return plan_memory(lifetimes, [by_size])[1]
 
 
 def _interpreter(path: Path, *, is_reference: bool) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from . import mlir_bindings as mlir
 from .mlir_bindings import Op, Sizes, Values, arith, ir, linalg, tensor
@@ -23,6 +24,21 @@ def has_identity_layout(type_: ir.Type) -> bool:
     if not isinstance(type_, ir.MemRefType):
         return False
     return type_.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
+
+
+def memref_bytes(type_: ir.Type) -> int:
+    """The bytes of a memref; 0 if they are not known."""
+    assert isinstance(type_, ir.MemRefType)
+    if not has_identity_layout(type_) or any(map(is_dynamic, type_.shape)):
+        return 0
+    return prod(type_.shape) * _number_bytes(type_.element_type)
+
+
+def _number_bytes(type_: ir.Type) -> int:
+    """The bytes of a number, which are whole ones by now; 0 for what is no number."""
+    if isinstance(type_, ir.IndexType):
+        return 8
+    return type_.width // 8 if isinstance(type_, ir.IntegerType | ir.FloatType) else 0
 
 
 def size_values(value: ir.Value) -> list[ir.Value]:

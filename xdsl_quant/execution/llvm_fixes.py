@@ -114,21 +114,6 @@ def _callee(call: ir.Operation) -> str:
     return mlir.symbol_of(call, "callee") if "callee" in call.attributes else ""
 
 
-def mark_buffers_as_distinct(module: ir.Module, names: Collection[str]) -> None:
-    """
-    Mark the pointer arguments of functions as `llvm.noalias`.
-
-    MLIR drops that attribute of a memref when the memref becomes several arguments.
-    """
-    for function in mlir.functions_in(module, names):
-        with module.context:
-            listed = ", ".join(
-                "{llvm.noalias}" if str(argument.type) == "!llvm.ptr" else "{}"
-                for argument in mlir.body_of(function).arguments
-            )
-            function.attributes["arg_attrs"] = ir.Attribute.parse(f"[{listed}]")
-
-
 def generate_for_cpu(module: ir.Module, cpu: Cpu) -> None:
     """Let LLVM use no instructions but those of a CPU."""
     if cpu.llvm_name is None:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from xdsl_quant.numerics.small_floats import small_float
 
 from . import mlir_bindings as mlir
-from .building import has_identity_layout
+from .building import has_identity_layout, memref_bytes
 from .compilation_error import CompilationError
-from .mlir_bindings import arith, cf, ir, linalg, memref
+from .mlir_bindings import Values, arith, cf, ir, linalg, memref, scf
 
 _OF_SHAPES = (
     "arith.",
@@ -263,3 +263,51 @@ def check_divisions(module: ir.Module) -> None:
 
 def _is_harmless_divisor(value: ir.Value) -> bool:
     return mlir.integer_of(value) not in (None, 0, -1)
+
+
+def allocated_bytes(module: ir.Module, name: str) -> int:
+    """The bytes of buffers of static sizes that a function allocates in each call."""
+    (function,) = mlir.functions_in(module, [name])
+    ops = mlir.operations_of(mlir.body_of(function))
+    return sum(memref_bytes(op.result.type) for op in ops if op.name == "memref.alloc")
+
+
+def free_where_assertions_fail(module: ir.Module) -> None:
+    """
+    Let functions free their buffers where an assertion does not hold, as they return there.
+    Buffers are left that are not freed in the block in which they are allocated.
+    """
+    for function in mlir.ops_in(module, "func.func"):
+        _free_in_region(function.regions[0], [])
+
+
+def _free_in_region(region: ir.Region, outside: Values) -> None:
+    """The same in a region; `outside` are the buffers that are allocated around it."""
+    for block in region:
+        buffers = [*outside]
+        for op in mlir.operations_of(block):
+            if op.name == "memref.alloc" and _is_freed_in(block, op.results[0]):
+                buffers += op.results
+            elif op.name == "memref.dealloc" and op.operands[0] in buffers:
+                buffers.remove(op.operands[0])
+            elif op.name == "cf.assert" and buffers:
+                _free_before_failing(op, buffers)
+            for inner in op.regions:
+                _free_in_region(inner, buffers)
+
+
+def _is_freed_in(block: ir.Block, buffer: ir.Value) -> bool:
+    frees = [user for user in mlir.users_of(buffer) if user.name == "memref.dealloc"]
+    return len(frees) == 1 and frees[0].block == block
+
+
+def _free_before_failing(assertion: ir.Operation, buffers: Values) -> None:
+    (condition,) = assertion.operands
+    with assertion.location:
+        with ir.InsertionPoint(assertion):
+            true = arith.constant(condition.type, ir.IntegerAttr.get(condition.type, 1))
+            branch = scf.IfOp(arith.xori(condition, true))
+        with ir.InsertionPoint(mlir.body_of(branch)):
+            for buffer in buffers:
+                memref.dealloc(buffer)
+            scf.yield_([])

@@ -16,15 +16,18 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 
 from . import float_fixes, llvm_fixes, loop_fixes, runtime_library, tensor_fixes
 from . import mlir_bindings as mlir
-from .buffer_planning import free_where_assertions_fail, plan_buffers
 from .clock_reads import ClockReads
 from .code_options import CodeOptions
 from .compilation_error import CompilationError
 from .mlir_bindings import ir
-from .outlining import outline_loops
-from .schedule import Schedule, StepError, schedule_for
+from .schedule import (
+    Schedule,
+    StepError,
+    ThreadFunctions,
+    schedule_for,
+    thread_calls_of,
+)
 from .size_checks import check_sizes
-from .thread_calls import ThreadCalls
 
 _TO_ONE_FUNCTION = (
     # Of tensors that blocks pass on, bufferization frees some too early.
@@ -109,7 +112,7 @@ class MachineCode:
     calls_python: bool
     """Whether it calls Python functions of a user or those that record values."""
 
-    thread_calls: ThreadCalls
+    thread_functions: ThreadFunctions
     """What several threads call."""
 
     is_complete: bool
@@ -148,7 +151,8 @@ class MachineCode:
                 llvm_fixes.generate_for_cpu(module, options.cpu)
                 self._keep(schedule, callbacks, clock)
                 self._start(module, names)
-                self.thread_calls.link(self.function)
+                if self._thread_calls:
+                    self._thread_calls.link(self.function)
         except mlir.MLIRError as e:
             raise CompilationError(f"MLIR: {mlir.first_diagnostic(e)}") from None
 
@@ -175,7 +179,10 @@ class MachineCode:
                 _lower_numbers(module, schedule)
                 if clock:
                     clock.insert(module, names[0])
-                self.temporary_bytes = _lower_loops(module, names)
+                schedule.schedule_kernel(module)
+                self.temporary_bytes = loop_fixes.allocated_bytes(module, names[0])
+                _lower_loops(module, names)
+                schedule.schedule_llvm(module)
             except StepError as e:
                 warnings.warn(
                     f"{e}; compiled code has the same results without it, but may be "
@@ -193,10 +200,12 @@ class MachineCode:
         clock: ClockReads | None,
     ) -> None:
         """Keep what code calls, and what is known of it."""
-        self.thread_calls = schedule.thread_calls
+        self.thread_functions = schedule.thread_functions
+        self._thread_calls = thread_calls_of(schedule.thread_functions)
         self._callbacks = {**callbacks, **schedule.callbacks}
         self.calls_python = bool(self._callbacks)
-        self._callbacks |= schedule.thread_calls.callbacks
+        if self._thread_calls:
+            self._callbacks |= self._thread_calls.callbacks
         # Code writes to the memory of the times.
         self._clock = clock
         if clock:
@@ -248,13 +257,7 @@ def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
     schedule.schedule_fused(module)
     tensor_fixes.reshape_where_sizes_are_dynamic(module)
     tensor_fixes.copy_what_while_loops_carry(module)
-    tensor_fixes.read_where_padded(module)
-    tensor_fixes.separate_destinations(module)
-    # Or what one branch computes is written to a result of the size of another.
-    if not tensor_fixes.has_dynamic_branches(
-        module
-    ) and tensor_fixes.may_write_results_at_once(module):
-        mlir.run_passes(module, ("eliminate-empty-tensors",))
+    schedule.schedule_destinations(module)
     mlir.run_passes(module, _TENSORS_TO_BUFFERS)
     schedule.schedule_buffers(module)
 
@@ -270,21 +273,13 @@ def _lower_numbers(module: ir.Module, schedule: Schedule) -> None:
     schedule.schedule_bytes(module)
     float_fixes.convert_floats_exactly(module)
     loop_fixes.keep_vectors_whole(module)
-    schedule.schedule_llvm(module)
 
 
-def _lower_loops(module: ir.Module, names: Sequence[str]) -> int:
-    """
-    Let a module of loops be one of the LLVM dialect, and return the bytes of intermediate
-    values that its kernel allocates.
-    """
-    outlined = outline_loops(module, names[0])
-    temporary_bytes = plan_buffers(module, names[0])
-    free_where_assertions_fail(module)
+def _lower_loops(module: ir.Module, names: Sequence[str]) -> None:
+    """Let a module of loops be one of the LLVM dialect."""
+    loop_fixes.free_where_assertions_fail(module)
     mlir.run_passes(module, _LOOPS_TO_LLVM)
     llvm_fixes.check_is_llvm(module)
     llvm_fixes.move_bf16_as_integers(module)
     llvm_fixes.reduce_with_ordered_zeros(module)
     llvm_fixes.return_where_assertions_fail(module, names)
-    llvm_fixes.mark_buffers_as_distinct(module, (*names, *outlined))
-    return temporary_bytes

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from typing import Protocol, TypeAlias
 
 from xdsl_quant.runtime.host_functions import HostFunctions
 
 from . import mlir_bindings as mlir
 from .code_options import CodeOptions
 from .mlir_bindings import ir
-from .thread_calls import ThreadCalls
+
+ThreadFunctions: TypeAlias = Mapping[str, tuple[int, Sequence[str]]]
+"""For each name that code calls, its number of arguments and what threads call for it."""
 
 
 class StepError(Exception):
@@ -37,7 +41,7 @@ class Schedule:
     callbacks: dict[str, object]
     """What the module calls beside the given functions: ctypes callbacks, by symbols."""
 
-    thread_calls: ThreadCalls
+    thread_functions: ThreadFunctions
     """What several threads call."""
 
     can_stream: bool
@@ -48,7 +52,7 @@ class Schedule:
 
     def __init__(self):
         self.callbacks = {}
-        self.thread_calls = ThreadCalls()
+        self.thread_functions = {}
         self.can_stream = False
         self.left_out = set()
 
@@ -57,6 +61,9 @@ class Schedule:
 
     def schedule_fused(self, module: ir.Module) -> None:
         """Work on ops on tensors, after loops are fused."""
+
+    def schedule_destinations(self, module: ir.Module) -> None:
+        """Work on ops on tensors, before bufferization."""
 
     def schedule_buffers(self, module: ir.Module) -> None:
         """Work on ops on memrefs, before they become loops."""
@@ -67,8 +74,11 @@ class Schedule:
     def schedule_bytes(self, module: ir.Module) -> None:
         """Work on loops whose memory has whole bytes."""
 
+    def schedule_kernel(self, module: ir.Module) -> None:
+        """Work on the loops and buffers of the kernel, before they become LLVM's."""
+
     def schedule_llvm(self, module: ir.Module) -> None:
-        """Work on loops that nothing but LLVM changes any more."""
+        """Work on functions of the LLVM dialect."""
 
 
 _SCHEDULING = "xdsl_quant.execution.scheduling"
@@ -94,3 +104,22 @@ def schedule_for(
             raise
         return Schedule()
     return scheduling.FastSchedule(kernel, functions, options)
+
+
+class ThreadCalls(Protocol):
+    """Makes calls of functions by several threads."""
+
+    @property
+    def callbacks(self) -> Mapping[str, object]:
+        """What the code calls: ctypes callbacks, by symbols."""
+        ...
+
+    def link(self, function: Callable[[str], Callable[[int], None]]) -> None:
+        """Look for the functions by their names, once there is code."""
+
+
+def thread_calls_of(functions: ThreadFunctions) -> ThreadCalls | None:
+    """Return what makes the calls of several threads, if there are any."""
+    if not functions:
+        return None
+    return import_module(f"{_SCHEDULING}.thread_calls").ThreadCalls(functions)

@@ -12,7 +12,7 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 from . import disk_cache, runtime_library
 from .code_options import CodeOptions
 from .llvm_library import LinkedObject, LinkError
-from .thread_calls import ThreadCalls
+from .schedule import thread_calls_of
 
 if TYPE_CHECKING:
     from .clock_reads import ClockReads
@@ -31,12 +31,13 @@ class StoredCode:
         self.has_sizes_of_shapes: bool = entry.header["has_sizes_of_shapes"]
         self.temporary_bytes: int = entry.header["temporary_bytes"]
         # They must stay alive.
-        self._thread_calls = calls = ThreadCalls(entry.header["thread_calls"])
-        addresses = runtime_library.addresses(calls.callbacks)
+        self._thread_calls = calls = thread_calls_of(entry.header["thread_functions"])
+        addresses = runtime_library.addresses(calls.callbacks if calls else {})
         self._object = LinkedObject(entry.content, addresses)
         for name in names:
             self._address(name)
-        calls.link(self.function)
+        if calls:
+            calls.link(self.function)
 
     def _address(self, name: str) -> int:
         return self._object.address(f"_mlir__mlir_ciface_{name}")
@@ -82,7 +83,7 @@ def code_of(
             "can_stream": code.can_stream,
             "has_sizes_of_shapes": code.has_sizes_of_shapes,
             "temporary_bytes": code.temporary_bytes,
-            "thread_calls": code.thread_calls.functions,
+            "thread_functions": code.thread_functions,
         }
         disk_cache.write(key, disk_cache.Entry(header, code.object_code()))
     return code

@@ -26,10 +26,10 @@ import numpy as np
 from .. import mlir_bindings as mlir
 from ..building import indexing_maps, input_count, loop_kinds
 from ..cpu import Cpu
-from ..memory_plan import ALIGNMENT
 from ..mlir_bindings import Values, func, ir, memref
-from ..thread_calls import ThreadCalls
+from ..schedule import ThreadFunctions
 from .amx_code import tile_product_text
+from .buffer_planning import ALIGNMENT
 from .byte_contractions import ByteContraction, BytesOperand, byte_contraction_of
 from .contractions import Factor, contraction_of
 from .epilogues import Epilogue, epilogue_of
@@ -110,7 +110,7 @@ def _keep_in_memory(op: ir.Operation, operand: int) -> None:
     op.attributes["indexing_maps"] = mlir.array_attr(map(ir.AffineMapAttr.get, maps))
 
 
-def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadCalls:
+def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadFunctions:
     """
     Replace the products on memrefs, and what only makes something of each of their sums, by
     calls of functions that compute them.
@@ -121,7 +121,7 @@ def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadCalls
         threads: so many threads compute large products.
 
     Returns:
-        the calls by several threads.
+        what several threads call.
     """
     taken = {*map(mlir.symbol_of, module.body.operations)}
     names = (name for i in count() if (name := f"byte_product_{i}") not in taken)
@@ -148,7 +148,7 @@ class _ProductCalls:
     """Inserts calls of functions, which it adds to a module, for products."""
 
     def __init__(self, module: ir.Module, cpu: Cpu, threads: int, names: Iterator[str]):
-        self.by_threads = ThreadCalls()
+        self.by_threads: dict[str, tuple[int, Sequence[str]]] = {}
         self._module = module
         self._cpu = cpu
         self._threads = threads
@@ -230,7 +230,7 @@ class _ProductCalls:
         if others:
             name = next(self._names)
             _declare_for_threads(self._module, name, values, [*functions])
-            self.by_threads.add(name, len(values), [*functions])
+            self.by_threads[name] = len(values), [*functions]
         func.call([], name, values)
 
 

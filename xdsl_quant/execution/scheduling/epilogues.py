@@ -13,8 +13,13 @@ from numpy.typing import NDArray
 from .. import mlir_bindings as mlir
 from ..building import indexing_maps, input_count, loop_kinds
 from ..mlir_bindings import Values, ir
-from ..outlining import buffer_of
-from .memrefs import constant_of, dimensions_by_loop, steps_of
+from .memrefs import (
+    buffer_of,
+    constant_of,
+    dimensions_by_loop,
+    is_distinct_buffer,
+    steps_of,
+)
 from .vector_bodies import VectorBody
 
 
@@ -232,7 +237,7 @@ def _can_be_delayed(op: ir.Operation, epilogue: Epilogue) -> bool:
     result = buffer_of(epilogue.result)
     inputs = {*map(buffer_of, epilogue.memrefs[1:])}
     if (
-        not all(map(_is_distinct_buffer, (*read, *inputs, result)))
+        not all(map(is_distinct_buffer, (*read, *inputs, result)))
         or result in read | inputs
     ):
         return False
@@ -243,14 +248,7 @@ def _can_be_delayed(op: ir.Operation, epilogue: Epilogue) -> bool:
         for inner in mlir.ops_in(between)
         for value in _written(inner)
     ]
-    return all(map(_is_distinct_buffer, written)) and not read & {*written}
-
-
-def _is_distinct_buffer(memref: ir.Value) -> bool:
-    """Whether a memref is certainly another one than others for which this is true."""
-    if (block := mlir.argument_block(memref)) is not None:
-        return block.owner.operation.name == "func.func"
-    return bool(mlir.made_by(memref, "memref.alloc", "memref.get_global"))
+    return all(map(is_distinct_buffer, written)) and not read & {*written}
 
 
 _MEMREF_WRITES = "memref.dealloc", "memref.store"

@@ -14,6 +14,30 @@ from .. import mlir_bindings as mlir
 from ..building import is_dynamic
 from ..mlir_bindings import ir, memref
 
+VIEWS = (
+    "memref.cast",
+    "memref.collapse_shape",
+    "memref.expand_shape",
+    "memref.reinterpret_cast",
+    "memref.reshape",
+    "memref.subview",
+)
+"""Ops whose result is in the memory of their first operand."""
+
+
+def buffer_of(memref: ir.Value) -> ir.Value:
+    """What a memref is a view of."""
+    while view := mlir.made_by(memref, *VIEWS):
+        memref = view.operands[0]
+    return memref
+
+
+def is_distinct_buffer(memref: ir.Value) -> bool:
+    """Whether a memref is certainly another one than others for which this is true."""
+    if (block := mlir.argument_block(memref)) is not None:
+        return block.owner.operation.name == "func.func"
+    return bool(mlir.made_by(memref, "memref.alloc", "memref.get_global"))
+
 
 def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
     """The elements of a constant of integers, with their signs."""

@@ -11,11 +11,13 @@ from .. import mlir_bindings as mlir
 from ..code_options import CodeOptions
 from ..mlir_bindings import ir
 from ..schedule import Schedule, StepError
-from ..thread_calls import ThreadCalls
+from .buffer_planning import plan_buffers
 from .byte_products import call_byte_products, keep_byte_products
 from .channel_multipliers import merge_channels
 from .constant_codes import decode_constants
 from .constant_sums import fold_constant_sums
+from .destinations import share_destinations
+from .outlining import mark_buffers_as_distinct, outline_loops
 from .packed_codes import pack_constants
 from .reduce_min_max import reduce_min_max
 from .rounding_conversions import round_in_f32, round_while_converting
@@ -58,9 +60,12 @@ class FastSchedule(Schedule):
             self._run(share_loops, module)
             mlir.run_passes(module, ("canonicalize", "cse"))
 
+    def schedule_destinations(self, module: ir.Module) -> None:
+        self._run(share_destinations, module)
+
     def schedule_buffers(self, module: ir.Module) -> None:
-        calls = self._run(call_byte_products, module, self._cpu, self._threads)
-        self.thread_calls = calls or ThreadCalls()
+        called = self._run(call_byte_products, module, self._cpu, self._threads)
+        self.thread_functions = called or {}
         can_stream = self._run(self._mark_streamable, module, name=_STREAMING)
         self.can_stream = bool(can_stream)
 
@@ -85,10 +90,15 @@ class FastSchedule(Schedule):
             self._run(select_from_tables, module)
         self._run(look_up_whole_bytes, module)
 
-    def schedule_llvm(self, module: ir.Module) -> None:
+    def schedule_kernel(self, module: ir.Module) -> None:
         # Such code is compiled for one use.
         if self._functions:
             self._run(keep_small_loops_plain, module)
+        self._outlined = self._run(outline_loops, module, self._kernel) or []
+        self._run(plan_buffers, module, self._kernel)
+
+    def schedule_llvm(self, module: ir.Module) -> None:
+        self._run(mark_buffers_as_distinct, module, [self._kernel, *self._outlined])
 
     def _run(
         self,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from .. import mlir_bindings as mlir
 from ..building import index, indexing_maps, input_count
 from ..mlir_bindings import FieldValue, Op, Values, arith, func, ir, llvm, memref, scf
+from .memrefs import buffer_of, is_distinct_buffer
 
 _LINE = 64
 """Bytes of a cache line."""
@@ -94,7 +95,7 @@ def _is_streamable(generic: ir.Operation) -> bool:
     *others, output = generic.operands
     if input_count(generic) != len(others):
         return False
-    result = _root_memref(output)
+    result = buffer_of(output)
     if not isinstance(result, ir.BlockArgument) or not _is_contiguous_type(output.type):
         return False
     *_, map_ = indexing_maps(generic)
@@ -120,29 +121,12 @@ def _is_contiguous_type(type_: ir.Type) -> bool:
     )
 
 
-_VIEWS = (
-    "memref.cast",
-    "memref.collapse_shape",
-    "memref.expand_shape",
-    "memref.subview",
-)
-
-
-def _root_memref(buffer: ir.Value) -> ir.Value:
-    """The memory that a memref is a view of."""
-    while view := mlir.made_by(buffer, *_VIEWS):
-        buffer = view.operands[0]
-    return buffer
-
-
 def _is_apart(value: ir.Value, result: ir.Value) -> bool:
     """Whether a value is certainly not in the memory of a result."""
     if not isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType):
         return True
-    root = _root_memref(value)
-    if (block := mlir.argument_block(root)) is not None:
-        return block == mlir.argument_block(result) and root != result
-    return root.owner.operation.name in ("memref.alloc", "memref.get_global")
+    buffer = buffer_of(value)
+    return buffer != result and is_distinct_buffer(buffer)
 
 
 # When there are loops

@@ -35,7 +35,8 @@ STEPS = (
     *("reduce_min_max", "fold_constant_sums", "merge_channels", "keep_byte_products"),
     *("tile_contractions", "call_byte_products", "round_while_converting"),
     *("round_in_f32", "pack_constants", "decode_constants", "select_from_tables"),
-    "look_up_whole_bytes",
+    *("look_up_whole_bytes", "share_destinations", "outline_loops", "plan_buffers"),
+    "mark_buffers_as_distinct",
 )
 
 WEIGHTS, X = some(64, 48), some(7, 64)

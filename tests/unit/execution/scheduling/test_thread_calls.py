@@ -20,9 +20,9 @@ from tests.unit.execution.scheduling.test_byte_products import (
     product,
     some,
 )
-from xdsl_quant.execution import compilation, compile, machine_code, thread_calls
-from xdsl_quant.execution.scheduling import byte_products
-from xdsl_quant.execution.thread_calls import _Work  # pyright: ignore[reportPrivateUsage] tested
+from xdsl_quant.execution import compilation, compile, machine_code
+from xdsl_quant.execution.scheduling import byte_products, thread_calls
+from xdsl_quant.execution.scheduling.thread_calls import _Work  # pyright: ignore[reportPrivateUsage] tested
 
 pytestmark = pytest.mark.usefixtures("byte_products")
 

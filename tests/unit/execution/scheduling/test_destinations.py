@@ -1,4 +1,4 @@
-"""Rewrites of tensors before bufferization."""
+"""Memory of results."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ pytest.importorskip("mlir")
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.clock_reads import ClockReads
 from xdsl_quant.execution.mlir_bindings import identity_of, ir, made_by, ops_in
-from xdsl_quant.execution.tensor_fixes import (
+from xdsl_quant.execution.scheduling.destinations import (
     read_where_padded,
     separate_destinations,
 )

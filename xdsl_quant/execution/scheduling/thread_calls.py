@@ -11,47 +11,39 @@ from contextlib import suppress
 from functools import cache
 from threading import Condition
 
-from .runtime_library import attempt, callback
+from ..runtime_library import attempt, callback
+from ..schedule import ThreadFunctions
 
 
 class ThreadCalls:
     """Calls that are made by several threads, each with a function of its own."""
 
-    callbacks: dict[str, object]
+    callbacks: Mapping[str, object]
     """What makes them: ctypes callbacks, by symbols."""
 
-    functions: Mapping[str, tuple[int, Sequence[str]]]
-    """For each name that the code calls the number of arguments and what threads call."""
-
-    def __init__(
-        self, functions: Mapping[str, tuple[int, Sequence[str]]] | None = None
-    ):
-        """`functions` are those of other calls, of code from the cache."""
-        self.callbacks = {}
-        self.functions = {}
-        self._linked: dict[str, Callable[[int], None]] = {}
-        for name, (argument_count, names) in (functions or {}).items():
-            self.add(name, argument_count, names)
-
-    def add(self, name: str, argument_count: int, names: Sequence[str]) -> None:
+    def __init__(self, functions: ThreadFunctions):
         """
-        Add a function that calls others, and returns when all of these have returned.
-
         Args:
-            name: that of the new function.
-            argument_count: the number of its arguments, memrefs.
-            names: those of the others, which have the same arguments and no results.
+            functions: for each function that calls others, and returns when all of these
+                have returned: the number of its arguments, memrefs, and the names of the
+                others, which have the same arguments and no results.
         """
+        self._functions = functions
+        self._linked: dict[str, Callable[[int], None]] = {}
+        self.callbacks = {
+            f"_mlir_ciface_{name}": callback(self._caller(names), argument_count)
+            for name, (argument_count, names) in functions.items()
+        }
 
+    def _caller(self, names: Sequence[str]) -> Callable[..., None]:
         def called(*descriptors: int) -> None:
             attempt(lambda: self._call(names, descriptors))
 
-        self.functions = {**self.functions, name: (argument_count, names)}
-        self.callbacks[f"_mlir_ciface_{name}"] = callback(called, argument_count)
+        return called
 
     def link(self, function: Callable[[str], Callable[[int], None]]) -> None:
         """Look for the functions by their names, once there is code."""
-        for _, names in self.functions.values():
+        for _, names in self._functions.values():
             self._linked |= {name: function(name) for name in names}
 
     def _call(self, names: Sequence[str], descriptors: Sequence[int]) -> None:

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from xdsl_quant.execution.memory_plan import (
+from xdsl_quant.execution.scheduling.buffer_planning import (
     ALIGNMENT,
     Lifetime,
-    place_by_size,
+    by_size,
     plan_memory,
 )
 
@@ -23,7 +23,7 @@ PLANS: list[tuple[list[tuple[int, int, int]], tuple[list[int], int]]] = [
 
 @pytest.mark.parametrize(("values", "expected"), PLANS)
 def test_plans(values: list[tuple[int, int, int]], expected: tuple[list[int], int]):
-    assert place_by_size([Lifetime(*value) for value in values]) == expected
+    assert plan_memory([Lifetime(*value) for value in values], [by_size]) == expected
 
 
 def test_smallest_gap():
@@ -33,7 +33,7 @@ def test_smallest_gap():
         *(Lifetime(size, 0, 0) for size in (960, 448)),
         Lifetime(64, 1, 1),
     ]
-    assert place_by_size(values) == ([0, 1984, 2944, 1024, 2496, 2496], 3200)
+    assert plan_memory(values, [by_size]) == ([0, 1984, 2944, 1024, 2496, 2496], 3200)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_smallest_gap():
 )
 def test_smallest_plan(values: list[tuple[int, int, int]], sizes: tuple[int, int]):
     lifetimes = [Lifetime(*value) for value in values]
-    plans = place_by_size(lifetimes), plan_memory(lifetimes)
+    plans = plan_memory(lifetimes, [by_size]), plan_memory(lifetimes)
     assert tuple(size for _, size in plans) == sizes
 
 
@@ -67,7 +67,7 @@ def test_no_value_is_overwritten(seed: int):
             Lifetime(random.randint(1, 700), start, start + random.randrange(9))
         )
     offsets, size = plan_memory(values)
-    assert size <= place_by_size(values)[1]
+    assert size <= plan_memory(values, [by_size])[1]
     owner: dict[tuple[int, int], int] = {}
     for i, (value, offset) in enumerate(zip(values, offsets, strict=True)):
         assert offset % ALIGNMENT == 0

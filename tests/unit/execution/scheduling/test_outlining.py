@@ -9,7 +9,7 @@ pytest.importorskip("mlir")
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.mlir_bindings import functions_in, ir, ops_in, symbol_of
-from xdsl_quant.execution.outlining import outline_loops
+from xdsl_quant.execution.scheduling.outlining import outline_loops
 
 PLAIN = """
     scf.for %i = %c0 to %c4 step %c1 {

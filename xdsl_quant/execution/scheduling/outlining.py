@@ -7,21 +7,14 @@ one function. It also knows that their arguments are distinct buffers, wherever 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import count
 
-from . import mlir_bindings as mlir
-from .mlir_bindings import Values, func, ir
+from .. import mlir_bindings as mlir
+from ..mlir_bindings import Values, func, ir
+from .memrefs import buffer_of, is_distinct_buffer
 
 _CONSTANTS = "arith.constant", "memref.get_global"
-VIEWS = (
-    "memref.cast",
-    "memref.collapse_shape",
-    "memref.expand_shape",
-    "memref.reinterpret_cast",
-    "memref.reshape",
-    "memref.subview",
-)
-"""Ops whose result is in the memory of their first operand."""
 
 
 def outline_loops(module: ir.Module, name: str) -> list[str]:
@@ -55,7 +48,7 @@ def _can_be_outlined(nest: ir.Operation) -> bool:
         return False
     memrefs = [v for v in _captured(nest) if isinstance(v.type, ir.MemRefType)]
     buffers = [buffer_of(memref) for memref in memrefs]
-    return len({*buffers}) == len(buffers) and all(map(_is_whole, buffers))
+    return len({*buffers}) == len(buffers) and all(map(is_distinct_buffer, buffers))
 
 
 def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
@@ -95,16 +88,16 @@ def _captured(nest: ir.Operation) -> Values:
     return [value for value in used if value not in defined]
 
 
-def buffer_of(memref: ir.Value) -> ir.Value:
-    """What a memref is a view of."""
-    while view := mlir.made_by(memref, *VIEWS):
-        memref = view.operands[0]
-    return memref
+def mark_buffers_as_distinct(module: ir.Module, names: Collection[str]) -> None:
+    """
+    Mark the pointer arguments of functions as `llvm.noalias`.
 
-
-def _is_whole(memref: ir.Value) -> bool:
-    """Whether a memref is certainly no part of another one."""
-    is_argument = isinstance(memref, ir.BlockArgument)
-    return is_argument or bool(
-        mlir.made_by(memref, "memref.alloc", "memref.get_global")
-    )
+    MLIR drops that attribute of a memref when the memref becomes several arguments.
+    """
+    for function in mlir.functions_in(module, names):
+        with module.context:
+            listed = ", ".join(
+                "{llvm.noalias}" if str(argument.type) == "!llvm.ptr" else "{}"
+                for argument in mlir.body_of(function).arguments
+            )
+            function.attributes["arg_attrs"] = ir.Attribute.parse(f"[{listed}]")

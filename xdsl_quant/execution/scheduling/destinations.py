@@ -1,0 +1,180 @@
+"""
+Memory of results: tensors that ops need not copy, because they write where the result is
+read, or each into memory of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .. import mlir_bindings as mlir
+from ..building import is_dynamic
+from ..mlir_bindings import ir, tensor
+
+
+def share_destinations(module: ir.Module) -> None:
+    """Let tensors be computed where they are needed, before they have memory."""
+    read_where_padded(module)
+    separate_destinations(module)
+    # Or what one branch computes is written to a result of the size of another.
+    if not _has_dynamic_branches(module) and _may_write_results_at_once(module):
+        mlir.run_passes(module, ("eliminate-empty-tensors",))
+
+
+_BRANCHES = ("arith.select", "scf.for", "scf.if", "scf.index_switch", "scf.while")
+
+
+def _has_dynamic_branches(module: ir.Module) -> bool:
+    """Whether a tensor may be one of several, and these may be of different sizes."""
+    return any(
+        isinstance(result.type, ir.RankedTensorType)
+        and not result.type.has_static_shape
+        for op in mlir.ops_in(module, *_BRANCHES)
+        for result in op.results
+    )
+
+
+def _may_write_results_at_once(module: ir.Module) -> bool:
+    """
+    Whether intermediate values may be stored in the arrays of results.
+
+    MLIR does so if ops that may work in place turn the value into the result. It misses
+    that the array no longer holds the value once the result is written: other results that
+    are computed from the value later would read the result.
+    """
+    ends = mlir.ops_in(module, "bufferization.materialize_in_destination")
+    for end in ends:
+        block = mlir.operations_of(end.block)
+        later = block[block.index(end) + 1 :]
+        read = {value for op in later for value in _origins(op.operands)}
+        made_of = _origins(end.operands[:1]) - {end.operands[0]}
+        if any(_is_computed(value) for value in made_of & read):
+            return False
+    return True
+
+
+def _is_computed(value: ir.Value) -> bool:
+    is_result = isinstance(value, ir.OpResult)
+    return is_result and value.owner.name != "tensor.empty"
+
+
+def _origins(values: Iterable[ir.Value]) -> set[ir.Value]:
+    """Values, and all that may alias them if ops work in place."""
+    found: set[ir.Value] = set()
+    todo = [*values]
+    while todo:
+        value = todo.pop()
+        if value in found or not isinstance(value.type, ir.RankedTensorType):
+            continue
+        found.add(value)
+        if (block := mlir.argument_block(value)) is not None:
+            todo += block.owner.operands
+            continue
+        op = value.owner.operation
+        is_linalg = op.name.startswith("linalg.")
+        # The last operands of these are what results are written to.
+        todo += [*op.operands][-len(op.results) if is_linalg else 0 :]
+        todo += [v for region in op.regions for b in region for v in mlir.yielded_by(b)]
+    return found
+
+
+def read_where_padded(module: ir.Module) -> None:
+    """
+    Let ops read a tensor where it is with padding around it, so that it is in memory once.
+    Those with other shapes can do so, too, if their reshapes only add a dimension of 1.
+    """
+    for reshape in mlir.ops_in(module, "tensor.reshape"):
+        _add_dimension(reshape)
+    for insert in mlir.ops_in(module, "tensor.insert_slice"):
+        source, *_ = insert.operands
+        readers = [user for user in mlir.users_of(source) if user != insert]
+        ops = mlir.operations_of(insert.block)
+        later = {*map(mlir.identity_of, ops[ops.index(insert) :])}
+        can_read = all(
+            op.name.startswith(_READS) and mlir.identity_of(op) in later
+            for op in readers
+        )
+        if readers and can_read and _pads(insert):
+            _read_inside(insert)
+
+
+_READS = "linalg.", "tensor.expand_shape"
+
+
+def _add_dimension(reshape: ir.Operation) -> None:
+    """Replace a reshape that adds a first dimension of 1, as only views may have gaps."""
+    source, result = reshape.operands[0], reshape.results[0]
+    type_ = mlir.shaped_type(source)
+    shape = type_.shape if type_.has_rank else []
+    expanded = [1, *shape]
+    if any(map(is_dynamic, shape)) or not shape or mlir.shape(result) != expanded:
+        return
+    groups = [[0, 1], *([i] for i in range(2, len(expanded)))]
+    with ir.InsertionPoint(reshape), reshape.location:
+        view = tensor.expand_shape(result.type, source, groups, [], expanded)
+    result.replace_all_uses_with(view)
+    reshape.erase()
+
+
+def _pads(insert: ir.Operation) -> bool:
+    """Whether a slice of static sizes is inserted into equal elements, and nothing else."""
+    if len(insert.operands) != 2 or any(map(_writes_to, insert.results[0].uses)):
+        return False
+    source, target = insert.operands
+    op = mlir.made_by(target, "linalg.fill", "linalg.generic")
+    is_filled = op is not None and _has_equal_elements(op)
+    return is_filled and mlir.shaped_type(source).rank == mlir.shaped_type(target).rank
+
+
+def _read_inside(insert: ir.Operation) -> None:
+    """Read the slice of the result of an insertion in place of what is inserted."""
+    source, *_ = insert.operands
+    names = ("static_offsets", "static_sizes", "static_strides")
+    parts = [insert.attributes[name] for name in names]
+    with ir.InsertionPoint.after(insert), insert.location:
+        inside = tensor.extract_slice(
+            source.type, insert.results[0], [], [], [], *parts
+        )
+    mlir.replace_uses_but(source, inside, insert)
+
+
+def separate_destinations(module: ir.Module) -> None:
+    """
+    Let each op that writes to an empty tensor, or to one of equal elements, have one of its
+    own. MLIR merges the ops that make them, and would copy the tensor for all but the last
+    of those that write to it.
+    """
+    for names in (("linalg.fill", "linalg.generic"), ("tensor.empty",)):
+        for op in filter(_has_equal_elements, mlir.ops_in(module, *names)):
+            uses = [use for use in op.results[0].uses if _writes_to(use)]
+            for use in uses:
+                with ir.InsertionPoint(use.owner):
+                    copy = op.clone()
+                if len(uses) > 1:
+                    # It is merged from ops of several locations.
+                    copy.location = use.owner.location
+                use.owner.operands[use.operand_number] = copy.results[0]
+            if not any(op.results[0].uses):
+                op.erase()
+
+
+def _has_equal_elements(op: ir.Operation) -> bool:
+    """Whether an op makes one tensor, whose elements are one constant or undefined."""
+    if len(op.results) != 1 or op.name == "tensor.empty":
+        return len(op.results) == 1
+    if op.name == "linalg.fill":
+        return mlir.made_by(op.operands[0], "arith.constant") is not None
+    block = mlir.body_of(op)
+    (value,) = mlir.yielded_by(block)
+    is_read = any(any(argument.uses) for argument in block.arguments)
+    return not is_read and mlir.made_by(value, "arith.constant") is not None
+
+
+def _writes_to(use: ir.OpOperand) -> bool:
+    """Whether an op writes its result to an operand, if it may."""
+    op, number = use.owner, use.operand_number
+    if op.name == "tensor.insert_slice":
+        return number == 1
+    if not op.name.startswith("linalg."):
+        return False
+    return number >= len(op.operands) - len(op.results)
