@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from .byte_vectors import SUMS
 from .epilogues import Epilogue
-from .vector_code import LANES, Axis, Memref
+from .vector_code import LANES, Axis, Memref, packed_loops
 from .vnni_code import Product, ProductFunction, RuntimeMatrix, Weighted
 
 _ROWS = 16
@@ -328,13 +328,8 @@ class _TileFunction(ProductFunction):
         by_vector = [depth * tiles.columns_bytes, 4 * LANES, 0, 0]
         by_vector += [LANES * size for size in self.sizes]
         steps = [vectors * step for step in by_vector]
-        count, left = divmod(width, vectors * LANES)
-        with code.loop(count) as index:
-            moved = code.moved(pointers, index, steps)
-            self._add_panel(moved, loops, is_end, _Panel(vectors, 0))
-        if left:
-            moved = code.moved(pointers, count, steps)
-            panel = _Panel(-(-left // LANES), left % LANES)
+        for moved, columns in code.tiles(pointers, width, vectors * LANES, steps):
+            panel = _Panel(-(-columns // LANES), columns % LANES)
             self._add_panel(moved, loops, is_end, panel)
 
     def _add_panel(
@@ -357,10 +352,7 @@ class _TileFunction(ProductFunction):
         zeros = code.splat(0, SUMS)
         with code.loop(count * tiles.row.size) as index:
             place = code.at(sums, code.sum(zero, index, 4 * LANES))
-            code.lines.append(
-                f"llvm.store {zeros}, {place} {{alignment = 64 : i64}} : {SUMS}, "
-                "!llvm.ptr"
-            )
+            code.store(zeros, place, SUMS, 64)
         steps = run.steps // run.blocks
         around = self._moving(tiles.around, tiles.inside, panel)
         with code.nest(around, [weights, lhs]) as moved, code.loop(run.blocks) as index:
@@ -379,12 +371,7 @@ class _TileFunction(ProductFunction):
         """Loops that sum up, with the steps of columns before those of rows."""
         tiles = self._tiles
         size = tiles.run.steps * math.prod(loop.size for loop in inside)
-        size *= tiles.columns_bytes * panel.vectors
-        moving: list[Axis] = []
-        for loop in reversed(loops):
-            moving.insert(0, Axis(loop.size, [size, loop.steps[0]]))
-            size *= loop.size
-        return moving
+        return packed_loops(loops, size * tiles.columns_bytes * panel.vectors)
 
     def _groups(
         self,
@@ -399,11 +386,9 @@ class _TileFunction(ProductFunction):
         """
         code, tiles = self.code, self._tiles
         size = panel.vectors * tiles.sums_bytes if tiles.has_blocks else 0
-        moving: list[Axis] = []
-        for loop in reversed(loops):
-            moving.insert(0, Axis(loop.size, [0, 0, size, *loop.steps]))
-            size *= loop.size
-        *outer, (count, steps) = moving
+        *outer, (count, steps) = [
+            Axis(loop.size, [0, 0, *loop.steps]) for loop in packed_loops(loops, size)
+        ]
         high = tiles.group[0]
         overlap = tiles.overlap if is_end else 0
         whole = (count - bool(overlap)) // high

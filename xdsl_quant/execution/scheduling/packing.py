@@ -22,7 +22,7 @@ from .byte_vectors import (
     with_products,
     wrapped_i32,
 )
-from .vector_code import LANES, Axis, Code, Memref, function_lines
+from .vector_code import LANES, Axis, Code, Memref, function_lines, packed_loops
 
 
 @dataclass(frozen=True)
@@ -82,65 +82,39 @@ class _Packer:
     def _run(self) -> Axis:
         return self.packing.reductions[-1]
 
-    @property
-    def _steps(self) -> Sequence[int]:
-        """For each loop over rows the packed bytes of a vector of columns inside."""
-        sizes = [*(loop.size for loop in self.packing.reductions[1:-1])]
-        groups = -(-self._run.size // 4)
-        return [
-            64 * groups * math.prod(sizes[i:])
-            for i in range(len(self.packing.reductions) - 1)
-        ]
-
     def add_columns(self, pointers: Sequence[str]) -> None:
         """Add the loop over columns."""
         code, packing = self.code, self.packing
-        first = packing.reductions[0].size if len(packing.reductions) > 1 else 1
-        inside = self._steps[0] if self._steps else 64 * -(-self._run.size // 4)
-        by_vector = [LANES * packing.column_step, first * inside, 64]
+        rows = math.prod(loop.size for loop in packing.reductions[:-1])
+        by_vector = [LANES * packing.column_step, rows * self._run_bytes, 64]
         steps = [packing.vectors * step for step in by_vector]
-        whole, rest = divmod(packing.width, LANES)
-        tiles, more = divmod(whole, packing.vectors)
-        if tiles:
-            with code.loop(tiles) as index:
-                counts = [LANES] * packing.vectors
-                self._add_tile(code.moved(pointers, index, steps), counts)
-        if counts := [LANES] * more + [rest] * bool(rest):
-            self._add_tile(code.moved(pointers, tiles, steps), counts)
+        size = LANES * packing.vectors
+        for moved, columns in code.tiles(pointers, packing.width, size, steps):
+            starts = range(0, columns, LANES)
+            self._add_tile(moved, [min(LANES, columns - start) for start in starts])
+
+    @property
+    def _run_bytes(self) -> int:
+        """The packed bytes of the innermost loop for a vector of columns."""
+        return 64 * -(-self._run.size // 4)
 
     def _add_tile(self, pointers: Sequence[str], counts: Sequence[int]) -> None:
         """Pack some vectors of columns, of which each has so many."""
-        code = self.code
-        *bytes_, starts = pointers
-        sums = [code.splat(0, SUMS)] * len(counts)
-        sums = self._summed(0, sums, bytes_, counts)
-        factor = code.splat(wrapped_i32(-self.packing.offset), SUMS)
+        code, packing = self.code, self.packing
+        source, packed, starts = pointers
+        pack = self._rows_packed if packing.column_step == 1 else self._columns_packed
+        loops = [Axis(size, steps[1:]) for size, steps in packing.reductions[:-1]]
+        sums = code.carrying_nest(
+            packed_loops(loops, len(counts) * self._run_bytes),
+            [packed, source],
+            [code.splat(0, SUMS)] * len(counts),
+            SUMS,
+            lambda moved, sums: pack(sums, moved[::-1], counts),
+        )
+        factor = code.splat(wrapped_i32(-packing.offset), SUMS)
         for v, total in enumerate(sums):
             start = code.add(f"arith.muli {total}, {factor} : {SUMS}")
             code.store_lanes(code.at(starts, 64 * v), start, "i32")
-
-    def _summed(
-        self,
-        depth: int,
-        sums: Sequence[str],
-        pointers: Sequence[str],
-        counts: Sequence[int],
-    ) -> Sequence[str]:
-        """The sums of columns with those of the loops over rows from a depth on."""
-        code, packing = self.code, self.packing
-        if depth == len(packing.reductions) - 1:
-            pack = (
-                self._rows_packed if packing.column_step == 1 else self._columns_packed
-            )
-            return pack(sums, pointers, counts)
-        loop = packing.reductions[depth]
-        steps = [loop.steps[1], self._steps[depth] * len(counts)]
-
-        def iteration(index: str, sums: Sequence[str]) -> Sequence[str]:
-            moved = code.moved(pointers, index, steps)
-            return self._summed(depth + 1, sums, moved, counts)
-
-        return code.carrying(loop.size, sums, SUMS, iteration)
 
     def _rows_packed(
         self, sums: Sequence[str], pointers: Sequence[str], counts: Sequence[int]
@@ -284,10 +258,7 @@ class _Packer:
                 if self.packing.is_unsigned:
                     value = self._flipped(value, count)
                 place = code.at(packed, 64 * (g * len(vectors) + v))
-                code.lines.append(
-                    f"llvm.store {value}, {place} {{alignment = 64 : i64}} : "
-                    f"{BYTES}, !llvm.ptr"
-                )
+                code.store(value, place, BYTES, 64)
                 results[v] = with_products(code, self.bits, results[v], ones, value)
         return results
 
@@ -353,11 +324,8 @@ def transposition_text(
     transposer = _Transposer(code, rows, transposition.columns)
     with code.nest(transposition.batches, code.arguments(memrefs)) as pointers:
         steps = [LANES * step for step in rows.steps]
-        whole, rest = divmod(rows.size, LANES)
-        with code.loop(whole) as index:
-            transposer.add_columns(code.moved(pointers, index, steps), LANES)
-        if rest:
-            transposer.add_columns(code.moved(pointers, whole, steps), rest)
+        for moved, count in code.tiles(pointers, rows.size, LANES, steps):
+            transposer.add_columns(moved, count)
     return "\n".join(function_lines(name, memrefs, code))
 
 
@@ -373,11 +341,8 @@ class _Transposer:
         """Transpose all bytes of some rows."""
         code, size = self.code, 4 * LANES
         steps = [size * step for step in self.columns.steps]
-        blocks, rest = divmod(self.columns.size, size)
-        with code.loop(blocks) as index:
-            self._add_block(code.moved(pointers, index, steps), row_count, size)
-        if rest:
-            self._add_block(code.moved(pointers, blocks, steps), row_count, rest)
+        for moved, count in code.tiles(pointers, self.columns.size, size, steps):
+            self._add_block(moved, row_count, count)
 
     def _add_block(self, pointers: Sequence[str], row_count: int, count: int) -> None:
         """Transpose so many bytes of each of some rows."""
@@ -424,53 +389,48 @@ def row_sums_text(
         memrefs: the arguments: the bytes, and the sums.
     """
     code = Code()
-    adder = _RowAdder(code, sums, bits, code.splat(1, BYTES))
     depth = math.prod(loop.size for loop in sums.reductions)
+    outer = [Axis(size, steps[:1]) for size, steps in sums.reductions[:-1]]
+    adder = _RowAdder(code, sums, bits, code.splat(1, BYTES))
     with code.nest(sums.rows, code.arguments(memrefs)) as (bytes_, place):
-        (vector,) = adder.summed(0, [code.splat(0, SUMS)], bytes_)
+        (vector,) = code.carrying_nest(
+            outer, [bytes_], [code.splat(0, SUMS)], SUMS, adder.with_run
+        )
         total = code.add(f'"llvm.intr.vector.reduce.add"({vector}) : ({SUMS}) -> i32')
         excess = code.constant(wrapped_i32(-depth * sums.zero_point), "i32")
         total = code.add(f"arith.addi {total}, {excess} : i32")
-        code.lines.append(
-            f"llvm.store {total}, {place} {{alignment = 4 : i64}} : i32, !llvm.ptr"
-        )
+        code.store(total, place, "i32", 4)
     return "\n".join(function_lines(name, memrefs, code))
 
 
 @dataclass(frozen=True)
 class _RowAdder:
-    """Adds the loops over the bytes of a row."""
+    """Adds bytes beside each other to vectors of sums."""
 
     code: Code
     sums: RowSums
     bits: int
     ones: str
 
-    def summed(self, depth: int, vectors: Sequence[str], place: str) -> Sequence[str]:
-        """The vector of sums after the loops from a depth on."""
+    def with_run(
+        self, pointers: Sequence[str], vectors: Sequence[str]
+    ) -> Sequence[str]:
+        """The vector of sums after the innermost loop."""
         code, size = self.code, 4 * LANES
-        loop, *inner = self.sums.reductions[depth:]
-        if inner:
-
-            def iteration(index: str, vectors: Sequence[str]) -> Sequence[str]:
-                (moved,) = code.moved([place], index, loop.steps[:1])
-                return self.summed(depth + 1, vectors, moved)
-
-            return code.carrying(loop.size, vectors, SUMS, iteration)
+        length, _ = self.sums.reductions[-1]
+        blocks, left = divmod(length, size)
 
         def block(index: str, vectors: Sequence[str]) -> Sequence[str]:
-            (moved,) = code.moved([place], index, [size])
+            (moved,) = code.moved(pointers, index, [size])
             return self._added(vectors, code.load(moved, BYTES))
 
-        blocks, left = divmod(loop.size, size)
         if blocks:
             vectors = code.carrying(blocks, vectors, SUMS, block)
         if left:
+            (place,) = pointers
             parts = [
-                code.load_lanes(
-                    code.at(place, start), "i8", min(LANES, loop.size - start)
-                )
-                for start in range(loop.size - left, loop.size, LANES)
+                code.load_lanes(code.at(place, start), "i8", min(LANES, length - start))
+                for start in range(length - left, length, LANES)
             ]
             vectors = self._added(vectors, interleaved(code, parts))
         return vectors

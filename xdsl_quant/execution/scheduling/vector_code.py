@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -45,6 +45,18 @@ def merged(loops: Sequence[Axis], memrefs: int) -> list[Axis]:
         else:
             found.append(loop)
     return found or [Axis(1, [1] * memrefs)]
+
+
+def packed_loops(loops: Sequence[Axis], size: int) -> list[Axis]:
+    """
+    Nested loops with a memref before their own, which has `size` bytes for each iteration
+    of the innermost one, in the order of the loops.
+    """
+    found: list[Axis] = []
+    for loop in reversed(loops):
+        found.insert(0, Axis(loop.size, [size, *loop.steps]))
+        size *= loop.size
+    return found
 
 
 class Memref(NamedTuple):
@@ -119,6 +131,13 @@ class Code(OpLines):
             f"llvm.load {pointer} {{alignment = {alignment} : i64}} : !llvm.ptr -> {type_}"
         )
 
+    def store(self, value: str, pointer: str, type_: str, alignment: int = 1) -> None:
+        """Store a value at a pointer."""
+        self.lines.append(
+            f"llvm.store {value}, {pointer} {{alignment = {alignment} : i64}} : "
+            f"{type_}, !llvm.ptr"
+        )
+
     def load_lanes(self, pointer: str, element: str, count: int = LANES) -> str:
         """A vector of elements, of which only some are read."""
         vector = f"vector<{LANES}x{element}>"
@@ -147,10 +166,7 @@ class Code(OpLines):
             if size < LANES:
                 part = self.shuffled(value, value, vector, range(start, start + size))
             place = self.at(pointer, start * int(element[1:]) // 8)
-            self.lines.append(
-                f"llvm.store {part}, {place} {{alignment = 1 : i64}} : "
-                f"vector<{size}x{element}>, !llvm.ptr"
-            )
+            self.store(part, place, f"vector<{size}x{element}>")
             start += size
 
     def load_group(self, pointer: str, count: int) -> str:
@@ -186,6 +202,29 @@ class Code(OpLines):
         )
         yield index
         self.lines.append("}")
+
+    def tiles(
+        self, pointers: Sequence[str], count: int, size: int, steps: Sequence[int]
+    ) -> Iterator[tuple[list[str], int]]:
+        """
+        Add a loop over tiles of `size` iterations, and a smaller tile for the rest. What is
+        added while a tile is taken is inside of it.
+
+        Args:
+            pointers: those of the first tile.
+            count: the number of all iterations.
+            size: the number of iterations of a tile.
+            steps: the distances of tiles.
+
+        Yields:
+            the pointers of tiles and their number of iterations.
+        """
+        whole, rest = divmod(count, size)
+        if whole:
+            with self.loop(whole) as index:
+                yield self.moved(pointers, index, steps), size
+        if rest:
+            yield self.moved(pointers, whole, steps), rest
 
     @contextmanager
     def nest(
@@ -224,6 +263,25 @@ class Code(OpLines):
         results = body(index, carried)
         self.lines += [f"scf.yield {', '.join(results)} : {types}", "}"]
         return [f"{name}#{i}" for i in range(len(values))]
+
+    def carrying_nest(
+        self,
+        loops: Sequence[Axis],
+        pointers: Sequence[str],
+        values: Sequence[str],
+        type_: str,
+        body: Callable[[Sequence[str], Sequence[str]], Sequence[str]],
+    ) -> Sequence[str]:
+        """Nested loops that carry values of one type; their body has moved pointers."""
+        if not loops:
+            return body(pointers, values)
+        loop, *inner = loops
+
+        def iteration(index: str, values: Sequence[str]) -> Sequence[str]:
+            moved = self.moved(pointers, index, loop.steps)
+            return self.carrying_nest(inner, moved, values, type_, body)
+
+        return self.carrying(loop.size, values, type_, iteration)
 
 
 def function_lines(name: str, memrefs: Sequence[Memref], code: Code) -> Sequence[str]:

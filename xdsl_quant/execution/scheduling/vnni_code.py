@@ -30,7 +30,16 @@ from .byte_vectors import (
 )
 from .epilogues import Epilogue
 from .vector_bodies import BodyCode, Interval
-from .vector_code import LANES, Axis, Code, ColumnTable, Globals, Memref, function_lines
+from .vector_code import (
+    LANES,
+    Axis,
+    Code,
+    ColumnTable,
+    Globals,
+    Memref,
+    function_lines,
+    packed_loops,
+)
 
 _REGISTERS = {512: 24, 256: 6}
 """
@@ -248,22 +257,6 @@ class _Place(NamedTuple):
     """How many columns the vector has."""
 
 
-class _Factors(NamedTuple):
-    """Where the bytes of both factors are: pointers, and distances from these."""
-
-    lhs: str
-    lhs_offset: str
-    weights: str
-    weights_offset: str
-
-    def moved(self, code: Code, index: str, lhs: int, weights: int) -> _Factors:
-        """The same after iterations of a loop with these steps."""
-        return self._replace(
-            lhs_offset=code.sum(self.lhs_offset, index, lhs),
-            weights_offset=code.sum(self.weights_offset, index, weights),
-        )
-
-
 @dataclass(frozen=True)
 class _Tile:
     """Some rows and vectors of columns."""
@@ -305,9 +298,7 @@ class _Tile:
         if isinstance(function.product, ChannelProduct):
             sums = self._windowed(function.product, sums, lhs, pointers.weights)
         else:
-            zero = code.constant(0)
-            factors = _Factors(lhs, zero, pointers.weights, zero)
-            sums = self._reduced(0, sums, factors)
+            sums = self._reduced(sums, lhs, pointers.weights)
         for place, value in zip(places, sums, strict=True):
             self._store(place, value, pointers.columns)
 
@@ -367,45 +358,36 @@ class _Tile:
             for value, term in zip(sums, terms, strict=True)
         ]
 
-    def _reduced(
-        self, depth: int, sums: Sequence[str], factors: _Factors
-    ) -> Sequence[str]:
-        """The sums after the loops from a depth on."""
+    def _reduced(self, sums: Sequence[str], lhs: str, weights: str) -> Sequence[str]:
+        """The sums after the loops that add products."""
         product, code = self.product, self.code
-        *outer, run = product.reductions
         step = 64 * self.vectors
+        whole, rest = divmod(product.reductions[-1].size, 4)
 
-        if depth < len(outer):
-            inside = step * product.steps
-            inside *= math.prod(loop.size for loop in outer[depth + 1 :])
-            loop = outer[depth]
+        def run(pointers: Sequence[str], sums: Sequence[str]) -> Sequence[str]:
+            def group(index: str, sums: Sequence[str]) -> Sequence[str]:
+                moved = code.moved(pointers, index, [step, 4])
+                return self._added(sums, moved, 4)
 
-            def iteration(index: str, sums: Sequence[str]) -> Sequence[str]:
-                moved = factors.moved(code, index, loop.steps[0], inside)
-                return self._reduced(depth + 1, sums, moved)
+            if whole:
+                sums = code.carrying(whole, sums, SUMS, group)
+            if rest:
+                # The last four bytes, some of them again.
+                start, count = (4 * whole + rest - 4, 4) if whole else (0, rest)
+                last = code.moved(pointers, 1, [step * whole, start])
+                sums = self._added(sums, last, count)
+            return sums
 
-            return code.carrying(loop.size, sums, SUMS, iteration)
-
-        def group(index: str, sums: Sequence[str]) -> Sequence[str]:
-            at_lhs = code.at(factors.lhs, code.sum(factors.lhs_offset, index, 4))
-            offset = code.sum(factors.weights_offset, index, step)
-            return self._added(sums, at_lhs, code.at(factors.weights, offset), 4)
-
-        whole, rest = divmod(run.size, 4)
-        if whole:
-            sums = code.carrying(whole, sums, SUMS, group)
-        if rest:
-            start, count = (run.size - 4, 4) if whole else (0, rest)
-            at_lhs = code.at(code.at(factors.lhs, factors.lhs_offset), start)
-            at_weights = code.at(factors.weights, factors.weights_offset)
-            sums = self._added(sums, at_lhs, code.at(at_weights, step * whole), count)
-        return sums
+        loops = [Axis(size, steps[:1]) for size, steps in product.reductions[:-1]]
+        loops = packed_loops(loops, step * product.steps)
+        return code.carrying_nest(loops, [weights, lhs], sums, SUMS, run)
 
     def _added(
-        self, sums: Sequence[str], lhs: str, weights: str, count: int
+        self, sums: Sequence[str], pointers: Sequence[str], count: int
     ) -> Sequence[str]:
         """The sums with the products of up to four bytes of each row added."""
         code, row = self.code, self.product.rows[-1]
+        weights, lhs = pointers
         right = [
             code.load(code.at(weights, 64 * v), BYTES, 64) for v in range(self.vectors)
         ]
@@ -567,7 +549,6 @@ class _VectorFunction(ProductFunction):
         to be equal in all lanes it flips before it broadcasts, which needs an instruction
         more.
         """
-        self.whole, self.rest = divmod(product.weights.shape[1], LANES)
         row = product.rows[-1].size
         if isinstance(product, ChannelProduct):
             self.vectors = 1
@@ -600,17 +581,13 @@ class _VectorFunction(ProductFunction):
     def _add_columns(self, pointers: Sequence[str]) -> None:
         """Add the loops over all columns."""
         code, product = self.code, self.product
-        tiles, more = divmod(self.whole, self.vectors)
         results = [LANES * size for size in self.sizes]
         by_vector = [product.packed_bytes, 64, 64, 0, product.lhs_step, *results]
         steps = [self.vectors * step for step in by_vector]
-        if tiles:
-            with code.loop(tiles) as index:
-                moved = code.moved(pointers, index, steps)
-                self._add_rows(moved, product.rows, self.vectors, 0)
-        if more or self.rest:
-            moved = code.moved(pointers, tiles, steps)
-            self._add_rows(moved, product.rows, more + bool(self.rest), self.rest)
+        width, size = product.weights.shape[1], LANES * self.vectors
+        for moved, columns in code.tiles(pointers, width, size, steps):
+            vectors, rest = -(-columns // LANES), columns % LANES
+            self._add_rows(moved, product.rows, vectors, rest)
 
     def _add_rows(
         self, pointers: Sequence[str], loops: Sequence[Axis], vectors: int, rest: int
@@ -619,23 +596,16 @@ class _VectorFunction(ProductFunction):
         code = self.code
         loop, *inner = loops
         size = 1 if inner else self.tile_rows
-        count, left = divmod(loop.size, size)
         row_sums = loop.steps[self.own] if self.product.weights_zero_point else 0
         by_row = [0, 0, 0, row_sums, *loop.steps[: self.own]]
         steps = [size * step for step in by_row]
-
-        def add(pointers: Sequence[str], rows: int) -> None:
+        for moved, rows in code.tiles(pointers, loop.size, size, steps):
             if inner:
-                self._add_rows(pointers, inner, vectors, rest)
-                return
-            weights, starts, columns, row_sums, *own = pointers
-            tile = _Tile(self, rows, vectors, rest)
-            tile.compute(_Pointers(weights, starts, columns, row_sums, own))
-
-        with code.loop(count) as index:
-            add(code.moved(pointers, index, steps), size)
-        if left:
-            add(code.moved(pointers, count, steps), left)
+                self._add_rows(moved, inner, vectors, rest)
+            else:
+                weights, starts, columns, row_sums, *own = moved
+                tile = _Tile(self, rows, vectors, rest)
+                tile.compute(_Pointers(weights, starts, columns, row_sums, own))
 
 
 def product_text(
