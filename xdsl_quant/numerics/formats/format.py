@@ -15,6 +15,7 @@ from .block_scaled import (
     BlockScaled,
     ParameterTypes,
     Shape,
+    Stored,
     check_block_scaled,
     is_positive_integer,
 )
@@ -87,6 +88,23 @@ class Format(ABC):
     def block_shape(self, rank: int) -> Shape:
         """The shape of a block in an array of the given rank."""
         return (*(1,) * (rank - 1), self.block)
+
+    def stored(
+        self,
+        codes: Array,
+        scales: Stored,
+        zero_points: Stored | None = None,
+        offsets: Stored | None = None,
+    ) -> BlockScaled:
+        """Codes of elements with the parameters of blocks."""
+        return BlockScaled(
+            codes,
+            self.type,
+            block_shape=self.block_shape(codes.ndim),
+            scales=scales,
+            zero_points=zero_points,
+            offsets=offsets,
+        )
 
     def independent_block_shape(self, stored: BlockScaled) -> Shape:
         """The shape of a block that shares no scale with others."""

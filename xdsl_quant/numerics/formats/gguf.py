@@ -26,7 +26,7 @@ candidates with the least squared error are chosen as scales and offsets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,8 +56,11 @@ SUPER_BLOCK = 256
 _PIECE = 1 << 12
 """How many super-blocks are quantized at a time, which bounds the memory."""
 
-Plane = tuple[str, int, int]
-"""Some bits of all elements: their field, their number, and the run of `join_bits`."""
+Planes = Sequence[tuple[int, int]]
+"""
+Which bits of codes are packed together, from the lowest on: their number, and the run of
+`join_bits`.
+"""
 
 Rounds = Literal["half-up", "half-away"]
 
@@ -69,8 +72,8 @@ class GGUFFormat(Format):
     layout: np.dtype[np.void]
     """The fields of a block, or of a super-block."""
 
-    planes: tuple[Plane, ...]
-    """Where the bits of elements are, from the lowest on."""
+    planes: tuple[tuple[str, int, int], ...]
+    """The field of each plane of elements, and the plane: see `Planes`."""
 
     @property
     def is_signed(self) -> bool:
@@ -99,24 +102,46 @@ class GGUFFormat(Format):
 
     def write_elements(self, fields: NDArray[np.void], codes: Array):
         """Write elements into their fields."""
-        rest = codes.reshape(*fields.shape, -1).astype(np.uint8)
-        if self.is_signed and self.bits < 8:
-            rest += np.uint8(1 << (self.bits - 1))
-        for name, width, run in self.planes:
-            fields[name] = join_bits(rest, width, run)
-            rest = rest >> np.uint8(width)
+        names, planes = self._planes_by_field
+        rows = codes.reshape(*fields.shape, -1)
+        for name, part in zip(names, _packed_planes(rows, self.type, planes)):
+            fields[name] = part
 
     def read_elements(self, fields: NDArray[np.void]) -> Array:
         """Read elements from their fields: the blocks of a row as one row."""
-        codes, above = np.uint8(0), 0
-        for name, width, run in self.planes:
-            codes = codes | (split_bits(fields[name], width, run) << np.uint8(above))
-            above += width
-        elements = np.asarray(codes).reshape(*fields.shape[:-1], -1)
-        if not self.is_signed:
-            return elements
-        half = 1 << (self.bits - 1) if self.bits < 8 else 0
-        return (elements - np.uint8(half)).view(np.int8)
+        names, planes = self._planes_by_field
+        codes = _unpacked_planes([fields[name] for name in names], self.type, planes)
+        return codes.reshape(*fields.shape[:-1], -1)
+
+    @property
+    def _planes_by_field(self) -> tuple[Sequence[str], Planes]:
+        return [name for name, *_ in self.planes], [
+            (width, run) for _, width, run in self.planes
+        ]
+
+
+def _excess(type_name: str) -> np.uint8:
+    """The number that is added to signed codes of less than 8 bits."""
+    is_shifted = type_name.startswith("i") and type_name != "i8"
+    return np.uint8(1 << (code_width(type_name) - 1) if is_shifted else 0)
+
+
+def _packed_planes(codes: Array, type_name: str, planes: Planes) -> Iterator[Bytes]:
+    """The bytes of each plane."""
+    rest = codes.astype(np.uint8) + _excess(type_name)
+    for width, run in planes:
+        yield join_bits(rest, width, run)
+        rest = rest >> np.uint8(width)
+
+
+def _unpacked_planes(parts: Sequence[Bytes], type_name: str, planes: Planes) -> Array:
+    """The codes of which these are the bytes of each plane."""
+    codes, above = np.uint8(0), 0
+    for part, (width, run) in zip(parts, planes, strict=True):
+        codes = codes | (split_bits(part, width, run) << np.uint8(above))
+        above += width
+    unsigned = np.asarray(codes - _excess(type_name))
+    return unsigned.view(np.int8) if type_name.startswith("i") else unsigned
 
 
 # One scale for each block
@@ -146,12 +171,9 @@ class GGUFBlocks(GGUFFormat):
             codes = self._elements(blocks, lowest, inverse)
         if not self.is_signed:
             offsets = Stored(to_f16(lowest[..., 0], f"an offset of {self.name}"), "f16")
-        stored = BlockScaled(
-            codes.reshape(array.shape),
-            self.type,
-            block_shape=self.block_shape(array.ndim),
-            scales=Stored(to_f16(scales[..., 0], f"a scale of {self.name}"), "f16"),
-            offsets=offsets,
+        of_blocks = Stored(to_f16(scales[..., 0], f"a scale of {self.name}"), "f16")
+        stored = self.stored(
+            codes.reshape(array.shape), scales=of_blocks, offsets=offsets
         )
         return self.warn_of_zeros(values, stored)
 
@@ -192,11 +214,8 @@ class GGUFBlocks(GGUFFormat):
 
     def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
         fields = self.read_fields(packed)
-        codes = self.read_elements(fields)
-        return BlockScaled(
-            codes,
-            self.type,
-            block_shape=self.block_shape(codes.ndim),
+        return self.stored(
+            self.read_elements(fields),
             scales=Stored(fields["d"].copy(), "f16"),
             offsets=None if self.is_signed else Stored(fields["m"].copy(), "f16"),
         )
@@ -236,16 +255,10 @@ class GGUFMXFP4(GGUFFormat):
         quotients = blocks / scale.decode(scales)[..., np.newaxis]
         codes = counts_below(ties, np.abs(quotients)).astype(np.uint8, copy=False)
         codes[np.signbit(quotients) & (codes > 0)] |= element.sign_bit
-        stored = self._stored(codes.reshape(array.shape), scales)
-        return self.warn_of_zeros(values, stored)
-
-    def _stored(self, codes: Array, scales: Array) -> BlockScaled:
-        return BlockScaled(
-            codes,
-            self.type,
-            block_shape=self.block_shape(codes.ndim),
-            scales=Stored(scales, "f8E8M0FNU"),
+        stored = self.stored(
+            codes.reshape(array.shape), scales=Stored(scales, "f8E8M0FNU")
         )
+        return self.warn_of_zeros(values, stored)
 
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
         self.check(stored)
@@ -256,7 +269,8 @@ class GGUFMXFP4(GGUFFormat):
 
     def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
         fields = self.read_fields(packed)
-        return self._stored(self.read_elements(fields), fields["e"][..., 0].copy())
+        scales = Stored(fields["e"][..., 0].copy(), "f8E8M0FNU")
+        return self.stored(self.read_elements(fields), scales=scales)
 
 
 # Scales that are quantized themselves
@@ -305,11 +319,11 @@ class GGUFSuperBlocks(GGUFFormat):
             codes[piece], of_blocks[:, piece], of_supers[:, piece] = self._quantized(
                 rows[piece].astype(np.float64), start
             )
-        shape = supers.shape[:-1]
-        stored = self._stored(
+        count = 1 if self.is_signed else 2
+        stored = self._with_scales(
             codes.reshape(array.shape),
-            of_blocks.reshape(2, *shape[:-1], shape[-1] * self.blocks),
-            of_supers.reshape(2, *shape),
+            [*of_blocks[:count]],
+            [*of_supers[:count].reshape(count, *supers.shape[:-1])],
         )
         return self.warn_of_zeros(values, stored)
 
@@ -347,20 +361,23 @@ class GGUFSuperBlocks(GGUFFormat):
         quotients = numbers / np.where(divisors == 0, np.inf, divisors)
         return np.rint(quotients).clip(low, high), of_supers
 
-    def _stored(self, codes: Array, of_blocks: Array, of_supers: Array) -> BlockScaled:
+    def _with_scales(
+        self, codes: Array, of_blocks: Sequence[Array], of_supers: Sequence[Array]
+    ) -> BlockScaled:
+        """Elements with scales and, if they are unsigned, offsets."""
+        rows = (*codes.shape[:-1], codes.shape[-1] // self.block)
         shape = (*(1,) * (codes.ndim - 1), self.blocks)
-        scales, offsets = (
+        scales, *offsets = (
             BlockScaled(
-                numbers, self.scale_type, block_shape=shape, scales=Stored(of, "f16")
+                numbers.reshape(rows),
+                self.scale_type,
+                block_shape=shape,
+                scales=Stored(of, "f16"),
             )
             for numbers, of in zip(of_blocks, of_supers, strict=True)
         )
-        return BlockScaled(
-            codes,
-            self.type,
-            block_shape=self.block_shape(codes.ndim),
-            scales=scales,
-            offsets=None if self.is_signed else offsets,
+        return self.stored(
+            codes, scales=scales, offsets=offsets[0] if offsets else None
         )
 
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
@@ -369,88 +386,61 @@ class GGUFSuperBlocks(GGUFFormat):
         assert isinstance(scales, BlockScaled)
         fields = np.zeros(scales.scales.shape, self.layout)
         fields["d"] = scales.scales.codes
-        codes = minima = scales.codes.reshape(*fields.shape, self.blocks)
+        of_blocks = [scales.codes.reshape(*fields.shape, self.blocks)]
         if isinstance(offsets, BlockScaled):
             fields["dmin"] = -offsets.scales.codes
-            minima = offsets.codes.reshape(codes.shape)
-        fields["scales"] = _PACKED_SCALES[self.scale_type](codes, minima)
+            of_blocks.append(offsets.codes.reshape(of_blocks[0].shape))
+        fields["scales"] = _packed_scales(
+            np.concatenate(of_blocks, -1), self.scale_type
+        )
         self.write_elements(fields, stored.codes)
         return self.data_of(fields)
 
     def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
         fields = self.read_fields(packed)
-        numbers = _UNPACKED_SCALES[self.scale_type](fields["scales"])
-        of_blocks = [each.reshape(*fields.shape[:-1], -1) for each in numbers]
+        codes = _unpacked_scales(fields["scales"], self.scale_type)
         of_supers = [fields["d"].copy()]
         if not self.is_signed:
             of_supers.append(-fields["dmin"])
-        of_supers = np.stack([*of_supers, of_supers[0]][:2])
-        return self._stored(self.read_elements(fields), np.stack(of_blocks), of_supers)
+        of_blocks = np.split(codes, len(of_supers), -1)
+        return self._with_scales(self.read_elements(fields), of_blocks, of_supers)
 
 
-# The scales and minima of a super-block as bytes
+# The codes of the scales and then of the minima of a super-block as bytes
 
 
-def _packed_u4(scales: Bytes, minima: Bytes) -> Bytes:
-    return scales | minima << np.uint8(4)
-
-
-def _unpacked_u4(packed: Bytes) -> tuple[Array, Array]:
-    return packed & np.uint8(15), packed >> np.uint8(4)
-
-
-def _packed_i6(scales: Array, _: Array) -> Bytes:
-    shifted = scales.astype(np.uint8) + np.uint8(32)
-    high = join_bits(shifted >> np.uint8(4), 2, 4)
-    return np.concatenate([join_bits(shifted, 4, 8), high], -1)
-
-
-def _unpacked_i6(packed: Bytes) -> tuple[Array, Array]:
-    low, high = split_bits(packed[..., :8], 4, 8), split_bits(packed[..., 8:], 2, 4)
-    scales = ((low | high << np.uint8(4)) - np.uint8(32)).view(np.int8)
-    return scales, scales
-
-
-def _packed_u6(scales: Bytes, minima: Bytes) -> Bytes:
-    """The first four of each have 6 bits of a byte; the others are split over the rest."""
-    firsts = [
-        each[..., :4] | (each[..., 4:] >> np.uint8(4)) << np.uint8(6)
-        for each in (scales, minima)
-    ]
-    return np.concatenate(
-        [*firsts, _packed_u4(scales[..., 4:] & np.uint8(15), minima[..., 4:])], -1
-    )
-
-
-def _unpacked_u6(packed: Bytes) -> tuple[Array, Array]:
-    *firsts, last = (packed[..., i : i + 4] for i in (0, 4, 8))
-    scales, minima = (
-        np.concatenate([first & 63, low | first >> np.uint8(6) << np.uint8(4)], -1)
-        for first, low in zip(firsts, _unpacked_u4(last), strict=True)
-    )
-    return scales, minima
-
-
-def _packed_i8(scales: Array, _: Array) -> Bytes:
-    return scales.view(np.uint8)
-
-
-def _unpacked_i8(packed: Bytes) -> tuple[Array, Array]:
-    return packed.view(np.int8), packed.view(np.int8)
-
-
-_PACKED_SCALES = {
-    "u4": _packed_u4,
-    "i6": _packed_i6,
-    "u6": _packed_u6,
-    "i8": _packed_i8,
+_SCALE_PLANES: Mapping[str, Planes] = {
+    "u4": [(4, 16)],
+    "i6": [(4, 8), (2, 4)],
+    "i8": [(8, 1)],
 }
-_UNPACKED_SCALES = {
-    "u4": _unpacked_u4,
-    "i6": _unpacked_i6,
-    "u6": _unpacked_u6,
-    "i8": _unpacked_i8,
-}
+"""The planes of quantized block scales, but for `u6`."""
+
+
+def _packed_scales(codes: Array, type_name: str) -> Bytes:
+    if planes := _SCALE_PLANES.get(type_name):
+        return np.concatenate([*_packed_planes(codes, type_name, planes)], -1)
+    # The first four of each have 6 bits of a byte; the others are split over the rest.
+    first, last = _halves(codes)
+    high = last >> np.uint8(4) << np.uint8(6)
+    return np.concatenate([first | high, join_bits(last, 4, 4)], -1)
+
+
+def _unpacked_scales(packed: Bytes, type_name: str) -> Array:
+    if planes := _SCALE_PLANES.get(type_name):
+        ends = np.cumsum([width for width, _ in planes])
+        parts = np.split(packed, ends[:-1] * packed.shape[-1] // ends[-1], -1)
+        return _unpacked_planes(parts, type_name, planes)
+    first, low = packed[..., :8], split_bits(packed[..., 8:], 4, 4)
+    last = low | first >> np.uint8(6) << np.uint8(4)
+    codes = np.concatenate([first & np.uint8(63), last], -1)
+    return np.concatenate(_halves(codes), -1)
+
+
+def _halves(codes: Array) -> Sequence[Array]:
+    """The first four of each eight codes, and the last four."""
+    fours = codes.reshape(*codes.shape[:-1], 2, 2, 4)
+    return [fours[..., i, :].reshape(*codes.shape[:-1], 8) for i in range(2)]
 
 
 # Scales with the least squared error

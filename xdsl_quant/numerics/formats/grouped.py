@@ -94,10 +94,8 @@ class GroupFormat(Format):
         return self.warn_of_zeros(values, stored)
 
     def _stored(self, codes: Array, scales: Array, zero_points: Array) -> BlockScaled:
-        return BlockScaled(
+        return self.stored(
             codes,
-            self.type,
-            block_shape=self.block_shape(codes.ndim),
             scales=Stored(scales, "f16"),
             zero_points=Stored(zero_points, "u4"),
         )

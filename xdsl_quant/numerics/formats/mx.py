@@ -195,9 +195,7 @@ class MXFormat(PackedElements):
                 block_shape=scales.shape,
                 scales=Stored(np.full((1,) * scales.ndim, 2**-6, np.float32), "f32"),
             )
-        return BlockScaled(
-            codes, self.type, block_shape=self.block_shape(codes.ndim), scales=stored
-        )
+        return self.stored(codes, scales=stored)
 
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
         return self.pack_elements(stored)
@@ -267,19 +265,14 @@ class NVFP4(PackedElements):
         return self.warn_of_zeros(values, self._stored(codes, scales, of_tensor))
 
     def _stored(self, codes: Array, scales: Array, of_tensor: ArrayLike) -> BlockScaled:
-        return BlockScaled(
-            codes,
-            self.type,
-            block_shape=self.block_shape(codes.ndim),
-            scales=BlockScaled(
-                scales,
-                "f8E4M3FN",
-                block_shape=scales.shape,
-                scales=Stored(
-                    np.asarray(of_tensor, np.float32).reshape((1,) * scales.ndim), "f32"
-                ),
-            ),
+        per_tensor = np.asarray(of_tensor, np.float32).reshape((1,) * scales.ndim)
+        of_blocks = BlockScaled(
+            scales,
+            "f8E4M3FN",
+            block_shape=scales.shape,
+            scales=Stored(per_tensor, "f32"),
         )
+        return self.stored(codes, scales=of_blocks)
 
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
         packed = self.pack_elements(stored)

@@ -119,12 +119,8 @@ class QuantizeLinear(Format):
             sums = rounded + spread(points, array.shape, block_shape)
             codes = sums.clip(*storage_range(self.type)).astype(self._dtype)
             stored_points = Stored(points.astype(self._dtype), self.type)
-        stored = BlockScaled(
-            codes,
-            self.type,
-            block_shape=block_shape,
-            scales=Stored(of_blocks, "f32"),
-            zero_points=stored_points,
+        stored = self.stored(
+            codes, scales=Stored(of_blocks, "f32"), zero_points=stored_points
         )
         return self.warn_of_zeros(values, stored)
 
@@ -215,10 +211,8 @@ class QuantizeLinear(Format):
             if self._dtype.kind == "i":
                 codes = (codes.view(np.int8) << 4) >> 4
         zero_points = packed.get("y_zero_point")
-        return BlockScaled(
+        return self.stored(
             codes.reshape(shape),
-            self.type,
-            block_shape=self.block_shape(len(shape)),
             scales=Stored(scales, "f32"),
             zero_points=None if zero_points is None else Stored(zero_points, self.type),
         )
