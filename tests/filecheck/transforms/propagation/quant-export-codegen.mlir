@@ -39,43 +39,42 @@ func.func @sums(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:     %13 = tensor.empty() : tensor<4xi32>
 // CHECK-NEXT:     %14 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%5 : tensor<4xi32>) outs(%13 : tensor<4xi32>) {
 // CHECK-NEXT:     ^bb0(%in_2: i32, %out_1: i32):
-// CHECK-NEXT:       %15 = arith.constant -256 : i32
-// CHECK-NEXT:       %16 = arith.maxsi %in_2, %15 : i32
-// CHECK-NEXT:       %17 = arith.constant 254 : i32
-// CHECK-NEXT:       %18 = arith.minsi %16, %17 : i32
-// CHECK-NEXT:       linalg.yield %18 : i32
+// CHECK-NEXT:       %15 = arith.constant 254 : i32
+// CHECK-NEXT:       %16 = arith.minsi %in_2, %15 : i32
+// CHECK-NEXT:       linalg.yield %16 : i32
 // CHECK-NEXT:     } -> tensor<4xi32>
-// CHECK-NEXT:     %19 = tensor.empty() : tensor<4xi32>
-// CHECK-NEXT:     %20 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%14, %3 : tensor<4xi32>, tensor<4xi8>) outs(%19 : tensor<4xi32>) {
+// CHECK-NEXT:     %17 = tensor.empty() : tensor<4xi32>
+// CHECK-NEXT:     %18 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%14, %3 : tensor<4xi32>, tensor<4xi8>) outs(%17 : tensor<4xi32>) {
 // CHECK-NEXT:     ^bb0(%in_3: i32, %in_4: i8, %out_2: i32):
-// CHECK-NEXT:       %21 = arith.extsi %in_4 : i8 to i32
-// CHECK-NEXT:       %22 = arith.constant -3 : i32
-// CHECK-NEXT:       %23 = arith.subi %21, %22 : i32
-// CHECK-NEXT:       %24 = arith.addi %in_3, %23 : i32
-// CHECK-NEXT:       linalg.yield %24 : i32
+// CHECK-NEXT:       %19 = arith.extsi %in_4 : i8 to i32
+// CHECK-NEXT:       %20 = arith.constant -3 : i32
+// CHECK-NEXT:       %21 = arith.subi %19, %20 : i32
+// CHECK-NEXT:       %22 = arith.addi %in_3, %21 : i32
+// CHECK-NEXT:       linalg.yield %22 : i32
 // CHECK-NEXT:     } -> tensor<4xi32>
-// CHECK-NEXT:     %25 = tensor.empty() : tensor<4xi8>
-// CHECK-NEXT:     %26 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%20 : tensor<4xi32>) outs(%25 : tensor<4xi8>) {
+// CHECK-NEXT:     %23 = tensor.empty() : tensor<4xi8>
+// CHECK-NEXT:     %24 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%18 : tensor<4xi32>) outs(%23 : tensor<4xi8>) {
 // CHECK-NEXT:     ^bb0(%in_5: i32, %out_3: i8):
-// CHECK-NEXT:       %27 = arith.extsi %in_5 : i32 to i64
-// CHECK-NEXT:       %28 = arith.constant 1073741824 : i64
-// CHECK-NEXT:       %29 = arith.muli %27, %28 : i64
-// CHECK-NEXT:       %30 = arith.constant 31 : i64
-// CHECK-NEXT:       %31 = arith.constant 1 : i64
-// CHECK-NEXT:       %32 = arith.constant 30 : i64
-// CHECK-NEXT:       %33 = arith.shrsi %29, %32 : i64
-// CHECK-NEXT:       %34 = arith.addi %33, %31 : i64
-// CHECK-NEXT:       %35 = arith.shrsi %34, %31 : i64
-// CHECK-NEXT:       %36 = arith.constant -128 : i64
-// CHECK-NEXT:       %37 = arith.maxsi %35, %36 : i64
-// CHECK-NEXT:       %38 = arith.constant 127 : i64
-// CHECK-NEXT:       %39 = arith.minsi %37, %38 : i64
-// CHECK-NEXT:       %40 = arith.trunci %39 : i64 to i8
-// CHECK-NEXT:       linalg.yield %40 : i8
+// CHECK-NEXT:       %25 = arith.extsi %in_5 : i32 to i64
+// CHECK-NEXT:       %26 = arith.constant 1073741824 : i64
+// CHECK-NEXT:       %27 = arith.muli %25, %26 : i64
+// CHECK-NEXT:       %28 = arith.constant 30 : i64
+// CHECK-NEXT:       %29 = arith.shrsi %27, %28 : i64
+// CHECK-NEXT:       %30 = arith.trunci %29 : i64 to i32
+// CHECK-NEXT:       %31 = arith.constant 1 : i32
+// CHECK-NEXT:       %32 = arith.addi %30, %31 : i32
+// CHECK-NEXT:       %33 = arith.constant 1 : i32
+// CHECK-NEXT:       %34 = arith.shrsi %32, %33 : i32
+// CHECK-NEXT:       %35 = arith.constant -128 : i32
+// CHECK-NEXT:       %36 = arith.maxsi %34, %35 : i32
+// CHECK-NEXT:       %37 = arith.constant 127 : i32
+// CHECK-NEXT:       %38 = arith.minsi %36, %37 : i32
+// CHECK-NEXT:       %39 = arith.trunci %38 : i32 to i8
+// CHECK-NEXT:       linalg.yield %39 : i8
 // CHECK-NEXT:     } -> tensor<4xi8>
-// CHECK-NEXT:     %41 = quant.scast %26 : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32, 1.000000e-01>>
-// CHECK-NEXT:     %42 = quant.dcast %41 : tensor<4x!quant.uniform<i8:f32, 1.000000e-01>> to tensor<4xf32>
-// CHECK-NEXT:     func.return %42 : tensor<4xf32>
+// CHECK-NEXT:     %40 = quant.scast %24 : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32, 1.000000e-01>>
+// CHECK-NEXT:     %41 = quant.dcast %40 : tensor<4x!quant.uniform<i8:f32, 1.000000e-01>> to tensor<4xf32>
+// CHECK-NEXT:     func.return %41 : tensor<4xf32>
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
 
@@ -104,51 +103,51 @@ func.func @sums(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
 // PORTS-NEXT:       %15 = arith.extsi %in_2 : i32 to i64
 // PORTS-NEXT:       %16 = arith.constant 1073741824 : i64
 // PORTS-NEXT:       %17 = arith.muli %15, %16 : i64
-// PORTS-NEXT:       %18 = arith.constant 31 : i64
-// PORTS-NEXT:       %19 = arith.constant 1 : i64
-// PORTS-NEXT:       %20 = arith.constant 30 : i64
-// PORTS-NEXT:       %21 = arith.shrsi %17, %20 : i64
-// PORTS-NEXT:       %22 = arith.addi %21, %19 : i64
-// PORTS-NEXT:       %23 = arith.shrsi %22, %19 : i64
-// PORTS-NEXT:       %24 = arith.constant -128 : i64
-// PORTS-NEXT:       %25 = arith.maxsi %23, %24 : i64
-// PORTS-NEXT:       %26 = arith.constant 127 : i64
-// PORTS-NEXT:       %27 = arith.minsi %25, %26 : i64
-// PORTS-NEXT:       %28 = arith.trunci %27 : i64 to i8
-// PORTS-NEXT:       linalg.yield %28 : i8
+// PORTS-NEXT:       %18 = arith.constant 30 : i64
+// PORTS-NEXT:       %19 = arith.shrsi %17, %18 : i64
+// PORTS-NEXT:       %20 = arith.trunci %19 : i64 to i32
+// PORTS-NEXT:       %21 = arith.constant 1 : i32
+// PORTS-NEXT:       %22 = arith.addi %20, %21 : i32
+// PORTS-NEXT:       %23 = arith.constant 1 : i32
+// PORTS-NEXT:       %24 = arith.shrsi %22, %23 : i32
+// PORTS-NEXT:       %25 = arith.constant 127 : i32
+// PORTS-NEXT:       %26 = arith.minsi %24, %25 : i32
+// PORTS-NEXT:       %27 = arith.trunci %26 : i32 to i8
+// PORTS-NEXT:       linalg.yield %27 : i8
 // PORTS-NEXT:     } -> tensor<4xi8>
-// PORTS-NEXT:     %29 = tensor.empty() : tensor<4xi32>
-// PORTS-NEXT:     %30 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%14, %3 : tensor<4xi8>, tensor<4xi8>) outs(%29 : tensor<4xi32>) {
+// PORTS-NEXT:     %28 = tensor.empty() : tensor<4xi32>
+// PORTS-NEXT:     %29 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%14, %3 : tensor<4xi8>, tensor<4xi8>) outs(%28 : tensor<4xi32>) {
 // PORTS-NEXT:     ^bb0(%in_3: i8, %in_4: i8, %out_2: i32):
-// PORTS-NEXT:       %31 = arith.extsi %in_4 : i8 to i32
-// PORTS-NEXT:       %32 = arith.constant -3 : i32
-// PORTS-NEXT:       %33 = arith.subi %31, %32 : i32
-// PORTS-NEXT:       %34 = arith.extsi %in_3 : i8 to i32
-// PORTS-NEXT:       %35 = arith.constant 2 : i32
-// PORTS-NEXT:       %36 = arith.muli %34, %35 : i32
-// PORTS-NEXT:       %37 = arith.addi %36, %33 : i32
-// PORTS-NEXT:       linalg.yield %37 : i32
+// PORTS-NEXT:       %30 = arith.extsi %in_4 : i8 to i32
+// PORTS-NEXT:       %31 = arith.constant -3 : i32
+// PORTS-NEXT:       %32 = arith.subi %30, %31 : i32
+// PORTS-NEXT:       %33 = arith.extsi %in_3 : i8 to i32
+// PORTS-NEXT:       %34 = arith.constant 2 : i32
+// PORTS-NEXT:       %35 = arith.muli %33, %34 : i32
+// PORTS-NEXT:       %36 = arith.addi %35, %32 : i32
+// PORTS-NEXT:       linalg.yield %36 : i32
 // PORTS-NEXT:     } -> tensor<4xi32>
-// PORTS-NEXT:     %38 = tensor.empty() : tensor<4xi8>
-// PORTS-NEXT:     %39 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%30 : tensor<4xi32>) outs(%38 : tensor<4xi8>) {
+// PORTS-NEXT:     %37 = tensor.empty() : tensor<4xi8>
+// PORTS-NEXT:     %38 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%29 : tensor<4xi32>) outs(%37 : tensor<4xi8>) {
 // PORTS-NEXT:     ^bb0(%in_5: i32, %out_3: i8):
-// PORTS-NEXT:       %40 = arith.extsi %in_5 : i32 to i64
-// PORTS-NEXT:       %41 = arith.constant 1073741824 : i64
-// PORTS-NEXT:       %42 = arith.muli %40, %41 : i64
-// PORTS-NEXT:       %43 = arith.constant 31 : i64
-// PORTS-NEXT:       %44 = arith.constant 1 : i64
-// PORTS-NEXT:       %45 = arith.constant 30 : i64
-// PORTS-NEXT:       %46 = arith.shrsi %42, %45 : i64
-// PORTS-NEXT:       %47 = arith.addi %46, %44 : i64
-// PORTS-NEXT:       %48 = arith.shrsi %47, %44 : i64
-// PORTS-NEXT:       %49 = arith.constant -128 : i64
-// PORTS-NEXT:       %50 = arith.maxsi %48, %49 : i64
-// PORTS-NEXT:       %51 = arith.constant 127 : i64
-// PORTS-NEXT:       %52 = arith.minsi %50, %51 : i64
-// PORTS-NEXT:       %53 = arith.trunci %52 : i64 to i8
+// PORTS-NEXT:       %39 = arith.extsi %in_5 : i32 to i64
+// PORTS-NEXT:       %40 = arith.constant 1073741824 : i64
+// PORTS-NEXT:       %41 = arith.muli %39, %40 : i64
+// PORTS-NEXT:       %42 = arith.constant 30 : i64
+// PORTS-NEXT:       %43 = arith.shrsi %41, %42 : i64
+// PORTS-NEXT:       %44 = arith.trunci %43 : i64 to i32
+// PORTS-NEXT:       %45 = arith.constant 1 : i32
+// PORTS-NEXT:       %46 = arith.addi %44, %45 : i32
+// PORTS-NEXT:       %47 = arith.constant 1 : i32
+// PORTS-NEXT:       %48 = arith.shrsi %46, %47 : i32
+// PORTS-NEXT:       %49 = arith.constant -128 : i32
+// PORTS-NEXT:       %50 = arith.maxsi %48, %49 : i32
+// PORTS-NEXT:       %51 = arith.constant 127 : i32
+// PORTS-NEXT:       %52 = arith.minsi %50, %51 : i32
+// PORTS-NEXT:       %53 = arith.trunci %52 : i32 to i8
 // PORTS-NEXT:       linalg.yield %53 : i8
 // PORTS-NEXT:     } -> tensor<4xi8>
-// PORTS-NEXT:     %54 = quant.scast %39 : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32, 1.000000e-01>>
+// PORTS-NEXT:     %54 = quant.scast %38 : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32, 1.000000e-01>>
 // PORTS-NEXT:     %55 = quant.dcast %54 : tensor<4x!quant.uniform<i8:f32, 1.000000e-01>> to tensor<4xf32>
 // PORTS-NEXT:     func.return %55 : tensor<4xf32>
 // PORTS-NEXT:   }

@@ -472,6 +472,9 @@ def kernel(ops: str, operands: Sequence[str] = ("!q",), result: str = "!q") -> s
     """
 
 
+_LOW = -(2**124 - 2**93)
+"""The fourth power of a value of `i32` is at least this number."""
+
 IN_FLOAT = {
     "'math.exp' has no integer form": kernel("%r = math.exp %a : tensor<4xf32>"),
     "'stablehlo.exponential' has no integer form": kernel(
@@ -488,7 +491,7 @@ IN_FLOAT = {
     "a result has elements that do not matter": kernel(
         "%r = tensor.empty() : tensor<4xf32>"
     ),
-    "numbers of more than 62 bits": kernel(
+    f"has numbers from {_LOW} to {2**124}, which need more than 64 bits": kernel(
         "%s = arith.mulf %a, %a : tensor<4xf32>\n%r = arith.mulf %s, %s : tensor<4xf32>",
         ["!wide"],
     ),

@@ -69,18 +69,14 @@ from xdsl_quant.dialects.quant.types import with_element_type
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.plugins import dialect_ops
-from xdsl_quant.transforms.building.builder import (
-    LoweringBuilder,
-    dimensions,
-    shape_of,
-)
+from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import ParametersType, has_floats, ports_of
 from .constants import Empty, RealConstant, constant_or_empty, known_numbers
 from .integer_kernels import IntegerKernel, Value, multiplies
-from .integers import Integers, Port
-from .loops import IntegerLoop
+from .integers import Integers, StoredRange
+from .loops import loop_over
 from .order import check_constants, check_operands, cuts_off
 from .reasons import ResultOutOfRange, check_parameters, reason_of
 
@@ -266,7 +262,7 @@ class CodegenExport:
             value: Value = region.inputs[i]
             spec = region.input_specs.data[i]
             if isinstance(spec, ScaledQuantizedType):
-                port, key = Port.of(spec), (index, "operand", i)
+                port, key = StoredRange.of(spec), (index, "operand", i)
                 value = self._operand(builder, key, value, port, may_wait[i])
                 is_same &= value.is_same_at_port and not value.difference
                 is_same &= port.is_of(value)
@@ -287,7 +283,7 @@ class CodegenExport:
         builder: LoweringBuilder,
         key: tuple[int, str, int],
         value: SSAValue,
-        port: Port,
+        port: StoredRange,
         may_wait: bool,
     ) -> Integers:
         """What a kernel computes with."""
@@ -313,7 +309,7 @@ class CodegenExport:
         _, _, i = key
         if isinstance(value, SSAValue):
             return value
-        port = Port.of(cast(ScaledQuantizedType, region.output_specs.data[i]))
+        port = StoredRange.of(cast(ScaledQuantizedType, region.output_specs.data[i]))
         if isinstance(value, RealConstant):
             raise Unsupported("a result is constant")
         if not isinstance(value, Integers):
@@ -321,7 +317,7 @@ class CodegenExport:
         if port.cuts_off(value):
             raise ResultOutOfRange(
                 f"a result exceeds the range of '{port.type}'",
-                float((value.low - value.zero_point) * min(value.scales)),
+                float((value.bounds[0] - value.zero_point) * min(value.scales)),
             )
         # To round what was moved is to move what was rounded.
         is_same |= value.is_same_at_port and value.port == port.type
@@ -337,7 +333,7 @@ class CodegenExport:
         self.rounding[key] = stored.rounding
         return self._compared(stored, port, key, is_same)
 
-    def _check_fits(self, integers: Integers, port: Port) -> None:
+    def _check_fits(self, integers: Integers, port: StoredRange) -> None:
         """
         Raises:
             Unsupported: if integers cannot be rescaled to the type of a port later.
@@ -350,7 +346,7 @@ class CodegenExport:
         _discard(scratch)
 
     def _waiting(
-        self, key: tuple[int, str, int], integers: Integers, port: Port
+        self, key: tuple[int, str, int], integers: Integers, port: StoredRange
     ) -> Integers:
         """What is not rescaled at a port, though it is without pushing."""
         assert self.reference is not None
@@ -365,7 +361,7 @@ class CodegenExport:
     def _compared(
         self,
         stored: Integers,
-        port: Port,
+        port: StoredRange,
         key: tuple[int, str, int] | None,
         is_same: bool,
     ) -> Integers:
@@ -382,7 +378,10 @@ class CodegenExport:
         return replace(stored, difference=difference, is_same_at_port=not difference)
 
     def _at_port(
-        self, value: SSAValue, port: Port, key: tuple[int, str, int] | None = None
+        self,
+        value: SSAValue,
+        port: StoredRange,
+        key: tuple[int, str, int] | None = None,
     ) -> Integers:
         """A value with the type of a port; all kernels share it."""
         known = (value, port.type)
@@ -403,7 +402,7 @@ class CodegenExport:
                 )
         return self._stored[known]
 
-    def _rescaled_to(self, value: SSAValue, port: Port) -> Integers:
+    def _rescaled_to(self, value: SSAValue, port: StoredRange) -> Integers:
         """A result of a kernel with the type of a port."""
         integers = self._integers[value]
         try:
@@ -419,10 +418,10 @@ class CodegenExport:
         """A result of a kernel as it is where no kernel takes it."""
         port = self._integers[value].port
         assert port is not None
-        return self._at_port(value, Port.of(port))
+        return self._at_port(value, StoredRange.of(port))
 
     def _rescaled(
-        self, builder: LoweringBuilder, integers: Integers, port: Port
+        self, builder: LoweringBuilder, integers: Integers, port: StoredRange
     ) -> Integers:
         if port.is_of(integers):
             return replace(
@@ -432,24 +431,19 @@ class CodegenExport:
                 error=Fraction(0),
                 array=None,
             )
-        shape = shape_of(integers.value)
-        loop = IntegerLoop(builder, len(shape))
-        indices = dimensions(range(len(shape)))
-        result = loop.rescaled(loop.element(integers, indices), port)
+        loop, element = loop_over(builder, integers)
+        result = loop.rescaled(element, port)
         self.rescales += loop.rescales
-        return loop.finished(result, shape, indices)
+        return loop.finished(result, shape_of(integers.value))
 
     def _clamped(
-        self, builder: LoweringBuilder, integers: Integers, port: Port
+        self, builder: LoweringBuilder, integers: Integers, port: StoredRange
     ) -> Integers:
-        shape = shape_of(integers.value)
-        loop = IntegerLoop(builder, len(shape))
-        indices = dimensions(range(len(shape)))
-        element = loop.element(integers, indices)
+        loop, element = loop_over(builder, integers)
         clamped = loop.clamped(element, port)
         if clamped is element:
             return integers
-        return loop.finished(clamped, shape, indices)
+        return loop.finished(clamped, shape_of(integers.value))
 
     # Floats
 
@@ -505,7 +499,7 @@ class CodegenExport:
         if not _is_scaled(spec):
             return False
         try:
-            port = Port.of(spec)
+            port = StoredRange.of(spec)
             loaded = _stored_at_port(new, port)
         except Unsupported:
             return False
@@ -523,7 +517,7 @@ class CodegenExport:
             return value, True
         if _is_scaled(spec):
             try:
-                stored = self._at_port(value, Port.of(spec))
+                stored = self._at_port(value, StoredRange.of(spec))
                 floats = _floats_of_stored(builder, stored.value, value, spec)
                 return floats, not stored.difference
             except Unsupported:
@@ -600,7 +594,7 @@ def _may_wait(argument: BlockArgument) -> bool:
     return len(uses) == 1 and not multiplies(uses[0].operation)
 
 
-def _waits_for_a_kernel(result: SSAValue, port: Port) -> bool:
+def _waits_for_a_kernel(result: SSAValue, port: StoredRange) -> bool:
     """
     Whether a result has one use, which is an operand of a kernel that need not be rescaled
     there, or is to another type.
@@ -629,7 +623,7 @@ def _builder_after(value: SSAValue) -> LoweringBuilder:
     return LoweringBuilder(InsertPoint.after(owner), location=owner.location)
 
 
-def _stored_at_port(value: SSAValue, port: Port) -> Integers:
+def _stored_at_port(value: SSAValue, port: StoredRange) -> Integers:
     """Floats as a port stores them: a constant if they are one."""
     text = f"a port of type '{value.type}'"
     if not isinstance(value.type, TensorType):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isnan
 
 import numpy as np
 from xdsl.dialects import linalg, tensor
@@ -21,23 +20,17 @@ class RealConstant:
     values: Array | float
 
     @property
-    def number(self) -> float:
-        """The one number."""
-        array = np.asarray(self.values)
-        if not array.size or (array != array.flat[0]).any():
-            raise Unsupported("a constant within that is not one number")
-        number = float(array.flat[0])
-        if isnan(number):
-            raise Unsupported("a constant that is no number")
-        return number
-
-    @property
     def is_one_number(self) -> bool:
         """Whether all numbers are equal."""
-        try:
-            return not isnan(self.number)
-        except Unsupported:
-            return False
+        array = np.asarray(self.values)
+        return bool(array.size and (array == array.flat[0]).all())
+
+    @property
+    def number(self) -> float:
+        """The one number."""
+        if not self.is_one_number:
+            raise Unsupported("a constant within that is not one number")
+        return float(np.asarray(self.values).flat[0])
 
 
 class Empty:

@@ -9,7 +9,7 @@ integers. StableHLO is lowered to linalg before that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isinf, prod
@@ -35,6 +35,8 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.machines.arith import type_for
+from xdsl_quant.machines.expression import Bounds, are_within, signed_bounds, union
 from xdsl_quant.transforms.building.builder import (
     REDUCTION,
     Body,
@@ -47,10 +49,19 @@ from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import has_floats
 from .constants import Empty, RealConstant, constant_or_empty, known_numbers
-from .elementwise import ELEMENTWISE, MAXIMA, bounded, sum_of
-from .integers import Integers, common_scale, fitting_type
-from .loop_nests import LoopNest, loop_nest_of
-from .loops import IntegerLoop, integer_op, loaded, loop_axis, product_of, sizes_of
+from .integers import Integers, common_scale
+from .loop_nests import MAXIMA, LoopNest, loop_nest_of
+from .loops import (
+    ELEMENTWISE,
+    IntegerLoop,
+    ScaledNumber,
+    StoredInteger,
+    bounded,
+    loop_axis,
+    loop_over,
+    product_of,
+    sizes_of,
+)
 from .reasons import check_uses_own_values, in_names_of_kernel
 
 _CONSTANT_BITS = 24
@@ -60,8 +71,8 @@ _CONSTANT_BITS = 24
 Value: TypeAlias = Integers | RealConstant | Empty | SSAValue
 """What stands for a value of a kernel: the last is for one that is not of floats."""
 
-Element: TypeAlias = Integers | RealConstant | SSAValue
-"""What stands for an element."""
+Element: TypeAlias = ScaledNumber | SSAValue
+"""What stands for an element: the last is for one that is no float."""
 
 _MANY = 1 << 32
 """Sums over a dynamic size have fewer terms: as many bytes are four gigabytes."""
@@ -198,8 +209,7 @@ class IntegerKernel:
             value.value if isinstance(value, Integers) else cast(SSAValue, value)
             for value in operands
         ]
-        element_type = cast(IntegerType, scalar_or_element_type(source.value.type))
-        type_ = with_element_type(op.results[0].type, element_type)
+        type_ = with_element_type(op.results[0].type, _storage_of(source))
         check_uses_own_values(op)
         regions = [region.clone() for region in op.regions]
         (value,) = self.builder.same_op(op, values, [type_], regions)
@@ -213,20 +223,21 @@ class IntegerKernel:
             raise Unsupported(f"'{op.name}' of constants has no integer form")
         parts = [self._tensor(value, like) for value in joined]
         others = [self._value(value) for value in op.operands[len(joined) :]]
-        kinds = {
-            (x.scales, x.zero_point, x.is_signed, scalar_or_element_type(x.value.type))
-            for x in parts
-        }
-        if len(kinds) > 1 or len(like.scales) > 1:
+        bounds = union(*(x.bounds for x in parts))
+        kinds = {(x.scales, x.zero_point, _storage_of(x)) for x in parts}
+        if (
+            len(kinds) > 1
+            or len(like.scales) > 1
+            or not _has_room(_storage_of(like), bounds)
+        ):
             parts = self._with_one_scale(parts)
+            bounds = parts[0].bounds
         first = parts[0]
-        element_type = cast(IntegerType, scalar_or_element_type(first.value.type))
-        result_type = with_element_type(op.results[0].type, element_type)
+        result_type = with_element_type(op.results[0].type, _storage_of(first))
         operands = [*(x.value for x in parts), *cast("Sequence[SSAValue]", others)]
         (value,) = self.builder.same_op(op, operands, [result_type])
-        low, high = min(x.low for x in parts), max(x.high for x in parts)
         return replace(
-            first.computed(value, low, high),
+            first.computed(value, bounds),
             error=max(x.error for x in parts),
             difference=max(x.difference for x in parts),
         )
@@ -252,39 +263,29 @@ class IntegerKernel:
             else Fraction(number)
         )
         constant = IntegerLoop(self.builder, 0).constant(exact, like)
-        type_ = cast(IntegerType, scalar_or_element_type(like.value.type))
-        is_signed = like.is_signed
-        least = -(1 << type_.bitwidth - 1) if is_signed else 0
-        if not 0 <= constant.low - least < 1 << type_.bitwidth:
-            type_, is_signed = fitting_type(constant.low, constant.high), True
+        type_ = _storage_of(like)
+        if not _has_room(type_, union(like.bounds, constant.bounds)):
+            type_ = type_for(constant.bounds)
         tensor_type = TensorType(type_, shape_of(value))
         sizes = self._sizes(value)
-        filled = self.builder.repeated(constant.low, tensor_type, sizes)
-        return replace(constant, value=filled, is_signed=is_signed)
+        filled = self.builder.repeated(constant.bounds[0], tensor_type, sizes)
+        return replace(constant, value=filled)
 
     def _with_one_scale(self, tensors: Sequence[Integers]) -> list[Integers]:
         """Tensors of one type and scale, with a zero point of 0."""
         scale = common_scale(tensors)
         elements: list[tuple[IntegerLoop, Integers]] = []
         for x in tensors:
-            rank = len(shape_of(x.value))
-            loop = IntegerLoop(self.builder, rank)
-            element = loop.element(x, dimensions(range(rank)))
+            loop, element = loop_over(self.builder, x)
             elements.append((loop, loop.with_scale(element, scale)))
-        low = min(element.low for _, element in elements)
-        high = max(element.high for _, element in elements)
-        type_ = fitting_type(low, high)
+        bounds = union(*(element.bounds for _, element in elements))
+        type_ = type_for(bounds)
         return [
             loop.finished(
                 replace(
-                    element,
-                    value=loop.load(element, type_),
-                    low=low,
-                    high=high,
-                    is_signed=True,
+                    element, value=loop.number(element).as_type(type_), bounds=bounds
                 ),
                 shape_of(x.value),
-                dimensions(range(loop.rank)),
             )
             for x, (loop, element) in zip(tensors, elements, strict=True)
         ]
@@ -298,15 +299,22 @@ class IntegerKernel:
             return self._reduction(nest, op, operands)
         loop = IntegerLoop(self.builder, len(nest.kinds))
         result = self._elements(nest, loop, operands)
-        if isinstance(result, RealConstant):
-            return result
+        if not isinstance(result, Integers):
+            return RealConstant(result)
         return loop.finished(result, nest.shape, nest.result_map.results)
 
     def _elements(
         self, nest: LoopNest, loop: IntegerLoop, operands: Sequence[Value]
-    ) -> Integers | RealConstant:
+    ) -> ScaledNumber:
         """The element that the body of a loop nest computes."""
         elements = self._arguments(nest, loop, operands)
+
+        def known(user: str, value: SSAValue) -> Element:
+            if value not in elements:
+                raise Unsupported(f"{user} uses what has no integer form")
+            element = elements[value]
+            return element.number if isinstance(element, RealConstant) else element
+
         for op in nest.ops:
             if (numbers := known_numbers(op)) is not None:
                 elements[op.results[0]] = RealConstant(numbers)
@@ -314,23 +322,23 @@ class IntegerKernel:
             is_float = any(map(has_floats, (*op.operands, *op.results)))
             if is_float and op.name not in ELEMENTWISE:
                 raise Unsupported(f"'{op.name}' has no integer form")
-            arguments = [_known_element(elements, op, value) for value in op.operands]
+            arguments = [known(f"'{op.name}'", value) for value in op.operands]
             if is_float:
                 elements[op.results[0]] = ELEMENTWISE[op.name](loop, *arguments)
                 continue
             others = cast("Sequence[SSAValue]", arguments)
             results = loop.inner.same_op(op, others, op.result_types)
             elements.update(zip(op.results, results, strict=True))
-        result = _known_element(elements, None, nest.result)
+        result = known("a loop", nest.result)
         if isinstance(result, SSAValue):
             raise Unsupported(f"'{nest.name}' gives what is no number")
         return result
 
     def _arguments(
         self, nest: LoopNest, loop: IntegerLoop, operands: Sequence[Value]
-    ) -> dict[SSAValue, Element]:
+    ) -> dict[SSAValue, Element | RealConstant]:
         """The constants of a kernel, and the arguments of the body of a loop nest."""
-        elements: dict[SSAValue, Element] = {
+        elements: dict[SSAValue, Element | RealConstant] = {
             value: constant
             for value, constant in self.values.items()
             if isinstance(constant, RealConstant)
@@ -340,17 +348,23 @@ class IntegerKernel:
         ):
             if argument.first_use is None:
                 continue
-            if isinstance(value, RealConstant) and not value.is_one_number:
-                value = self._tensor_of(value)
-            if isinstance(value, Integers):
-                elements[argument] = loop.element(value, map_.results)
-            elif isinstance(value, RealConstant):
-                elements[argument] = value
-            elif isinstance(value, SSAValue):
+            if isinstance(value, SSAValue):
                 elements[argument] = loop.argument(value, map_.results)
+            elif isinstance(value, RealConstant) and value.is_one_number:
+                elements[argument] = value
             else:
-                raise Unsupported(f"'{nest.name}' reads what is not there")
+                elements[argument] = loop.element(
+                    self._as_tensor(nest, value), map_.results
+                )
         return elements
+
+    def _as_tensor(self, nest: LoopNest, value: Value) -> Integers:
+        """An operand of a loop nest; a constant is integers of about 24 bits."""
+        if isinstance(value, RealConstant):
+            return self._tensor_of(value)
+        if not isinstance(value, Integers):
+            raise Unsupported(f"'{nest.name}' reads what is not there")
+        return value
 
     def _tensor_of(self, constant: RealConstant) -> Integers:
         """A constant without a specification, as integers of about 24 bits."""
@@ -368,12 +382,11 @@ class IntegerKernel:
         value = self.builder.constant(DenseIntOrFPElementsAttr(type_, data), type_)
         exact = np.array_equal(np.ldexp(stored.astype(np.float64), power), array)
         return Integers(
-            value,
             (scale,),
             None,
             0,
-            int(stored.min()),
-            int(stored.max()),
+            (int(stored.min()), int(stored.max())),
+            value,
             array=stored,
             error=Fraction(0) if exact else scale / 2,
         )
@@ -401,20 +414,12 @@ class IntegerKernel:
         if combined is None:
             raise Unsupported(f"the body of '{nest.name}' has no integer form")
         name, factors = combined
-        tensors: list[Integers] = []
-        maps: list[AffineMap] = []
-        for argument in factors:
-            index = nest.arguments.index(argument)
-            value = operands[index]
-            if isinstance(value, RealConstant):
-                value = self._tensor_of(value)
-            if not isinstance(value, Integers):
-                raise Unsupported(f"'{nest.name}' reads what is not there")
-            tensors.append(value)
-            maps.append(nest.maps[index])
+        indices = [nest.arguments.index(argument) for argument in factors]
+        tensors = [self._as_tensor(nest, operands[index]) for index in indices]
+        maps = [nest.maps[index] for index in indices]
         init = operands[-1]
         if name not in ("arith.addf", "arith.mulf"):
-            return self._extremes(nest, op, tensors[0], maps[0], init, name)
+            return self._extremes(nest, op, tensors[0], maps[0], init, name in MAXIMA)
         sums = self._sums(nest, op, tensors, maps)
         if isinstance(init, RealConstant) and init.is_one_number and not init.number:
             return sums
@@ -422,17 +427,17 @@ class IntegerKernel:
 
     def _plus(self, sums: Integers, init: Value) -> Integers:
         """What is added to the elements of the output that a reduction begins with."""
-        shape = shape_of(sums.value)
-        loop = IntegerLoop(self.builder, len(shape))
-        indices = dimensions(range(len(shape)))
+        loop, element = loop_over(self.builder, sums)
         if isinstance(init, RealConstant) and not init.is_one_number:
             init = self._tensor_of(init)
         if isinstance(init, Integers):
-            init = loop.element(init, indices)
-        if not isinstance(init, Integers | RealConstant):
+            term: ScaledNumber = loop.element(init, dimensions(range(loop.rank)))
+        elif isinstance(init, RealConstant):
+            term = init.number
+        else:
             raise Unsupported("sums begin with what is not there")
-        result = sum_of(loop, loop.element(sums, indices), init)
-        return loop.finished(cast(Integers, result), shape, indices)
+        result = cast(Integers, loop.add(element, term))
+        return loop.finished(result, shape_of(sums.value))
 
     def _windows(
         self, nest: LoopNest, op: Operation
@@ -460,17 +465,15 @@ class IntegerKernel:
     ) -> Integers:
         count, weight = _count_and_weight(nest, factors[-1], maps[-1])
         largest = factors[0].largest * (weight if len(factors) == 2 else count)
-        stored = [abs(b) for x in factors for b in (x.low, x.high, x.largest)]
-        type_ = fitting_type(0, max(largest, *stored))
+        type_ = type_for((-largest, largest))
 
         def body(inner: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
-            numbers = [
-                loaded(inner, x, argument, type_)
+            number, *others = (
+                StoredInteger(inner, argument, x.bounds) - x.zero_point
                 for x, argument in zip(factors, args[:-1], strict=False)
-            ]
-            if len(numbers) == 2:
-                numbers = [integer_op(inner, arith.MuliOp, numbers, type_)]
-            return integer_op(inner, arith.AddiOp, (args[-1], *numbers), type_)
+            )
+            term = number * others[0] if others else number
+            return inner.op(arith.AddiOp, (args[-1], term.as_type(type_)), type_)
 
         value = self._reduced(
             nest, op, [x.value for x in factors], maps, 0, type_, body
@@ -479,17 +482,14 @@ class IntegerKernel:
             replace(x, axis=loop_axis(x, map_.results))
             for x, map_ in zip(factors, maps, strict=True)
         ]
-        if len(for_loops) == 1:
-            result = replace(
-                for_loops[0].computed(value, -largest, largest),
-                zero_point=0,
-                is_signed=True,
-                error=count * factors[0].error,
-                difference=count * factors[0].difference,
-            )
-        else:
-            lhs, rhs = for_loops
-            result = product_of(lhs, rhs, value, largest, count, weight)
+        result = replace(
+            for_loops[0].computed(value, (-largest, largest)),
+            zero_point=0,
+            error=count * factors[0].error,
+            difference=count * factors[0].difference,
+        )
+        if len(for_loops) == 2:
+            result = product_of(for_loops[0], for_loops[1], result, count, weight)
         return replace(result, axis=_result_axis(nest, result))
 
     def _reduced(
@@ -519,9 +519,8 @@ class IntegerKernel:
         x: Integers,
         map_: AffineMap,
         init: Value,
-        name: str,
+        is_maximum: bool,
     ) -> Integers:
-        is_maximum = name in MAXIMA
         if not isinstance(init, RealConstant):
             raise Unsupported(f"'{nest.name}' begins with what is not constant")
         if len(x.scales) > 1:
@@ -530,37 +529,33 @@ class IntegerKernel:
         units = number / x.scale + x.zero_point
         is_exact = units.denominator == 1
         # What is no integer of the operand is compared with the result.
-        start = int(units) if is_exact else x.low if is_maximum else x.high
-        type_ = fitting_type(min(start, x.low), max(start, x.high))
+        start = int(units) if is_exact else x.bounds[not is_maximum]
+        type_ = type_for(x.bounds, (start, start))
         op_type = arith.MaxSIOp if is_maximum else arith.MinSIOp
 
         def body(inner: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
-            number = loaded(inner, x, args[0], type_, is_corrected=False)
-            return integer_op(inner, op_type, (args[-1], number), type_)
+            number = StoredInteger(inner, args[0], x.bounds).as_type(type_)
+            return inner.op(op_type, (args[-1], number), type_)
 
         value = self._reduced(nest, op, [x.value], [map_], start, type_, body)
         order = max if is_maximum else min
-        result = x.computed(value, order(start, x.low), order(start, x.high))
-        result = replace(result, axis=None, is_signed=True)
+        low, high = (order(start, bound) for bound in x.bounds)
+        result = replace(x.computed(value, (low, high)), axis=None)
         if is_exact:
             return result
-        loop, indices = (
-            IntegerLoop(self.builder, len(nest.shape)),
-            range(len(nest.shape)),
-        )
-        element = loop.element(result, dimensions(indices))
-        constant = loop.constant(number, element)
-        compared = loop.ordered(element, constant, is_maximum=is_maximum)
-        return loop.finished(compared, nest.shape, dimensions(indices))
+        loop, element = loop_over(self.builder, result)
+        compared = loop.extreme(element, init.number, is_maximum=is_maximum)
+        return loop.finished(cast(Integers, compared), nest.shape)
 
 
-def _known_element(
-    elements: Mapping[SSAValue, Element], op: Operation | None, value: SSAValue
-) -> Element:
-    if value not in elements:
-        name = "a loop" if op is None else f"'{op.name}'"
-        raise Unsupported(f"{name} uses what has no integer form")
-    return elements[value]
+def _storage_of(x: Integers) -> IntegerType:
+    return cast(IntegerType, scalar_or_element_type(x.value.type))
+
+
+def _has_room(type_: IntegerType, bounds: Bounds) -> bool:
+    """Whether a type stores all integers of some bounds, signed or unsigned."""
+    low, high = signed_bounds(type_.bitwidth)
+    return are_within(bounds, (low, high)) or are_within(bounds, (0, high - low))
 
 
 def _result_axis(nest: LoopNest, result: Integers) -> int | None:

@@ -7,19 +7,20 @@ number that is rounded to some format: the scale of a product is the product of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from math import gcd
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import SSAValue
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.machines.expression import Bounds, are_within
 from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.numerics.fixed_point import MAX_SHIFT, MIN_SHIFT
 from xdsl_quant.unsupported import Unsupported
 
 HALF = Fraction(1, 2)
@@ -37,8 +38,6 @@ of terms are to quotients of scales; and the fewer bits are left of 63 for the m
 the sum.
 """
 
-_MIN_SHIFT, _MAX_SHIFT = 2, 62
-
 
 def nearest(x: Fraction) -> int:
     """The nearest integer; halves are rounded up."""
@@ -50,25 +49,33 @@ def _is_near(x: Fraction, y: Fraction) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Integers:
-    """A tensor of integers, or an element of one in a loop."""
-
-    value: SSAValue
-    """Signless integers."""
+class ScaledRange:
+    """Scale, zero point and range of integers."""
 
     scales: Scales
     axis: int | None
     """The dimension of the tensor, or the loop, that scales belong to."""
 
     zero_point: int
-    low: int
-    """No integer is less."""
+    bounds: Bounds
 
-    high: int
-    """No integer is greater."""
+    @property
+    def scale(self) -> Fraction:
+        """The largest scale."""
+        return max(self.scales)
 
-    is_signed: bool = True
-    """How narrow integers are extended."""
+    @property
+    def largest(self) -> int:
+        """No zero-point-corrected integer has a greater absolute value."""
+        return max(abs(bound - self.zero_point) for bound in self.bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class Integers(ScaledRange):
+    """A tensor of integers, or an element of one in a loop."""
+
+    value: SSAValue
+    """Signless integers; unsigned ones if their bounds say so."""
 
     array: Array | None = None
     """The integers, if they are constant."""
@@ -94,23 +101,12 @@ class Integers:
     is_same_at_port: bool = False
     """Whether it becomes what it is if all ports are rescaled, once it has that type."""
 
-    @property
-    def scale(self) -> Fraction:
-        """The largest scale."""
-        return max(self.scales)
-
-    @property
-    def largest(self) -> int:
-        """No zero-point-corrected integer has a greater absolute value."""
-        return max(abs(self.low - self.zero_point), abs(self.high - self.zero_point))
-
-    def computed(self, value: SSAValue, low: int, high: int) -> Integers:
+    def computed(self, value: SSAValue, bounds: Bounds) -> Integers:
         """The integers that an op computes from these, which no port has yet."""
         return replace(
             self,
             value=value,
-            low=low,
-            high=high,
+            bounds=bounds,
             array=None,
             port=None,
             is_same_at_port=False,
@@ -126,28 +122,22 @@ class Integers:
             return None
         if len(self.scales) > 1 and self.axis != other.axis:
             return None
-        lost = Fraction(0)
-        for scale, new in zip(self.scales, other.scales, strict=True):
-            if not _is_near(scale, new):
-                return None
-            lost = max(lost, abs(scale - new))
+        pairs = [*zip(self.scales, other.scales, strict=True)]
+        if not all(_is_near(scale, new) for scale, new in pairs):
+            return None
+        lost = max(abs(scale - new) for scale, new in pairs)
         error = self.error + lost * self.largest
         return replace(self, scales=other.scales, axis=other.axis, error=error)
 
 
-@dataclass(frozen=True)
-class Port:
+@dataclass(frozen=True, eq=False)
+class StoredRange(ScaledRange):
     """Scale, zero point and range of a type."""
 
     type: ScaledQuantizedType
-    scales: Scales
-    axis: int | None
-    zero_point: int
-    low: int
-    high: int
 
     @classmethod
-    def of(cls, type_: ScaledQuantizedType) -> Port:
+    def of(cls, type_: ScaledQuantizedType) -> StoredRange:
         """
         The parameters of a type.
 
@@ -165,31 +155,25 @@ class Port:
         if type_.storage_type_integral_width > 32:
             raise Unsupported(f"storage of type '{type_}' has more than 32 bits")
         scales = tuple(map(Fraction, type_.scale_array()))
-        return cls(type_, scales, type_.axis, low, *type_.storage_range)
+        return cls(scales, type_.axis, low, type_.storage_range, type_)
 
     @property
     def extent(self) -> Fraction:
         """How far two numbers of the type are apart at most."""
-        return (self.high - self.low) * max(self.scales)
-
-    @property
-    def reach(self) -> int:
-        """The greatest absolute value of a zero-point-corrected integer."""
-        return max(abs(self.low - self.zero_point), abs(self.high - self.zero_point))
+        low, high = self.bounds
+        return (high - low) * self.scale
 
     def integers(self, value: SSAValue, array: Array | None = None) -> Integers:
         """What is stored with the type."""
-        low, high = self.low, self.high
+        bounds = self.bounds
         if array is not None and array.size:
-            low, high = int(array.min()), int(array.max())
+            bounds = int(array.min()), int(array.max())
         return Integers(
-            value,
             self.scales,
             self.axis,
             self.zero_point,
-            low,
-            high,
-            self.type.is_signed,
+            bounds,
+            value,
             array,
             port=self.type,
             is_same_at_port=True,
@@ -199,24 +183,22 @@ class Port:
         """Whether all of some integers stand for numbers that exceed the range."""
         low, high = (
             [(end - integers.zero_point) * scale for scale in integers.scales]
-            for end in (integers.low, integers.high)
+            for end in integers.bounds
         )
         first, last = (
-            [(end - self.zero_point) * scale for scale in self.scales]
-            for end in (self.low - HALF, self.high + HALF)
+            [(end + half - self.zero_point) * scale for scale in self.scales]
+            for end, half in zip(self.bounds, (-HALF, HALF), strict=True)
         )
         return min(low) > max(last) or max(high) < min(first)
 
     def is_of(self, integers: Integers) -> bool:
         """Whether integers are stored with the type."""
-        storage = self.type.signless_storage_type
         return (
-            scalar_or_element_type(integers.value.type) == storage
-            and integers.is_signed == self.type.is_signed
+            scalar_or_element_type(integers.value.type)
+            == self.type.signless_storage_type
             and (integers.scales, integers.axis) == (self.scales, self.axis)
             and integers.zero_point == self.zero_point
-            and self.low <= integers.low
-            and integers.high <= self.high
+            and are_within(integers.bounds, self.bounds)
         )
 
 
@@ -229,47 +211,28 @@ def multiplier_and_shift(ratio: Fraction, bits: int) -> tuple[int, int]:
     Raises:
         Unsupported: if the ratio is out of range.
     """
-    numerator, denominator = ratio.numerator, ratio.denominator
-    exponent = numerator.bit_length() - denominator.bit_length()
+    exponent = ratio.numerator.bit_length() - ratio.denominator.bit_length()
     exponent += ratio >= Fraction(2) ** exponent
-    shift = min(bits - exponent, _MAX_SHIFT)
+    shift = min(bits - exponent, MAX_SHIFT)
     multiplier = nearest(ratio * Fraction(2) ** shift)
     if multiplier == 1 << bits:
         multiplier, shift = multiplier >> 1, shift - 1
-    if shift < _MIN_SHIFT or not multiplier:
+    if shift < MIN_SHIFT or not multiplier:
         raise Unsupported(f"ratio of scales {float(ratio)} is out of range")
     return multiplier, shift
 
 
-def _common_divisor(scales: Iterable[Fraction]) -> Fraction:
-    """The largest fraction of which all scales are multiples."""
-
-    def both(a: Fraction, b: Fraction) -> Fraction:
-        return Fraction(
-            gcd(a.numerator * b.denominator, b.numerator * a.denominator),
-            a.denominator * b.denominator,
-        )
-
-    return reduce(both, scales)
-
-
-def width_of(*bounds: int) -> IntegerType:
-    """The type that holds numbers of such absolute values."""
-    if max(bounds) < 1 << 31:
-        return i32
-    if max(bounds) < 1 << 62:
-        return i64
-    raise Unsupported("numbers of more than 62 bits")
-
-
-def fitting_type(low: int, high: int) -> IntegerType:
-    """The type of 32 or 64 bits that holds integers of a range."""
-    return width_of(abs(low), abs(high))
+def _common_divisor(a: Fraction, b: Fraction) -> Fraction:
+    """The largest fraction of which both scales are multiples."""
+    return Fraction(
+        gcd(a.numerator * b.denominator, b.numerator * a.denominator),
+        a.denominator * b.denominator,
+    )
 
 
 def aligned_scales(
-    values: Sequence[Integers],
-) -> tuple[int | None, list[Sequence[Fraction]]]:
+    *values: ScaledRange,
+) -> tuple[int | None, Sequence[Sequence[Fraction]]]:
     """
     The axis of some integers, and their scales along it.
 
@@ -281,7 +244,7 @@ def aligned_scales(
         raise Unsupported("scales of several dimensions")
     count = max(len(v.scales) for v in values)
     repeated = [v.scales * (count if len(v.scales) == 1 else 1) for v in values]
-    return next(iter(axes), None), [*repeated]
+    return next(iter(axes), None), repeated
 
 
 def common_scale(values: Sequence[Integers]) -> Fraction:
@@ -301,7 +264,7 @@ def common_scale(values: Sequence[Integers]) -> Fraction:
         total = sum(x.largest * nearest(x.scale / scale) for x in values)
         return total.bit_length() <= SUM_BITS
 
-    for scale in (min(scales), _common_divisor(scales)):
+    for scale in (min(scales), reduce(_common_divisor, scales)):
         if largest / scale < 1 << MULTIPLIER_BITS and fits(scale):
             if all(_is_near(s, nearest(s / scale) * scale) for s in scales):
                 return scale

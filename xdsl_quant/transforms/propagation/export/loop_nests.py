@@ -19,7 +19,10 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
 )
 
-from .elementwise import ELEMENTWISE, MAXIMA, MINIMA
+from .loops import ELEMENTWISE
+
+MAXIMA = "arith.maximumf", "arith.maxnumf"
+_REDUCTIONS = ("arith.addf", *MAXIMA, "arith.minimumf", "arith.minnumf")
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class LoopNest:
             return None
         (other,) = others
         if len(self.ops) == 1 and other in inputs:
-            if op.name == "arith.addf" or op.name in MAXIMA | MINIMA:
+            if op.name in _REDUCTIONS:
                 return op.name, others
         product = other.owner
         if len(self.ops) != 2 or not isinstance(product, Operation):

@@ -5,10 +5,11 @@ numbers, and their rescaling.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, cast
+from math import isinf
+from typing import Any, TypeAlias, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -16,19 +17,19 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerType,
     TensorType,
-    i64,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.transforms.building.builder import PARALLEL, LoweringBuilder, Size
-from xdsl_quant.transforms.building.fixed_point_arithmetic import (
-    add,
-    clamp_and_truncate,
-    i64_constant,
-    multiply,
-    rounded_shift,
+from xdsl_quant.machines.arith import Condition, IntegerExpression, type_for
+from xdsl_quant.numerics.primitives import stored_values
+from xdsl_quant.transforms.building.builder import (
+    PARALLEL,
+    LoweringBuilder,
+    Size,
+    dimensions,
+    shape_of,
 )
 from xdsl_quant.unsupported import Unsupported
 
@@ -36,19 +37,30 @@ from .integers import (
     HALF,
     MULTIPLIER_BITS,
     Integers,
-    Port,
+    StoredRange,
     aligned_scales,
     common_scale,
-    fitting_type,
     multiplier_and_shift,
     nearest,
-    width_of,
 )
 
 _LEAST_MULTIPLIER_BITS = 8
 
 _FINE = 1 << 15
 """Integers that are so large have a fine scale: rounding to it does not matter."""
+
+ScaledNumber: TypeAlias = Integers | float
+"""An element, or a real number that is known."""
+
+
+class StoredInteger(IntegerExpression):
+    """An element of a tensor, which is unsigned if its bounds say so."""
+
+    def as_type(self, type_: IntegerType) -> SSAValue:
+        width = cast(IntegerType, self.value.type).bitwidth
+        if width < type_.bitwidth and self.bounds[1] >= 1 << width - 1:
+            return self.builder.op(arith.ExtUIOp, (self.value,), type_)
+        return super().as_type(type_)
 
 
 @dataclass(eq=False)
@@ -63,8 +75,8 @@ class IntegerLoop:
     rescales: int = 0
     """How many multiplications and shifts are there that round."""
 
-    _parameters: dict[tuple[object, ...], SSAValue] = field(
-        default_factory=dict[tuple[object, ...], SSAValue]
+    _parameters: dict[tuple[int | None, ...], IntegerExpression] = field(
+        default_factory=dict[tuple[int | None, ...], IntegerExpression]
     )
 
     def __post_init__(self) -> None:
@@ -90,31 +102,38 @@ class IntegerLoop:
         """
         argument = self.argument(tensor.value, indices)
         axis = loop_axis(tensor, indices)
-        return replace(tensor.computed(argument, tensor.low, tensor.high), axis=axis)
+        return replace(tensor.computed(argument, tensor.bounds), axis=axis)
 
     def parameter(
-        self, numbers: Sequence[int], axis: int | None, type_: IntegerType = i64
-    ) -> SSAValue:
+        self, numbers: Sequence[int], axis: int | None
+    ) -> IntegerExpression | int:
         """A number: one, or one for each iteration of a loop."""
         if len({*numbers}) == 1:
-            return self.inner.number(numbers[0], type_)
-        key = (type_, axis, *numbers)
+            return numbers[0]
+        key = (axis, *numbers)
         if key not in self._parameters:
-            container = TensorType(type_, [len(numbers)])
+            bounds = min(numbers), max(numbers)
+            container = TensorType(type_for(bounds), [len(numbers)])
             attribute = DenseIntOrFPElementsAttr.from_list(container, numbers)
             tensor = self.builder.constant(attribute, container)
-            indices = [AffineDimExpr(cast(int, axis))]
-            self._parameters[key] = self.argument(tensor, indices)
+            value = self.argument(tensor, [AffineDimExpr(cast(int, axis))])
+            self._parameters[key] = IntegerExpression(self.inner, value, bounds)
         return self._parameters[key]
 
     def finished(
-        self, result: Integers, shape: Sequence[int], indices: Sequence[AffineExpr]
+        self,
+        result: Integers,
+        shape: Sequence[int],
+        indices: Sequence[AffineExpr] | None = None,
     ) -> Integers:
-        """The tensor of all results, each at the indices that an iteration has for it."""
-        number = result.value
-        fitting = fitting_type(result.low, result.high)
+        """
+        The tensor of all results, each at the indices that an iteration has for it: by
+        default one for each loop.
+        """
+        indices = dimensions(range(self.rank)) if indices is None else indices
+        number, fitting = result.value, type_for(result.bounds)
         if cast(IntegerType, number.type).bitwidth > fitting.bitwidth:
-            number = self._op(arith.TruncIOp, (number,), fitting)
+            number = self.number(result).as_type(fitting)
         type_ = TensorType(number.type, shape)
         sizes = sizes_of(self.builder, shape, indices, self.inputs, self.maps)
         self.block.insert_arg(number.type, len(self.block.args)).name_hint = "out"
@@ -133,119 +152,33 @@ class IntegerLoop:
 
     # Numbers
 
-    def _op(
-        self,
-        op_type: type[Operation],
-        operands: Sequence[SSAValue],
-        type_: IntegerType,
-    ) -> SSAValue:
-        return integer_op(self.inner, op_type, operands, type_)
-
-    def load(
-        self, x: Integers, type_: IntegerType, *, is_corrected: bool = True
-    ) -> SSAValue:
-        """The zero-point-corrected integer, or the integer itself."""
-        return loaded(self.inner, x, x.value, type_, is_corrected=is_corrected)
+    def number(self, x: Integers) -> IntegerExpression:
+        """The integer of an element, as an operand of arithmetic."""
+        return StoredInteger(self.inner, x.value, x.bounds)
 
     def _corrected(self, x: Integers) -> Integers:
         """The same number with a zero point of 0."""
-        if not x.zero_point:
-            return x
-        value = self.load(x, width_of(x.largest, abs(x.low), abs(x.high)))
-        low, high = x.low - x.zero_point, x.high - x.zero_point
-        return replace(x, value=value, zero_point=0, low=low, high=high, is_signed=True)
+        return replace(_with(x, self.number(x) - x.zero_point), zero_point=0)
 
     def with_scale(self, x: Integers, scale: Fraction) -> Integers:
         """The same number with another scale and a zero point of 0."""
         x = self._corrected(x)
         factors = [nearest(s / scale) for s in x.scales]
         lost = max(abs(s - f * scale) for s, f in zip(x.scales, factors, strict=True))
+        number = self.number(x) * self.parameter(factors, x.axis)
         error = x.error + x.largest * lost
-        if {*factors} == {1}:
-            return replace(x, scales=(scale,), axis=None, error=error)
-        bounds = [b * f for b in (x.low, x.high) for f in factors]
-        type_ = width_of(x.largest, *factors, *map(abs, bounds))
-        operands = self.load(x, type_), self.parameter(factors, x.axis, type_)
-        return replace(
-            x,
-            value=self._op(arith.MuliOp, operands, type_),
-            scales=(scale,),
-            axis=None,
-            low=min(bounds),
-            high=max(bounds),
-            is_signed=True,
-            error=error,
-        )
+        return replace(_with(x, number), scales=(scale,), axis=None, error=error)
 
-    def aligned(self, *values: Integers) -> Sequence[Integers]:
+    def _aligned(self, *values: Integers) -> Sequence[Integers]:
         """The same numbers with one scale and one zero point."""
         first = values[0]
-        same = [x.with_scale_of(first) for x in values]
-        if None not in same:
-            found = [x for x in same if x is not None]
-            if all(x.zero_point == first.zero_point for x in found):
-                return found
-            return [self._corrected(x) for x in found]
-        scale = common_scale(values)
-        return [self.with_scale(x, scale) for x in values]
-
-    def sum(self, a: Integers, b: Integers) -> Integers:
-        """The sum of two numbers."""
-        a, b = self.aligned(self._corrected(a), self._corrected(b))
-        low, high = a.low + b.low, a.high + b.high
-        type_ = width_of(a.largest + b.largest)
-        value = self._op(
-            arith.AddiOp, (self.load(a, type_), self.load(b, type_)), type_
-        )
-        return self._combined(value, a, b, low, high, sum)
-
-    def negative(self, x: Integers) -> Integers:
-        """The negative of a number."""
-        x = self._corrected(x)
-        type_ = width_of(x.largest)
-        operands = (self.inner.number(0, type_), self.load(x, type_))
-        value = self._op(arith.SubiOp, operands, type_)
-        return replace(x, value=value, low=-x.high, high=-x.low, is_signed=True)
-
-    def ordered(self, a: Integers, b: Integers, *, is_maximum: bool) -> Integers:
-        """The larger or the smaller one of two numbers."""
-        a, b = self.aligned(a, b)
-        type_ = width_of(*(abs(bound) for x in (a, b) for bound in (x.low, x.high)))
-        order, op_type = (max, arith.MaxSIOp) if is_maximum else (min, arith.MinSIOp)
-        operands = [self.load(x, type_, is_corrected=False) for x in (a, b)]
-        value = self._op(op_type, operands, type_)
-        low, high = order(a.low, b.low), order(a.high, b.high)
-        return self._combined(value, a, b, low, high, max)
-
-    def chosen(self, condition: SSAValue, a: Integers, b: Integers) -> Integers:
-        """One of two numbers."""
-        a, b = self.aligned(a, b)
-        low, high = min(a.low, b.low), max(a.high, b.high)
-        type_ = fitting_type(low, high)
-        numbers = (self.load(x, type_, is_corrected=False) for x in (a, b))
-        value = self._op(arith.SelectOp, (condition, *numbers), type_)
-        return self._combined(value, a, b, low, high, max)
-
-    def product(self, a: Integers, b: Integers) -> Integers:
-        """The product of two numbers."""
-        a, b = self._corrected(a), self._corrected(b)
-        type_ = width_of(a.largest * b.largest)
-        operands = self.load(a, type_), self.load(b, type_)
-        value = self._op(arith.MuliOp, operands, type_)
-        return product_of(a, b, value, a.largest * b.largest, 1)
-
-    def _combined(
-        self, value: SSAValue, a: Integers, b: Integers, low: int, high: int, both: Any
-    ) -> Integers:
-        return replace(
-            a,
-            value=value,
-            low=low,
-            high=high,
-            is_signed=True,
-            error=both((a.error, b.error)),
-            difference=both((a.difference, b.difference)),
-        )
+        same = [y for x in values if (y := x.with_scale_of(first)) is not None]
+        if len(same) < len(values):
+            scale = common_scale(values)
+            return [self.with_scale(x, scale) for x in values]
+        if all(x.zero_point == first.zero_point for x in same):
+            return same
+        return [self._corrected(x) for x in same]
 
     def constant(self, number: Fraction, like: Integers) -> Integers:
         """
@@ -260,18 +193,107 @@ class IntegerLoop:
             abs((n - zero_point) * s - number)
             for n, s in zip(integers, scales, strict=True)
         )
-        low, high = min(integers), max(integers)
-        value = self.parameter(integers, axis, fitting_type(low, high))
-        return Integers(value, scales, axis, zero_point, low, high, error=error)
+        bounds = min(integers), max(integers)
+        value = self.parameter(integers, axis)
+        value = (
+            self.inner.number(value, type_for(bounds))
+            if isinstance(value, int)
+            else value.value
+        )
+        return Integers(scales, axis, zero_point, bounds, value, error=error)
+
+    # Ops on elements
+
+    def add(self, a: ScaledNumber, b: ScaledNumber) -> ScaledNumber:
+        """The sum of two numbers."""
+        if not isinstance(a, Integers):
+            a, b = b, a
+        if not isinstance(a, Integers):
+            return a + cast(float, b)
+        if not isinstance(b, Integers):
+            b = self.constant(_fraction(b), a)
+        a, b = self._aligned(self._corrected(a), self._corrected(b))
+        return _combined(self.number(a) + self.number(b), a, b, sum)
+
+    def negate(self, x: ScaledNumber) -> ScaledNumber:
+        """The negative of a number."""
+        if not isinstance(x, Integers):
+            return -x
+        x = self._corrected(x)
+        return _with(x, -self.number(x))
+
+    def subtract(self, a: ScaledNumber, b: ScaledNumber) -> ScaledNumber:
+        """The difference of two numbers."""
+        return self.add(a, self.negate(b))
+
+    def multiply(self, a: ScaledNumber, b: ScaledNumber) -> ScaledNumber:
+        """The product of two numbers."""
+        if not isinstance(a, Integers):
+            a, b = b, a
+        if not isinstance(a, Integers):
+            return a * cast(float, b)
+        if isinstance(b, Integers):
+            a, b = self._corrected(a), self._corrected(b)
+            number = self.number(a) * self.number(b)
+            return product_of(a, b, _with(a, number), 1, b.largest)
+        if not (factor := _fraction(b)):
+            return 0.0
+        if factor < 0:
+            a = cast(Integers, self.negate(a))
+        # The integers are what they are; what they stand for is another number.
+        return replace(
+            a,
+            scales=tuple(abs(factor) * scale for scale in a.scales),
+            error=abs(factor) * a.error,
+            difference=abs(factor) * a.difference,
+        )
+
+    def maximum(self, a: ScaledNumber, b: ScaledNumber) -> ScaledNumber:
+        """The larger one of two numbers."""
+        return self.extreme(a, b, is_maximum=True)
+
+    def minimum(self, a: ScaledNumber, b: ScaledNumber) -> ScaledNumber:
+        """The smaller one of two numbers."""
+        return self.extreme(a, b, is_maximum=False)
+
+    def extreme(
+        self, a: ScaledNumber, b: ScaledNumber, *, is_maximum: bool
+    ) -> ScaledNumber:
+        """The larger or the smaller one of two numbers."""
+        if not isinstance(a, Integers):
+            a, b = b, a
+        if not isinstance(a, Integers):
+            return max(a, cast(float, b)) if is_maximum else min(a, cast(float, b))
+        if not isinstance(b, Integers):
+            b = self.constant(bounded(b, a, is_maximum=is_maximum), a)
+        a, b = self._aligned(a, b)
+        order = IntegerExpression.maximum if is_maximum else IntegerExpression.minimum
+        return _combined(order(self.number(a), self.number(b)), a, b, max)
+
+    def absolute(self, x: ScaledNumber) -> ScaledNumber:
+        """The absolute value of a number."""
+        return self.maximum(x, self.negate(x)) if isinstance(x, Integers) else abs(x)
+
+    def select(self, condition: SSAValue, a: ScaledNumber, b: ScaledNumber) -> Integers:
+        """One of two numbers."""
+        if not isinstance(a, Integers):
+            if not isinstance(b, Integers):
+                raise Unsupported("a selection of constants")
+            a = self.constant(_fraction(a), b)
+        elif not isinstance(b, Integers):
+            b = self.constant(_fraction(b), a)
+        a, b = self._aligned(a, b)
+        choice = Condition(self.inner, condition)
+        return _combined(choice.chosen(self.number(a), self.number(b)), a, b, max)
 
     # Ports
 
-    def clamped(self, x: Integers, port: Port) -> Integers:
+    def clamped(self, x: Integers, port: StoredRange) -> Integers:
         """A number within the range of a type, with the scale that it has."""
-        (_, (scales, port_scales)) = aligned_scales([x, _like(port, x)])
+        _, (scales, port_scales) = aligned_scales(x, port)
         ends: list[list[int]] = []
         error = Fraction(0)
-        for end in (port.low, port.high):
+        for end in port.bounds:
             exact = [(end - port.zero_point) * s for s in port_scales]
             integers = [nearest(e / s) for e, s in zip(exact, scales, strict=True)]
             ends.append([n + x.zero_point for n in integers])
@@ -280,24 +302,15 @@ class IntegerLoop:
             )
             error = max(error, *lost)
         lows, highs = ends
-        if max(lows) <= x.low and x.high <= min(highs):
+        if max(lows) <= x.bounds[0] and x.bounds[1] <= min(highs):
             return x
-        type_ = fitting_type(min(x.low, *lows), max(x.high, *highs))
-        value = self.load(x, type_, is_corrected=False)
         axis = x.axis if len(x.scales) > 1 else port.axis
-        for op_type, bounds in ((arith.MaxSIOp, lows), (arith.MinSIOp, highs)):
-            operands = value, self.parameter(bounds, axis, type_)
-            value = self._op(op_type, operands, type_)
-        return replace(
-            x,
-            value=value,
-            low=max(x.low, min(lows)),
-            high=max(min(x.high, max(highs)), min(lows)),
-            is_signed=True,
-            error=x.error + error,
+        number = self.number(x).clipped(
+            self.parameter(lows, axis), self.parameter(highs, axis)
         )
+        return replace(_with(x, number), error=x.error + error)
 
-    def rescaled(self, x: Integers, port: Port) -> Integers:
+    def rescaled(self, x: Integers, port: StoredRange) -> Integers:
         """
         A number as a type stores it: one multiplication, shift and rounding.
 
@@ -305,36 +318,89 @@ class IntegerLoop:
             Unsupported: if the ratio of scales is out of range, or what was lost before
                 is more than a quarter of a unit.
         """
-        axis, (scales, port_scales) = aligned_scales([x, _like(port, x)])
+        axis, (scales, port_scales) = aligned_scales(x, port)
         ratios = [s / p for s, p in zip(scales, port_scales, strict=True)]
-        value = self.load(x, i64)
-        lost = Fraction(0)
-        rounding = Fraction(0)
+        number = self.number(x) - x.zero_point
+        lost = rounding = Fraction(0)
         if any(ratio != 1 for ratio in ratios):
             pairs = _multiplier_pairs(x, ratios)
-            multipliers, shifts = map(list, zip(*pairs, strict=True))
-            value = multiply(self.inner, value, self.parameter(multipliers, axis))
-            value = rounded_shift(self.inner, value, self.parameter(shifts, axis))
+            product = number * self.parameter([m for m, _ in pairs], axis)
+            # No sum overflows: the half is added after the first part of the shift.
+            halves = product >> self.parameter([s - 1 for _, s in pairs], axis)
+            number = (halves + 1) >> 1
             for ratio, scale, (m, s) in zip(ratios, port_scales, pairs, strict=True):
-                reach = min(x.largest, (port.reach + 1) / ratio)
+                reach = min(x.largest, (port.largest + 1) / ratio)
                 lost = max(lost, reach * abs(Fraction(m, 1 << s) - ratio) * scale)
             rounding = HALF * max(port_scales)
             self.rescales += 1
-        unit = min(port_scales)
         is_exact = not x.error and x.largest <= 1 << 32
-        if not is_exact and x.error + lost > unit / 4:
+        if not is_exact and x.error + lost > min(port_scales) / 4:
             raise Unsupported("terms of a sum lose more than a quarter of a unit")
-        if port.zero_point:
-            value = add(self.inner, value, i64_constant(self.inner, port.zero_point))
-        storage = port.type.signless_storage_type
-        value = clamp_and_truncate(self.inner, value, port.low, port.high, storage)
+        stored = cast(Any, stored_values)(number, port.zero_point, *port.bounds)
         return replace(
-            port.integers(value),
+            port.integers(stored.as_type(port.type.signless_storage_type)),
             axis=axis if len(port.scales) > 1 else None,
-            error=Fraction(0),
             difference=x.difference,
             rounding=x.error + lost + rounding,
         )
+
+
+ELEMENTWISE: Mapping[str, Callable[..., ScaledNumber]] = {
+    "arith.addf": IntegerLoop.add,
+    "arith.maximumf": IntegerLoop.maximum,
+    "arith.maxnumf": IntegerLoop.maximum,
+    "arith.minimumf": IntegerLoop.minimum,
+    "arith.minnumf": IntegerLoop.minimum,
+    "arith.mulf": IntegerLoop.multiply,
+    "arith.negf": IntegerLoop.negate,
+    "arith.select": IntegerLoop.select,
+    "arith.subf": IntegerLoop.subtract,
+    "math.absf": IntegerLoop.absolute,
+}
+"""What ops on floats are on integers."""
+
+
+def loop_over(
+    builder: LoweringBuilder, tensor: Integers
+) -> tuple[IntegerLoop, Integers]:
+    """A loop over all elements of a tensor, and the element of an iteration."""
+    rank = len(shape_of(tensor.value))
+    loop = IntegerLoop(builder, rank)
+    return loop, loop.element(tensor, dimensions(range(rank)))
+
+
+def _with(x: Integers, number: IntegerExpression) -> Integers:
+    return replace(x, value=number.value, bounds=number.bounds)
+
+
+def _combined(
+    number: IntegerExpression,
+    a: Integers,
+    b: Integers,
+    both: Callable[[Iterable[Fraction]], Fraction | int],
+) -> Integers:
+    """An integer that is computed from two, and how far it is off."""
+    error, difference = both((a.error, b.error)), both((a.difference, b.difference))
+    return replace(
+        _with(a, number), error=Fraction(error), difference=Fraction(difference)
+    )
+
+
+def _fraction(number: float) -> Fraction:
+    if isinf(number):
+        raise Unsupported("a constant that is infinite")
+    return Fraction(number)
+
+
+def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
+    """A number that is as large as another one, or the end of a range next to it."""
+    ends = [(b - x.zero_point) * s for b in x.bounds for s in x.scales]
+    order, end = (max, min(ends)) if is_maximum else (min, max(ends))
+    if isinf(number):
+        if (number > 0) == is_maximum:
+            raise Unsupported("a constant that is infinite")
+        return end
+    return order(Fraction(number), end)
 
 
 def _multiplier_pairs(
@@ -352,43 +418,6 @@ def _multiplier_pairs(
     if bits < _LEAST_MULTIPLIER_BITS:
         raise Unsupported("numbers of too many bits for a multiplier")
     return [multiplier_and_shift(ratio, bits) for ratio in ratios]
-
-
-def _like(port: Port, x: Integers) -> Integers:
-    return replace(x, scales=port.scales, axis=port.axis)
-
-
-def integer_op(
-    builder: LoweringBuilder,
-    op_type: type[Operation],
-    operands: Sequence[SSAValue],
-    type_: IntegerType,
-) -> SSAValue:
-    """An op of arith on integers."""
-    properties: dict[str, Attribute] = {}
-    if op_type in (arith.AddiOp, arith.SubiOp, arith.MuliOp):
-        properties["overflowFlags"] = arith.IntegerOverflowAttr("none")
-    return builder.op(op_type, operands, type_, properties)
-
-
-def loaded(
-    builder: LoweringBuilder,
-    x: Integers,
-    number: SSAValue,
-    type_: IntegerType,
-    *,
-    is_corrected: bool = True,
-) -> SSAValue:
-    """An element of integers, zero-point-corrected or not, as one of a type it fits."""
-    before, after = cast(IntegerType, number.type).bitwidth, type_.bitwidth
-    if before != after:
-        extend = arith.ExtSIOp if x.is_signed else arith.ExtUIOp
-        op_type = extend if before < after else arith.TruncIOp
-        number = integer_op(builder, op_type, (number,), type_)
-    if not is_corrected or not x.zero_point:
-        return number
-    zero_point = builder.number(x.zero_point, type_)
-    return integer_op(builder, arith.SubiOp, (number, zero_point), type_)
 
 
 def sizes_of(
@@ -411,17 +440,17 @@ def sizes_of(
     Raises:
         Unsupported: if no operand has a dynamic size.
     """
-    sizes: list[Size] = [*shape]
-    for position, index in enumerate(indices):
-        if shape[position] != DYNAMIC_INDEX:
-            continue
+
+    def size_of(index: AffineExpr) -> Size:
         for value, map_ in zip(inputs, maps, strict=True):
             if index in map_.results:
-                sizes[position] = builder.size(value, map_.results.index(index))
-                break
-        else:
-            raise Unsupported("a result has a size that no operand has")
-    return sizes
+                return builder.size(value, map_.results.index(index))
+        raise Unsupported("a result has a size that no operand has")
+
+    return [
+        size_of(index) if size == DYNAMIC_INDEX else size
+        for size, index in zip(shape, indices, strict=True)
+    ]
 
 
 def loop_axis(tensor: Integers, indices: Sequence[AffineExpr]) -> int | None:
@@ -440,35 +469,32 @@ def loop_axis(tensor: Integers, indices: Sequence[AffineExpr]) -> int | None:
 
 
 def product_of(
-    a: Integers, b: Integers, value: SSAValue, largest: int, count: int, weight: int = 0
+    a: Integers, b: Integers, result: Integers, count: int, weight: int
 ) -> Integers:
     """
-    What is known of a sum of products.
+    A sum of products with what is known of it.
 
     Args:
         a: the left factor.
         b: the right factor.
-        value: the sums.
-        largest: no sum has a greater absolute value.
+        result: the sums.
         count: how many products are added.
-        weight: no sum of the absolute values of right factors is greater; unset, it is
-            not known.
+        weight: no sum of the absolute values of right factors is greater.
     """
-    axis, (scales, others) = aligned_scales([a, b])
+    axis, (scales, others) = aligned_scales(a, b)
     left = a.largest * a.scale
-    right = (weight or count * b.largest) * b.scale
+    right = weight * b.scale
 
     def spread(of_a: Fraction, of_b: Fraction) -> Fraction:
         """How far sums may be apart if factors may be."""
         return of_a * right + count * of_b * (left + of_a)
 
     return Integers(
-        value,
         tuple(s * t for s, t in zip(scales, others, strict=True)),
         axis,
         0,
-        -largest,
-        largest,
+        result.bounds,
+        result.value,
         error=spread(a.error, b.error),
         difference=spread(a.difference, b.difference),
     )
