@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple, cast
+from functools import cached_property, partial
+from math import log2
+from typing import NamedTuple, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -44,11 +45,9 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.type_rules import Finding
-from xdsl_quant.dialects.quant.types import (
-    QuantizedType,
-    UniformType,
-    scalar_or_element_type,
-)
+from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+
+from .types import uniform_type_of
 
 
 class KernelFinding(NamedTuple):
@@ -60,8 +59,10 @@ class KernelFinding(NamedTuple):
     finding: Finding
 
 
-Rule = Callable[[Operation], Iterator[KernelFinding]]
-"""Returns the findings about an op."""
+Findings: TypeAlias = Iterator[KernelFinding]
+
+ACTIVATIONS = "NONE RELU RELU6 RELU_N1_TO_1"
+"""Activation functions that most kernels have."""
 
 
 class _Tensor(NamedTuple):
@@ -72,8 +73,7 @@ class _Tensor(NamedTuple):
 
     @property
     def uniform_type(self) -> UniformType | None:
-        quantized_type = QuantizedType.get_quantized_element_type(self.value.type)
-        return quantized_type if isinstance(quantized_type, UniformType) else None
+        return uniform_type_of(self.value)
 
     @property
     def storage(self) -> str | None:
@@ -86,15 +86,67 @@ class _Tensor(NamedTuple):
     @property
     def text(self) -> str:
         """What a message calls it."""
-        quantized_type = self.uniform_type
-        return (
-            str(self.value.type)
-            if quantized_type is None
-            else short_text(quantized_type)
-        )
+        type_ = self.uniform_type
+        return str(self.value.type) if type_ is None else short_text(type_)
 
     def finding(self, rule: str, message: str) -> KernelFinding:
         return KernelFinding(self.subject, Finding(rule, message))
+
+
+@dataclass(frozen=True)
+class _Op:
+    """An op whose kernel is looked at."""
+
+    op: Operation
+
+    @property
+    def name(self) -> str:
+        """The name of the op for messages."""
+        return f"'{self.op.name}'"
+
+    @cached_property
+    def operands(self) -> Sequence[_Tensor]:
+        return [_Tensor(f"operand #{i}", x) for i, x in enumerate(self.op.operands)]
+
+    @cached_property
+    def results(self) -> Sequence[_Tensor]:
+        return [_Tensor(f"result #{i}", x) for i, x in enumerate(self.op.results)]
+
+    @cached_property
+    def quantized(self) -> Sequence[tuple[_Tensor, UniformType]]:
+        return _quantized((*self.operands, *self.results))
+
+    @cached_property
+    def scales(self) -> Sequence[float] | None:
+        """The only scale of each operand and result; `None` if one has no such scale."""
+        return _scales((*self.operands, *self.results))
+
+    def attribute(self, name: str) -> Attribute | None:
+        return self.op.properties.get(name, self.op.attributes.get(name))
+
+    def out_of_range(
+        self, tensor: _Tensor, scale: float | str, size: str, must_be: str
+    ) -> KernelFinding:
+        """A scale that is too large or too small for the fixed-point multiplier."""
+        scale = str(scale) if isinstance(scale, str) else f"{scale} of {tensor.text}"
+        return tensor.finding(
+            "scale-range",
+            f"scale {scale} is too {size} for the multiplier of {self.name}: it must be "
+            f"{must_be}",
+        )
+
+    def ignored(self, tensor: _Tensor, what: str, must_be: str) -> KernelFinding:
+        """Parameters that the kernel does not look at."""
+        verb, pronoun = ("are", "they") if " and " in what else ("is", "it")
+        return tensor.finding(
+            "ignored-parameters",
+            f"{what} of {tensor.text} {verb} ignored by the kernel of {self.name}: "
+            f"{pronoun} must be {must_be}",
+        )
+
+
+Rule: TypeAlias = Callable[[_Op], Findings]
+"""Returns the findings about an op."""
 
 
 def _storage_name(quantized_type: UniformType) -> str:
@@ -102,18 +154,6 @@ def _storage_name(quantized_type: UniformType) -> str:
         return quantized_type.short_storage_name
     sign = "i" if quantized_type.is_signed else "u"
     return f"{sign}{quantized_type.storage_type_integral_width}"
-
-
-def _operands(op: Operation) -> Sequence[_Tensor]:
-    return [_Tensor(f"operand #{i}", value) for i, value in enumerate(op.operands)]
-
-
-def _results(op: Operation) -> Sequence[_Tensor]:
-    return [_Tensor(f"result #{i}", value) for i, value in enumerate(op.results)]
-
-
-def _with_storage(tensors: Sequence[_Tensor]) -> Sequence[_Tensor]:
-    return [tensor for tensor in tensors if tensor.storage is not None]
 
 
 def _quantized(tensors: Sequence[_Tensor]) -> Sequence[tuple[_Tensor, UniformType]]:
@@ -131,21 +171,11 @@ def _f32(value: float) -> float:
 
 def _scales(tensors: Sequence[_Tensor]) -> Sequence[float] | None:
     """The only scale of each tensor; `None` if one has none or several."""
-    scales: list[float] = []
-    for tensor in tensors:
-        quantized_type = tensor.uniform_type
-        if quantized_type is None or not quantized_type.is_per_tensor:
-            return None
-        scales.append(_f32(quantized_type.scale_array()[0]))
-    return scales
-
-
-def _zero_points(quantized_type: UniformType) -> set[int]:
-    return {*quantized_type.zero_point_range}
-
-
-def _attribute(op: Operation, name: str) -> Attribute | None:
-    return op.properties.get(name, op.attributes.get(name))
+    types = [tensor.uniform_type for tensor in tensors]
+    known = [type_ for type_ in types if type_ is not None and type_.is_per_tensor]
+    if len(known) < len(types):
+        return None
+    return [_f32(type_.scale_array()[0]) for type_ in known]
 
 
 def _or(names: str) -> str:
@@ -156,7 +186,7 @@ def _or(names: str) -> str:
 # Storage types
 
 
-def _storage(op: Operation, storages: str) -> Iterator[KernelFinding]:
+def _storage(op: _Op, storages: str) -> Findings:
     """
     Quantized tensors have one of several storage types.
 
@@ -165,24 +195,24 @@ def _storage(op: Operation, storages: str) -> Iterator[KernelFinding]:
         storages: their names; empty if there is no kernel for quantized tensors.
     """
     must_be = f"must be {_or(storages)}" if storages else "must be dequantized before"
-    for tensor, quantized_type in _quantized((*_operands(op), *_results(op))):
+    for tensor, quantized_type in op.quantized:
         if (storage := _storage_name(quantized_type)) not in storages.split():
             yield tensor.finding(
                 "kernel-storage",
-                f"storage type {storage} of {tensor.text} has no kernel of "
-                f"'{op.name}': it {must_be}",
+                f"storage type {storage} of {tensor.text} has no kernel of {op.name}: it "
+                f"{must_be}",
             )
             return
 
 
-def _same_storage(op: Operation) -> Iterator[KernelFinding]:
+def _same_storage(op: _Op) -> Findings:
     """Quantized and floating-point tensors have the storage type of the first one."""
-    tensors = _with_storage((*_operands(op), *_results(op)))
+    tensors = [x for x in (*op.operands, *op.results) if x.storage is not None]
     for tensor in tensors[1:]:
         yield from _storage_differs(tensor, tensors[0])
 
 
-def _storage_differs(tensor: _Tensor, first: _Tensor) -> Iterator[KernelFinding]:
+def _storage_differs(tensor: _Tensor, first: _Tensor) -> Findings:
     if tensor.storage != first.storage:
         yield tensor.finding(
             "operand-storage",
@@ -194,17 +224,16 @@ def _storage_differs(tensor: _Tensor, first: _Tensor) -> Iterator[KernelFinding]
 # Scales and zero points
 
 
-def _same_parameters(op: Operation) -> Iterator[KernelFinding]:
+def _same_parameters(op: _Op) -> Findings:
     """
     Elements that become others keep their scale and zero point. Tensors of u8 are
     rescaled where they are concatenated.
     """
-    same = _quantized((*_operands(op), *_results(op)))
-    for tensor, quantized_type in same[1:]:
-        first, first_type = same[0]
-        storage = _storage_name(first_type)
-        if op.name == "tfl.concatenation" and storage == "u8":
-            return
+    (first, first_type), *others = op.quantized
+    storage = _storage_name(first_type)
+    if op.op.name == "tfl.concatenation" and storage == "u8":
+        return
+    for tensor, quantized_type in others:
         # Another storage is a mistake of its own.
         if _storage_name(quantized_type) == storage and (
             quantized_type.scale_array() != first_type.scale_array()
@@ -213,65 +242,69 @@ def _same_parameters(op: Operation) -> Iterator[KernelFinding]:
             yield tensor.finding(
                 "same-parameters",
                 f"{tensor.text} has another scale or zero point than {first.subject}, "
-                f"which is {first.text}, and '{op.name}' does not rescale: they must be "
+                f"which is {first.text}, and {op.name} does not rescale: they must be "
                 "the same",
             )
 
 
-def _fixed_result(
-    op: Operation, storages: str, tolerance: float = 0.0, *, has_zero_point: bool = True
-) -> Iterator[KernelFinding]:
-    """
-    The result has the scale and the zero point of `FixedResultUniformScale`.
+_LOG2_TOLERANCE = 1e-3
+"""How far the logarithm of a power of two may be from an integer."""
 
-    Args:
-        op: the op.
-        storages: the storage types for which it has.
-        tolerance: how much the scale may be off, relative to it.
-        has_zero_point: whether the zero point is fixed, too.
-    """
-    trait = quantization_trait(op, FixedResultUniformScale)
+_FIXED_RESULTS = {
+    "tfl.l2_normalization": ("i8 u8", 0.0, True),
+    "tfl.log_softmax": ("i8 u8", 0.0, True),
+    "tfl.logistic": ("i8 u8 i16", 0.0, False),
+    "tfl.softmax": ("i8 u8 i16", 1e-3, True),
+    "tfl.tanh": ("i16", 2**_LOG2_TOLERANCE - 1, False),
+}
+"""
+The storage types for which a result is fixed, how much its scale may be off, relative to
+it, and whether the zero point is fixed, too.
+"""
+
+
+def _fixed_result(op: _Op) -> Findings:
+    """The result has the scale and the zero point of `FixedResultUniformScale`."""
+    storages, tolerance, has_zero_point = _FIXED_RESULTS[op.op.name]
+    trait = quantization_trait(op.op, FixedResultUniformScale)
     assert trait is not None
-    (result,) = _results(op)
-    quantized_type = result.uniform_type
+    (result,) = op.results
+    type_ = result.uniform_type
     if (
-        quantized_type is None
-        or not quantized_type.is_per_tensor
-        or _storage_name(quantized_type) not in storages.split()
+        type_ is None
+        or not type_.is_per_tensor
+        or result.storage not in storages.split()
     ):
         return
-    scale, zero_point = trait.parameters(quantized_type)
-    (found,) = quantized_type.scale_array()
-    if abs(_f32(found) - scale) > tolerance * scale:
-        yield result.finding(
-            "result-scale",
-            f"scale {found} of {result.text} is not that of the results of '{op.name}': it "
-            f"must be {scale}",
-        )
-    (found_zero_point,) = quantized_type.zero_point_array()
-    if has_zero_point and found_zero_point != zero_point:
-        yield result.finding(
-            "result-zero-point",
-            f"zero point {found_zero_point} of {result.text} is not that of the results "
-            f"of '{op.name}': it must be {zero_point}",
-        )
-
-
-def _ignored_zero_points(op: Operation) -> Iterator[KernelFinding]:
-    """The kernel works on stored values, whatever they stand for."""
-    for tensor, quantized_type in _quantized((*_operands(op), *_results(op))):
-        if _zero_points(quantized_type) != {0}:
-            yield tensor.finding(
-                "ignored-parameters",
-                f"zero point of {tensor.text} is ignored by the kernel of '{op.name}': it "
-                "must be 0",
+    must_be = trait.parameters(type_)
+    (scale,), (zero_point,) = type_.scale_array(), type_.zero_point_array()
+    is_off = abs(_f32(scale) - must_be[0]) > tolerance * must_be[0]
+    for name, is_wrong, found, expected in (
+        ("scale", is_off, scale, must_be[0]),
+        (
+            "zero point",
+            has_zero_point and zero_point != must_be[1],
+            zero_point,
+            must_be[1],
+        ),
+    ):
+        if is_wrong:
+            yield result.finding(
+                f"result-{name.replace(' ', '-')}",
+                f"{name} {found} of {result.text} is not that of the results of "
+                f"{op.name}: it must be {expected}",
             )
+
+
+def _ignored_zero_points(op: _Op) -> Findings:
+    """The kernel works on stored values, whatever they stand for."""
+    for tensor, quantized_type in op.quantized:
+        if not quantized_type.is_fixed_point:
+            yield op.ignored(tensor, "zero point", "0")
             return
 
 
-def _ignored_scales(
-    op: Operation, result_scale: float | None = None
-) -> Iterator[KernelFinding]:
+def _ignored_scales(op: _Op, result_scale: float | None = None) -> Findings:
     """
     The kernel works on stored values, which is right for operands of one scale.
 
@@ -280,32 +313,23 @@ def _ignored_scales(
         result_scale: that of the result with which it is right; that of the operands by
             default.
     """
-    (_, first), *others = _quantized((*_operands(op), *_results(op)))
+    (_, first), *others = op.quantized
     if not first.is_per_tensor:
         return
     scale = _f32(first.scale_array()[0])
     for tensor, quantized_type in others:
-        is_result = tensor.value.owner is op
+        is_result = tensor.value.owner is op.op
         must_be = scale if result_scale is None or not is_result else result_scale
         if [*map(_f32, quantized_type.scale_array())] != [must_be]:
-            yield tensor.finding(
-                "ignored-parameters",
-                f"scale of {tensor.text} is ignored by the kernel of '{op.name}': it must "
-                f"be {must_be}",
-            )
+            yield op.ignored(tensor, "scale", str(must_be))
             return
 
 
-def _cast_of_stored_values(op: Operation) -> Iterator[KernelFinding]:
-    for tensor, quantized_type in _quantized((*_operands(op), *_results(op))):
-        if _zero_points(quantized_type) != {0} or {*quantized_type.scale_array()} != {
-            1
-        }:
-            yield tensor.finding(
-                "ignored-parameters",
-                f"scale and zero point of {tensor.text} are ignored by the kernel of "
-                f"'{op.name}': they must be 1 and 0",
-            )
+def _cast_of_stored_values(op: _Op) -> Findings:
+    for tensor, quantized_type in op.quantized:
+        is_integer = {*quantized_type.scale_array()} == {1}
+        if not (quantized_type.is_fixed_point and is_integer):
+            yield op.ignored(tensor, "scale and zero point", "1 and 0")
 
 
 _QUOTIENT_SHIFTS = {"i8": (5, 23), "u8": (5, 23), "i16": (13, 15)}
@@ -315,179 +339,128 @@ below powers of two.
 """
 
 
-def _division(op: Operation) -> Iterator[KernelFinding]:
+def _division(op: _Op) -> Findings:
     """
     The kernel shifts by the exponents of the ratio of scales, the dividend and the divisor,
     and is right as long as this is to the right and by 31 bits at most.
     """
-    (result,) = _results(op)
-    scales = _scales((*_operands(op), result))
+    (result,) = op.results
     shifts = _QUOTIENT_SHIFTS.get(str(result.storage))
-    if scales is None or shifts is None:
+    if op.scales is None or shifts is None:
         return
-    ratio = scales[0] / (scales[1] * scales[2])
+    lhs_scale, rhs_scale, scale = op.scales
+    ratio = lhs_scale / (rhs_scale * scale)
     low, high = shifts
     if not 2**low <= ratio < 2**high:
         yield result.finding(
             "scale-range",
-            f"scale {scales[2]} of {result.text} gives lhs scale / (rhs scale x result "
-            f"scale) = {ratio}, for which '{op.name}' has no multiplier: it must be at "
+            f"scale {scale} of {result.text} gives lhs scale / (rhs scale x result "
+            f"scale) = {ratio}, for which {op.name} has no multiplier: it must be at "
             f"least 2^{low} and less than 2^{high}",
         )
 
 
-def _squared_difference(op: Operation) -> Iterator[KernelFinding]:
-    (result,) = _results(op)
-    scales = _scales((*_operands(op), result))
-    if scales is None:
+def _squared_difference(op: _Op) -> Findings:
+    if op.scales is None:
         return
-    lhs_scale, rhs_scale, scale = scales
-    least = max(lhs_scale, rhs_scale) ** 2 / 2**12
+    *operand_scales, scale = op.scales
+    least = max(operand_scales) ** 2 / 2**12
     if scale <= least:
-        yield _too_small(
-            op,
-            result,
-            scale,
-            f"{least}, the square of the larger scale of the operands by 2^12",
-        )
+        words = "the square of the larger scale of the operands by 2^12"
+        must_be = f"greater than {least}, {words}"
+        yield op.out_of_range(op.results[0], scale, "small", must_be)
 
 
-def _hard_swish(op: Operation) -> Iterator[KernelFinding]:
-    tensors = (*_operands(op), *_results(op))
-    scales = _scales(tensors)
-    if scales is not None and _f32(scales[0] / 128 / scales[1]) >= 1:
-        yield tensors[0].finding(
-            "scale-range",
-            f"scale {scales[0]} of {tensors[0].text} is too large for the multiplier of "
-            f"'{op.name}': it must be less than 128 times that of the result, "
-            f"{128 * scales[1]}",
-        )
+def _hard_swish(op: _Op) -> Findings:
+    if op.scales is not None and _f32(op.scales[0] / 128 / op.scales[1]) >= 1:
+        must_be = f"less than 128 times that of the result, {128 * op.scales[1]}"
+        yield op.out_of_range(op.operands[0], op.scales[0], "large", must_be)
 
 
-def _too_small(
-    op: Operation, tensor: _Tensor, scale: float, least: str
-) -> KernelFinding:
-    return tensor.finding(
-        "scale-range",
-        f"scale {scale} of {tensor.text} is too small for the multiplier of "
-        f"'{op.name}': it must be greater than {least}",
-    )
-
-
-def _sum_rule(op: Operation) -> Iterator[KernelFinding]:
+def _sum_rule(op: _Op) -> Findings:
     """Scales of operands and result of a sum or a difference."""
-    lhs, rhs = _operands(op)
-    (result,) = _results(op)
-    scales = _scales((lhs, rhs, result))
+    (result,) = op.results
     storage = result.storage
-    if scales is None or {lhs.storage, rhs.storage} != {storage}:
+    if op.scales is None or {x.storage for x in op.operands} != {storage}:
         return
-    lhs_scale, rhs_scale, scale = scales
-    larger = max(lhs_scale, rhs_scale)
-    if storage == "i16" and _works_with_shifts(op, scales):
-        if _log2(larger) != _log2(scale):
+    *operand_scales, scale = op.scales
+    larger = max(operand_scales)
+    option = op.attribute("pot_scale_int16")
+    if (
+        storage == "i16"
+        and option != BoolAttr.from_bool(False)
+        and all(map(_is_power_of_two, op.scales))
+    ):
+        if round(log2(larger)) != round(log2(scale)):
             yield result.finding(
                 "power-of-two-scales",
                 f"scale {scale} of {result.text} is not the larger one of those of the "
-                f"operands of '{op.name}', which are powers of two: it must be {larger}, "
+                f"operands of {op.name}, which are powers of two: it must be {larger}, "
                 "or pot_scale_int16 must be false",
             )
         return
-    width = 15 if storage == "i16" else 20
-    least = 2 * larger / 2**width
+    width = 14 if storage == "i16" else 19
+    least = larger / 2**width
     if scale <= least:
-        yield _too_small(
-            op,
-            result,
-            scale,
-            f"{least}, the larger scale of the operands by 2^{width - 1}",
-        )
-
-
-_LOG2_TOLERANCE = 1e-3
-"""How far the logarithm of a power of two may be from an integer."""
-
-
-def _log2(scale: float) -> int:
-    from math import log2
-
-    return round(log2(scale))
+        words = f"the larger scale of the operands by 2^{width}"
+        must_be = f"greater than {least}, {words}"
+        yield op.out_of_range(result, scale, "small", must_be)
 
 
 def _is_power_of_two(scale: float) -> bool:
-    from math import log2
-
-    return abs(log2(scale) - _log2(scale)) < _LOG2_TOLERANCE
+    return abs(log2(scale) - round(log2(scale))) < _LOG2_TOLERANCE
 
 
-def _works_with_shifts(op: Operation, scales: Sequence[float]) -> bool:
-    option = _attribute(op, "pot_scale_int16")
-    return option != BoolAttr.from_bool(False) and all(map(_is_power_of_two, scales))
-
-
-def _comparison(op: Operation) -> Iterator[KernelFinding]:
+def _comparison(op: _Op) -> Findings:
     """
     Numbers of 8 bits are compared after a multiplication by their scale, others are not
     rescaled.
     """
-    operands = _quantized(_operands(op))
+    operands = _quantized(op.operands)
     if any(_storage_name(type_) not in ("i8", "u8") for _, type_ in operands):
         yield from _same_parameters(op)
         return
     for tensor, _ in operands:
         scales = _scales((tensor,))
         if scales is not None and scales[0] >= 1:
-            yield tensor.finding(
-                "scale-range",
-                f"scale {scales[0]} of {tensor.text} is too large for the multiplier of "
-                f"'{op.name}': it must be less than 1",
-            )
+            yield op.out_of_range(tensor, scales[0], "large", "less than 1")
 
 
-def _softmax_input(op: Operation) -> Iterator[KernelFinding]:
+def _softmax_input(op: _Op) -> Findings:
     """The scale, times `beta`, must be greater than 2^-26 in storage of 8 bits."""
-    (tensor,) = _operands(op)
+    (tensor,) = op.operands
     scales = _scales((tensor,))
     if scales is None or tensor.storage not in ("i8", "u8"):
         return
-    attribute = _attribute(op, "beta")
-    beta = (
-        cast(FloatAttr[AnyFloat], attribute).value.data
-        if isinstance(attribute, FloatAttr)
-        else 1.0
-    )
+    beta, factor = 1.0, ""
+    if isinstance(attribute := op.attribute("beta"), FloatAttr):
+        beta = cast("FloatAttr[AnyFloat]", attribute).value.data
+        factor = f" x beta {beta}"
     if scales[0] * beta <= 2.0**-26:
-        factor = "" if attribute is None else f" x beta {beta}"
-        yield tensor.finding(
-            "scale-range",
-            f"scale {scales[0]} of {tensor.text}{factor} is too small for the multiplier "
-            f"of '{op.name}': it must be greater than {2.0**-26}",
-        )
+        text = f"{scales[0]} of {tensor.text}{factor}"
+        yield op.out_of_range(tensor, text, "small", f"greater than {2.0**-26}")
 
 
 # Activation functions
 
 
-def _activation(
-    op: Operation, names: str = "NONE RELU RELU6 RELU_N1_TO_1"
-) -> Iterator[KernelFinding]:
+def _activation(op: _Op, names: str) -> Findings:
     """The activation function is one of several, if tensors are quantized."""
-    attribute = _attribute(op, "fused_activation_function")
-    first = _with_storage(_operands(op))[:1]
+    attribute = op.attribute("fused_activation_function")
+    first = [x for x in op.operands if x.storage is not None][:1]
     if (
-        not isinstance(attribute, StringAttr)
-        or attribute.data in names.split()
-        or not _quantized(first)
+        isinstance(attribute, StringAttr)
+        and attribute.data not in names.split()
+        and _quantized(first)
     ):
-        return
-    yield KernelFinding(
-        "attribute 'fused_activation_function'",
-        Finding(
-            "fused-activation",
-            f"activation function {attribute.data} has no kernel of quantized "
-            f"'{op.name}': it must be {_or(names)}",
-        ),
-    )
+        yield KernelFinding(
+            "attribute 'fused_activation_function'",
+            Finding(
+                "fused-activation",
+                f"activation function {attribute.data} has no kernel of quantized "
+                f"{op.name}: it must be {_or(names)}",
+            ),
+        )
 
 
 # Products with weights
@@ -510,16 +483,15 @@ class _Product:
     weights have one scale; it is for u8.
     """
 
-    def __call__(self, op: Operation) -> Iterator[KernelFinding]:
+    def __call__(self, op: _Op) -> Findings:
         """Returns the findings about an op."""
-        product = quantization_trait(op, MultipliesAndAccumulates)
+        product = quantization_trait(op.op, MultipliesAndAccumulates)
         assert product is not None
-        operands, (result, *_) = _operands(op), _results(op)
-        activation, weight = operands[product.lhs], operands[product.rhs]
+        activation, weight = op.operands[product.lhs], op.operands[product.rhs]
         if not _quantized((activation, weight)):
             return
-        yield from _storage_differs(result, activation)
-        yield from self._bias_findings(op, operands, activation)
+        yield from _storage_differs(op.results[0], activation)
+        yield from self._bias_findings(op, activation, weight)
         weights = self.weights.get(str(activation.storage))
         if activation.uniform_type is None:
             # The kernel quantizes the activation itself.
@@ -528,72 +500,58 @@ class _Product:
             yield activation.finding(
                 "kernel-storage",
                 f"storage type {activation.storage} of {activation.text} has no kernel of "
-                f"'{op.name}': it must be {_or(' '.join(self.weights))}",
+                f"{op.name}: it must be {_or(' '.join(self.weights))}",
             )
             return
         if weight.storage not in weights.split():
             yield weight.finding(
                 "weight-storage",
                 f"{weight.text} cannot be multiplied with {activation.storage} by "
-                f"'{op.name}': it must be stored as {_or(weights)}",
+                f"{op.name}: it must be stored as {_or(weights)}",
             )
         yield from _weight_granularity(op, activation, weight)
 
-    def _bias_findings(
-        self, op: Operation, operands: Sequence[_Tensor], activation: _Tensor
-    ) -> Iterator[KernelFinding]:
-        trait = quantization_trait(op, AccumulatorUniformScale)
+    def _bias_findings(self, op: _Op, activation: _Tensor, weight: _Tensor) -> Findings:
+        trait = quantization_trait(op.op, AccumulatorUniformScale)
         if trait is None:
             return
-        bias = operands[trait.bias]
-        if isinstance(bias.value.type, NoneType):
+        bias = op.operands[trait.bias]
+        element_type = scalar_or_element_type(bias.value.type)
+        if isinstance(element_type, NoneType):
             if self.needs_bias:
                 yield bias.finding(
                     "bias-operand",
-                    f"quantized '{op.name}' has no bias: it must have one, if only of "
-                    "zeros",
+                    f"quantized {op.name} has no bias: it must have one, if only of zeros",
                 )
             return
-        found = bias.storage or str(scalar_or_element_type(bias.value.type))
         storage = str(activation.storage)
         legal = self.biases.get(storage, storage)
-        if found not in legal.split():
+        if (bias.storage or str(element_type)) not in legal.split():
             yield bias.finding(
                 "bias-storage",
                 f"{bias.text} cannot be added to products of {activation.text} by "
-                f"'{op.name}': it must be stored as {_or(legal)}",
+                f"{op.name}: it must be stored as {_or(legal)}",
             )
             return
-        element_type = scalar_or_element_type(bias.value.type)
-        # One of 64 bits, which no quantized type can have, gets a scale in the file.
-        if isinstance(element_type, IntegerType) and element_type.bitwidth < 64:
-            yield from self._bias_without_scale(op, operands, activation, bias)
-
-    def _bias_without_scale(
-        self,
-        op: Operation,
-        operands: Sequence[_Tensor],
-        activation: _Tensor,
-        bias: _Tensor,
-    ) -> Iterator[KernelFinding]:
-        """The runtime takes 0 for its scale, which it may compare with the product."""
-        if not (self.compares_bias_scale or activation.storage == "u8"):
-            return
-        product = quantization_trait(op, MultipliesAndAccumulates)
-        assert product is not None
-        scales = _scales((activation, operands[product.rhs], _results(op)[0]))
-        if scales is not None and scales[0] * scales[1] / scales[2] > 0.02:
+        # One of 64 bits, which no quantized type can have, gets a scale in the file. For
+        # others the runtime takes 0, which it may compare with the product.
+        scales = _scales((activation, weight, op.results[0]))
+        if (
+            isinstance(element_type, IntegerType)
+            and element_type.bitwidth < 64
+            and (self.compares_bias_scale or storage == "u8")
+            and scales is not None
+            and scales[0] * scales[1] / scales[2] > 0.02
+        ):
             yield bias.finding(
                 "bias-scale",
-                f"{bias.text} has no scale for '{op.name}': it must be quantized with "
+                f"{bias.text} has no scale for {op.name}: it must be quantized with "
                 f"input scale x weight scale = {scales[0] * scales[1]}",
             )
 
 
-def _weight_granularity(
-    op: Operation, activation: _Tensor, weight: _Tensor
-) -> Iterator[KernelFinding]:
-    coefficient = quantization_trait(op, AffineOpCoefficient)
+def _weight_granularity(op: _Op, activation: _Tensor, weight: _Tensor) -> Findings:
+    coefficient = quantization_trait(op.op, AffineOpCoefficient)
     quantized_type = weight.uniform_type
     if coefficient is None or quantized_type is None or quantized_type.axis is None:
         return
@@ -601,68 +559,36 @@ def _weight_granularity(
         reason = " of activations of u8" if activation.storage == "u8" else ""
         yield weight.finding(
             "weight-granularity",
-            f"weights {weight.text}{reason} have several scales in '{op.name}': they must "
+            f"weights {weight.text}{reason} have several scales in {op.name}: they must "
             "have one",
         )
     elif quantized_type.axis != coefficient.dimension:
         yield weight.finding(
             "weight-dimension",
             f"quantized dimension {quantized_type.axis} of {weight.text} is not that of "
-            f"the outputs of '{op.name}': it must be {coefficient.dimension}",
+            f"the outputs of {op.name}: it must be {coefficient.dimension}",
         )
 
 
-def _svdf_memory(op: Operation) -> Iterator[KernelFinding]:
+def _svdf_memory(op: _Op) -> Findings:
     """Weights of time and the state have 16 bits, each one scale."""
-    operands = _operands(op)
-    if not _quantized(operands[:1]):
+    if not _quantized(op.operands[:1]):
         return
-    for tensor in (operands[2], operands[4]):
+    for tensor in (op.operands[2], op.operands[4]):
         if tensor.storage != "i16":
             yield tensor.finding(
                 "weight-storage",
-                f"{tensor.text} cannot be multiplied by '{op.name}' of "
-                f"{operands[0].storage}: it must be stored as i16",
+                f"{tensor.text} cannot be multiplied by {op.name} of "
+                f"{op.operands[0].storage}: it must be stored as i16",
             )
 
 
-def _lookup(op: Operation) -> Iterator[KernelFinding]:
+def _lookup(op: _Op) -> Findings:
     """Rows stay as they are, or become numbers of f32."""
-    (result,) = _results(op)
+    (result,) = op.results
     if result.uniform_type is not None:
-        yield from _storage_differs(result, _operands(op)[1])
+        yield from _storage_differs(result, op.operands[1])
 
-
-def _requantization(op: Operation) -> Iterator[KernelFinding]:
-    """The pairs of storage types between which there is a kernel."""
-    (operand,), (result,) = _operands(op), _results(op)
-    legal = _REQUANTIZED.get(str(operand.storage))
-    if not legal:
-        yield operand.finding(
-            "kernel-storage",
-            f"{operand.text} has no kernel of '{op.name}': it must be stored as "
-            f"{_or(' '.join(_REQUANTIZED))}",
-        )
-    elif result.storage not in legal.split():
-        yield result.finding(
-            "kernel-storage",
-            f"{result.text} has no kernel of '{op.name}' from {operand.storage}: it must "
-            f"be stored as {_or(legal)}",
-        )
-
-
-def _dequantization(op: Operation) -> Iterator[KernelFinding]:
-    yield from _storage(op, "i4 i8 u8 i16")
-    for tensor, quantized_type in _quantized(_operands(op)):
-        if _storage_name(quantized_type) == "i16" and not quantized_type.is_per_tensor:
-            yield tensor.finding(
-                "activation-granularity",
-                f"{tensor.text} has several scales, for which '{op.name}' has no kernel "
-                "of i16: it must have one",
-            )
-
-
-# What kernels there are
 
 _REQUANTIZED = {
     "f32": "i4 i8 u8 i16",
@@ -674,138 +600,163 @@ _REQUANTIZED = {
 """Storage types of results of `tfl.quantize` by those of operands."""
 
 
-_STORAGES: Mapping[str, str] = {
-    name: storages
-    for storages, names in (
-        ("i8 u8 i16", "add sub mul div average_pool_2d gelu leaky_relu logistic"),
-        ("i8 u8 i16", "max_pool_2d mean prelu relu relu6 resize_bilinear"),
-        ("i8 u8 i16", "softmax sum tanh"),
-        ("i8 u8", "hard_swish l2_normalization log_softmax relu_0_to_1 relu_n1_to_1"),
-        ("i8 i16", "abs exp floor_div floor_mod log neg reduce_prod rsqrt sqrt"),
-        ("i8", "elu squared_difference"),
-        ("i8 u8 i32", "arg_max arg_min depth_to_space space_to_depth"),
-        ("i8 u8 i16 i32", "equal not_equal greater greater_equal less less_equal"),
-        ("i8 u8 i16 i32", "maximum minimum reduce_max reduce_min topk_v2"),
-        ("i8 u8 i16 i32", "batch_to_space_nd fill gather_nd mirror_pad pack"),
-        ("i8 u8 i16 i32", "pad padv2 resize_nearest_neighbor reverse_v2"),
-        ("i8 u8 i16 i32", "select select_v2 space_to_batch_nd split split_v"),
-        ("i8 u8 i16 i32", "strided_slice tile unpack"),
-        ("", "ceil cos floor pow round sin square"),
+def _requantization(op: _Op) -> Findings:
+    """The pairs of storage types between which there is a kernel."""
+    (operand,), (result,) = op.operands, op.results
+    legal = _REQUANTIZED.get(str(operand.storage))
+    if not legal:
+        yield operand.finding(
+            "kernel-storage",
+            f"{operand.text} has no kernel of {op.name}: it must be stored as "
+            f"{_or(' '.join(_REQUANTIZED))}",
+        )
+    elif result.storage not in legal.split():
+        yield result.finding(
+            "kernel-storage",
+            f"{result.text} has no kernel of {op.name} from {operand.storage}: it must "
+            f"be stored as {_or(legal)}",
+        )
+
+
+def _dequantization(op: _Op) -> Findings:
+    (tensor,) = op.operands
+    type_ = tensor.uniform_type
+    if type_ is not None and tensor.storage == "i16" and not type_.is_per_tensor:
+        yield tensor.finding(
+            "activation-granularity",
+            f"{tensor.text} has several scales, for which {op.name} has no kernel "
+            "of i16: it must have one",
+        )
+
+
+# The kernels
+
+
+class _Kernels(NamedTuple):
+    """What is known of the kernels of some ops."""
+
+    names: str
+    """The names of the ops without the dialect."""
+
+    rules: Sequence[Rule] = ()
+    storages: str | None = None
+    """
+    The storage types that they take; without any, the ops have a rule of their own, or move
+    elements of any type.
+    """
+
+    activations: str = ACTIVATIONS
+    mixes_storages: bool = False
+    """Whether operands and results may have different storage types."""
+
+
+_I32 = {"i8": "i32", "u8": "i32", "i16": "i32 i64"}
+"""Types of biases by those of activations."""
+
+_DENSE_WEIGHTS = {"i8": "i8 i4", "u8": "u8", "i16": "i8 i4 i16"}
+
+_KERNELS: Mapping[str, _Kernels] = {
+    name: kernels
+    for kernels in (
+        _Kernels("add sub", [_sum_rule], "i8 u8 i16"),
+        _Kernels(
+            "mul average_pool_2d gelu leaky_relu max_pool_2d mean prelu relu relu6 "
+            "resize_bilinear sum",
+            [],
+            "i8 u8 i16",
+        ),
+        _Kernels("div", [_division], "i8 u8 i16"),
+        _Kernels("softmax", [_fixed_result, _softmax_input], "i8 u8 i16"),
+        _Kernels("logistic tanh", [_fixed_result], "i8 u8 i16"),
+        _Kernels("relu_0_to_1 relu_n1_to_1", [], "i8 u8"),
+        _Kernels("hard_swish", [_hard_swish], "i8 u8"),
+        _Kernels("l2_normalization", [_fixed_result], "i8 u8", "NONE"),
+        _Kernels("log_softmax", [_fixed_result, _softmax_input], "i8 u8"),
+        _Kernels("abs exp log reduce_prod rsqrt sqrt", [], "i8 i16"),
+        _Kernels("neg", [_ignored_zero_points], "i8 i16"),
+        _Kernels(
+            "floor_div",
+            [_ignored_zero_points, partial(_ignored_scales, result_scale=1.0)],
+            "i8 i16",
+        ),
+        _Kernels("floor_mod", [_ignored_zero_points, _ignored_scales], "i8 i16"),
+        _Kernels("elu", [], "i8"),
+        _Kernels("squared_difference", [_squared_difference], "i8"),
+        _Kernels("arg_max arg_min depth_to_space space_to_depth", [], "i8 u8 i32"),
+        _Kernels(
+            "equal not_equal greater greater_equal less less_equal",
+            [_comparison],
+            "i8 u8 i16 i32",
+        ),
+        _Kernels(
+            "maximum minimum reduce_max reduce_min topk_v2 batch_to_space_nd fill "
+            "gather_nd mirror_pad pack pad padv2 resize_nearest_neighbor reverse_v2 "
+            "select select_v2 space_to_batch_nd split split_v strided_slice tile unpack",
+            [],
+            "i8 u8 i16 i32",
+        ),
+        _Kernels("ceil cos floor pow round sin square", [], ""),
+        _Kernels("cast", [_cast_of_stored_values], mixes_storages=True),
+        _Kernels("concatenation", activations="NONE"),
+        _Kernels(
+            "conv_2d",
+            [
+                _Product(
+                    {"i8": "i8 i4", "u8": "u8", "i16": "i8 i4"}, _I32, needs_bias=True
+                )
+            ],
+        ),
+        _Kernels(
+            "depthwise_conv_2d",
+            [_Product({"i8": "i8 i4", "u8": "u8", "i16": "i8"}, _I32 | {"i16": "i64"})],
+        ),
+        _Kernels(
+            "transpose_conv", [_Product({"i8": "i8", "u8": "u8", "i16": "i8"}, _I32)]
+        ),
+        _Kernels(
+            "fully_connected",
+            [_Product(_DENSE_WEIGHTS, _I32, compares_bias_scale=True)],
+        ),
+        _Kernels("batch_matmul", [_Product({"i8": "i8", "i16": "i8 i16"}, {})]),
+        _Kernels(
+            "svdf",
+            [_Product({"i8": "i8"}, {"i8": "i32"}), _svdf_memory],
+            activations="RELU",
+        ),
+        _Kernels("embedding_lookup", [_lookup]),
+        _Kernels("quantize", [_requantization]),
+        _Kernels("dequantize", [_dequantization], "i4 i8 u8 i16"),
     )
-    for name in names.split()
+    for name in kernels.names.split()
 }
-"""
-The storage types that kernels take, by the names of ops without the dialect. Of others,
-each has a rule of its own, or moves elements of any type.
-"""
-
-_RULES: Mapping[str, Sequence[Rule]] = {
-    "add": (_sum_rule,),
-    "sub": (_sum_rule,),
-    "squared_difference": (_squared_difference,),
-    "hard_swish": (_hard_swish,),
-    "div": (_division,),
-    "neg": (_ignored_zero_points,),
-    "floor_div": (_ignored_zero_points, partial(_ignored_scales, result_scale=1.0)),
-    "floor_mod": (_ignored_zero_points, _ignored_scales),
-    "cast": (_cast_of_stored_values,),
-    "equal": (_comparison,),
-    "not_equal": (_comparison,),
-    "greater": (_comparison,),
-    "greater_equal": (_comparison,),
-    "less": (_comparison,),
-    "less_equal": (_comparison,),
-    "softmax": (
-        partial(_fixed_result, storages="i8 u8 i16", tolerance=1e-3),
-        _softmax_input,
-    ),
-    "log_softmax": (partial(_fixed_result, storages="i8 u8"), _softmax_input),
-    "l2_normalization": (
-        partial(_fixed_result, storages="i8 u8"),
-        partial(_activation, names="NONE"),
-    ),
-    "logistic": (partial(_fixed_result, storages="i8 u8 i16", has_zero_point=False),),
-    "tanh": (
-        partial(
-            _fixed_result,
-            storages="i16",
-            tolerance=2**_LOG2_TOLERANCE - 1,
-            has_zero_point=False,
-        ),
-    ),
-    "concatenation": (partial(_activation, names="NONE"),),
-    "conv_2d": (
-        _Product(
-            {"i8": "i8 i4", "u8": "u8", "i16": "i8 i4"},
-            {"i8": "i32", "u8": "i32", "i16": "i32 i64"},
-            needs_bias=True,
-        ),
-    ),
-    "depthwise_conv_2d": (
-        _Product(
-            {"i8": "i8 i4", "u8": "u8", "i16": "i8"},
-            {"i8": "i32", "u8": "i32", "i16": "i64"},
-        ),
-    ),
-    "transpose_conv": (
-        _Product(
-            {"i8": "i8", "u8": "u8", "i16": "i8"},
-            {"i8": "i32", "u8": "i32", "i16": "i32 i64"},
-        ),
-    ),
-    "fully_connected": (
-        _Product(
-            {"i8": "i8 i4", "u8": "u8", "i16": "i8 i4 i16"},
-            {"i8": "i32", "u8": "i32", "i16": "i32 i64"},
-            compares_bias_scale=True,
-        ),
-    ),
-    "batch_matmul": (_Product({"i8": "i8", "i16": "i8 i16"}, {}),),
-    "svdf": (
-        _Product({"i8": "i8"}, {"i8": "i32"}),
-        _svdf_memory,
-        partial(_activation, names="RELU"),
-    ),
-    "embedding_lookup": (_lookup,),
-    "quantize": (_requantization,),
-    "dequantize": (_dequantization,),
-}
-"""Rules of single ops, by their names without the dialect."""
-
+"""Kernels by the names of ops without the dialect."""
 
 _MIXING_TRAITS = (AffineOpCoefficient, CastsQuantization, MultipliesAndAccumulates)
 """What is said of ops whose operands and results may have different storage types."""
 
-_MIX_STORAGES = ("cast",)
-"""Other ops of which this is true."""
 
-_OWN_ACTIVATIONS = ("concatenation", "l2_normalization", "svdf")
-"""Ops with another rule for their activation function than most."""
-
-
-def kernel_findings(op: Operation) -> Iterator[KernelFinding]:
+def kernel_findings(operation: Operation) -> Findings:
     """
     What the runtime of TensorFlow Lite refuses or computes wrong of an op.
 
     Args:
-        op: any op; only those of the dialect `tfl` that are registered have kernels.
+        operation: any op; only those of the dialect `tfl` that are registered have kernels.
     """
-    name = op.name.removeprefix("tfl.")
-    if name == op.name:
+    dialect, _, name = operation.name.partition(".")
+    op = _Op(operation)
+    if dialect != "tfl" or not op.quantized:
         return
-    if not _quantized((*_operands(op), *_results(op))):
-        return
-    if (storages := _STORAGES.get(name)) is not None:
-        yield from _storage(op, storages)
-    if name not in _MIX_STORAGES and (
-        has_quantization_trait(op, ComputesElementwise)
-        or not has_quantization_trait(op, *_MIXING_TRAITS)
+    kernels = _KERNELS.get(name, _Kernels(name))
+    if kernels.storages is not None:
+        yield from _storage(op, kernels.storages)
+    if not kernels.mixes_storages and (
+        has_quantization_trait(operation, ComputesElementwise)
+        or not has_quantization_trait(operation, *_MIXING_TRAITS)
     ):
         yield from _same_storage(op)
     # The verifier compares those of other ops.
-    if has_quantization_trait(op, MovesElements):
+    if has_quantization_trait(operation, MovesElements):
         yield from _same_parameters(op)
-    for rule in _RULES.get(name, ()):
+    for rule in kernels.rules:
         yield from rule(op)
-    if name not in _OWN_ACTIVATIONS:
-        yield from _activation(op)
+    yield from _activation(op, kernels.activations)

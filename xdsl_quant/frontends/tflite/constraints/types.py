@@ -61,13 +61,16 @@ _TAKE_ACTIVATIONS = (ComputesElementwise, OrdersElements, QuantizableResult, Red
 """What is said of ops whose operands are activations if they are nothing else."""
 
 
-def _uniform_type(value: SSAValue) -> UniformType | None:
+def uniform_type_of(value: SSAValue) -> UniformType | None:
+    """The uniform type of the elements of a value."""
     quantized_type = QuantizedType.get_quantized_element_type(value.type)
     return quantized_type if isinstance(quantized_type, UniformType) else None
 
 
-def _has_accumulator_width(quantized_type: UniformType) -> bool:
-    return quantized_type.storage_type_integral_width == 32
+def _has_accumulator_width(quantized_type: UniformType | None) -> bool:
+    return quantized_type is not None and (
+        quantized_type.storage_type_integral_width == 32
+    )
 
 
 def _product(op: Operation) -> MultipliesAndAccumulates | None:
@@ -116,11 +119,11 @@ class TFLiteConstraints:
             self._find_uses(op)
 
     def _quantized_source(self, value: SSAValue) -> SSAValue | None:
-        return value if _uniform_type(value) else self._sources.get(value)
+        return value if uniform_type_of(value) else self._sources.get(value)
 
     def _source_type(self, value: SSAValue) -> UniformType | None:
         source = self._quantized_source(value)
-        return None if source is None else _uniform_type(source)
+        return None if source is None else uniform_type_of(source)
 
     def _find_sources(self, op: Operation) -> None:
         looked_through = _looked_through(op)
@@ -145,18 +148,15 @@ class TFLiteConstraints:
     def _find_bias(self, addition: Operation) -> None:
         for index, bias in enumerate(addition.operands[:2]):
             multiplication = self._products.get(addition.operands[1 - index])
-            if multiplication is not None and self._may_be_bias(bias):
+            if (
+                multiplication is not None
+                and bias not in self._products
+                and _has_accumulator_width(self._source_type(bias))
+            ):
                 self._biases[addition] = index
                 self._add_bias(bias, multiplication)
                 self._products.update(dict.fromkeys(addition.results, multiplication))
                 return
-
-    def _may_be_bias(self, value: SSAValue) -> bool:
-        return (
-            value not in self._products
-            and (quantized_type := self._source_type(value)) is not None
-            and _has_accumulator_width(quantized_type)
-        )
 
     def _add_bias(self, operand: SSAValue, multiplication: Operation) -> None:
         if (source := self._quantized_source(operand)) is not None:
@@ -207,7 +207,7 @@ class TFLiteConstraints:
 
     def findings(self, value: SSAValue) -> Iterator[Finding]:
         """What is wrong with a value as what it is for."""
-        if (quantized_type := _uniform_type(value)) is None:
+        if (quantized_type := uniform_type_of(value)) is None:
             return
         if self._is_weight(value):
             is_stored = value in self._constants or isinstance(value, BlockArgument)
