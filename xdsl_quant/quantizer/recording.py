@@ -23,7 +23,7 @@ from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.loading import apply_passes
-from xdsl_quant.transforms.propagation.export.dialect_casts import dialect_ops_of
+from xdsl_quant.transforms.propagation.export.fixed import dialect_ops_of
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.quant_export import QuantExportPass
 

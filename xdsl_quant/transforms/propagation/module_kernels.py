@@ -42,6 +42,16 @@ def kernels_of(module: Operation) -> Sequence[RegionOp]:
     return [op for op in module.walk() if isinstance(op, RegionOp)]
 
 
+def ops_outside_kernels(op: Operation) -> Iterator[Operation]:
+    """The ops within an op but for those in kernels, in the order of the text."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                yield inner
+                if not isinstance(inner, RegionOp):
+                    yield from ops_outside_kernels(inner)
+
+
 def ports_of(kernel: RegionOp) -> Iterator[tuple[SSAValue, Attribute]]:
     """The values at the ports of a kernel, operands then results, with specifications."""
     return zip((*kernel.inputs, *kernel.results), kernel.specs, strict=True)

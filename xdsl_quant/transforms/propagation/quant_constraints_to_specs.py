@@ -31,7 +31,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
@@ -74,7 +74,7 @@ from xdsl_quant.transforms.statistics.ranges.value_ranges import (
 )
 
 from .coupled_ports import set_coupled_ports
-from .module_kernels import kernels_of
+from .module_kernels import kernels_of, ops_outside_kernels
 from .port_ranges import port_ranges, set_specs
 from .resolution.functions import merge_copies, separate_calls, warn_of_public_functions
 
@@ -171,27 +171,24 @@ class Constraint:
         place = location_prefix(self.op.location).removesuffix(": ")
         return f"{self.type} of {self.subject}{f' at {place}' if place else ''}"
 
+    def _calibrated(self, type_: Attribute) -> CalibratedQuantizedType | None:
+        """The type of the ranges for the elements of a value, if there are any."""
+        expressed_type = scalar_or_element_type(type_)
+        if self.ranges is None or not isinstance(expressed_type, AnyFloat):
+            return None
+        return self.ranges.calibrated_type(expressed_type)
+
     def type_for(self, type_: Attribute) -> QuantizedType:
         """The type for the elements of a value; a range has one for each float type."""
-        expressed_type = scalar_or_element_type(type_)
-        if (
-            self.ranges is None
-            or isinstance(self.type, AnyQuantizedType)
-            or not isinstance(expressed_type, AnyFloat)
-        ):
+        if isinstance(self.type, AnyQuantizedType):
             return self.type
-        return self.ranges.calibrated_type(expressed_type)
+        return self._calibrated(type_) or self.type
 
     def parts(self, type_: Attribute) -> Sequence[Constraint]:
         """What is said of the storage, and of the range, of a value of some type."""
-        expressed_type = scalar_or_element_type(type_)
-        if (
-            self.ranges is None
-            or not isinstance(self.type, AnyQuantizedType)
-            or not isinstance(expressed_type, AnyFloat)
-        ):
+        calibrated = self._calibrated(type_)
+        if calibrated is None or not isinstance(self.type, AnyQuantizedType):
             return (self,)
-        calibrated = self.ranges.calibrated_type(expressed_type)
         return replace(self, ranges=None), replace(self, type=calibrated)
 
 
@@ -295,6 +292,15 @@ class _LinkGroup:
         """The ops that couple the values; none if there is one value."""
         return [op for op in self.links if isinstance(op, CoupledRefOp)]
 
+    @property
+    def values(self) -> Sequence[SSAValue]:
+        """The values at links and ports; the operands of links are first."""
+        return [
+            *(op.input for op in self.links),
+            *(op.result for op in self.links),
+            *(port.value for port in self.ports),
+        ]
+
     def decided(
         self, constraints: Sequence[Constraint]
     ) -> Iterator[tuple[Port, Constraint]]:
@@ -309,7 +315,11 @@ class _LinkGroup:
         others = [c for c in constraints if c.ranges is None]
         own = self._specified_uses()
         if own and not self._have_common_spec(own):
-            yield from self._beside(own, constraints)
+            # The other ports are decided without those uses.
+            left = [c for c in constraints if not c.is_specified_use]
+            ports = [port for port in self.ports if port not in own]
+            if left and ports:
+                yield from _LinkGroup(self.links, ports).decided(left)
             return
         is_rescaled = (
             not self.couplings
@@ -330,12 +340,12 @@ class _LinkGroup:
 
     def _specified_uses(self) -> Sequence[Port]:
         """The ports of uses that have parameters of their own."""
-        if self.couplings:
-            return []
         return [
             port
             for port in self.ports
-            if not port.is_output and isinstance(port.spec, ScaledQuantizedType)
+            if not self.couplings
+            and not port.is_output
+            and isinstance(port.spec, ScaledQuantizedType)
         ]
 
     def _have_common_spec(self, own: Sequence[Port]) -> bool:
@@ -352,15 +362,6 @@ class _LinkGroup:
                 for use in value.uses
             )
         )
-
-    def _beside(
-        self, own: Sequence[Port], constraints: Sequence[Constraint]
-    ) -> Iterator[tuple[Port, Constraint]]:
-        """The ports without parameters of their own, each with what decides it."""
-        others = [c for c in constraints if not c.is_specified_use]
-        ports = [port for port in self.ports if port not in own]
-        if others and ports:
-            yield from _LinkGroup(self.links, ports).decided(others)
 
     def resolved(self, constraints: Sequence[Constraint]) -> Constraint:
         """
@@ -384,14 +385,10 @@ class _LinkGroup:
                 return _united_constraints(a, b)
             if a.type == b.type and _axis_agrees(a.ranges, b.ranges):
                 return a if b.ranges.axis is None else b
-            self._contradict(a, b)
-        if a.type == b.type or _fulfils(a.type, b.type):
+        elif a.type == b.type or _fulfils(a.type, b.type):
             return a
-        if _fulfils(b.type, a.type):
+        elif _fulfils(b.type, a.type):
             return b
-        self._contradict(a, b)
-
-    def _contradict(self, a: Constraint, b: Constraint) -> NoReturn:
         values = "a value"
         if self.couplings:
             values = f"values coupled by '{self.couplings[0].coupled_key.data}'"
@@ -429,14 +426,13 @@ class _Splitting:
             self.branches = [group]
             return
         results = {link.result for link in group.links}
-        values = [x.input for x in group.links] + [port.value for port in group.ports]
-        roots = [value for value in dict.fromkeys(values) if value not in results]
-        given = [
+        roots = [value for value in dict.fromkeys(group.values) if value not in results]
+        given = (
             port.spec
             for port in group.ports
             if port.is_output and isinstance(port.spec, ScaledQuantizedType)
-        ]
-        self._add_branch([], roots, given[0] if given else None)
+        )
+        self._add_branch([], roots, next(given, None))
 
     def _add_branch(
         self,
@@ -501,16 +497,6 @@ class _Splitting:
         return [*casts], is_used
 
 
-def _outside_kernels(op: Operation) -> Iterator[Operation]:
-    """The ops within an op, but not those within kernels."""
-    for region in op.regions:
-        for block in region.blocks:
-            for inner_op in block.ops:
-                yield inner_op
-                if not isinstance(inner_op, RegionOp):
-                    yield from _outside_kernels(inner_op)
-
-
 def _passed(call: CallOp, function: FuncOp) -> Iterator[tuple[SSAValue, SSAValue]]:
     """What a call passes to a function and back, with the values there."""
     yield from zip(call.operands, function.body.block.args, strict=False)
@@ -519,97 +505,60 @@ def _passed(call: CallOp, function: FuncOp) -> Iterator[tuple[SSAValue, SSAValue
         yield from zip(call.results, end.operands, strict=False)
 
 
-class _Groups:
-    """The ops and ports of a module outside of kernels, grouped by value and coupling."""
-
-    def __init__(self, module: ModuleOp, calls: Mapping[CallOp, FuncOp]):
-        """
-        Args:
-            module: it is not changed.
-            calls: calls of functions that are called only there.
-        """
-        ops = [*_outside_kernels(module)]
-        self.links = [op for op in ops if isinstance(op, LinkOp)]
-        ports = [
-            port for op in ops if isinstance(op, RegionOp) for port in ports_of(op)
-        ]
-        values = [value for op in self.links for value in (op.input, op.result)]
-        values += [port.value for port in ports]
-        refs = {
-            op: op.coupled_key.data for op in self.links if isinstance(op, CoupledRefOp)
-        }
-        self._same = DisjointSet(values)
-        coupled = DisjointSet[SSAValue | str]([*values, *refs.values()])
-        for op in self.links:
-            self._same.union(op.input, op.result)
-            coupled.union(op.input, op.result)
-        for op, key in refs.items():
-            coupled.union(op.input, key)
-        self._at_ports = {self._same.find(port.value) for port in ports}
-
-        groups = defaultdict[object, _LinkGroup](_LinkGroup)
-        for op in self.links:
-            groups[coupled.find(op.input)].links.append(op)
-        for port in ports:
-            groups[coupled.find(port.value)].ports.append(port)
-        self.groups = groups.values()
-        self._find_passed([pair for call in calls.items() for pair in _passed(*call)])
-
-    def _find_passed(self, pairs: Sequence[tuple[SSAValue, SSAValue]]) -> None:
-        """Find the groups without ports of values at calls: pairs of the same value."""
-        if not pairs:
-            return
-        members = {
-            group: [op.input for op in group.links]
-            + [op.result for op in group.links]
-            + [port.value for port in group.ports]
-            for group in self.groups
-            if not group.couplings or group.ports
-        }
-        values = [value for pair in pairs for value in pair]
-        values += [value for each in members.values() for value in each]
-        linked = DisjointSet(values)
-        for a, b in pairs:
-            linked.union(a, b)
-        for first, *others in members.values():
-            for value in others:
-                linked.union(first, value)
-        by_value = defaultdict[SSAValue, list[_LinkGroup]](list)
-        for group, (first, *_) in members.items():
-            if not group.ports:
-                by_value[linked.find(first)].append(group)
-        for group, (first, *_) in members.items():
-            if group.ports:
-                group.passed = by_value[linked.find(first)]
-
-    def is_at_port(self, op: LinkOp) -> bool:
-        """Whether the value of an op is an operand or a result of a kernel."""
-        return self._same.find(op.input) in self._at_ports
+_T = TypeVar("_T")
 
 
-def _warn_of_left(
-    left: Sequence[LinkOp], resolved: _Resolved, has_kernels: bool
-) -> bool:
-    """Warn of ops that say nothing about a port; true if there are any."""
-    # What is in no kernel needs no statistics.
-    needless = StatisticsOp | StatisticsRefOp if has_kernels else StatisticsRefOp
-    elsewhere = [
-        x for x in left if x in resolved.elsewhere and not isinstance(x, needless)
-    ]
-    unconstrained = [x for x in left if x in resolved.unconstrained]
-    _warn_of_links(
-        elsewhere,
-        "constraints on values that no kernel takes or returns stay",
-        "add kernels for the ops next to them to the target, or remove them"
-        if has_kernels
-        else "run 'quant-fuse-kernels' first, which makes kernels",
-    )
-    _warn_of_links(
-        unconstrained,
-        "couplings of values without constraints stay",
-        "add statistics, or remove them",
-    )
-    return bool(elsewhere or unconstrained)
+def _joined(pairs: Iterable[tuple[_T, _T]]) -> DisjointSet[_T]:
+    """The sets of values that pairs connect."""
+    pairs = [*pairs]
+    joined = DisjointSet([value for pair in pairs for value in pair])
+    for a, b in pairs:
+        joined.union(a, b)
+    return joined
+
+
+def _link_groups(
+    links: Sequence[LinkOp], ports: Sequence[Port], calls: Mapping[CallOp, FuncOp]
+) -> Sequence[_LinkGroup]:
+    """
+    The links and ports of a module, grouped by value and coupling.
+
+    Args:
+        links: the ops outside of kernels whose operand and result are the same value.
+        ports: the ports of the kernels.
+        calls: calls of functions that are called only there.
+    """
+    pairs: list[tuple[SSAValue | str, SSAValue | str]] = []
+    pairs += [(port.value, port.value) for port in ports]
+    for op in links:
+        pairs.append((op.input, op.result))
+        if isinstance(op, CoupledRefOp):
+            pairs.append((op.input, op.coupled_key.data))
+    coupled = _joined(pairs)
+    groups = defaultdict[object, _LinkGroup](_LinkGroup)
+    for op in links:
+        groups[coupled.find(op.input)].links.append(op)
+    for port in ports:
+        groups[coupled.find(port.value)].ports.append(port)
+    if passed := [pair for call in calls.items() for pair in _passed(*call)]:
+        _find_passed([*groups.values()], passed)
+    return [*groups.values()]
+
+
+def _find_passed(
+    groups: Sequence[_LinkGroup], passed: Sequence[tuple[SSAValue, SSAValue]]
+) -> None:
+    """Find the groups without ports of values at calls: pairs of the same value."""
+    members = {g: g.values for g in groups if not g.couplings or g.ports}
+    pairs = [(values[0], value) for values in members.values() for value in values]
+    linked = _joined([*passed, *pairs])
+    by_value = defaultdict[SSAValue, list[_LinkGroup]](list)
+    for group, (first, *_) in members.items():
+        if not group.ports:
+            by_value[linked.find(first)].append(group)
+    for group, (first, *_) in members.items():
+        if group.ports:
+            group.passed = by_value[linked.find(first)]
 
 
 def _warn_of_links(ops: Sequence[Operation], problem: str, remedy: str) -> None:
@@ -661,31 +610,156 @@ def _remove(links: Iterable[LinkOp], branches: Container[LinkOp]) -> None:
             Rewriter.erase_op(op)
 
 
-@dataclass
-class _Resolved:
+class _Resolution:
     """What becomes of the constraints of a module."""
 
-    specs: dict[RegionOp, dict[int, Constraint]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )
-    """What ports are specified by, by number."""
+    def __init__(
+        self, module: ModuleOp, calls: Mapping[CallOp, FuncOp], *, exact_bits: bool
+    ):
+        """
+        Args:
+            module: it is not changed.
+            calls: calls of functions that are called only there.
+            exact_bits: that option of the pass.
 
-    coupled: dict[RegionOp, dict[int, str]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )
-    """The keys of ports whose parameters are not known yet, by number."""
+        Raises:
+            PassFailedException: if two constraints contradict each other, or a port cannot
+                be as one says.
+        """
+        self._exact_bits = exact_bits
+        self.specs = defaultdict[RegionOp, dict[int, Constraint]](dict)
+        """What ports are specified by, by number."""
 
-    specified: set[LinkOp] = field(default_factory=set[LinkOp])
-    """The ops that say what specifications say then."""
+        self.coupled = defaultdict[RegionOp, dict[int, str]](dict)
+        """The keys of ports whose parameters are not known yet, by number."""
 
-    branches: set[LinkOp] = field(default_factory=set[LinkOp])
-    """The ops that speak for a branch of the uses of a value."""
+        self.specified: set[LinkOp] = set()
+        """The ops that say what specifications say then."""
 
-    elsewhere: set[LinkOp] = field(default_factory=set[LinkOp])
-    """The ops of values at no ports."""
+        self.branches: set[LinkOp] = set()
+        """The ops that speak for a branch of the uses of a value."""
 
-    unconstrained: set[LinkOp] = field(default_factory=set[LinkOp])
-    """Couplings of values about which nothing is known."""
+        self.elsewhere: set[LinkOp] = set()
+        """The ops of values at no ports."""
+
+        self.unconstrained: set[LinkOp] = set()
+        """Couplings of values about which nothing is known."""
+
+        ops = [*ops_outside_kernels(module)]
+        self.links = [op for op in ops if isinstance(op, LinkOp)]
+        kernels = [op for op in ops if isinstance(op, RegionOp)]
+        ports = [port for kernel in kernels for port in ports_of(kernel)]
+        pairs = [(op.input, op.result) for op in self.links]
+        self._same = _joined([*pairs, *((port.value, port.value) for port in ports)])
+        self._at_ports = {self._same.find(port.value) for port in ports}
+        groups = _link_groups(self.links, ports, calls)
+        for group in groups:
+            if group.ports:
+                self._resolve(group)
+        without_ports = (link for g in groups if not g.ports for link in g.links)
+        self.elsewhere.update(x for x in without_ports if x not in self.specified)
+
+    def _resolve(self, whole: _LinkGroup) -> None:
+        """Resolve the constraints on a value, for each branch of its uses."""
+        branches = _Splitting(whole, exact_bits=self._exact_bits).branches
+        for index, group in enumerate(branches):
+            if not group.ports:
+                # The casts compute what is used outside of kernels.
+                continue
+            if index:
+                self.branches.update(group.links)
+            constraints = self._constraints(group)
+            constraints += self._passed_constraints(group, constraints)
+            if not constraints:
+                self.unconstrained.update(group.couplings)
+                continue
+            for port, chosen in group.decided(constraints):
+                _check_port(port, chosen)
+                self.specs[port.kernel][port.number] = chosen
+                if group.couplings and isinstance(chosen.type, _UNDECIDED):
+                    key = group.couplings[0].coupled_key.data
+                    self.coupled[port.kernel][port.number] = key
+            others = [
+                x for x in group.links if self._same.find(x.input) not in self._at_ports
+            ]
+            self.elsewhere.update(others)
+            # A coupling stays as long as one of its values is at no port.
+            kept = {*others, *group.couplings} if others else set[LinkOp]()
+            self.specified.update(x for x in group.links if x not in kept)
+
+    def _passed_constraints(
+        self, group: _LinkGroup, constraints: Sequence[Constraint]
+    ) -> list[Constraint]:
+        """
+        What is said about the value of a group in callers and called functions, where it is
+        at no port. Ranges are united, as each may be that of one call of several.
+        """
+        has_range = any(c.ranges is not None for c in constraints)
+        known = {c.type for c in constraints if isinstance(c.type, ScaledQuantizedType)}
+        used: list[Constraint] = []
+        for passed in group.passed:
+            found = [
+                c
+                for c in self._constraints(passed)
+                if (c.ranges is None or not has_range)
+                # Other parameters are a rescale before the call.
+                and not (
+                    known
+                    and isinstance(c.type, ScaledQuantizedType)
+                    and c.type not in known
+                )
+            ]
+            if found:
+                self.specified.update(passed.links)
+            used += found
+        ranges = [c for c in used if c.ranges is not None]
+        united = [reduce(_united_constraints, ranges)] if ranges else []
+        return [*(c for c in used if c.ranges is None), *united]
+
+    def _constraints(self, group: _LinkGroup) -> list[Constraint]:
+        constraints = [
+            part
+            for link in group.links
+            if (found := constraint_of(link, exact_bits=self._exact_bits)) is not None
+            for part in found.parts(link.input.type)
+        ]
+        for port in group.ports:
+            if isinstance(type_ := port.type, QuantizedType):
+                found = Constraint(
+                    port.kernel,
+                    str(port),
+                    type_,
+                    port.ranges,
+                    is_given=True,
+                    is_definition=port.is_output,
+                )
+                constraints += found.parts(port.value.type)
+        return constraints
+
+    def warn_of_left(self, module: ModuleOp) -> bool:
+        """Warn of ops that say nothing about a port; true if there are any."""
+        # What is in a function that was merged into another one is there, too.
+        left = [x for x in ops_outside_kernels(module) if isinstance(x, LinkOp)]
+        has_kernels = bool(kernels_of(module))
+        # What is in no kernel needs no statistics.
+        needless = StatisticsOp | StatisticsRefOp if has_kernels else StatisticsRefOp
+        elsewhere = [
+            x for x in left if x in self.elsewhere and not isinstance(x, needless)
+        ]
+        unconstrained = [x for x in left if x in self.unconstrained]
+        _warn_of_links(
+            elsewhere,
+            "constraints on values that no kernel takes or returns stay",
+            "add kernels for the ops next to them to the target, or remove them"
+            if has_kernels
+            else "run 'quant-fuse-kernels' first, which makes kernels",
+        )
+        _warn_of_links(
+            unconstrained,
+            "couplings of values without constraints stay",
+            "add statistics, or remove them",
+        )
+        return bool(elsewhere or unconstrained)
 
 
 @dataclass(frozen=True)
@@ -706,131 +780,19 @@ class QuantConstraintsToSpecsPass(CountingPass):
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         separated = separate_calls(op)
         with separated.undone_if_failed():
-            found = _Groups(op, separated.calls)
-            resolved = self._resolved(found)
-        for kernel, constraints in resolved.specs.items():
+            found = _Resolution(op, separated.calls, exact_bits=self.exact_bits)
+        for kernel, constraints in found.specs.items():
             _specify(kernel, constraints)
-        for kernel, keys in resolved.coupled.items():
+        for kernel, keys in found.coupled.items():
             set_coupled_ports(kernel, keys)
-        _remove(
-            (link for link in found.links if link in resolved.specified),
-            resolved.branches,
-        )
+        _remove((x for x in found.links if x in found.specified), found.branches)
         warn_of_public_functions(merge_copies(separated))
-        # What is in a function that was merged into another one is there, too.
-        left = [x for x in _outside_kernels(op) if isinstance(x, LinkOp)]
         return PassOutcome(
             found.links,
-            len(resolved.specs) + len(resolved.coupled),
+            len(found.specs) + len(found.coupled),
             "casts, statistics or fake quantization of values at the ports of kernels",
-            is_explained=_warn_of_left(left, resolved, bool(kernels_of(op))),
+            is_explained=found.warn_of_left(op),
         )
-
-    def _resolved(self, found: _Groups) -> _Resolved:
-        """
-        What becomes of all constraints.
-
-        Raises:
-            PassFailedException: if two of them contradict each other, or a port cannot be
-                as one says.
-        """
-        resolved = _Resolved()
-        for group in found.groups:
-            if group.ports:
-                self._resolve(group, found, resolved)
-        resolved.elsewhere.update(
-            link
-            for group in found.groups
-            if not group.ports
-            for link in group.links
-            if link not in resolved.specified
-        )
-        return resolved
-
-    def _resolve(self, whole: _LinkGroup, found: _Groups, resolved: _Resolved) -> None:
-        """Resolve the constraints on a value, for each branch of its uses."""
-        branches = _Splitting(whole, exact_bits=self.exact_bits).branches
-        for index, group in enumerate(branches):
-            if not group.ports:
-                # The casts compute what is used outside of kernels.
-                continue
-            if index:
-                resolved.branches.update(group.links)
-            constraints = self._constraints(group)
-            constraints += self._passed_constraints(group, constraints, resolved)
-            if not constraints:
-                resolved.unconstrained.update(group.couplings)
-                continue
-            for port, chosen in group.decided(constraints):
-                _check_port(port, chosen)
-                resolved.specs[port.kernel][port.number] = chosen
-                if group.couplings and isinstance(chosen.type, _UNDECIDED):
-                    key = group.couplings[0].coupled_key.data
-                    resolved.coupled[port.kernel][port.number] = key
-            others = [x for x in group.links if not found.is_at_port(x)]
-            resolved.elsewhere.update(others)
-            # A coupling stays as long as one of its values is at no port.
-            kept = {*others, *group.couplings} if others else set[LinkOp]()
-            resolved.specified.update(x for x in group.links if x not in kept)
-
-    def _passed_constraints(
-        self, group: _LinkGroup, constraints: Sequence[Constraint], resolved: _Resolved
-    ) -> list[Constraint]:
-        """
-        What is said about the value of a group in callers and called functions, where it is
-        at no port. Ranges are united, as each may be that of one call of several.
-        """
-        has_range = any(c.ranges is not None for c in constraints)
-        known = {c.type for c in constraints if isinstance(c.type, ScaledQuantizedType)}
-        ranges: Constraint | None = None
-        others: list[Constraint] = []
-        for passed in group.passed:
-            found = self._constraints(passed)
-            used = [
-                c
-                for c in found
-                if (c.ranges is None or not has_range)
-                # Other parameters are a rescale before the call.
-                and not (
-                    known
-                    and isinstance(c.type, ScaledQuantizedType)
-                    and c.type not in known
-                )
-            ]
-            if used:
-                resolved.specified.update(passed.links)
-            for constraint in used:
-                if constraint.ranges is None:
-                    others.append(constraint)
-                else:
-                    ranges = (
-                        _united_constraints(ranges, constraint)
-                        if ranges
-                        else constraint
-                    )
-        return [*others, *([] if ranges is None else [ranges])]
-
-    def _constraints(self, group: _LinkGroup) -> list[Constraint]:
-        constraints = [
-            part
-            for link in group.links
-            if (found := constraint_of(link, exact_bits=self.exact_bits)) is not None
-            for part in found.parts(link.operands[0].type)
-        ]
-        constraints += [
-            part
-            for port in group.ports
-            if isinstance(type_ := port.type, QuantizedType)
-            for part in Constraint(
-                port.kernel,
-                str(port),
-                type_,
-                port.ranges,
-                is_given=True,
-                is_definition=port.is_output,
-            ).parts(port.value.type)
-        ]
-        return constraints
 
 
 def _check_port(port: Port, constraint: Constraint) -> None:

@@ -41,9 +41,8 @@ from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import patched_pass
 
 from .export.codegen import CodegenExport
-from .export.fixed import FixedExport
-from .export.reasons import UnsupportedParameters
-from .export.wide_biases import widen_biases
+from .export.fixed import FixedExport, widen_biases
+from .export.float_kernels import UnsupportedParameters
 from .kernel_matching import is_constant
 from .module_kernels import (
     ParametersType,

@@ -74,11 +74,17 @@ from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import ParametersType, has_floats, ports_of
 from .constants import Empty, RealConstant, constant_or_empty, known_numbers
+from .float_kernels import (
+    ResultOutOfRange,
+    check_constants,
+    check_operands,
+    check_parameters,
+    cuts_off,
+    reason_of,
+)
 from .integer_kernels import IntegerKernel, Value, multiplies
 from .integers import Integers, StoredRange
 from .loops import loop_over
-from .order import check_constants, check_operands, cuts_off
-from .reasons import ResultOutOfRange, check_parameters, reason_of
 
 
 @dataclass(eq=False)

@@ -31,17 +31,41 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.dialects.quant import RegionOp, ScaledQuantizedType
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS, DialectOps
-from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
-from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.dialects.quant.traits import (
+    AccumulatorUniformScale,
+    CastsQuantization,
+    has_quantization_trait,
+    quantization_trait,
+)
+from xdsl_quant.dialects.quant.types import (
+    StoredQuantizedType,
+    scalar_or_element_type,
+    with_element_type,
+)
+from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import ParametersType, has_floats, ports_of
-from .constant_ranges import has_nan
-from .dialect_casts import dialect_ops_of
-from .order import check_operands, cuts_off
+from .float_kernels import (
+    ResultOutOfRange,
+    check_operands,
+    check_parameters,
+    cuts_off,
+    has_nan,
+)
 from .quantized_kernels import QuantizedKernel
-from .reasons import ResultOutOfRange, check_parameters
+
+
+def dialect_ops_of(region: RegionOp) -> DialectOps:
+    """Return the casts of the dialect of the ops, if it has those of all ports."""
+    dialects = (op.name.partition(".")[0] for op in region.body.block.ops)
+    ops = next(
+        (found for name in dialects if (found := dialect_ops(name)) is not QUANT_OPS),
+        QUANT_OPS,
+    )
+    specs = (spec for spec in region.specs if isinstance(spec, ParametersType))
+    return ops if all(map(ops.accepts, specs)) else QUANT_OPS
 
 
 class FixedExport:
@@ -210,3 +234,20 @@ def _inserted_after(value: SSAValue, new_ops: Sequence[Operation]) -> SSAValue:
         op.location = location
     Rewriter.insert_op(new_ops, point)
     return new_ops[-1].results[0]
+
+
+def widen_biases(module: ModuleOp) -> None:
+    """
+    Replace constant biases of ops on 16-bit activations by wider ones, where the dialect
+    has kernels that need them.
+    """
+    for op in module.walk():
+        trait = quantization_trait(op, AccumulatorUniformScale)
+        if trait is None or trait.bias >= len(op.operands):
+            continue
+        activation = scalar_or_element_type(op.operands[trait.factors[0]].type)
+        if (
+            isinstance(activation, StoredQuantizedType)
+            and activation.storage_type_integral_width == 16
+        ):
+            dialect_ops(op.name.partition(".")[0]).widen_bias(op, trait.bias)

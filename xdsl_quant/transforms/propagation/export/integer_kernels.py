@@ -49,6 +49,7 @@ from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import has_floats
 from .constants import Empty, RealConstant, constant_or_empty, known_numbers
+from .float_kernels import check_uses_own_values, in_names_of_kernel
 from .integers import Integers, common_scale
 from .loop_nests import MAXIMA, LoopNest, loop_nest_of
 from .loops import (
@@ -62,7 +63,6 @@ from .loops import (
     product_of,
     sizes_of,
 )
-from .reasons import check_uses_own_values, in_names_of_kernel
 
 _CONSTANT_BITS = 24
 """Bits of the integers for a constant within a kernel: those of a float of 32 bits."""
@@ -182,7 +182,7 @@ class IntegerKernel:
                 return operands[0]
             raise Unsupported(f"'{op.name}' of a number that is not constant")
         if (nest := loop_nest_of(op)) is not None:
-            return self._loop_nest(nest, op, operands)
+            return self._loop_nest(nest, operands)
         if isinstance(op, tensor.ConcatOp):
             return self._joined(op, op.inputs)
         if isinstance(op, tensor.InsertSliceOp):
@@ -292,16 +292,14 @@ class IntegerKernel:
 
     # Loop nests
 
-    def _loop_nest(
-        self, nest: LoopNest, op: Operation, operands: Sequence[Value]
-    ) -> Value:
+    def _loop_nest(self, nest: LoopNest, operands: Sequence[Value]) -> Value:
         if REDUCTION in nest.kinds:
-            return self._reduction(nest, op, operands)
+            return self._reduction(nest, operands)
         loop = IntegerLoop(self.builder, len(nest.kinds))
         result = self._elements(nest, loop, operands)
         if not isinstance(result, Integers):
             return RealConstant(result)
-        return loop.finished(result, nest.shape, nest.result_map.results)
+        return loop.finished(result, nest.shape, nest.indices)
 
     def _elements(
         self, nest: LoopNest, loop: IntegerLoop, operands: Sequence[Value]
@@ -393,23 +391,7 @@ class IntegerKernel:
 
     # Reductions
 
-    def _result_sizes(
-        self,
-        nest: LoopNest,
-        op: Operation,
-        inputs: Sequence[SSAValue],
-        maps: Sequence[AffineMap],
-    ) -> Sequence[Size]:
-        """The sizes of a result: those of inputs, or of what the op writes to."""
-        try:
-            indices = nest.result_map.results
-            return sizes_of(self.builder, nest.shape, indices, inputs, maps)
-        except Unsupported:
-            return self._sizes(op.operands[-1])
-
-    def _reduction(
-        self, nest: LoopNest, op: Operation, operands: Sequence[Value]
-    ) -> Value:
+    def _reduction(self, nest: LoopNest, operands: Sequence[Value]) -> Value:
         combined = nest.combined()
         if combined is None:
             raise Unsupported(f"the body of '{nest.name}' has no integer form")
@@ -419,8 +401,8 @@ class IntegerKernel:
         maps = [nest.maps[index] for index in indices]
         init = operands[-1]
         if name not in ("arith.addf", "arith.mulf"):
-            return self._extremes(nest, op, tensors[0], maps[0], init, name in MAXIMA)
-        sums = self._sums(nest, op, tensors, maps)
+            return self._extremes(nest, tensors[0], maps[0], init, name in MAXIMA)
+        sums = self._sums(nest, tensors, maps)
         if isinstance(init, RealConstant) and init.is_one_number and not init.number:
             return sums
         return self._plus(sums, init)
@@ -439,27 +421,9 @@ class IntegerKernel:
         result = cast(Integers, loop.add(element, term))
         return loop.finished(result, shape_of(sums.value))
 
-    def _windows(
-        self, nest: LoopNest, op: Operation
-    ) -> tuple[Sequence[SSAValue], Sequence[AffineMap]]:
-        """Tensors that are not read, but say how many iterations loops have."""
-        unread = [
-            (operand, map_)
-            for argument, operand, map_ in zip(
-                nest.arguments[:-1], op.operands, nest.maps, strict=False
-            )
-            if argument.first_use is None
-        ]
-        windows = [
-            self.builder.empty(TensorType(i8, shape_of(x)), self._sizes(x))
-            for x, _ in unread
-        ]
-        return windows, [map_ for _, map_ in unread]
-
     def _sums(
         self,
         nest: LoopNest,
-        op: Operation,
         factors: Sequence[Integers],
         maps: Sequence[AffineMap],
     ) -> Integers:
@@ -475,9 +439,7 @@ class IntegerKernel:
             term = number * others[0] if others else number
             return inner.op(arith.AddiOp, (args[-1], term.as_type(type_)), type_)
 
-        value = self._reduced(
-            nest, op, [x.value for x in factors], maps, 0, type_, body
-        )
+        value = self._reduced(nest, [x.value for x in factors], maps, 0, type_, body)
         for_loops = [
             replace(x, axis=loop_axis(x, map_.results))
             for x, map_ in zip(factors, maps, strict=True)
@@ -495,7 +457,6 @@ class IntegerKernel:
     def _reduced(
         self,
         nest: LoopNest,
-        op: Operation,
         inputs: Sequence[SSAValue],
         maps: Sequence[AffineMap],
         start: int,
@@ -503,11 +464,24 @@ class IntegerKernel:
         body: Body,
     ) -> SSAValue:
         """Build the loop nest of a reduction whose elements begin with a number."""
-        sizes = self._result_sizes(nest, op, inputs, maps)
-        result_type = TensorType(type_, nest.shape)
-        starts = self.builder.repeated(start, result_type, sizes)
-        windows, window_maps = self._windows(nest, op)
-        all_maps = [*maps, *window_maps, nest.result_map]
+        try:
+            sizes = sizes_of(self.builder, nest.shape, nest.indices, inputs, maps)
+        except Unsupported:
+            sizes = self._sizes(nest.op.operands[-1])
+        starts = self.builder.repeated(start, TensorType(type_, nest.shape), sizes)
+        # Tensors that are not read say how many iterations loops have.
+        unread = [
+            (operand, map_)
+            for argument, operand, map_ in zip(
+                nest.arguments[:-1], nest.op.operands, nest.maps, strict=False
+            )
+            if argument.first_use is None
+        ]
+        windows = [
+            self.builder.empty(TensorType(i8, shape_of(x)), self._sizes(x))
+            for x, _ in unread
+        ]
+        all_maps = [*maps, *(map_ for _, map_ in unread), nest.maps[-1]]
         return self.builder.generic(
             [*inputs, *windows], [starts], all_maps, nest.kinds, body
         )
@@ -515,7 +489,6 @@ class IntegerKernel:
     def _extremes(
         self,
         nest: LoopNest,
-        op: Operation,
         x: Integers,
         map_: AffineMap,
         init: Value,
@@ -537,7 +510,7 @@ class IntegerKernel:
             number = StoredInteger(inner, args[0], x.bounds).as_type(type_)
             return inner.op(op_type, (args[-1], number), type_)
 
-        value = self._reduced(nest, op, [x.value], [map_], start, type_, body)
+        value = self._reduced(nest, [x.value], [map_], start, type_, body)
         order = max if is_maximum else min
         low, high = (order(start, bound) for bound in x.bounds)
         result = replace(x.computed(value, (low, high)), axis=None)
@@ -562,9 +535,9 @@ def _result_axis(nest: LoopNest, result: Integers) -> int | None:
     if result.axis is None:
         return None
     index = AffineDimExpr(result.axis)
-    if index not in nest.result_map.results:
+    if index not in nest.indices:
         raise Unsupported("scales change along a dimension that is summed over")
-    return [*nest.result_map.results].index(index)
+    return nest.indices.index(index)
 
 
 def _count_and_weight(

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_quant.transforms.building.builder import (
     PARALLEL,
@@ -29,9 +29,9 @@ _REDUCTIONS = ("arith.addf", *MAXIMA, "arith.minimumf", "arith.minnumf")
 class LoopNest:
     """An op with one result as loops that compute elements of it."""
 
-    name: str
+    op: Operation
     maps: Sequence[AffineMap]
-    """Which element of an operand an iteration looks at: those of inputs and output."""
+    """Which element of an operand an iteration looks at."""
 
     kinds: Sequence[IteratorTypeAttr]
     arguments: Sequence[SSAValue]
@@ -41,22 +41,29 @@ class LoopNest:
     """What is computed with them."""
 
     result: SSAValue
-    result_map: AffineMap
-    shape: Sequence[int]
-    shapes: Sequence[Sequence[int]]
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    @property
+    def shape(self) -> Sequence[int]:
+        return shape_of(self.op.results[0])
+
+    @property
+    def indices(self) -> Sequence[AffineExpr]:
+        """Which element of the result an iteration computes."""
+        return self.maps[-1].results
 
     def loop_sizes(self) -> Sequence[int]:
         """How many iterations loops have, `DYNAMIC_INDEX` where it is not known."""
-        sizes: dict[int, int] = {}
-        for map_, shape in zip(
-            (*self.maps, self.result_map), (*self.shapes, self.shape), strict=True
-        ):
+        sizes = [DYNAMIC_INDEX] * len(self.kinds)
+        for map_, value in zip(self.maps, self.op.operands, strict=True):
+            shape = shape_of(value) if map_.results else ()
             for index, size in zip(map_.results, shape, strict=True):
-                if isinstance(index, AffineDimExpr) and (
-                    sizes.get(index.position, DYNAMIC_INDEX) == DYNAMIC_INDEX
-                ):
+                if isinstance(index, AffineDimExpr) and size != DYNAMIC_INDEX:
                     sizes[index.position] = size
-        return [sizes[d] for d in range(len(self.kinds))]
+        return sizes
 
     def combined(self) -> tuple[str, Sequence[SSAValue]] | None:
         """
@@ -65,82 +72,68 @@ class LoopNest:
         """
         if not isinstance(op := self.result.owner, Operation) or op not in self.ops:
             return None
-        so_far = self.arguments[-1]
+        *inputs, so_far = self.arguments
         others = [value for value in op.operands if value is not so_far]
-        inputs = self.arguments[:-1]
         if len(others) != 1 or len(op.operands) != 2:
             return None
-        (other,) = others
-        if len(self.ops) == 1 and other in inputs:
-            if op.name in _REDUCTIONS:
-                return op.name, others
-        product = other.owner
-        if len(self.ops) != 2 or not isinstance(product, Operation):
-            return None
-        if (op.name, product.name) != ("arith.addf", "arith.mulf"):
-            return None
-        if any(value not in inputs for value in product.operands):
-            return None
-        return product.name, [*product.operands]
+        product = others[0].owner
+        if len(self.ops) == 1 and others[0] in inputs and op.name in _REDUCTIONS:
+            return op.name, others
+        if (
+            len(self.ops) == 2
+            and isinstance(product, Operation)
+            and (op.name, product.name) == ("arith.addf", "arith.mulf")
+            and all(value in inputs for value in product.operands)
+        ):
+            return product.name, [*product.operands]
+        return None
 
 
 def loop_nest_of(op: Operation) -> LoopNest | None:
     """An op as a loop nest; `None` if it is none."""
     if (parts := _combined_parts(op)) is None:
         return None
-    maps, kinds, block, input_count = parts
-    result = op.results[0]
-    shape = shape_of(result)
-    shapes = [
-        shape_of(value) if isinstance(value.type, TensorType) else ()
-        for value in op.operands
-    ]
+    maps, kinds, block = parts
     if block is None:
-        arguments, ops, yielded = op.operands, [op], result
+        nest = LoopNest(op, maps, kinds, op.operands, [op], op.results[0])
     else:
         *ops, last = block.ops
-        arguments, yielded = block.args, last.operands[0]
-    result_map = maps[input_count] if input_count < len(maps) else maps[-1]
-    positions = [
-        index.position
-        for index in result_map.results
-        if isinstance(index, AffineDimExpr)
-    ]
+        nest = LoopNest(op, maps, kinds, block.args, ops, last.operands[0])
+    positions = [x.position for x in nest.indices if isinstance(x, AffineDimExpr)]
     parallel = [d for d, kind in enumerate(kinds) if kind == PARALLEL]
-    if sorted(positions) != parallel or len(positions) != len(shape):
+    if sorted(positions) != parallel or len(positions) != len(nest.shape):
         return None
-    return LoopNest(
-        op.name, maps, kinds, arguments, ops, yielded, result_map, shape, shapes
-    )
+    return nest
 
 
 def _combined_parts(
     op: Operation,
-) -> tuple[Sequence[AffineMap], Sequence[IteratorTypeAttr], Block | None, int] | None:
-    """Maps and kinds of loops, the body, and the number of inputs."""
+) -> tuple[Sequence[AffineMap], Sequence[IteratorTypeAttr], Block | None] | None:
+    """Maps and kinds of loops, and the body."""
     rank = len(shape_of(op.results[0]))
     identity = AffineMap.identity(rank)
-    if isinstance(op, LinalgStructuredOperation):
-        maps = [attribute.data for attribute in op.get_indexing_maps()]
-        kinds = [*op.get_iterator_types()]
-        return maps, kinds, op.body.block, len(op.inputs)
-    if isinstance(op, linalg.ops.BroadcastOp):
-        new = op.dimensions.get_values()
-        kept = [d for d in range(rank) if d not in new]
-        maps = [AffineMap(rank, 0, tuple(dimensions(kept))), identity]
-        return maps, [PARALLEL] * rank, op.hidden_region.block, 1
-    if isinstance(op, linalg.ops.ReduceOp) and len(op.operands) == 2:
-        sizes = len(shape_of(op.operands[0]))
-        reduced = op.dimensions.get_values()
-        kept = [d for d in range(sizes) if d not in reduced]
-        kinds = [REDUCTION if d in reduced else PARALLEL for d in range(sizes)]
-        maps = [AffineMap.identity(sizes), AffineMap(sizes, 0, tuple(dimensions(kept)))]
-        return maps, kinds, op.region.block, 1
-    if op.name in ELEMENTWISE:
-        number = AffineMap(rank, 0, ())
-        maps = [
-            identity if isinstance(value.type, TensorType) else number
-            for value in op.operands
-        ]
-        return maps, [PARALLEL] * rank, None, len(op.operands)
-    return None
+    match op:
+        case LinalgStructuredOperation():
+            maps = [attribute.data for attribute in op.get_indexing_maps()]
+            return maps, [*op.get_iterator_types()], op.body.block
+        case linalg.ops.BroadcastOp():
+            new = op.dimensions.get_values()
+            kept = dimensions(d for d in range(rank) if d not in new)
+            maps = [AffineMap(rank, 0, tuple(kept)), identity]
+            return maps, [PARALLEL] * rank, op.hidden_region.block
+        case linalg.ops.ReduceOp() if len(op.operands) == 2:
+            sizes = len(shape_of(op.operands[0]))
+            reduced = op.dimensions.get_values()
+            kept = dimensions(d for d in range(sizes) if d not in reduced)
+            kinds = [REDUCTION if d in reduced else PARALLEL for d in range(sizes)]
+            maps = [AffineMap.identity(sizes), AffineMap(sizes, 0, tuple(kept))]
+            return maps, kinds, op.region.block
+        case Operation() if op.name in ELEMENTWISE:
+            number = AffineMap(rank, 0, ())
+            maps = [
+                identity if isinstance(value.type, TensorType) else number
+                for value in op.operands
+            ]
+            return maps, [PARALLEL] * rank, None
+        case _:
+            return None

@@ -46,15 +46,18 @@ from xdsl_quant.transforms.building.type_replacement import is_quantized
 from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import ParametersType, has_floats
-from .constant_ranges import ends_of, fits, is_exact
-from .order import (
+from .float_kernels import (
     check_not_cut_off,
+    check_uses_own_values,
+    ends_of,
+    fits,
+    is_exact,
     keeps_order,
     op_or_reducing_op,
     out_of_range,
+    reason_of,
     stored_as,
 )
-from .reasons import check_uses_own_values, reason_of
 
 _ACCUMULATOR_BITS = 32
 

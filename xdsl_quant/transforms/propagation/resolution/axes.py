@@ -10,7 +10,6 @@ from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, TensorType
 from xdsl.ir import Attribute, Operation
-from xdsl.traits import ConstantLike
 from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import op_name
@@ -25,7 +24,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.numerics.arrays import Array
 
-from .kernels import Kernel, Value
+from .kernels import Kernel, Value, computing_ops
 from .parameters import with_axis
 
 
@@ -98,11 +97,7 @@ def carried(kernel: Kernel, source: int, port: int) -> UniformType | None:
     assert parameters is not None
     if source == port or parameters.is_per_tensor:
         return parameters
-    ops = [
-        op
-        for op in kernel.op.body.block.ops
-        if op is not kernel.op.body.block.last_op and not op.has_trait(ConstantLike)
-    ]
+    ops = computing_ops(kernel.op)
     values = [value for value in kernel.values if value is not None]
     if all(value.ssa.type == values[0].ssa.type for value in values) and all(
         has_quantization_trait(op, ComputesElementwise) for op in ops

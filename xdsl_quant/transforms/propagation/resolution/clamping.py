@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.func import CallOp
-from xdsl.traits import ConstantLike
 
 from xdsl_quant.dialects.quant.regions import RegionOp
 from xdsl_quant.dialects.quant.traits import (
@@ -20,7 +19,7 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import UniformType
 
-from .kernels import Decision, Kernel, Range, Value
+from .kernels import Decision, Kernel, Range, Value, computing_ops
 from .work_list import content_of
 
 
@@ -82,7 +81,7 @@ def clamped_constants(values: Iterable[Value]) -> Sequence[Clamped]:
             min(high, limits[1]) if "minimum" in names else high,
         )
         if _exceeds(numbers, limits, tolerance):
-            decision = _clamping_decision(kernel, port)
+            decision = kernel.decision(port)
             found.append(Clamped(value, (low, high), limits, decision, kernel, port))
     return found
 
@@ -93,7 +92,8 @@ def _clamped_parameters(value: Value, numbers: Range) -> Clamped | None:
     if value.producer is not None:
         computed = kernel.parameters(port)
         if port in kernel.constraints.fixed and computed is not None:
-            numbers = _common_limits(numbers, _range_limits(computed)[0])
+            (low, high), _ = _range_limits(computed)
+            numbers = max(numbers[0], low), min(numbers[1], high)
     if computed is not None:
         limits, tolerance = _range_limits(computed)
         if _exceeds(numbers, limits, tolerance) and (
@@ -103,7 +103,7 @@ def _clamped_parameters(value: Value, numbers: Range) -> Clamped | None:
             )
             or not all(_decides_by_itself(user) for user, _ in value.users)
         ):
-            decision = _clamping_decision(kernel, port)
+            decision = kernel.decision(port)
             return Clamped(value, numbers, limits, decision, kernel, port)
     for user, use in value.users:
         type_ = user.parameters(use)
@@ -111,18 +111,8 @@ def _clamped_parameters(value: Value, numbers: Range) -> Clamped | None:
             continue
         limits, tolerance = _range_limits(type_)
         if _exceeds(numbers, limits, tolerance):
-            return Clamped(
-                value, numbers, limits, _clamping_decision(user, use), user, use
-            )
+            return Clamped(value, numbers, limits, user.decision(use), user, use)
     return None
-
-
-def _clamping_decision(kernel: Kernel, port: int) -> Decision:
-    value = kernel.values[port]
-    assert value is not None
-    _, decision = kernel.rescaled.get(port, (None, value.decision))
-    assert decision is not None
-    return decision
 
 
 def _decides_by_itself(kernel: Kernel) -> bool:
@@ -130,16 +120,13 @@ def _decides_by_itself(kernel: Kernel) -> bool:
     Whether the statistics of the results of a kernel say what of its operands counts: it
     moves and orders elements.
     """
-    block = kernel.op.body.block
     outputs = [value for p in kernel.outputs if (value := kernel.values[p]) is not None]
     return (
         kernel.constraints.is_same_scale
         and all(value.said is not None for value in outputs)
         and all(
-            op.has_trait(ConstantLike)
-            or has_quantization_trait(op, Clamps, MovesElements, OrdersElements)
-            for op in block.ops
-            if op is not block.last_op
+            has_quantization_trait(op, Clamps, MovesElements, OrdersElements)
+            for op in computing_ops(kernel.op)
         )
     )
 
@@ -156,10 +143,6 @@ def _range_limits(type_: UniformType) -> tuple[Range, float]:
         ),
         max(scales),
     )
-
-
-def _common_limits(a: Range, b: Range) -> Range:
-    return max(a[0], b[0]), min(a[1], b[1])
 
 
 def _exceeds(numbers: Range, limits: Range, tolerance: float) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
@@ -18,11 +18,10 @@ from xdsl_quant.dialects.quant.types import (
     UniformType,
     scalar_or_element_type,
 )
-from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
 from ..coupled_ports import COUPLED_PORTS, coupled_ports
 from ..kernel_matching import is_constant
-from ..module_kernels import fitting_signature
+from ..module_kernels import fitting_signature, ops_outside_kernels
 from ..port_ranges import PORT_STATS, port_ranges
 from ..target_spec import KernelSpec, TargetSpec
 from .kernels import Decision, Kernel, Value, constraints_of, port_name
@@ -93,7 +92,7 @@ def collect(
             operands of the call, and its results are what they return.
     """
     graph, source = Graph(), _Sources(calls)
-    ops = [*_ops(module)]
+    ops = [*ops_outside_kernels(module)]
     unquantized = {
         source(value): spec
         for op in ops
@@ -134,19 +133,6 @@ def _couple(graph: Graph) -> None:
                 continue
             value.coupled = by_key.setdefault((key, value.expressed_type), [])
             value.coupled.append(value)
-
-
-def _ops(module: ModuleOp) -> Iterator[Operation]:
-    """The ops of a module but for those in kernels, in the order of the text."""
-    stack: list[Operation] = [module]
-    while stack:
-        op = stack.pop()
-        yield op
-        if isinstance(op, RegionOp):
-            continue
-        for region in reversed(op.regions):
-            for block in reversed(region.blocks):
-                stack += reversed([*block.ops])
 
 
 def _kernel_of(
@@ -243,14 +229,6 @@ def _new_constant(ssa: SSAValue, uses: list[Value]) -> Value:
     return value
 
 
-def _range_of_spec(spec: Attribute, ranges: ValueRanges | None) -> tuple[float, float]:
-    if isinstance(spec, CalibratedQuantizedType):
-        return spec.min.data, spec.max.data
-    assert ranges is not None
-    low, high = ranges.layer[0].tolist()
-    return low, high
-
-
 def _read_specs(value: Value) -> None:
     """
     What specifications say about a value. That where it is computed counts more than those
@@ -268,9 +246,15 @@ def _read_specs(value: Value) -> None:
     ):
         is_known = value.parameters is not None or value.range is not None
         ranges = kernel.ranges.get(port)
-        if ranges is not None or isinstance(spec, CalibratedQuantizedType):
+        found: Sequence[float] | None = None
+        if isinstance(spec, CalibratedQuantizedType):
+            found = spec.min.data, spec.max.data
+        elif ranges is not None:
+            found = ranges.layer[0].tolist()
+        if found is not None:
             if not is_known and not value.is_constant:
-                value.said = value.range = _range_of_spec(spec, ranges)
+                low, high = found
+                value.said = value.range = low, high
                 value.ranges = ranges
         elif isinstance(spec, UniformType):
             decision = Decision("specification")

@@ -29,7 +29,7 @@ from .report import (
     Rescale,
     ValueReport,
 )
-from .writing import Conflict, conflicts_of
+from .writing import conflicts_of
 
 
 def describe(
@@ -81,8 +81,8 @@ class _Description:
         self.float_ops: list[OpReport] = []
         self._kernels = {kernel.op: kernel for kernel in graph.kernels}
         self._reasons = dict(graph.float_kernels)
-        self._conflicts: dict[tuple[Kernel, int], Conflict] = {
-            (conflict.user, conflict.port): conflict
+        self._conflicts = {
+            (conflict.kernel, conflict.port): conflict
             for conflict in conflicts_of(graph.all_values)
         }
 
@@ -211,19 +211,17 @@ def name_of(value: SSAValue) -> str:
 def value_names(top: Operation) -> Iterator[tuple[SSAValue, str]]:
     """The values of a function but for those in kernels, with the names of the text."""
     printer = Printer(StringIO())
+    for value in _values_outside_kernels(top):
+        yield value, f"%{printer.print_ssa_value(value)}"
 
-    def name(value: SSAValue) -> tuple[SSAValue, str]:
-        return value, f"%{printer.print_ssa_value(value)}"
 
-    stack = [top]
-    while stack:
-        op = stack.pop()
-        yield from map(name, op.results)
-        if isinstance(op, RegionOp):
-            continue
-        inner: list[Operation] = []
-        for region in op.regions:
-            for block in region.blocks:
-                yield from map(name, block.args)
-                inner += block.ops
-        stack += reversed(inner)
+def _values_outside_kernels(op: Operation) -> Iterator[SSAValue]:
+    yield from op.results
+    if isinstance(op, RegionOp):
+        return
+    blocks = [block for region in op.regions for block in region.blocks]
+    for block in blocks:
+        yield from block.args
+    for block in blocks:
+        for inner in block.ops:
+            yield from _values_outside_kernels(inner)

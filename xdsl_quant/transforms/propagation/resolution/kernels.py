@@ -23,11 +23,8 @@ from xdsl_quant.dialects.quant.traits import (
     SameOperandsAndResultsScale,
     quantization_trait,
 )
-from xdsl_quant.dialects.quant.types import (
-    AnyQuantizedType,
-    UniformType,
-    scalar_or_element_type,
-)
+from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+from xdsl_quant.numerics import RangeRule
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
 from ..target_spec import (
@@ -39,6 +36,7 @@ from ..target_spec import (
     ScaleConstraint,
     Signature,
 )
+from .parameters import ParameterChoice
 
 Range: TypeAlias = tuple[float, float]
 """The smallest and the largest number."""
@@ -156,11 +154,6 @@ class Kernel:
         return self.op.kernel
 
     @property
-    def needs_powers_of_two(self) -> bool:
-        """Whether scales have to be powers of two."""
-        return self.constraints.is_power_of_two
-
-    @property
     def input_count(self) -> int:
         return len(self.op.inputs)
 
@@ -181,16 +174,32 @@ class Kernel:
         value = self.values[port]
         return None if value is None else value.parameters
 
-    def storage(self, port: int) -> AnyQuantizedType:
-        """How values are stored at a port that is quantized."""
-        storage = self.ports[port].storage
-        assert storage is not None
-        return storage
-
     def accepts(self, port: int, parameters: UniformType) -> bool:
         """Whether a port may have parameters, whatever the others have."""
         return self.ports[port].accepts(parameters) and (
-            not self.needs_powers_of_two or _are_powers_of_two(parameters)
+            not self.constraints.is_power_of_two
+            or all(math.frexp(scale)[0] == 0.5 for scale in parameters.scale_array())
+        )
+
+    def decision(self, port: int) -> Decision:
+        """Why a port with parameters has them."""
+        value = self.values[port]
+        assert value is not None
+        _, decision = self.rescaled.get(port, (None, value.decision))
+        assert decision is not None
+        return decision
+
+    def choice(self, port: int, rule: RangeRule) -> ParameterChoice:
+        """How parameters are chosen for a port."""
+        value, storage = self.values[port], self.ports[port].storage
+        assert value is not None
+        assert storage is not None
+        return ParameterChoice(
+            storage,
+            value.expressed_type,
+            rule,
+            self.ports[port].zero_point is not None,
+            self.constraints.is_power_of_two,
         )
 
     def port_name(self, port: int) -> str:
@@ -202,10 +211,6 @@ def port_name(op: RegionOp, port: int) -> str:
     """A port of a kernel in words, e.g. `operand 1`."""
     count = len(op.inputs)
     return f"operand {port}" if port < count else f"result {port - count}"
-
-
-def _are_powers_of_two(parameters: UniformType) -> bool:
-    return all(math.frexp(scale)[0] == 0.5 for scale in parameters.scale_array())
 
 
 # Constraints
@@ -247,6 +252,12 @@ def constraints_of(op: RegionOp, signature: Signature) -> Constraints:
     )
 
 
+def computing_ops(op: RegionOp) -> Sequence[Operation]:
+    """The ops of a kernel but for constants."""
+    *ops, _ = op.body.block.ops
+    return [inner for inner in ops if not inner.has_trait(ConstantLike)]
+
+
 def _operand_port(block: Block, op: Operation, operand: int) -> int | None:
     """The port of a kernel whose value is an operand of an op in its block."""
     if operand >= len(op.operands):
@@ -259,12 +270,7 @@ def _operand_port(block: Block, op: Operation, operand: int) -> int | None:
 
 def _constraints_of_ops(op: RegionOp) -> Constraints:
     block = op.body.block
-    ops = [
-        inner
-        for inner in block.ops
-        if inner is not block.last_op and not inner.has_trait(ConstantLike)
-    ]
-
+    ops = computing_ops(op)
     fixed: dict[int, FixedResultUniformScale] = {}
     for i, value in enumerate(op.returned):
         if isinstance(value.owner, Operation):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -187,25 +187,13 @@ def with_scales(parameters: UniformType, scales: NDArray[np.float64]) -> Uniform
     Raises:
         ValueError: if the expressed type has no such scale.
     """
-    return _changed(parameters, scales, parameters.axis)
+    changed = QuantizationParameters.from_integer_type(parameters)
+    return uniform_type(replace(changed, scales=scales), parameters.expressed_type)
 
 
 def with_axis(parameters: UniformType, axis: int) -> UniformType:
     """The same per-axis parameters for another dimension."""
-    return _changed(parameters, parameters.get_scales(), axis)
-
-
-def _changed(
-    parameters: UniformType, scales: NDArray[np.float64], axis: int | None
-) -> UniformType:
-    low, high = parameters.storage_range
-    changed = QuantizationParameters(
-        scales,
-        parameters.get_zero_points(),
-        storage=parameters.storage_type_name,
-        storage_min=low,
-        storage_max=high,
-        expressed=parameters.expressed_type.name,
-        quantized_dimension=axis,
+    changed = QuantizationParameters.from_integer_type(parameters)
+    return uniform_type(
+        replace(changed, quantized_dimension=axis), parameters.expressed_type
     )
-    return uniform_type(changed, parameters.expressed_type)

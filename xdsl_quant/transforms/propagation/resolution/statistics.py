@@ -100,10 +100,9 @@ def _followed_by_range(values: Sequence[Value]) -> set[Value]:
 
 
 def _has_fixed_range(value: Value) -> bool:
-    if value.producer is None:
-        return False
-    kernel, port = value.producer
-    return port in kernel.constraints.fixed
+    return value.producer is not None and (
+        value.producer[1] in value.producer[0].constraints.fixed
+    )
 
 
 def _has_range_of_operand(value: Value) -> bool:

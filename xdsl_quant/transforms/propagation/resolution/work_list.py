@@ -123,20 +123,9 @@ class Resolver:
     def _choice(self, value: Value) -> ParameterChoice:
         """How a value is stored where it is computed, or where it is first used."""
         kernel, port = min(value.ports, key=lambda p: p[0].ports[p[1]].is_wildcard)
-        choice = self._port_choice(kernel, port)
-        is_power_of_two = any(user.needs_powers_of_two for user, _ in value.ports)
+        choice = kernel.choice(port, self.rule)
+        is_power_of_two = any(k.constraints.is_power_of_two for k, _ in value.ports)
         return replace(choice, is_power_of_two=is_power_of_two)
-
-    def _port_choice(self, kernel: Kernel, port: int) -> ParameterChoice:
-        value = kernel.values[port]
-        assert value is not None
-        return ParameterChoice(
-            kernel.storage(port),
-            value.expressed_type,
-            self.rule,
-            kernel.ports[port].zero_point is not None,
-            kernel.needs_powers_of_two,
-        )
 
     def _fit_ports(self, value: Value) -> None:
         """Rescale at ports that store values in another way."""
@@ -159,7 +148,7 @@ class Resolver:
         if kernel.accepts(port, parameters):
             return parameters
         try:
-            return self._port_choice(kernel, port).for_range_of(parameters)
+            return kernel.choice(port, self.rule).for_range_of(parameters)
         except ValueError:
             # No scale of the expressed type is right.
             return parameters
@@ -219,7 +208,7 @@ class Resolver:
         for port, trait in kernel.constraints.fixed.items():
             if (value := kernel.values[port]) is not None:
                 try:
-                    fixed = self._port_choice(kernel, port).for_fixed_result(trait)
+                    fixed = kernel.choice(port, self.rule).for_fixed_result(trait)
                 except ValueError as e:
                     value.float_reason = str(e)
                     continue
@@ -317,9 +306,8 @@ class Resolver:
         if len(known) < len(factors):
             return False
         axis = channel_axis(kernel, value.ssa.type)
-        choice = self._port_choice(kernel, port)
         try:
-            parameters = choice.for_product(known, axis)
+            parameters = kernel.choice(port, self.rule).for_product(known, axis)
             if parameters is None:
                 value.float_reason = "factors have several scales that do not match"
                 return True
@@ -349,16 +337,21 @@ class Resolver:
         if not np.isfinite(sizes).all():
             raise ValueError("the constant has infinities or NaN")
         filters = [f for f in factors if f in kernel.constraints.coefficients]
-        if len(factors) != 2:
-            return parameters
-        if len(filters) != 1 or (filter := kernel.values[filters[0]]) is None:
+        if len(factors) != 2 or len(filters) != 1:
             return parameters
         (other,) = {*factors} - {*filters}
+        filter = kernel.values[filters[0]]
         widths = [
-            kernel.storage(i).storage_type_integral_width
+            storage.storage_type_integral_width
             for i in (filters[0], other, port)
+            if (storage := kernel.ports[i].storage) is not None
         ]
-        if not filter.is_constant or filter.is_immutable or widths != [8, 8, 32]:
+        if (
+            filter is None
+            or not filter.is_constant
+            or filter.is_immutable
+            or widths != [8, 8, 32]
+        ):
             return parameters
         scales = parameters.get_scales()
         if not scales.ndim:
@@ -381,7 +374,7 @@ class Resolver:
         Raises:
             PassFailedException: if it fails, or changes a port to no uniform type.
         """
-        specs = [self._spec(kernel, port) for port in range(len(kernel.ports))]
+        specs = [kernel.parameters(i) or spec for i, spec in enumerate(kernel.op.specs)]
         count = kernel.input_count
         inputs, outputs = specs[:count], specs[count:]
         name = getattr(function, "__name__", repr(function))
@@ -414,9 +407,6 @@ class Resolver:
                 port = ports[index]
                 parameters = _checked_parameters(kernel, port, found[index], subject)
                 self._set(kernel, port, parameters, Decision(name, kernel))
-
-    def _spec(self, kernel: Kernel, port: int) -> Attribute:
-        return kernel.parameters(port) or kernel.op.specs[port]
 
 
 def _set_filter_scales(

@@ -16,27 +16,27 @@ from .kernels import Decision, Kernel, Value
 
 
 @dataclass(frozen=True)
-class Conflict:
-    """A value whose user needs other parameters: a rescale."""
+class ParameterChange:
+    """
+    A port with other parameters than its value, which is a rescale, or than its
+    specification had.
+    """
 
-    value: Value
-    user: Kernel
+    kernel: Kernel
     port: int
-    """The port of the user."""
-
     before: UniformType
-    """The parameters with which the value is computed."""
+    """The parameters with which the value is computed, or those of the specification."""
 
     after: UniformType
-    """The parameters that the user needs."""
+    """The parameters of the port."""
 
     decision: Decision
-    """Why they differ: what gave the one side parameters of its own."""
+    """Why they differ."""
 
 
-def conflicts_of(values: Iterable[Value]) -> Sequence[Conflict]:
+def conflicts_of(values: Iterable[Value]) -> Sequence[ParameterChange]:
     """The rescales that values need, in the order of values and of their users."""
-    found: list[Conflict] = []
+    found: list[ParameterChange] = []
     for value in values:
         before, cause = value.parameters, value.decision
         if value.producer is not None:
@@ -50,28 +50,16 @@ def conflicts_of(values: Iterable[Value]) -> Sequence[Conflict]:
                 continue
             decision = user.rescaled[port][1] if port in user.rescaled else cause
             assert decision is not None
-            found.append(Conflict(value, user, port, before, after, decision))
+            found.append(ParameterChange(user, port, before, after, decision))
     return found
 
 
-@dataclass(frozen=True)
-class Overruled:
-    """A specification with parameters that a port does not have in the end."""
-
-    kernel: Kernel
-    port: int
-    before: UniformType
-    after: UniformType
-    decision: Decision
-    """What decided."""
-
-
-def overruled_specs(kernels: Iterable[Kernel]) -> Sequence[Overruled]:
+def overruled_specs(kernels: Iterable[Kernel]) -> Sequence[ParameterChange]:
     """
     The specifications that do not hold, before they are replaced. A rescale is none: the
     value is computed, or used elsewhere, as specified.
     """
-    found: list[Overruled] = []
+    found: list[ParameterChange] = []
     for kernel in kernels:
         for port, spec in enumerate(kernel.op.specs):
             if not isinstance(spec, UniformType):
@@ -84,9 +72,8 @@ def overruled_specs(kernels: Iterable[Kernel]) -> Sequence[Overruled]:
                 other.parameters(i) == spec for other, i in others
             ):
                 continue
-            _, decision = kernel.rescaled.get(port, (None, value.decision))
-            assert decision is not None
-            found.append(Overruled(kernel, port, spec, after, decision))
+            decision = kernel.decision(port)
+            found.append(ParameterChange(kernel, port, spec, after, decision))
     return found
 
 
@@ -95,9 +82,7 @@ def write_specs(kernels: Iterable[Kernel]) -> None:
     for kernel in kernels:
         op = kernel.op
         specs: list[TypeAttribute] = [*op.input_specs, *op.output_specs]
-        for port in range(len(specs)):
-            if (parameters := kernel.parameters(port)) is not None:
-                specs[port] = parameters
+        specs = [kernel.parameters(port) or spec for port, spec in enumerate(specs)]
         count = kernel.input_count
         op.input_specs = ArrayAttr(specs[:count])
         op.output_specs = ArrayAttr(specs[count:])

@@ -1,6 +1,7 @@
 """
-Ops that move, order and clamp elements: values before their result are stored like it, and
-what a constant among their operands means for that.
+Why kernels stay in floating point, and what is checked for that: parameters, and constants
+beside ops that move, order and clamp elements. Values before the result of such ops are
+stored like it.
 """
 
 from __future__ import annotations
@@ -8,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isinf
 
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import NameLoc
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
+from xdsl_quant.diagnostics import sentence_of
 from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
     QuantizedType,
     RegionOp,
     ScaledQuantizedType,
@@ -26,12 +32,164 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
     quantization_trait,
 )
+from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 from xdsl_quant.unsupported import Unsupported
 
 from ..kernel_matching import is_constant
 from ..module_kernels import has_floats
-from .constant_ranges import ends_of, numbers_of
-from .reasons import ResultOutOfRange
+
+
+class UnsupportedParameters(Unsupported):
+    """Why a kernel whose ports have parameters is not computed with stored values."""
+
+
+class ResultOutOfRange(Unsupported):
+    """
+    Why a kernel and its results stay in floating point: they have numbers that the type of
+    a result would cut off.
+    """
+
+    def __init__(self, message: str, number: float):
+        super().__init__(message)
+        self.number = number
+        """One of these numbers."""
+
+
+def check_parameters(region: RegionOp) -> None:
+    """
+    Raises:
+        UnsupportedParameters: if stored values of a port are not integers with scales and
+            zero points alone.
+    """
+    for spec in region.specs:
+        if isinstance(spec, BlockScaledQuantizedType):
+            raise UnsupportedParameters(
+                "unsupported type '!quant.block_scaled', expected '!quant.uniform'"
+            )
+        if isinstance(spec, ScaledQuantizedType) and (
+            (reason := spec.unsupported_storage) is not None
+        ):
+            raise UnsupportedParameters(reason)
+
+
+def reason_of(error: Exception, name: str) -> str:
+    """
+    What an error says about an op, as a part of a sentence that has the location of the
+    kernel and the name of the op already.
+    """
+    sentence = sentence_of(error)
+    _, is_located, message = sentence.partition("error: ")
+    return (message if is_located else sentence).removeprefix(f"'{name}' op ")
+
+
+def in_names_of_kernel(reason: str, op: Operation) -> str:
+    """
+    A reason about an op, or an op in it, with the name of the op of StableHLO that it was
+    made of, if that is its location.
+    """
+    location = op.location
+    if isinstance(location, NameLoc) and location.desc.data.startswith("stablehlo."):
+        for inner in op.walk():
+            reason = reason.replace(f"'{inner.name}'", f"'{location.desc.data}'")
+    return reason
+
+
+def check_uses_own_values(op: Operation) -> None:
+    """
+    Raises:
+        Unsupported: if an op uses, in its regions, values from outside of it.
+    """
+    if not op.regions:
+        return
+    own = {
+        value
+        for inner in op.walk()
+        for values in (
+            inner.results,
+            *(block.args for region in inner.regions for block in region.blocks),
+        )
+        for value in values
+    }
+    inside = (inner for inner in op.walk() if inner is not op)
+    if not all(value in own for inner in inside for value in inner.operands):
+        raise Unsupported(f"'{op.name}' uses values from outside of its regions")
+
+
+# Constants
+
+
+def fits(value: SSAValue, type_: QuantizedType) -> bool:
+    """
+    Whether a constant is in the range of a type, but for rounding.
+
+    Raises:
+        Unsupported: if it is no number, or not known.
+    """
+    if has_nan(value):
+        raise Unsupported("a constant that is no number")
+    if not isinstance(type_, ScaledQuantizedType):
+        return False
+    numbers = numbers_of(value)
+    low, high = ends_of(type_)
+    return bool((numbers >= low).all() and (numbers <= high).all())
+
+
+def is_exact(value: SSAValue, type_: QuantizedType) -> bool:
+    """
+    Whether a type stores the numbers of a constant without rounding.
+
+    Raises:
+        Unsupported: if it is no number, or not known.
+    """
+    if not fits(value, type_) or not isinstance(type_, ScaledQuantizedType):
+        return False
+    units = numbers_of(value)[..., None] / type_.get_scales()
+    return bool((units == units.round()).all())
+
+
+def ends_of(type_: ScaledQuantizedType) -> tuple[float, float]:
+    """The least and the largest number that a type does not cut off but for rounding."""
+    scales, points = type_.get_scales(), type_.get_zero_points()
+    low, high = type_.storage_range
+    return (
+        float(((low - 0.5 - points) * scales).max()),
+        float(((high + 0.5 - points) * scales).min()),
+    )
+
+
+def has_nan(value: SSAValue) -> bool:
+    """Whether a value is a constant with an element that is no number."""
+    try:
+        return is_constant(value) and bool(np.isnan(numbers_of(value)).any())
+    except Unsupported:
+        return False
+
+
+def numbers_of(value: SSAValue) -> NDArray[np.float64]:
+    """
+    The numbers of a constant, and of what moves it.
+
+    Raises:
+        Unsupported: if they are not known.
+    """
+    op = value.owner
+    while isinstance(op, Operation):
+        if op.has_trait(ConstantLike):
+            try:
+                numbers = float_numbers(op.properties.get("value"))
+            except (ValueError, ImportError) as e:
+                raise Unsupported(str(e)) from None
+            if numbers is not None:
+                return np.asarray(numbers, np.float64)
+            break
+        moves = quantization_trait(op, MovesElements)
+        if moves is None or len(moved := moves.moved(op)) != 1:
+            break
+        op = moved[0].owner
+    raise Unsupported("the content of a constant is not known")
+
+
+# Ops that keep the order of elements
 
 _KEEPS_ORDER = Clamps, MovesElements, OrdersElements
 """Ops that may be clamped to the range of their result before or after they compute."""
