@@ -37,11 +37,10 @@ exact `e` and with products, from scales, ranges and constant weights.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import cast
+from typing import TypeAlias, cast
 
-from typing_extensions import TypeIs
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
@@ -72,7 +71,7 @@ from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from ..module_kernels import ParametersType, has_floats, ports_of
+from ..module_kernels import ParametersType, has_floats, kernels_of, ports_of
 from .constants import Empty, RealConstant, constant_or_empty, known_numbers
 from .float_kernels import (
     ResultOutOfRange,
@@ -86,6 +85,9 @@ from .integer_kernels import IntegerKernel, Value, multiplies
 from .integers import Integers, StoredRange
 from .loops import loop_over
 
+_PortKey: TypeAlias = tuple[int, int]
+"""The number of a kernel, and that of a port: operands are counted first."""
+
 
 @dataclass(eq=False)
 class CodegenExport:
@@ -96,24 +98,17 @@ class CodegenExport:
     reference: CodegenExport | None = None
     """The export of a copy without pushing; if it is set, rescales are pushed."""
 
-    in_float: dict[RegionOp, Unsupported] = field(
-        default_factory=dict[RegionOp, Unsupported]
-    )
-    """The kernels that stayed in floating point, and why."""
-
-    rescales: int = 0
-    """How many rescales there are."""
-
-    rounding: dict[tuple[int, str, int], Fraction] = field(
-        default_factory=dict[tuple[int, str, int], Fraction]
-    )
-    """
-    How far each port takes a number from the exact result at most; ports by kernel, kind
-    and index.
-    """
-
     def __post_init__(self) -> None:
-        self.regions = [op for op in self.module.walk() if isinstance(op, RegionOp)]
+        self.regions = kernels_of(self.module)
+        self.in_float: dict[RegionOp, Unsupported] = {}
+        """The kernels that stayed in floating point, and why."""
+
+        self.rescales = 0
+        """How many rescales there are."""
+
+        self.rounding: dict[_PortKey, Fraction] = {}
+        """How far each port takes a number from the exact result at most."""
+
         self._integers: dict[SSAValue, Integers] = {}
         """What kernels gave, by their results."""
 
@@ -161,9 +156,10 @@ class CodegenExport:
         has_calls = any(isinstance(op, func.CallOp) for op in ops)
         for value in [*self._integers]:
             users = {use.operation for use in value.uses}
-            if has_calls or not all(isinstance(op, _KNOWN_USERS) for op in users):
-                if any(not isinstance(op, RegionOp) for op in users):
-                    self._is_bounded &= not self._at_result(value).difference
+            others = {op for op in users if not isinstance(op, RegionOp)}
+            known = () if has_calls else func.ReturnOp
+            if not all(isinstance(op, known) for op in others):
+                self._is_bounded &= not self._at_result(value).difference
         for op in ops:
             if isinstance(op, func.ReturnOp) and isinstance(
                 function := op.parent_op(), func.FuncOp
@@ -182,25 +178,18 @@ class CodegenExport:
     # Kernels
 
     def _export(self, index: int, region: RegionOp) -> None:
-        reason = self._reason(index)
-        if reason is None:
-            try:
-                self._integer_kernel(index, region)
-            except Unsupported as e:
-                reason = e
-        if reason is not None:
-            self.in_float[region] = reason
-            results = self._float_kernel(
-                region, are_stored=not isinstance(reason, ResultOutOfRange)
-            )
-            if isinstance(reason, ResultOutOfRange):
-                self._out_of_range |= dict.fromkeys(results, reason.number)
-
-    def _reason(self, index: int) -> Unsupported | None:
-        """Why a kernel stays in floating point, if that is known already."""
-        if self.reference is None:
-            return None
-        return self.reference.in_float.get(self.reference.regions[index])
+        try:
+            if self.reference is not None:
+                in_float = self.reference.in_float
+                if reason := in_float.get(self.reference.regions[index]):
+                    raise reason
+            self._integer_kernel(index, region)
+        except Unsupported as e:
+            self.in_float[region] = e
+            is_cut_off = isinstance(e, ResultOutOfRange)
+            results = self._float_kernel(region, are_stored=not is_cut_off)
+            if is_cut_off:
+                self._out_of_range |= dict.fromkeys(results, e.number)
 
     def _integer_kernel(self, index: int, region: RegionOp) -> None:
         check_parameters(region)
@@ -235,7 +224,8 @@ class CodegenExport:
             results = self._integer_results(builder, index, region, body, may_wait)
         except Unsupported:
             self.rescales = rescales
-            _discard(scratch)
+            for op in reversed([*scratch.ops]):
+                scratch.erase_op(op)
             raise
         kept = {x.value if isinstance(x, Integers) else x for x in results}
         for op in reversed([*scratch.ops]):
@@ -268,8 +258,8 @@ class CodegenExport:
             value: Value = region.inputs[i]
             spec = region.input_specs.data[i]
             if isinstance(spec, ScaledQuantizedType):
-                port, key = StoredRange.of(spec), (index, "operand", i)
-                value = self._operand(builder, key, value, port, may_wait[i])
+                port = StoredRange.of(spec)
+                value = self._operand(builder, (index, i), value, port, may_wait[i])
                 is_same &= value.is_same_at_port and not value.difference
                 is_same &= port.is_of(value)
             elif has_floats(argument):
@@ -278,7 +268,7 @@ class CodegenExport:
                 value = cast(RealConstant | Empty, constant_or_empty(value.owner))
             kernel.values[argument] = value
         return [
-            self._result(builder, (index, "result", i), region, value, is_same)
+            self._result(builder, (index, len(body.args) + i), region, value, is_same)
             for i, value in enumerate(kernel.run(body))
         ]
 
@@ -287,7 +277,7 @@ class CodegenExport:
     def _operand(
         self,
         builder: LoweringBuilder,
-        key: tuple[int, str, int],
+        key: _PortKey,
         value: SSAValue,
         port: StoredRange,
         may_wait: bool,
@@ -306,16 +296,15 @@ class CodegenExport:
     def _result(
         self,
         builder: LoweringBuilder,
-        key: tuple[int, str, int],
+        key: _PortKey,
         region: RegionOp,
         value: Value,
         is_same: bool,
     ) -> Integers | SSAValue:
         """What becomes of a result of a kernel."""
-        _, _, i = key
         if isinstance(value, SSAValue):
             return value
-        port = StoredRange.of(cast(ScaledQuantizedType, region.output_specs.data[i]))
+        port = StoredRange.of(cast(ScaledQuantizedType, region.specs[key[1]]))
         if isinstance(value, RealConstant):
             raise Unsupported("a result is constant")
         if not isinstance(value, Integers):
@@ -327,10 +316,11 @@ class CodegenExport:
             )
         # To round what was moved is to move what was rounded.
         is_same |= value.is_same_at_port and value.port == port.type
-        if self.reference is not None and _waits_for_a_kernel(region.results[i], port):
+        result = region.results[key[1] - len(region.inputs)]
+        if self.reference is not None and _waits_for_a_kernel(result, port):
             try:
                 clamped = self._clamped(builder, value, port)
-                self._check_fits(clamped, port)
+                _check_fits(clamped, port)
                 waiting = self._waiting(key, clamped, port)
                 return replace(waiting, is_same_at_port=is_same)
             except Unsupported:
@@ -339,20 +329,8 @@ class CodegenExport:
         self.rounding[key] = stored.rounding
         return self._compared(stored, port, key, is_same)
 
-    def _check_fits(self, integers: Integers, port: StoredRange) -> None:
-        """
-        Raises:
-            Unsupported: if integers cannot be rescaled to the type of a port later.
-        """
-        scratch = Block()
-        builder = LoweringBuilder(InsertPoint.at_end(scratch), location=UnknownLoc())
-        rescales = self.rescales
-        self._rescaled(builder, integers, port)
-        self.rescales = rescales
-        _discard(scratch)
-
     def _waiting(
-        self, key: tuple[int, str, int], integers: Integers, port: StoredRange
+        self, key: _PortKey, integers: Integers, port: StoredRange
     ) -> Integers:
         """What is not rescaled at a port, though it is without pushing."""
         assert self.reference is not None
@@ -368,7 +346,7 @@ class CodegenExport:
         self,
         stored: Integers,
         port: StoredRange,
-        key: tuple[int, str, int] | None,
+        key: _PortKey | None,
         is_same: bool,
     ) -> Integers:
         """What is stored, with how far it is from what it is without pushing."""
@@ -387,7 +365,7 @@ class CodegenExport:
         self,
         value: SSAValue,
         port: StoredRange,
-        key: tuple[int, str, int] | None = None,
+        key: _PortKey | None = None,
     ) -> Integers:
         """A value with the type of a port; all kernels share it."""
         known = (value, port.type)
@@ -502,7 +480,7 @@ class CodegenExport:
         self, old: SSAValue, new: SSAValue, spec: Attribute, is_same: bool
     ) -> bool:
         """Take the integers that the floats of a result come from, if they do."""
-        if not _is_scaled(spec):
+        if not isinstance(spec, ScaledQuantizedType):
             return False
         try:
             port = StoredRange.of(spec)
@@ -521,7 +499,7 @@ class CodegenExport:
         """What a port has after it is quantized, and whether pushing changes nothing."""
         if value in self._out_of_range and cuts_off(spec, self._out_of_range[value]):
             return value, True
-        if _is_scaled(spec):
+        if isinstance(spec, ScaledQuantizedType):
             try:
                 stored = self._at_port(value, StoredRange.of(spec))
                 floats = _floats_of_stored(builder, stored.value, value, spec)
@@ -532,13 +510,6 @@ class CodegenExport:
         if value in self._integers:
             is_same = not self._at_result(value).difference
         return _rounded_to_type(builder, self._floats(value), spec), is_same
-
-
-_KNOWN_USERS = RegionOp, func.ReturnOp
-
-
-def _is_scaled(spec: Attribute) -> TypeIs[ScaledQuantizedType]:
-    return isinstance(spec, ScaledQuantizedType)
 
 
 def _rounded_to_type(
@@ -613,10 +584,16 @@ def _waits_for_a_kernel(result: SSAValue, port: StoredRange) -> bool:
     return _may_wait(argument) or region.input_specs.data[index] != port.type
 
 
-def _discard(block: Block) -> None:
-    """Erase the ops of a block that is part of nothing."""
-    for op in reversed([*block.ops]):
-        block.erase_op(op)
+def _check_fits(integers: Integers, port: StoredRange) -> None:
+    """
+    Raises:
+        Unsupported: if integers cannot be rescaled to the type of a port later.
+    """
+    if not port.is_of(integers):
+        scratch = InsertPoint.at_end(Block())
+        builder = LoweringBuilder(scratch, location=UnknownLoc())
+        loop, element = loop_over(builder, integers)
+        loop.rescaled(element, port)
 
 
 def _builder_after(value: SSAValue) -> LoweringBuilder:

@@ -46,7 +46,7 @@ from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from xdsl_quant.unsupported import Unsupported
 
-from ..module_kernels import ParametersType, has_floats, ports_of
+from ..module_kernels import ParametersType, has_floats, kernels_of, ports_of
 from .float_kernels import (
     ResultOutOfRange,
     check_operands,
@@ -72,7 +72,7 @@ class FixedExport:
     """The export of the kernels of a module."""
 
     def __init__(self, module: ModuleOp):
-        self.regions = [op for op in module.walk() if isinstance(op, RegionOp)]
+        self.regions = kernels_of(module)
         self.stored: dict[SSAValue, dict[Attribute, SSAValue]] = {}
         """What values of the module are quantized as, by element types."""
 

@@ -10,7 +10,8 @@ from math import prod
 from typing import TypeGuard, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, DenseArrayBase
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, AnyFloat, DenseArrayBase
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
@@ -68,11 +69,23 @@ _TAKES_ACCUMULATORS = Adds, MovesElements, MultipliesAndAccumulates
 """Ops that may take a scale for each channel. StableHLO's other ops do not."""
 
 
+def _storage_width(type_: ScaledQuantizedType) -> int:
+    return type_.storage_type_integral_width
+
+
 def _is_accumulator(type_: Attribute) -> TypeGuard[ScaledQuantizedType]:
-    return (
-        isinstance(type_, ScaledQuantizedType)
-        and type_.storage_type_integral_width == _ACCUMULATOR_BITS
+    return isinstance(type_, ScaledQuantizedType) and (
+        _storage_width(type_) == _ACCUMULATOR_BITS
     )
+
+
+def _accumulator(
+    scales: NDArray[np.float64], axis: int | None, expressed_type: AnyFloat
+) -> ScaledQuantizedType:
+    parameters = QuantizationParameters(
+        scales, storage=f"i{_ACCUMULATOR_BITS}", quantized_dimension=axis
+    )
+    return uniform_type(parameters, expressed_type)
 
 
 def _accumulator_type(
@@ -92,23 +105,16 @@ def _accumulator_type(
     lhs, rhs = (
         scalar_or_element_type(operands[i].type) for i in (trait.lhs, trait.rhs)
     )
-    if not isinstance(lhs, ScaledQuantizedType) or not isinstance(
-        rhs, ScaledQuantizedType
+    if not (
+        isinstance(lhs, ScaledQuantizedType) and isinstance(rhs, ScaledQuantizedType)
     ):
         raise Unsupported(f"a factor of '{op.name}' is not quantized")
     scales = lhs.get_scales() * rhs.get_scales()
-    for spec in specs:
-        if not isinstance(spec, ScaledQuantizedType) or not _is_accumulator(spec):
-            continue
+    for spec in filter(_is_accumulator, specs):
         bias = spec.get_scales()
         if bias.shape == scales.shape and np.allclose(bias, scales, _F32_ROUNDING, 0):
             scales = bias
-    parameters = QuantizationParameters(
-        scales,
-        storage=f"i{_ACCUMULATOR_BITS}",
-        quantized_dimension=rhs.axis,
-    )
-    return uniform_type(parameters, lhs.expressed_type)
+    return _accumulator(scales, rhs.axis, lhs.expressed_type)
 
 
 def _along_each_axis(
@@ -266,22 +272,20 @@ class QuantizedKernel:
         trait = quantization_trait(op, MultipliesAndAccumulates)
         if trait is None or not self.dialect_ops.has_accumulators:
             return operands
-        widened = [*operands]
-        pair = trait.lhs, trait.rhs
-        for index, other in (pair, reversed(pair)):
-            narrow, wide = (
-                scalar_or_element_type(operands[i].type) for i in (index, other)
+        types = {
+            index: type_
+            for index in (trait.lhs, trait.rhs)
+            if isinstance(
+                type_ := scalar_or_element_type(operands[index].type), UniformType
             )
-            if (
-                isinstance(narrow, UniformType)
-                and isinstance(wide, UniformType)
-                and narrow.is_signed == wide.is_signed
-                and narrow.storage_type_integral_width
-                < wide.storage_type_integral_width
-            ):
-                widened[index] = self._as(
-                    operands[index], _with_storage_of(narrow, wide)
-                )
+        }
+        widened = [*operands]
+        if len(types) == 2 and len({type_.is_signed for type_ in types.values()}) == 1:
+            widest = max(types.values(), key=_storage_width)
+            for index, type_ in types.items():
+                if _storage_width(type_) < _storage_width(widest):
+                    wide = _with_storage_of(type_, widest)
+                    widened[index] = self._as(operands[index], wide)
         return widened
 
     @property
@@ -371,11 +375,7 @@ class QuantizedKernel:
         shape = shape_of(operands[trait.operand])
         sizes = [shape[dimension] for dimension in trait.contracted_of(op)]
         types = [scalar_or_element_type(operand.type) for operand in operands]
-        widths = [
-            type_.storage_type_integral_width
-            for type_ in types
-            if isinstance(type_, UniformType)
-        ]
+        widths = [_storage_width(t) for t in types if isinstance(t, UniformType)]
         if not sizes or DYNAMIC_INDEX in sizes:
             return
         if prod(sizes) << sum(widths) - 2 < 1 << _ACCUMULATOR_BITS - 1:
@@ -442,27 +442,17 @@ def _sum_type(op: Operation, terms: SSAValue) -> ScaledQuantizedType:
         raise Unsupported(
             f"sums of '{op.name}' may need more than {_ACCUMULATOR_BITS} bits"
         )
-    parameters = QuantizationParameters(
-        type_.get_scales(),
-        storage=f"i{_ACCUMULATOR_BITS}",
-        quantized_dimension=type_.axis,
-    )
-    return uniform_type(parameters, type_.expressed_type)
+    return _accumulator(type_.get_scales(), type_.axis, type_.expressed_type)
 
 
 def _set_element_types(op: Operation, element_type: QuantizedType) -> None:
     """Give the floats in the regions of an op a quantized type."""
     blocks = [block for region in op.regions for block in region.blocks]
-    values = [
-        value
-        for block in blocks
-        for values in (block.args, *(inner.results for inner in block.ops))
-        for value in values
-        if has_floats(value)
-    ]
-    for value in values:
-        type_ = with_element_type(value.type, element_type)
-        Rewriter.replace_value_with_new_type(value, type_)
+    for block in blocks:
+        results = [result for inner in block.ops for result in inner.results]
+        for value in filter(has_floats, (*block.args, *results)):
+            type_ = with_element_type(value.type, element_type)
+            Rewriter.replace_value_with_new_type(value, type_)
 
 
 def _with_types(
