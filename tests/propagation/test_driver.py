@@ -16,7 +16,7 @@ import pytest
 from tests.conformance.real_mlir import Mlir
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.quant_propagate import Propagation
-from xdsl_quant.transforms.propagation.resolution import collecting
+from xdsl_quant.transforms.propagation.resolution import kernels
 from xdsl_quant.transforms.propagation.resolution.kernels import (
     Constraints,
     Kernel,
@@ -135,7 +135,7 @@ def _first_of_text(resolver: Resolver) -> object:
     return resolver.work.pop(0)
 
 
-_new_constant = vars(collecting)["_new_constant"]
+_new_constant = vars(kernels)["_new_constant"]
 
 
 def _shared_constant(ssa: Any, uses: list[Value]) -> Value:
@@ -176,10 +176,10 @@ RULES: dict[str, tuple[str, object]] = {
         "parameters._wide_enough",
         _as_they_are,
     ),
-    "weights are symmetric": ("collecting.constraints_of", _without_weights),
-    "weights are per-axis": ("collecting.constraints_of", _per_tensor),
+    "weights are symmetric": ("kernels.constraints_of", _without_weights),
+    "weights are per-axis": ("kernels.constraints_of", _per_tensor),
     "each use of a constant counts alone": (
-        "collecting._new_constant",
+        "kernels._new_constant",
         _shared_constant,
     ),
     "scales of biases are products": (

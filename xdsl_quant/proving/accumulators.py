@@ -35,7 +35,7 @@ from xdsl_quant.dialects.quant.types import (
 from xdsl_quant.machines.expression import signed_bounds
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import constant_elements, stored_elements
-from xdsl_quant.transforms.propagation.resolution.describing import value_names
+from xdsl_quant.transforms.propagation.resolution.report import value_names
 
 from .terms import int_width
 from .theorems import Theorem

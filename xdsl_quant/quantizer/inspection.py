@@ -41,7 +41,7 @@ from xdsl_quant.runtime.arrays import (
     integer_width,
     stored_elements,
 )
-from xdsl_quant.transforms.propagation.resolution.describing import value_names
+from xdsl_quant.transforms.propagation.resolution.report import value_names
 
 from .models import Model, module_of
 from .results import QuantizedModel

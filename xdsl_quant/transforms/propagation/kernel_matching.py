@@ -10,11 +10,13 @@ the values that others use, and all results of its last op.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import compress, product
+from operator import itemgetter
 
 from xdsl.dialects.builtin import MemRefType, ModuleOp, UnrankedMemRefType
 from xdsl.ir import Block, Operation, SSAValue, Use
@@ -229,17 +231,6 @@ def uses_from_outside(ops: Sequence[Operation]) -> Iterator[Use]:
                 yield Use(inner, index)
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A pattern without options: each of its steps is there."""
-
-    number: int
-    """The position in the target."""
-
-    kernel: KernelSpec
-    steps: Sequence[PatternStep] | MatchFn
-
-
 class _Matcher:
     def __init__(
         self,
@@ -249,29 +240,29 @@ class _Matcher:
     ):
         self.constants = constants
         self.positions = positions
-        self.candidates: dict[str, list[_Candidate]] = {}
-        """Patterns by the name of their last op."""
-
-        self.functions: list[_Candidate] = []
+        self.candidates = defaultdict[
+            str | None, list[tuple[int, KernelSpec, Sequence[PatternStep] | MatchFn]]
+        ](list)
+        """
+        Patterns without options by the name of their last op, each with its position in the
+        target and its kernel; those in Python by `None`.
+        """
         for number, kernel in enumerate(target.kernels.values()):
             for pattern in kernel.patterns:
                 if callable(pattern):
-                    self.functions.append(_Candidate(number, kernel, pattern))
+                    self.candidates[None].append((number, kernel, pattern))
                     continue
                 for steps in without_options(pattern.steps):
-                    candidate = _Candidate(number, kernel, steps)
                     for name in steps[-1].names:
-                        self.candidates.setdefault(name, []).append(candidate)
+                        self.candidates[name].append((number, kernel, steps))
 
     def matches(self, op: Operation) -> Iterator[KernelMatch]:
         """The kernels that end with an op, in the order of the target."""
-        candidates = [*self.functions]
-        for name in pattern_names(op):
-            candidates += self.candidates.get(name, ())
-        for candidate in sorted(candidates, key=lambda each: each.number):
-            steps = candidate.steps
+        names = (None, *pattern_names(op))
+        candidates = [each for name in names for each in self.candidates.get(name, ())]
+        for _, kernel, steps in sorted(candidates, key=itemgetter(0)):
             ops = self.found(op, steps) if callable(steps) else _chain(op, steps)
-            if ops and (match := self.match(candidate.kernel, ops)) is not None:
+            if ops and (match := self.match(kernel, ops)) is not None:
                 yield match
 
     def found(self, op: Operation, function: MatchFn) -> Sequence[Operation]:
@@ -302,13 +293,11 @@ class _Matcher:
             for op in ops
         ):
             return None
-        if len(ops) == 1:
-            if get_effects(ops[0]):
-                return None
-        elif not all(map(has_no_effects, ops)):
-            return None
-        outputs = self.outputs(ops)
-        if not outputs:
+        # An op alone may be one that does not say its effects.
+        has_effects = (
+            get_effects(ops[0]) if len(ops) == 1 else not all(map(has_no_effects, ops))
+        )
+        if has_effects or not (outputs := self.outputs(ops)):
             return None
         inputs = [use.operation.operands[use.index] for use in uses_from_outside(ops)]
         input_types, output_types = (
@@ -334,17 +323,14 @@ class _Matcher:
     def outputs(self, ops: Sequence[Operation]) -> Sequence[SSAValue]:
         """The results; none if others would use them before the kernel has them."""
         inside = {inner for op in ops for inner in op.walk()}
-        outputs: list[SSAValue] = []
         last = self.positions[ops[-1]]
-        for op in ops[:-1]:
-            for result in op.results:
-                others = [
-                    use.operation for use in result.uses if use.operation not in inside
-                ]
-                if any(self.position(other, op) <= last for other in others):
-                    return ()
-                if others:
-                    outputs.append(result)
+        outputs: list[SSAValue] = []
+        for result in (result for op in ops[:-1] for result in op.results):
+            others = {use.operation for use in result.uses} - inside
+            if any(self.position(other, ops[0]) <= last for other in others):
+                return ()
+            if others:
+                outputs.append(result)
         return [*outputs, *ops[-1].results]
 
     def position(self, op: Operation, sibling: Operation) -> int:
@@ -361,9 +347,7 @@ def without_options(steps: Sequence[PatternStep]) -> Iterator[Sequence[PatternSt
     choices = [(True, False) if step.is_optional else (True,) for step in steps]
     for choice in product(*choices):
         if any(choice):
-            yield [
-                step for step, is_there in zip(steps, choice, strict=True) if is_there
-            ]
+            yield [*compress(steps, choice)]
 
 
 def _chain(op: Operation, steps: Sequence[PatternStep]) -> Sequence[Operation]:

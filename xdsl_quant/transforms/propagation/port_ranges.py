@@ -1,9 +1,9 @@
 """
-The ranges of the ports of a kernel.
+Attributes of the ports of a kernel: ranges, and keys of values that share parameters. Each
+entry has the number of a port: operands are counted first, then results.
 
-A calibrated type has one range. Those of an axis are in the attribute `quant.port_stats` of
-the kernel, with the number of the port: operands are counted first, then results. Beside a
-`!quant.any`, which says a width, the range of all elements is there, too.
+A calibrated type has one range. Those of an axis are in the attribute `quant.port_stats`.
+Beside a `!quant.any`, which says a width, the range of all elements is there, too.
 
 ```mlir
 quant.region "k" (%a = %x : tensor<2x4xf32> as !quant.calibrated<f32<-1.0:2.0>>)
@@ -15,6 +15,15 @@ quant.region "k" (%a = %x : tensor<2x4xf32> as !quant.calibrated<f32<-1.0:2.0>>)
 quant.region "k" (%a = %x : tensor<4xf32> as !quant.any<i16:f32>) attributes {
   quant.port_stats = [{port = 0 : i64, quant.layer_stats = array<f64: -1.0, 2.0>}]
 } {
+}
+```
+
+`quant.coupled_ref` says by a key that values have one set of parameters. Where parameters
+are not known yet, the key is in the attribute `quant.coupled_ports`.
+
+```mlir
+quant.region "k" (%a = %x : tensor<4xf32> as !quant.calibrated<f32<-1.0:2.0>>)
+  attributes {quant.coupled_ports = [{port = 0 : i64, key = "state"}]} {
 }
 ```
 """
@@ -30,6 +39,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     IntegerAttr,
+    StringAttr,
     TensorType,
     i64,
 )
@@ -172,3 +182,42 @@ def _has_axis(type_: Attribute, ranges: ValueRanges) -> bool:
         return False
     shape = type_.get_shape()
     return 0 <= axis < len(shape) and shape[axis] in (DYNAMIC_INDEX, len(pairs))
+
+
+COUPLED_PORTS = "quant.coupled_ports"
+"""The attribute of a kernel with the keys of its ports."""
+
+
+def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
+    """
+    The keys of ports by number.
+
+    Raises:
+        PassFailedException: if the attribute is wrong.
+    """
+    entries = kernel.attributes.get(COUPLED_PORTS, ArrayAttr[DictionaryAttr](()))
+    keys: dict[int, str] = {}
+    if isa(entries, ArrayAttr[DictionaryAttr]):
+        for entry in entries:
+            port, key = entry.data.get("port"), entry.data.get("key")
+            if isinstance(port, IntegerAttr) and isinstance(key, StringAttr):
+                keys[port.value.data] = key.data
+        if len(keys) == len(entries) and all(
+            0 <= port < len(kernel.specs) for port in keys
+        ):
+            return keys
+    fail(
+        kernel,
+        f"'{kernel.name}' op needs an array of dictionaries with the integer 'port', the "
+        f"number of one of its {len(kernel.specs)} ports, and the string 'key' as "
+        f"'{COUPLED_PORTS}'",
+    )
+
+
+def set_coupled_ports(kernel: RegionOp, keys: Mapping[int, str]) -> None:
+    """Give ports keys, by number."""
+    keys = {**coupled_ports(kernel), **keys}
+    kernel.attributes[COUPLED_PORTS] = ArrayAttr(
+        DictionaryAttr({"port": IntegerAttr(port, i64), "key": StringAttr(key)})
+        for port, key in sorted(keys.items())
+    )

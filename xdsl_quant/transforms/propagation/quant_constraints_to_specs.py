@@ -73,9 +73,8 @@ from xdsl_quant.transforms.statistics.ranges.value_ranges import (
     recorded_ranges,
 )
 
-from .coupled_ports import set_coupled_ports
 from .module_kernels import kernels_of, ops_outside_kernels
-from .port_ranges import port_ranges, set_specs
+from .port_ranges import port_ranges, set_coupled_ports, set_specs
 from .resolution.functions import merge_copies, separate_calls, warn_of_public_functions
 
 LinkOp = (
@@ -617,16 +616,13 @@ class _Resolution:
         self, module: ModuleOp, calls: Mapping[CallOp, FuncOp], *, exact_bits: bool
     ):
         """
-        Args:
-            module: it is not changed.
-            calls: calls of functions that are called only there.
-            exact_bits: that option of the pass.
-
         Raises:
             PassFailedException: if two constraints contradict each other, or a port cannot
                 be as one says.
         """
         self._exact_bits = exact_bits
+        ops = [*ops_outside_kernels(module)]
+        self.links = [op for op in ops if isinstance(op, LinkOp)]
         self.specs = defaultdict[RegionOp, dict[int, Constraint]](dict)
         """What ports are specified by, by number."""
 
@@ -645,10 +641,7 @@ class _Resolution:
         self.unconstrained: set[LinkOp] = set()
         """Couplings of values about which nothing is known."""
 
-        ops = [*ops_outside_kernels(module)]
-        self.links = [op for op in ops if isinstance(op, LinkOp)]
-        kernels = [op for op in ops if isinstance(op, RegionOp)]
-        ports = [port for kernel in kernels for port in ports_of(kernel)]
+        ports = [x for op in ops if isinstance(op, RegionOp) for x in ports_of(op)]
         pairs = [(op.input, op.result) for op in self.links]
         self._same = _joined([*pairs, *((port.value, port.value) for port in ports)])
         self._at_ports = {self._same.find(port.value) for port in ports}
@@ -656,8 +649,8 @@ class _Resolution:
         for group in groups:
             if group.ports:
                 self._resolve(group)
-        without_ports = (link for g in groups if not g.ports for link in g.links)
-        self.elsewhere.update(x for x in without_ports if x not in self.specified)
+        without_ports = {link for g in groups if not g.ports for link in g.links}
+        self.elsewhere |= without_ports - self.specified
 
     def _resolve(self, whole: _LinkGroup) -> None:
         """Resolve the constraints on a value, for each branch of its uses."""

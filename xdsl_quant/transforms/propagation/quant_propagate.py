@@ -55,12 +55,10 @@ from xdsl_quant.runtime.file_names import has_suffix
 
 from .module_kernels import kernels_of
 from .resolution.axes import without_axis
-from .resolution.clamping import clamped_constants, clamped_values
-from .resolution.collecting import collect
-from .resolution.describing import describe, name_of, undecided_port
 from .resolution.functions import merge_copies, separate_calls, warn_of_public_functions
-from .resolution.kernels import Range
-from .resolution.report import PropagationReport
+from .resolution.kernels import Range, collect
+from .resolution.report import PropagationReport, describe, name_of, undecided_port
+from .resolution.statistics import clamped_constants, clamped_values
 from .resolution.work_list import Resolver
 from .resolution.writing import duplicate_constants, overruled_specs, write_specs
 from .target_files import target_of_option
@@ -142,18 +140,17 @@ class Propagation:
             self.graph = collect(module, target, separated.calls)
             Resolver(self.graph, target.range_rule).run()
         values = self.graph.all_values
-        constants, cut_off = clamped_constants(values), clamped_values(values)
+        self._constants, self._cut_off = (
+            clamped_constants(values),
+            clamped_values(values),
+        )
         self._without_axis = without_axis(self.graph.kernels)
-        overruled = overruled_specs(self.graph.kernels)
+        self._overruled = overruled_specs(self.graph.kernels)
         write_specs(self.graph.kernels)
         duplicate_constants(values)
         self.copies = merge_copies(separated)
-        # Kernels of functions that were merged are gone.
-        self._left = kernels_of(module)
-        left = {*self._left}
-        self._overruled = [each for each in overruled if each.kernel.op in left]
-        self._constants = [each for each in constants if each.kernel.op in left]
-        self._cut_off = [each for each in cut_off if each.kernel.op in left]
+        self._left = dict.fromkeys(kernels_of(module))
+        """The kernels without those of functions that were merged."""
 
     def warn_of_float_kernels(self) -> None:
         """Say on standard error which kernels nobody asked to stay in floating point."""
@@ -198,65 +195,51 @@ class Propagation:
         Say on standard error which constants exceed the range that they share with other
         values, as the results of their kernels may be wrong.
         """
-        if not (found := self._constants):
-            return
-        first = found[0]
-        kernel = first.kernel
-        warn(
-            f"constants exceed what they have one scale with, found {len(found)}, the "
-            f"first one with numbers {_from_to(first.numbers)} at "
-            f"{kernel.port_name(first.port)} of kernel '{kernel.name}' and a range "
-            f"{_from_to(first.limits)}; add statistics of the result",
-            location_prefix(kernel.op.location),
-        )
+        found = [each for each in self._constants if each.kernel.op in self._left]
+        for first in found[:1]:
+            first.kernel.warn(
+                f"constants exceed what they have one scale with, found {len(found)}, the "
+                f"first one with numbers {_from_to(first.numbers)} at "
+                f"{first.kernel.port_text(first.port)} and a range "
+                f"{_from_to(first.limits)}; add statistics of the result"
+            )
 
     def warn_of_clamped_values(self) -> None:
         """
         Say on standard error which values have parameters that cut off numbers which their
         statistics say.
         """
-        if not (found := self._cut_off):
-            return
-        first = found[0]
-        kernel = first.kernel
-        warn(
-            f"values are cut off, found {len(found)}, the first one "
-            f"'{name_of(first.value.ssa)}' with statistics {_from_to(first.numbers)} and a "
-            f"range {_from_to(first.limits)} at {kernel.port_name(first.port)} of kernel "
-            f"'{kernel.name}' ({first.decision}); give it a specification, or larger "
-            "statistics to what it has one scale with",
-            location_prefix(kernel.op.location),
-        )
+        found = [each for each in self._cut_off if each.kernel.op in self._left]
+        for first in found[:1]:
+            first.kernel.warn(
+                f"values are cut off, found {len(found)}, the first one "
+                f"'{name_of(first.value.ssa)}' with statistics {_from_to(first.numbers)} "
+                f"and a range {_from_to(first.limits)} at "
+                f"{first.kernel.port_text(first.port)} ({first.decision}); give it a "
+                "specification, or larger statistics to what it has one scale with"
+            )
 
     def warn_of_missing_dimensions(self) -> None:
         """Say on standard error which weights lack the dimension that scales belong to."""
-        found = [each for each in self._without_axis if each[0].op in {*self._left}]
-        if not found:
-            return
-        kernel, port = found[0]
-        value = kernel.values[port]
-        assert value is not None
-        warn(
-            f"weights without the dimension of 'coefficient-axis' have one scale, found "
-            f"{len(found)}, the first one '{value.ssa.type}' at {kernel.port_name(port)} "
-            f"of kernel '{kernel.name}', and dimension "
-            f"{kernel.constraints.coefficients[port]}; change the target",
-            location_prefix(kernel.op.location),
-        )
+        found = [each for each in self._without_axis if each[0].op in self._left]
+        for kernel, port in found[:1]:
+            kernel.warn(
+                f"weights without the dimension of 'coefficient-axis' have one scale, "
+                f"found {len(found)}, the first one '{kernel.op.inputs[port].type}' at "
+                f"{kernel.port_text(port)}, and dimension "
+                f"{kernel.constraints.coefficients[port]}; change the target"
+            )
 
     def warn_of_specifications(self) -> None:
         """Say on standard error which parameters that the module had do not hold."""
-        if not self._overruled:
-            return
-        first = self._overruled[0]
-        kernel = first.kernel
-        warn(
-            f"specifications that do not fulfil constraints are replaced, found "
-            f"{len(self._overruled)}, the first one '{first.before}' at "
-            f"{kernel.port_name(first.port)} of kernel '{kernel.name}', which is "
-            f"'{first.after}' now ({first.decision}); remove them",
-            location_prefix(kernel.op.location),
-        )
+        found = [each for each in self._overruled if each.kernel.op in self._left]
+        for first in found[:1]:
+            first.kernel.warn(
+                f"specifications that do not fulfil constraints are replaced, found "
+                f"{len(found)}, the first one '{first.before}' at "
+                f"{first.kernel.port_text(first.port)}, which is '{first.after}' now "
+                f"({first.decision}); remove them"
+            )
 
     def report(self) -> PropagationReport:
         """What was decided, and why. The module must not have changed since then."""

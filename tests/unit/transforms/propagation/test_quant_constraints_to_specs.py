@@ -20,8 +20,11 @@ from xdsl_quant.dialects.quant import (
     StatisticsOp,
 )
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
-from xdsl_quant.transforms.propagation.coupled_ports import coupled_ports
-from xdsl_quant.transforms.propagation.port_ranges import PORT_STATS, port_ranges
+from xdsl_quant.transforms.propagation.port_ranges import (
+    PORT_STATS,
+    coupled_ports,
+    port_ranges,
+)
 from xdsl_quant.transforms.propagation.quant_constraints_to_specs import (
     QuantConstraintsToSpecsPass,
 )

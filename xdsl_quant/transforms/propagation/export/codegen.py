@@ -72,7 +72,6 @@ from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import ParametersType, has_floats, kernels_of, ports_of
-from .constants import Empty, RealConstant, constant_or_empty, known_numbers
 from .float_kernels import (
     ResultOutOfRange,
     check_constants,
@@ -83,6 +82,7 @@ from .float_kernels import (
 )
 from .integer_kernels import IntegerKernel, Value, multiplies
 from .integers import Integers, StoredRange
+from .loop_nests import Empty, RealConstant, constant_or_empty, known_numbers
 from .loops import loop_over
 
 _PortKey: TypeAlias = tuple[int, int]

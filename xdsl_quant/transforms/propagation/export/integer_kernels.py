@@ -48,10 +48,17 @@ from xdsl_quant.transforms.building.builder import (
 from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import has_floats
-from .constants import Empty, RealConstant, constant_or_empty, known_numbers
 from .float_kernels import check_uses_own_values, in_names_of_kernel
 from .integers import Integers, common_scale
-from .loop_nests import MAXIMA, LoopNest, loop_nest_of
+from .loop_nests import (
+    MAXIMA,
+    Empty,
+    LoopNest,
+    RealConstant,
+    constant_or_empty,
+    known_numbers,
+    loop_nest_of,
+)
 from .loops import (
     ELEMENTWISE,
     IntegerLoop,

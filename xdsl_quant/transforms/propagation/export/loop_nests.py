@@ -1,25 +1,83 @@
-"""Ops of linalg, and elementwise ops on tensors, as loops that compute elements."""
+"""
+Ops of linalg, and elementwise ops on tensors, as loops that compute elements; constants
+among their operands.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import linalg
+import numpy as np
+from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.transforms.building.builder import (
     PARALLEL,
     REDUCTION,
     dimensions,
     shape_of,
 )
+from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
+from xdsl_quant.unsupported import Unsupported
 
 from .loops import ELEMENTWISE
+
+
+@dataclass(frozen=True)
+class RealConstant:
+    """Real numbers that are known: one, or an array with the shape of the tensor."""
+
+    values: Array | float
+
+    @property
+    def is_one_number(self) -> bool:
+        """Whether all numbers are equal."""
+        array = np.asarray(self.values)
+        return bool(array.size and (array == array.flat[0]).all())
+
+    @property
+    def number(self) -> float:
+        """The one number."""
+        if not self.is_one_number:
+            raise Unsupported("a constant within that is not one number")
+        return float(np.asarray(self.values).flat[0])
+
+
+class Empty:
+    """A tensor whose elements do not matter."""
+
+
+def constant_or_empty(op: Operation | Block) -> RealConstant | Empty | None:
+    """What the result of an op is, if it is constant or does not matter."""
+    match op:
+        case tensor.EmptyOp():
+            return Empty()
+        case linalg.ops.FillOp() | tensor.SplatOp():
+            return constant_or_empty(op.operands[0].owner)
+        case Operation() if (numbers := known_numbers(op)) is not None:
+            return RealConstant(numbers)
+        case _:
+            return None
+
+
+def known_numbers(op: Operation) -> Array | float | None:
+    """The numbers of a constant of floats."""
+    if op.name not in ("arith.constant", "stablehlo.constant"):
+        return None
+    try:
+        numbers = float_numbers(op.properties.get("value"))
+    except ValueError as e:
+        raise Unsupported(str(e)) from None
+    if numbers is None or isinstance(numbers, float):
+        return numbers
+    return np.asarray(numbers, np.float64)
+
 
 MAXIMA = "arith.maximumf", "arith.maxnumf"
 _REDUCTIONS = ("arith.addf", *MAXIMA, "arith.minimumf", "arith.minnumf")

@@ -15,20 +15,18 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant.regions import is_specification
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.numerics import RangeRule
-from xdsl_quant.numerics.arrays import Array, Floats
-from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
+from xdsl_quant.numerics.arrays import Floats
 
 from ..target_spec import QuantFn
 from .axes import carried, channel_axis, coefficient_axis, coefficient_ranges
-from .collecting import Graph
-from .kernels import Decision, Kernel, Value
+from .kernels import Decision, Graph, Kernel, Value
 from .parameters import ParameterChoice, with_scales
 from .statistics import remove_redundant_statistics, unite_ranges
 
@@ -174,7 +172,7 @@ class Resolver:
         axis = coefficient_axis(kernel, port)
         choice = self._choice(value)
         try:
-            content = content_of(value)
+            content = value.content()
             parameters = choice.for_content(content, is_weight=is_weight, axis=axis)
         except (ValueError, ImportError) as e:
             value.float_reason = str(e)
@@ -333,25 +331,10 @@ class Resolver:
         bias = kernel.values[port]
         if bias is None or not bias.is_constant:
             return parameters
-        sizes = np.abs(content_of(bias)).astype(np.float64)
+        sizes = np.abs(bias.content()).astype(np.float64)
         if not np.isfinite(sizes).all():
             raise ValueError("the constant has infinities or NaN")
-        filters = [f for f in factors if f in kernel.constraints.coefficients]
-        if len(factors) != 2 or len(filters) != 1:
-            return parameters
-        (other,) = {*factors} - {*filters}
-        filter = kernel.values[filters[0]]
-        widths = [
-            storage.storage_type_integral_width
-            for i in (filters[0], other, port)
-            if (storage := kernel.ports[i].storage) is not None
-        ]
-        if (
-            filter is None
-            or not filter.is_constant
-            or filter.is_immutable
-            or widths != [8, 8, 32]
-        ):
+        if (pair := _filter_and_input(kernel, port, factors)) is None:
             return parameters
         scales = parameters.get_scales()
         if not scales.ndim:
@@ -362,7 +345,7 @@ class Resolver:
         if not is_large.any():
             return parameters
         enlarged = np.where(is_large, sizes / _LARGEST_BIAS, scales)
-        _set_filter_scales(kernel, filters[0], other, is_large, enlarged)
+        _set_filter_scales(kernel, *pair, is_large, enlarged)
         return with_scales(parameters, enlarged)
 
     # Constraints in Python
@@ -407,6 +390,22 @@ class Resolver:
                 port = ports[index]
                 parameters = _checked_parameters(kernel, port, found[index], subject)
                 self._set(kernel, port, parameters, Decision(name, kernel))
+
+
+def _filter_and_input(
+    kernel: Kernel, bias: int, factors: Sequence[int]
+) -> tuple[int, int] | None:
+    """The ports of a constant filter of 8 bits and of its input, if they are factors."""
+    filters = [f for f in factors if f in kernel.constraints.coefficients]
+    if len(factors) != 2 or len(filters) != 1:
+        return None
+    (port,), (other,) = filters, {*factors} - {*filters}
+    filter = kernel.values[port]
+    if filter is None or not filter.is_constant or filter.is_immutable:
+        return None
+    storages = [kernel.ports[i].storage for i in (port, other, bias)]
+    widths = [each.storage_type_integral_width for each in storages if each is not None]
+    return (port, other) if widths == [8, 8, 32] else None
 
 
 def _set_filter_scales(
@@ -473,22 +472,6 @@ def _first_specification(value: Value) -> UniformType | None:
         and own[1].rule == "specification"
     ]
     return specified[0] if specified and len(specified) == len(value.users) else None
-
-
-def content_of(constant: Value) -> Array:
-    """
-    The numbers of a constant.
-
-    Raises:
-        ValueError: if they are not there, or NumPy has no such floats.
-        ImportError: if their type needs a package that is not installed.
-    """
-    op = constant.ssa.owner
-    assert isinstance(op, Operation)
-    numbers = float_numbers(op.properties.get("value", op.attributes.get("value")))
-    if numbers is None:
-        raise ValueError("the content of the constant is not known")
-    return np.asarray(numbers)
 
 
 def _shared_parameters(kernel: Kernel) -> UniformType | None:
