@@ -47,12 +47,11 @@ def check_target(file: TomlFile, ctx: Context) -> Sequence[str]:
         warnings += _unused_signatures(entry, kernel)
         warnings += _free_biases(entry, kernel, ctx)
         for key, text, pattern in _patterns(entry, kernel):
-            if isinstance(pattern, OpPattern):
-                for name, is_in_region in _op_names(pattern):
-                    if warning := _check_op(name, is_in_region, ctx, entry, key, text):
-                        if name not in names:
-                            warnings.append(warning)
-                        names.add(name)
+            for name, is_in_region in _op_names(pattern):
+                warning = _check_op(name, is_in_region, ctx, entry, key, text)
+                if warning and name not in names:
+                    warnings.append(warning)
+                    names.add(name)
             for other, taken in earlier:
                 if _takes(other, taken, kernel, pattern):
                     warnings.append(
@@ -81,14 +80,13 @@ def _patterns(
 # Ops
 
 
-def _op_names(pattern: OpPattern) -> Iterator[tuple[str, bool]]:
+def _op_names(pattern: OpPattern | MatchFn) -> Iterator[tuple[str, bool]]:
     """The names of ops, and whether they are in the region of another one."""
-    for step in pattern.steps:
+    for step in pattern.steps if isinstance(pattern, OpPattern) else ():
         for name in step.names:
             outer, *inner = re.findall(r"[\w.]+", name)
             yield outer, False
-            for each in inner:
-                yield each, True
+            yield from ((each, True) for each in inner)
 
 
 def _check_op(
@@ -129,12 +127,11 @@ def _free_biases(entry: TomlTable, kernel: KernelSpec, ctx: Context) -> Iterator
     for signature in kernel.signatures:
         for port, spec in enumerate(signature.inputs):
             if (
-                port < 2
-                or spec.storage is None
-                or (spec.storage.storage_type_integral_width < _BIAS_BITS)
-            ):
-                continue
-            if not _is_constrained(signature, port) and any(
+                port >= 2
+                and spec.storage is not None
+                and spec.storage.storage_type_integral_width >= _BIAS_BITS
+                and not _is_constrained(signature, port)
+            ) and any(
                 _is_product(step, ctx, port if signature.constraints is None else None)
                 for pattern in kernel.patterns
                 if isinstance(pattern, OpPattern)
@@ -176,16 +173,15 @@ def _is_product(step: PatternStep, ctx: Context, bias: int | None) -> bool:
 
 def _unused_signatures(entry: TomlTable, kernel: KernelSpec) -> Iterator[str]:
     for index, signature in enumerate(kernel.signatures):
-        for number, earlier in enumerate(kernel.signatures[:index]):
-            if not earlier.covers(signature):
-                continue
+        earlier = enumerate(kernel.signatures[:index])
+        number = next((i for i, each in earlier if each.covers(signature)), None)
+        if number is not None:
             table = entry.tables("signatures")[index]
             yield (
                 f"{table.location()}: warning: signature is never taken, found signature "
                 f"{number} of the kernel before it, which fits whatever it fits; remove "
                 "one of them, or change their order"
             )
-            break
 
 
 def _takes(

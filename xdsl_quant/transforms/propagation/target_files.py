@@ -195,8 +195,8 @@ def _target(table: TomlTable, name: str, files: Sequence[str]) -> TargetSpec:
             )
         kernels[kernel.name] = kernel
     for kernel in kernels.values():
-        known = extended.get(kernel.name)
-        extended[kernel.name] = kernel if known is None else _with_more(kernel, known)
+        known = extended.get(kernel.name, kernel)
+        extended[kernel.name] = _with_more(kernel, known)
     return TargetSpec(name, extended, rule, description)
 
 
@@ -215,11 +215,8 @@ def extended_targets(table: TomlTable, files: Sequence[str]) -> Sequence[TargetS
     for source in table.texts("extends"):
         file = target_file(source)
         if file.name in files:
-            table.fail(
-                f"a target extends itself, found '{source}'; leave it out",
-                "extends",
-                source,
-            )
+            message = f"a target extends itself, found '{source}'; leave it out"
+            table.fail(message, "extends", source)
         base = _target(file.table(), Path(file.name).stem, [*files, file.name])
         bases.append(base)
     return bases
@@ -230,8 +227,7 @@ def united_kernels(targets: Sequence[TargetSpec]) -> dict[str, KernelSpec]:
     kernels: dict[str, KernelSpec] = {}
     for target in targets:
         for name, kernel in target.kernels.items():
-            known = kernels.get(name)
-            kernels[name] = kernel if known is None else _with_more(known, kernel)
+            kernels[name] = _with_more(kernels.get(name, kernel), kernel)
     return kernels
 
 
@@ -240,6 +236,8 @@ def _with_more(kernel: KernelSpec, other: KernelSpec) -> KernelSpec:
     A kernel with the signatures of another one behind its own, but for those that would
     never be found.
     """
+    if kernel is other:
+        return kernel
     signatures = [*kernel.signatures]
     for signature in other.signatures:
         if not any(known.covers(signature) for known in signatures):
@@ -298,10 +296,8 @@ def _kernels(
         return [
             KernelSpec(op, signatures, [OpPattern([PatternStep([op])])]) for op in ops
         ]
-    patterns: list[OpPattern | MatchFn] = []
-    if ops:
-        patterns.append(OpPattern([_pattern_step(table, "ops", ops)]))
-    patterns += [_pattern(table, text) for text in texts]
+    of_ops = [OpPattern([_pattern_step(table, "ops", ops)])] if ops else []
+    patterns = [*of_ops, *(_pattern(table, text) for text in texts)]
     return [KernelSpec(name, signatures, patterns)]
 
 
@@ -399,7 +395,7 @@ def _signatures(table: TomlTable) -> Sequence[Signature]:
         )
     for each in tables:
         each.check_keys(_SIGNATURE_KEYS, "a signature")
-    return [_signature(each) for each in tables]
+    return [*map(_signature, tables)]
 
 
 def _signature(table: TomlTable) -> Signature:

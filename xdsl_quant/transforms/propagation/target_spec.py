@@ -99,13 +99,7 @@ class Port:
                 spec.storage_type_integral_width <= storage.storage_type_integral_width
                 and spec.is_signed == storage.is_signed
             )
-        low, high = storage.storage_range
-        return (
-            spec.signless_storage_type == storage.signless_storage_type
-            and spec.is_signed == storage.is_signed
-            and low <= spec.storage_range[0]
-            and spec.storage_range[1] <= high
-        )
+        return _stores_all_of(storage, spec)
 
     def covers(self, other: Port) -> bool:
         """Whether the port can be all that another one can be."""
@@ -117,13 +111,7 @@ class Port:
             return False
         if self.is_wildcard or other.is_wildcard:
             return self.is_wildcard
-        low, high = self.storage.storage_range
-        return (
-            self.storage.signless_storage_type == other.storage.signless_storage_type
-            and self.storage.is_signed == other.storage.is_signed
-            and low <= other.storage.storage_range[0]
-            and other.storage.storage_range[1] <= high
-        )
+        return _stores_all_of(self.storage, other.storage)
 
     @property
     def text(self) -> str:
@@ -134,6 +122,16 @@ class Port:
         if self.zero_point is not None:
             text = f"{text}:{self.zero_point}"
         return f"const {text}" if self.is_constant else text
+
+
+def _stores_all_of(storage: StoredQuantizedType, other: StoredQuantizedType) -> bool:
+    (low, high), (least, largest) = storage.storage_range, other.storage_range
+    return (
+        storage.signless_storage_type == other.signless_storage_type
+        and storage.is_signed == other.is_signed
+        and low <= least
+        and largest <= high
+    )
 
 
 @dataclass(frozen=True)
