@@ -77,6 +77,8 @@ CANONICALIZATION = "get_canonicalization_patterns"
 
 QUANTIZER = "import xdsl_quant.quantizer"
 LOWER_QUANT_OPS = """
+import os
+os.environ["XDSL_QUANT_PATCHES"] = "off"
 from xdsl.context import Context
 from xdsl.dialects import builtin, func
 from xdsl.parser import Parser
@@ -88,6 +90,8 @@ for dialect in (builtin.Builtin, func.Func, Quant):
 module = Parser(ctx, open("docs/examples/quantize.mlir").read()).parse_module()
 LowerQuantOpsPass().apply(ctx, module)
 """
+"""What the pass needs on an xDSL that needs no patches."""
+
 XDSL_OPT = f"""
 from xdsl.xdsl_opt_main import xDSLOptMain
 options = ["-p", "lower-quant-ops", "-o", {os.devnull!r}]

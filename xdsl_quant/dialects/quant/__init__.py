@@ -7,7 +7,7 @@ See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/).
 
 from xdsl.ir import Dialect
 
-from .block_scaled_type import BlockScaledQuantizedType
+from .block_scaled_type import BlockScaledQuantizedType, StoredNumbersAttr
 from .dynamic_ops import (
     ChooseParametersOp,
     DynamicCastOp,
@@ -25,7 +25,6 @@ from .instrumentation import (
 from .ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from .regions import RegionOp, ReturnOp
 from .storage_types import QuantileType
-from .stored_numbers import StoredNumbersAttr
 from .types import (
     AnyQuantizedType,
     CalibratedQuantizedType,

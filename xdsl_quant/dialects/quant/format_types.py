@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, f32
 
-from .block_scaled_type import BlockScaledQuantizedType
+from .block_scaled_type import BlockScaledQuantizedType, StoredNumbersAttr
 from .constructor_arguments import checked_expressed_type
 from .float_formats import FLOAT_FORMATS
 from .storage_types import QuantileType, StorageType
-from .stored_numbers import StoredNumbersAttr
 
 if TYPE_CHECKING:
     from xdsl_quant.numerics.arrays import Array
