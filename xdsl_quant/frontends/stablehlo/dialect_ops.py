@@ -26,20 +26,17 @@ class _StableHLOOps(DialectOps):
         return self.accepts(element_type)
 
     def quantize(self, value: SSAValue, type_: Attribute) -> Operation:
-        return stablehlo.UniformQuantizeOp.create(
-            operands=[value], result_types=[type_]
-        )
+        return stablehlo.UniformQuantizeOp(value, result_types=[type_])
 
     def dequantize(self, value: SSAValue) -> Operation:
-        return stablehlo.UniformDequantizeOp.create(
-            operands=[value], result_types=[expressed_type(value)]
-        )
+        type_ = expressed_type(value)
+        return stablehlo.UniformDequantizeOp(value, result_types=[type_])
 
     def add(self, lhs: SSAValue, rhs: SSAValue) -> Operation:
-        return stablehlo.AddOp.create(operands=[lhs, rhs], result_types=[lhs.type])
+        return stablehlo.AddOp(lhs, rhs)
 
     def multiply(self, lhs: SSAValue, rhs: SSAValue) -> Operation:
-        return stablehlo.MultiplyOp.create(operands=[lhs, rhs], result_types=[lhs.type])
+        return stablehlo.MultiplyOp(lhs, rhs)
 
     def repeated(
         self, value: SSAValue, dimensions: Sequence[int], type_: Attribute

@@ -85,13 +85,11 @@ def _adopt_op(op: Operation, op_type: type[IRDLOperation]) -> None:
         properties=properties,
         attributes=attributes,
         location=op.location,
-        regions=[op.detach_region(region) for region in (*op.regions,)],
+        regions=[region.clone() for region in op.regions],
     )
     try:
         new_op.verify(verify_nested_ops=False)
     except VerifyException:
-        for region in (*new_op.regions,):
-            op.add_region(new_op.detach_region(region))
         new_op.erase()
         raise
     Rewriter.replace_op(op, new_op)

@@ -42,18 +42,7 @@ from xdsl_quant.dialects.quant.types import (
     PerTensorType,
     with_element_type,
 )
-from xdsl_quant.frontends.stablehlo.dialect import (
-    AbsOp,
-    BroadcastInDimOp,
-    ClampOp,
-    ConstantOp,
-    ConvertOp,
-    DivideOp,
-    MaximumOp,
-    MultiplyOp,
-    ReduceOp,
-    RoundNearestEvenOp,
-)
+from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect.products import ProductOp
 from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import element_kind
 from xdsl_quant.transforms.building.builder import (
@@ -115,7 +104,7 @@ class HybridProductToIntegers(IntegerPattern):
             )
             result = _converted(builder, sums, compute)
             factor = _broadcast(builder, scales, scaled.values(), result.type)
-            result = builder.op(MultiplyOp, (result, factor), result.type)
+            result = builder.add(stablehlo.MultiplyOp(result, factor))
             result = _times_weight_scales(builder, result, weight_type, position)
             return [_converted(builder, result, weight_type.expressed_type)]
 
@@ -206,27 +195,25 @@ def _quantized(
     builder: LoweringBuilder, floats: SSAValue, scaled: Mapping[int, int]
 ) -> tuple[SSAValue, SSAValue]:
     """The scales of a tensor, and its stored values."""
-    type_, element_type = floats.type, element_type_of(floats)
-    shape = shape_of(floats)
-    magnitudes = builder.op(AbsOp, (floats,), type_)
+    element_type, shape = element_type_of(floats), shape_of(floats)
+    scalar = TensorType(element_type, ())
+    zero, low, high = (_constant(builder, scalar, x) for x in (0, -_HIGH, _HIGH))
+    magnitudes = builder.add(stablehlo.AbsOp(floats))
     reduced = [d for d in range(len(shape)) if d not in scaled]
     scale_type = TensorType(element_type, [shape[d] for d in scaled])
-    zero = _constant(builder, TensorType(element_type, ()), 0)
     largest = builder.add(
-        ReduceOp([magnitudes], [zero], MaximumOp, [scale_type], dimensions=reduced)
+        stablehlo.ReduceOp(
+            [magnitudes], [zero], stablehlo.MaximumOp, [scale_type], dimensions=reduced
+        )
     )
     steps = _constant(builder, scale_type, _HIGH)
-    scales = builder.op(DivideOp, (largest, steps), scale_type)
+    scales = builder.add(stablehlo.DivideOp(largest, steps))
     smallest = _constant(builder, scale_type, _SMALLEST_SCALE)
-    scales = builder.op(MaximumOp, (scales, smallest), scale_type)
-    divisors = _broadcast(builder, scales, scaled, type_)
-    quotients = builder.op(DivideOp, (floats, divisors), type_)
-    rounded = builder.op(RoundNearestEvenOp, (quotients,), type_)
-    low, high = (
-        _constant(builder, TensorType(element_type, ()), bound)
-        for bound in (-_HIGH, _HIGH)
-    )
-    clamped = builder.op(ClampOp, (low, rounded, high), type_)
+    scales = builder.add(stablehlo.MaximumOp(scales, smallest))
+    divisors = _broadcast(builder, scales, scaled, floats.type)
+    quotients = builder.add(stablehlo.DivideOp(floats, divisors))
+    rounded = builder.add(stablehlo.RoundNearestEvenOp(quotients))
+    clamped = builder.op(stablehlo.ClampOp, (low, rounded, high), floats.type)
     return scales, _converted(builder, clamped, i8)
 
 
@@ -244,7 +231,7 @@ def _times_weight_scales(
         along = TensorType(type_.element_type, scales.shape)
         values = _constant(builder, along, *scales.tolist())
         factors = _broadcast(builder, values, [position], type_)
-    return builder.op(MultiplyOp, (value, factors), type_)
+    return builder.add(stablehlo.MultiplyOp(value, factors))
 
 
 def _broadcast(
@@ -254,7 +241,9 @@ def _broadcast(
     type_: Attribute,
 ) -> SSAValue:
     return builder.add(
-        BroadcastInDimOp(value, result_types=[type_], broadcast_dimensions=[*positions])
+        stablehlo.BroadcastInDimOp(
+            value, result_types=[type_], broadcast_dimensions=[*positions]
+        )
     )
 
 
@@ -264,11 +253,11 @@ def _converted(
     if element_type_of(value) == element_type:
         return value
     type_ = with_element_type(value.type, element_type)
-    return builder.op(ConvertOp, (value,), type_)
+    return builder.op(stablehlo.ConvertOp, (value,), type_)
 
 
 def _constant(builder: LoweringBuilder, type_: TensorType, *values: float) -> SSAValue:
     """A constant with these elements, or with one for all."""
     floats = cast(TensorType[AnyFloat], type_)
     value = DenseIntOrFPElementsAttr.from_list(floats, values)
-    return builder.op(ConstantOp, (), type_, {"value": value})
+    return builder.op(stablehlo.ConstantOp, (), type_, {"value": value})
