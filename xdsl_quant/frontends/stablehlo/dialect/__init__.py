@@ -8,16 +8,14 @@ from xdsl.ir import Attribute, Dialect, Operation
 
 from . import (
     attributes,
-    constant,
-    custom_call,
+    constants_and_calls,
     data_movement,
     elementwise,
     products,
     reduction,
 )
 from .attributes import *
-from .constant import *
-from .custom_call import *
+from .constants_and_calls import *
 from .data_movement import *
 from .elementwise import *
 from .products import *
@@ -25,8 +23,7 @@ from .reduction import *
 
 __all__ = ["StableHLO"]
 __all__ += attributes.__all__
-__all__ += constant.__all__
-__all__ += custom_call.__all__
+__all__ += constants_and_calls.__all__
 __all__ += data_movement.__all__
 __all__ += elementwise.__all__
 __all__ += products.__all__

@@ -34,10 +34,9 @@ from xdsl_quant.dialects.verification import (
     RankedTensor,
     are_compatible_shapes,
     have_one_shape,
-    require,
 )
 
-from .attributes import TypeExtensionsAttr, dimensions_attr, dimensions_text
+from .attributes import TypeExtensionsAttr, dimensions_attr
 from .syntax import DIRECTIVES
 
 # Types that belong together
@@ -134,30 +133,6 @@ SAME_ELEMENTS = TypeRelation(
     "requires the same element type for all operands and results",
     _with_first(_have_same_elements),
 )
-
-
-# Verification
-
-
-def verify_dimensions(name: str, dimensions: Sequence[int], rank: int) -> None:
-    """
-    Raises:
-        VerifyException: if a dimension does not exist or is there twice.
-    """
-    distinct = set(dimensions)
-    require(
-        len(distinct) == len(dimensions) and distinct.issubset(range(rank)),
-        f"expects distinct dimensions in [0, {rank}) as {name}, got "
-        f"{dimensions_text(dimensions)}",
-    )
-
-
-def verify_count(name: str, values: Sequence[object], count: int) -> None:
-    """
-    Raises:
-        VerifyException: if there are more or fewer values than `count`.
-    """
-    require(len(values) == count, f"expects {count} {name}, got {len(values)}")
 
 
 # Ops

@@ -40,7 +40,7 @@ from xdsl_quant.dialects.verification import (
     require,
 )
 
-from . import quantized_constraints as rules
+from . import rules
 from . import tensor_kinds as kinds
 from .attributes import Dimensions, GatherDimensionNumbersAttr
 from .base import (
@@ -48,11 +48,9 @@ from .base import (
     SAME_ELEMENTS,
     InferredTypeOp,
     StableHLOOp,
-    verify_count,
-    verify_dimensions,
 )
+from .rules import Padding, verify_count, verify_dimensions
 from .syntax import FUNCTIONAL_TYPE
-from .window import Padding
 
 __all__ = [
     "BroadcastInDimOp",

@@ -46,7 +46,7 @@ from .base import (
     are_compatible_elements,
     real_type,
 )
-from .quantized_constraints import has_quantized, verify_quantized_add
+from .rules import has_quantized, verify_quantized_add
 from .syntax import FUNCTIONAL_TYPE, SAME_TYPE
 
 __all__ = [

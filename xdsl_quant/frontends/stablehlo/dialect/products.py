@@ -37,7 +37,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.quant.types import PerAxisType
 from xdsl_quant.dialects.verification import are_compatible_shapes, require
 
-from . import quantized_constraints as rules
+from . import rules
 from . import tensor_kinds as kinds
 from .attributes import (
     ConvDimensionNumbersAttr,
@@ -49,11 +49,9 @@ from .attributes import (
 from .base import (
     StableHLOOp,
     are_compatible_elements,
-    verify_count,
-    verify_dimensions,
 )
+from .rules import WindowDimension, verify_count, verify_dimensions, window_of
 from .syntax import FUNCTIONAL_TYPE
-from .window import WindowDimension, window_of
 
 __all__ = [
     "ConvolutionOp",

@@ -44,10 +44,10 @@ from xdsl_quant.dialects.verification import (
 
 from . import tensor_kinds as kinds
 from .attributes import dimensions_attr, dimensions_text, parse_dimensions
-from .base import Operand, PropertyValue, StableHLOOp, verify_count, verify_dimensions
+from .base import Operand, PropertyValue, StableHLOOp
 from .elementwise import BinaryOp
+from .rules import WindowDimension, verify_count, verify_dimensions, window_of
 from .syntax import parse_attributes
-from .window import WindowDimension, window_of
 
 __all__ = [
     "ReduceOp",

@@ -30,8 +30,8 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     SliceOp,
     TransposeOp,
 )
-from xdsl_quant.frontends.stablehlo.dialect.constant import ElementsAttr
-from xdsl_quant.frontends.stablehlo.dialect.window import Padding, WindowDimension
+from xdsl_quant.frontends.stablehlo.dialect.constants_and_calls import ElementsAttr
+from xdsl_quant.frontends.stablehlo.dialect.rules import Padding, WindowDimension
 from xdsl_quant.transforms.building.builder import (
     INDEX,
     LoweringBuilder,

@@ -1,32 +1,56 @@
-"""Ops whose results are known without data: constants, indices and sizes."""
+"""Ops without tensors to compute from: constants, indices, sizes, custom calls."""
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from xdsl.dialects.builtin import (
     I64,
+    ArrayAttr,
+    BoolAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
+    DictionaryAttr,
+    FlatSymbolRefAttrConstr,
+    IndexType,
     IntegerAttr,
+    StringAttr,
+    SymbolNameConstraint,
     TensorType,
     i32,
 )
-from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import (
+    AtLeast,
+    ParsePropInAttrDict,
+    eq,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import ConstantLike, Pure
+from xdsl.traits import ConstantLike, EffectInstance, MemoryEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
-from xdsl_quant.dialects.verification import RankedTensor
+from xdsl_quant.dialects.verification import RankedTensor, require
 
 from . import tensor_kinds as kinds
-from .base import InferredTypeOp, StableHLOOp, verify_dimensions
+from .attributes import OutputOperandAliasAttr
+from .base import InferredTypeOp, StableHLOOp
+from .rules import verify_dimensions
 from .syntax import FUNCTIONAL_TYPE, parse_attributes
 
 __all__ = [
     "ConstantOp",
+    "CustomCallOp",
     "GetDimensionSizeOp",
     "IotaOp",
 ]
@@ -169,3 +193,68 @@ class GetDimensionSizeOp(InferredTypeOp):
         dimension = self.dimension.value.data
         verify_dimensions("dimension", (dimension,), len(operand.shape))
         return TensorType(i32, ())
+
+
+_TYPED_FFI = 4
+"""The last `api_version`, which alone is configured by a dictionary."""
+
+_Layouts = ArrayAttr[DenseIntOrFPElementsAttr[IndexType]]
+
+
+class _CustomCallEffects(MemoryEffect):
+    """Any effect if the op says that it has one, and none otherwise."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> AbstractSet[EffectInstance] | None:
+        assert isinstance(op, CustomCallOp)
+        return None if op.has_side_effect.value.data else set()
+
+
+@irdl_op_definition
+class CustomCallOp(StableHLOOp):
+    """
+    A function that is known to who runs the program.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.custom_call @foo(%0) {backend_config = "bar"}
+        : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#custom_call).
+    """
+
+    name = "stablehlo.custom_call"
+
+    inputs = var_operand_def()
+    call_target_name = prop_def(SymbolNameConstraint())
+    has_side_effect = opt_prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    backend_config = opt_prop_def(StringAttr | DictionaryAttr)
+    api_version = opt_prop_def(
+        IntegerAttr.constr(eq(i32), value=AtLeast(0)), default_value=IntegerAttr(1, i32)
+    )
+    called_computations = opt_prop_def(
+        ArrayAttr.constr(FlatSymbolRefAttrConstr), default_value=ArrayAttr(())
+    )
+    operand_layouts = opt_prop_def(_Layouts)
+    result_layouts = opt_prop_def(_Layouts)
+    output_operand_aliases = opt_prop_def(
+        ArrayAttr[OutputOperandAliasAttr], default_value=ArrayAttr(())
+    )
+    result = var_result_def()
+
+    assembly_format = f"$call_target_name `(` $inputs `)` {FUNCTIONAL_TYPE}"
+    irdl_options = (ParsePropInAttrDict(),)
+
+    traits = traits_def(_CustomCallEffects())
+
+    def verify_(self) -> None:
+        version = self.api_version.value.data
+        require(version <= _TYPED_FFI, f"expects api_version in [0, 4], got {version}")
+        config, is_typed = self.backend_config, version == _TYPED_FFI
+        require(
+            config is None or isinstance(config, DictionaryAttr) == is_typed,
+            f"backend_config for api_version {version} must be a "
+            f"{'dictionary' if is_typed else 'string'} attribute.",
+        )
