@@ -92,6 +92,7 @@ from .integers.elementwise import (
     have_one_meaning,
     quantizations,
     quantized_type_of,
+    replace_with_form,
     storage_of,
     widened,
     wider_type,
@@ -317,8 +318,8 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
         with without_garbage_collection():
             if self.fallback == "qdq":
                 changed = decompose(others)
-            for inner, (pattern, form) in plans.items():
-                pattern.rewrite(inner, form, PatternRewriter(inner))
+            for inner, form in plans.items():
+                replace_with_form(inner, form, PatternRewriter(inner))
         is_kept = bool(unhandled) and self.fallback == "keep"
         return PassOutcome(
             found,
@@ -331,28 +332,25 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
 
     def _plans(
         self, module: ModuleOp
-    ) -> tuple[Mapping[Operation, tuple[IntegerPattern, Form]], Sequence[Operation]]:
+    ) -> tuple[Mapping[Operation, Form], Sequence[Operation]]:
         """Return the integer forms of ops, and the ops without one."""
         patterns = integer_patterns(self.rounding)
-        plans: dict[Operation, tuple[IntegerPattern, Form]] = {}
+        plans: dict[Operation, Form] = {}
         others: list[Operation] = []
         for op in module.walk():
             parent = op.parent_op()
             # If a reduction is not by one op, none of its ops is for integers.
             is_left = _is_reduction(parent) and parent not in plans
-            if not is_left and (plan := self._plan(op, patterns)) is not None:
-                plans[op] = plan
+            if not is_left and (form := self._form(op, patterns)) is not None:
+                plans[op] = form
             else:
                 others.append(op)
         return plans, others
 
-    def _plan(
-        self, op: Operation, patterns: Sequence[IntegerPattern]
-    ) -> tuple[IntegerPattern, Form] | None:
+    def _form(self, op: Operation, patterns: Sequence[IntegerPattern]) -> Form | None:
         try:
-            for pattern in patterns:
-                if (form := pattern.form(op)) is not None:
-                    return pattern, form
+            forms = (pattern.form(op) for pattern in patterns)
+            return next((form for form in forms if form is not None), None)
         except ValueError as e:
             if self.fallback == "fail":
                 # The fallback is for ops that compute.
@@ -360,7 +358,7 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
                 if has_quantization_trait(op, MovesElements):
                     hint = "'fallback=keep' to keep it as it is"
                 refuse(op, "cannot be computed with integers", e, f"use {hint}")
-        return None
+            return None
 
 
 def _is_reduction(op: Operation | None) -> bool:

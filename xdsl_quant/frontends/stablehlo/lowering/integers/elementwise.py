@@ -97,24 +97,29 @@ class IntegerPattern(CheckedPattern[Form]):
             return None
 
     def rewrite(self, op: Operation, plan: Form, rewriter: PatternRewriter) -> None:
-        owners = dict.fromkeys(operand.owner for operand in op.operands)
-        stored = [_stored_values(operand, rewriter) for operand in op.operands]
+        replace_with_form(op, plan, rewriter)
 
-        def build(builder: LoweringBuilder) -> Values:
-            builder.name_hint = op.results[0].name_hint
-            results: list[SSAValue] = []
-            for value, result in zip(plan(builder, stored), op.results, strict=True):
-                value.name_hint = result.name_hint
-                if value.type != result.type:
-                    _replace_casts(result, value, rewriter)
-                    value = builder.add(StorageCastOp(value, result.type))
-                results.append(value)
-            return results
 
-        replace_with_built(op, rewriter, build)
-        for owner in owners:
-            if isinstance(owner, StorageCastOp) and owner.result.first_use is None:
-                rewriter.erase(owner)
+def replace_with_form(op: Operation, form: Form, rewriter: PatternRewriter) -> None:
+    """Replace an op on quantized tensors by ops on their stored values."""
+    owners = dict.fromkeys(operand.owner for operand in op.operands)
+    stored = [_stored_values(operand, rewriter) for operand in op.operands]
+
+    def build(builder: LoweringBuilder) -> Values:
+        builder.name_hint = op.results[0].name_hint
+        results: list[SSAValue] = []
+        for value, result in zip(form(builder, stored), op.results, strict=True):
+            value.name_hint = result.name_hint
+            if value.type != result.type:
+                _replace_casts(result, value, rewriter)
+                value = builder.add(StorageCastOp(value, result.type))
+            results.append(value)
+        return results
+
+    replace_with_built(op, rewriter, build)
+    for owner in owners:
+        if isinstance(owner, StorageCastOp) and owner.result.first_use is None:
+            rewriter.erase(owner)
 
 
 def _replace_casts(

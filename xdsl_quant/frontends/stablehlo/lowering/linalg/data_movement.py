@@ -173,14 +173,9 @@ class LowerConcatenate(LinalgLowering[ConcatenateOp]):
     def lower(
         self, builder: LoweringBuilder, op: ConcatenateOp, args: Values
     ) -> Values:
-        axis = op.dimension.value.data
-        shapes = [shape_of(operand) for operand in args]
-        # What one operand does not say of a size another one may.
-        shape = [max(sizes) for sizes in zip(*shapes, strict=True)]
-        along = [sizes[axis] for sizes in shapes]
-        shape[axis] = DYNAMIC_INDEX if DYNAMIC_INDEX in along else sum(along)
+        shape = op.inferred_type().get_shape()
         type_ = TensorType(element_type_of(args[0]), shape)
-        return [builder.add(tensor.ConcatOp(args, axis, type_))]
+        return [builder.add(tensor.ConcatOp(args, op.dimension.value.data, type_))]
 
 
 class LowerSlice(LinalgLowering[SliceOp]):
@@ -189,14 +184,8 @@ class LowerSlice(LinalgLowering[SliceOp]):
     op_type = SliceOp
 
     def lower(self, builder: LoweringBuilder, op: SliceOp, args: Values) -> Values:
-        starts, limits, strides = (
-            attribute.get_values()
-            for attribute in (op.start_indices, op.limit_indices, op.strides)
-        )
-        sizes = [
-            -((start - limit) // stride)
-            for start, limit, stride in zip(starts, limits, strides, strict=True)
-        ]
+        sizes = op.inferred_type().get_shape()
+        starts, strides = op.start_indices.get_values(), op.strides.get_values()
         return [builder.part(args[0], starts, sizes, strides)]
 
 
@@ -316,42 +305,26 @@ def padded(
         padding_value: the element that is added, a tensor of rank 0; by default zero.
     """
     sizes = builder.sizes(value)
-    dilated: list[Size] = []
-    for size, (_, _, interior) in zip(sizes, paddings, strict=True):
+    grown, kept = list[Size](), list[Size]()
+    offsets, starts = list[int](), list[int]()
+    for size, (low, high, interior) in zip(sizes, paddings, strict=True):
         # An empty dimension has nothing between elements.
         gaps = builder.at_least_zero(builder.plus(size, -1)) if interior else 0
-        dilated.append(builder.plus(size, builder.times(gaps, interior)))
-    added = [(max(low, 0), max(high, 0)) for low, high, _ in paddings]
-    new_sizes = [*map(builder.plus, dilated, map(sum, added))]
-    if new_sizes != sizes:
-        type_ = TensorType(element_type_of(value), static_sizes(new_sizes))
-        value = builder.inserted(
-            value,
-            builder.filled(
-                type_, new_sizes, padding_value or builder.zero(type_.element_type)
-            ),
-            # A part without elements may be anywhere, but not out of bounds.
-            [
-                low if size != 0 else 0
-                for size, (low, _) in zip(sizes, added, strict=True)
-            ],
-            sizes,
-            [padding.interior + 1 for padding in paddings],
-        )
-    kept = [
-        builder.at_least_zero(builder.plus(size, low + high))
-        if min(low, high) < 0
-        else new_size
-        for size, new_size, (low, high, _) in zip(
-            dilated, new_sizes, paddings, strict=True
-        )
-    ]
-    if kept == new_sizes:
+        dilated = builder.plus(size, builder.times(gaps, interior))
+        grown.append(builder.plus(dilated, max(low, 0) + max(high, 0)))
+        # A part without elements may be anywhere, but not out of bounds.
+        offsets.append(max(low, 0) if size != 0 else 0)
+        rest = builder.plus(dilated, low + high)
+        kept.append(builder.at_least_zero(rest) if min(low, high) < 0 else grown[-1])
+        starts.append(max(-low, 0) if kept[-1] != 0 else 0)
+    if grown != sizes:
+        type_ = TensorType(element_type_of(value), static_sizes(grown))
+        padding_value = padding_value or builder.zero(type_.element_type)
+        filled = builder.filled(type_, grown, padding_value)
+        steps = [padding.interior + 1 for padding in paddings]
+        value = builder.inserted(value, filled, offsets, sizes, steps)
+    if kept == grown:
         return value
-    starts = [
-        max(-low, 0) if size != 0 else 0
-        for size, (low, *_) in zip(kept, paddings, strict=True)
-    ]
     return builder.part(value, starts, kept, [1] * len(kept))
 
 

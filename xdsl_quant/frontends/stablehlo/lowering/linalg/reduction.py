@@ -10,7 +10,7 @@ become the same ops on scalars.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import cast
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
@@ -33,6 +33,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     ReduceWindowOp,
     ReturnOp,
 )
+from xdsl_quant.frontends.stablehlo.dialect.reduction import ReducingOp
 from xdsl_quant.transforms.building.builder import (
     PARALLEL,
     REDUCTION,
@@ -56,8 +57,6 @@ from .lowering import (
     stored_type,
     without_linalg,
 )
-
-ReducingOp: TypeAlias = ReduceOp | ReduceWindowOp
 
 
 class LowerReduce(LinalgLowering[ReduceOp]):
@@ -270,9 +269,7 @@ def _scalar_result(builder: LoweringBuilder, op: Operation, args: Values) -> SSA
         (number,) = value.get_values()
         return builder.number(cast(float, number), type_)
     if not op.name.startswith(("arith.", "math.")):
-        is_elementwise = has_quantization_trait(op, ComputesElementwise)
-        missing = (
-            "has no formula on scalars" if is_elementwise else "is not elementwise"
-        )
-        raise _unsupported(op, f"which {missing}")
+        if has_quantization_trait(op, ComputesElementwise):
+            raise _unsupported(op, "which has no formula on scalars")
+        raise _unsupported(op, "which is not elementwise")
     return builder.op(type(op), args, type_, op.properties)
