@@ -9,7 +9,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from operator import sub
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -44,6 +43,7 @@ from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions, 
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
 
+from ..linalg.elementwise import LowerElementwise
 from .scales import (
     MULTIPLIER_BITS,
     Quantization,
@@ -433,12 +433,9 @@ class ComparisonToIntegers(IntegerPattern):
         if (operands := quantizations(op.operand_types)) is None:
             return None
         if have_one_meaning(op.operand_types):
-            return partial(_stored_compared, op, operands[0].quantized_type.is_signed)
-        compare, factors = (
-            COMPARISONS[op.comparison_direction.data],
-            comparison_factors(*operands),
-        )
-        numbers = zero_points(operands)
+            return lambda builder, stored: LowerElementwise().lower(builder, op, stored)
+        compare = COMPARISONS[op.comparison_direction.data]
+        factors, numbers = comparison_factors(*operands), zero_points(operands)
 
         def compared(lhs: Any, rhs: Any, lhs_zero: Any, rhs_zero: Any) -> Condition:
             return compare((lhs - lhs_zero) * factors[0], (rhs - rhs_zero) * factors[1])
@@ -448,24 +445,6 @@ class ComparisonToIntegers(IntegerPattern):
             return [elementwise(builder, elements, numbers, op.result.type, compared)]
 
         return build
-
-
-def _stored_compared(
-    op: CompareOp, is_signed: bool, builder: LoweringBuilder, operands: Values
-) -> Values:
-    """The comparison of stored values with one meaning."""
-    direction = op.comparison_direction.data.value.lower()
-    prefix = "" if direction in ("eq", "ne") else "s" if is_signed else "u"
-    indices = dimensions(range(len(shape_of(operands[0]))))
-    result = builder.map(
-        [(operand, indices) for operand in operands],
-        op.result.type,
-        builder.sizes(operands[0]),
-        lambda inner, args: inner.add(
-            arith.CmpiOp(args[0], args[1], prefix + direction)
-        ),
-    )
-    return [result]
 
 
 # Widths

@@ -174,7 +174,9 @@ def is_boolean(type_: Attribute) -> bool:
 
 
 def is_unsigned(type_: Attribute) -> bool:
-    """Whether an element type is one of unsigned integers, which `i1` counts as."""
+    """True for unsigned integers, which `i1` counts as, and if they are stored."""
+    if isinstance(type_, StoredQuantizedType):
+        return not type_.is_signed
     return isa(type_, IntegerType) and (
         type_.bitwidth == 1 or type_.signedness.data is Signedness.UNSIGNED
     )
