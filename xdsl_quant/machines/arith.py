@@ -158,6 +158,10 @@ class Condition(Truth):
     def as_float(self, type_: AnyFloat) -> FloatExpression:
         return self.number.as_float(type_)
 
+    def as_value(self, type_: Attribute) -> SSAValue:
+        """The value, whose type is `i1`."""
+        return self.value
+
     def chosen(self, a: Any, b: Any) -> Any:
         builder = self.builder
         some = next((x for x in (a, b) if isinstance(x, FloatExpression)), None)
@@ -207,6 +211,10 @@ class IntegerExpression(Integer):
         is_wider = own_type.bitwidth < type_.bitwidth
         op_type = arith.ExtSIOp if is_wider else arith.TruncIOp
         return self.builder.op(op_type, (self.value,), type_)
+
+    def as_value(self, type_: Attribute) -> SSAValue:
+        """The value as one of an integer type."""
+        return self.as_type(cast(IntegerType, type_))
 
     def as_index(self) -> SSAValue:
         """The value as an index."""
@@ -282,6 +290,10 @@ class FloatExpression(Real):
         value = self.builder.op(op_type, (self.value,), type_)
         bounds = self.bounds if is_wider else float_bounds(*self.bounds)
         return FloatExpression(self.builder, value, bounds, self.may_be_nan)
+
+    def as_value(self, type_: Attribute) -> SSAValue:
+        """The value, rounded to a float type."""
+        return self.as_float(cast(AnyFloat, type_)).value
 
     def as_integer(self) -> IntegerExpression:
         if self.type.bitwidth < 32:

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
 from xdsl_quant.machines.arith import IntegerExpression
-from xdsl_quant.machines.expression import Bounds
+from xdsl_quant.machines.expression import Bounds, union
 
 from .expressions import (
     ZERO,
@@ -259,10 +259,9 @@ def _pad(
     result = x.builder.inserted(
         base.value, filled, [low for low, _ in pairs], x.shape, [1] * x.ndim
     )
-    low, high = base.bounds
     bounds = base.bounds
     if x.dtype.kind == "i":
-        bounds = min(low, int(value)), max(high, int(value))
+        bounds = union(bounds, (int(value), int(value)))
     return Loaded(x.builder, result, x.dtype, bounds)
 
 
@@ -321,10 +320,7 @@ def _with_part(
 
 def _common(parts: Sequence[Loaded]) -> tuple[Bounds, Attribute]:
     """The bounds of all elements, and a type that holds them."""
-    bounds = (
-        min(part.bounds[0] for part in parts),
-        max(part.bounds[1] for part in parts),
-    )
+    bounds = union(*(part.bounds for part in parts))
     types = {cast(TensorType, part.value.type).element_type for part in parts}
     return bounds, types.pop() if len(types) == 1 else storage_type(bounds)
 

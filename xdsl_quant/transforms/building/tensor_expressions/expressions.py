@@ -31,7 +31,15 @@ from xdsl_quant.machines.arith import (
     ScalarBuilder,
     type_for,
 )
-from xdsl_quant.machines.expression import ANY_INTEGER, NO_FORM, Bounds, signed_bounds
+from xdsl_quant.machines.expression import (
+    ANY_INTEGER,
+    NO_FORM,
+    Bounds,
+    Number,
+    are_within,
+    bounds_of,
+    signed_bounds,
+)
 from xdsl_quant.numerics import primitives
 from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
@@ -112,7 +120,7 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
             return Loaded(self.builder, output, self.dtype, (0, 0))
         every = range(self.ndim)
         (result,) = loops.nest(self.shape, [output], every, lambda _: [value])
-        return Loaded(self.builder, result, self.dtype, bounds_of(scalar))
+        return Loaded(self.builder, result, self.dtype, integer_bounds(scalar))
 
     def tensor(self, element_type: Attribute) -> SSAValue:
         """The elements as a tensor of a signless type, which their bounds must fit."""
@@ -481,8 +489,7 @@ def storage_type(bounds: Bounds) -> IntegerType:
         Unsupported: if it needs more than 64 bits.
     """
     for bits in (8, 16):
-        low, high = signed_bounds(bits)
-        if low <= bounds[0] and bounds[1] <= high:
+        if are_within(bounds, signed_bounds(bits)):
             return IntegerType(bits)
     return type_for(bounds)
 
@@ -493,30 +500,20 @@ def element_type(scalar: Scalar, dtype: DType) -> Attribute:
         return i1
     if dtype.kind == "f":
         return FLOAT_TYPES[dtype]
-    return storage_type(bounds_of(scalar))
+    return storage_type(integer_bounds(scalar))
 
 
-def bounds_of(scalar: Scalar) -> Bounds:
-    match scalar:
-        case IntegerExpression():
-            return scalar.bounds
-        case FloatExpression() | Condition():
-            return ANY_INTEGER
-        case _:
-            return int(scalar), int(scalar)
+def integer_bounds(scalar: Scalar) -> Bounds:
+    """The bounds of an element if it is an integer."""
+    is_other = isinstance(scalar, FloatExpression | Condition | np.floating)
+    return ANY_INTEGER if is_other else bounds_of(cast(Number, scalar))
 
 
 def as_scalar(builder: LoweringBuilder, scalar: Scalar, type_: Attribute) -> SSAValue:
     """An element as a value of a type."""
-    match scalar:
-        case IntegerExpression():
-            return scalar.as_type(cast(IntegerType, type_))
-        case FloatExpression():
-            return scalar.as_float(cast(AnyFloat, type_)).value
-        case Condition():
-            return scalar.value
-        case _:
-            return builder.number(scalar.item(), type_)
+    if isinstance(scalar, np.generic):
+        return builder.number(scalar.item(), type_)
+    return scalar.as_value(type_)
 
 
 def as_number(
@@ -570,10 +567,6 @@ def broadcast_shape(*values: Value) -> Shape:
     return np.broadcast_shapes(*(x.shape for x in arrays))
 
 
-def _is_array(value: Value) -> bool:
-    return isinstance(value, TensorExpression) or np.ndim(value) > 0
-
-
 def mapped(ufunc: np.ufunc, *operands: Value) -> TensorExpression:
     """Applies a NumPy ufunc to each element; arrays are broadcast."""
     builder = builder_of(*operands)
@@ -582,15 +575,27 @@ def mapped(ufunc: np.ufunc, *operands: Value) -> TensorExpression:
     except TypeError as e:
         raise Unsupported(NO_FORM) from e
     *operand_dtypes, dtype = dtypes
-    shape = broadcast_shape(*operands)
-    arguments = [
-        broadcast(as_expression(x, builder), shape) if _is_array(x) else x
-        for x in operands
-    ]
 
     def function(*scalars: Scalar) -> Scalar:
         return as_dtype(ufunc(*map(as_dtype, scalars, operand_dtypes)), dtype)
 
+    return _elementwise(builder, dtype, function, operands)
+
+
+def _elementwise(
+    builder: LoweringBuilder,
+    dtype: DType,
+    function: Callable[..., object],
+    operands: Sequence[Value],
+) -> TensorExpression:
+    """A function of the elements of operands, which are broadcast."""
+    shape = broadcast_shape(*operands)
+    arguments = [
+        broadcast(as_expression(x, builder), shape)
+        if isinstance(x, TensorExpression) or np.ndim(x)
+        else x
+        for x in operands
+    ]
     return Mapped(builder, shape, dtype, function, arguments)
 
 
@@ -617,14 +622,9 @@ def _where(condition: Value, x: Value, y: Value) -> TensorExpression:
     dtype = np.result_type(
         *(v if isinstance(v, int | float) else _dtype_of(v) for v in (x, y))
     )
-    shape = broadcast_shape(condition, x, y)
     if not isinstance(condition, TensorExpression) and np.ndim(condition) == 0:
         chosen = as_expression(x if condition else y, builder)
-        return broadcast(chosen, shape).astype(dtype)
-    arguments = [
-        broadcast(as_expression(v, builder), shape) if _is_array(v) else v
-        for v in (condition, x, y)
-    ]
+        return broadcast(chosen, broadcast_shape(x, y)).astype(dtype)
 
     def function(choice: Scalar, a: Scalar, b: Scalar) -> Scalar:
         choice, a, b = map(as_dtype, (choice, a, b), (np.dtype(np.bool_), dtype, dtype))
@@ -634,7 +634,7 @@ def _where(condition: Value, x: Value, y: Value) -> TensorExpression:
             a, b = (as_number(choice.builder, v) for v in (a, b))
         return cast(Any, np.where)(choice, a, b)
 
-    return Mapped(builder, shape, dtype, function, arguments)
+    return _elementwise(builder, dtype, function, (condition, x, y))
 
 
 @implements(np.clip)
@@ -643,25 +643,14 @@ def _clip(x: Value, low: Value, high: Value) -> TensorExpression:
 
 
 def _of_elements(
-    x: TensorExpression, function: Callable[..., object], *operands: int
+    function: Callable[..., object], x: TensorExpression, *operands: int
 ) -> TensorExpression:
     """A function of each element and of numbers that are known."""
     return Mapped(x.builder, x.shape, x.dtype, function, (x, *operands))
 
 
-@implements("wrapped")
-def _wrapped(x: TensorExpression, bits: int = 32) -> TensorExpression:
-    return _of_elements(x, primitives.wrapped, bits)
-
-
-@implements("leading_zeros")
-def _leading_zeros(x: TensorExpression) -> TensorExpression:
-    return _of_elements(x, primitives.leading_zeros)
-
-
-@implements("erfc")
-def _erfc(x: TensorExpression) -> TensorExpression:
-    return _of_elements(x, primitives.erfc)
+for _name in ("wrapped", "leading_zeros", "erfc"):
+    FUNCTIONS[_name] = partial(_of_elements, primitives.PRIMITIVES[_name])
 
 
 @implements("radicand")
