@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, cast
 
-from xdsl.dialects import arith, cf, tensor
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
@@ -52,7 +52,7 @@ from .quantization_arithmetic import (
     StorageArithmetic,
     check_expressed_type,
 )
-from .tensor_traversal import Layout, convert_value
+from .tensor_traversal import Layout, assert_holds, convert_value
 
 _Plan: TypeAlias = "Callable[[LoweringBuilder], OperandParameters]"
 """Builds the arithmetic of a cast from its operands."""
@@ -206,11 +206,6 @@ def _assert_counts(builder: LoweringBuilder, op: DynamicCastOp) -> None:
                 size = builder.op(
                     arith.CeilDivUIOp, (size, builder.index(block_size)), INDEX
                 )
-            holds = builder.add(arith.CmpiOp(count, size, "eq"))
             reason = "" if block_size == 1 else f" divided by {block_size}, rounded up"
-            assertion = cf.AssertOp(
-                holds,
-                f"number of {name} must be the size of dimension {axis}{reason}",
-            )
-            assertion.location = builder.location
-            builder.insert(assertion)
+            message = f"number of {name} must be the size of dimension {axis}{reason}"
+            assert_holds(builder, arith.CmpiOp(count, size, "eq"), message)

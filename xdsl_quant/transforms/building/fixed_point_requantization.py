@@ -118,8 +118,10 @@ class Requantization(ElementConversion):
 
     @property
     def layout(self) -> Layout | None:
-        counts = self.numbers["multiplier"].shape
-        return Layout(dict(zip(self.axes, counts, strict=True))) if self.axes else None
+        if not self.axes:
+            return None
+        counts = dict(zip(self.axes, self.numbers["multiplier"].shape, strict=True))
+        return Layout(counts, dict.fromkeys(self.axes, 1))
 
     def parameters(
         self, builder: LoweringBuilder, layout: Layout

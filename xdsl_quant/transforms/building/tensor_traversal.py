@@ -42,8 +42,8 @@ class Layout(NamedTuple):
     counts: Mapping[int, int]
     """The number of scales along each quantized dimension, in ascending order."""
 
-    block_sizes: Mapping[int, int] | None = None
-    """How many indices of a quantized dimension have one scale; unset, it is one."""
+    block_sizes: Mapping[int, int]
+    """How many indices of a quantized dimension have one scale."""
 
     rank: int | None = None
     """The rank of the scales, if they have dimensions that are not quantized."""
@@ -58,10 +58,8 @@ class Layout(NamedTuple):
             return None
         blocks = dict(sorted(quantized_type.get_blocks().items()))
         counts = {axis: count for axis, (count, _) in blocks.items()}
-        if quantized_type.axis is not None:
-            return Layout(counts)
-        rank = len(quantized_type.get_scales_shape())
         sizes = {axis: size for axis, (_, size) in blocks.items()}
+        rank = len(quantized_type.get_scales_shape())
         return Layout(counts, sizes, None if rank == len(counts) else rank)
 
     @property
@@ -81,37 +79,29 @@ class Layout(NamedTuple):
     def _block_index(self, dimension: int) -> AffineExpr:
         if dimension not in self.counts:
             return AffineConstantExpr(0)
-        index = AffineExpr.dimension(dimension)
-        size = 1 if self.block_sizes is None else self.block_sizes[dimension]
+        index, size = AffineExpr.dimension(dimension), self.block_sizes[dimension]
         return index if size == 1 else index // size
 
     def size(self, axis: int) -> int:
         """The size that a quantized dimension must have."""
-        size = 1 if self.block_sizes is None else self.block_sizes[axis]
-        return self.counts[axis] * size
+        return self.counts[axis] * self.block_sizes[axis]
 
     def size_message(self, axis: int) -> str:
         """The size that a quantized dimension must have, and why, in words."""
+        count, block_size = self.counts[axis], self.block_sizes[axis]
+        blocks = f"{count} blocks of {block_size}"
         if self.last_may_be_shorter:
-            return f"dimension {axis} must have {self._blocks_text(axis)}"
-        reason = (
-            "the number of scales"
-            if self.block_sizes is None
-            else self._blocks_text(axis)
-        )
+            return f"dimension {axis} must have {blocks}"
+        is_per_index = {*self.block_sizes.values()} == {1}
+        reason = "the number of scales" if is_per_index else blocks
         return f"size of dimension {axis} must be {self.size(axis)}: {reason}"
-
-    def _blocks_text(self, axis: int) -> str:
-        sizes = cast("Mapping[int, int]", self.block_sizes)
-        return f"{self.counts[axis]} blocks of {sizes[axis]}"
 
     def flattened(self) -> Layout:
         """The layout for a tensor of which the quantized dimensions are the odd ones."""
-        flat = {axis: 2 * i + 1 for i, axis in enumerate(self.counts)}
-        sizes = self.block_sizes
+        axes = dict(enumerate(self.counts))
         return Layout(
-            {flat[axis]: count for axis, count in self.counts.items()},
-            None if sizes is None else {flat[axis]: sizes[axis] for axis in flat},
+            {2 * i + 1: self.counts[axis] for i, axis in axes.items()},
+            {2 * i + 1: self.block_sizes[axis] for i, axis in axes.items()},
             last_may_be_shorter=self.last_may_be_shorter,
         )
 
@@ -256,7 +246,7 @@ def _flattened(
     if layout is None or not layout.counts:
         count = _element_count(builder, shape)
         return _reshape_flat(builder, value, [count], [DYNAMIC_INDEX])
-    if layout.block_sizes is None and len(layout.counts) == 1:
+    if [*layout.block_sizes.values()] == [1] and not layout.last_may_be_shorter:
         return _flattened_around_axis(builder, value, shape, layout)
     sizes: list[SSAValue] = []
     flat_shape: list[int] = []
@@ -305,8 +295,16 @@ def _assert_index(
     message: str,
 ) -> None:
     """Assert that a predicate of `arith.cmpi` holds for an index and a number."""
-    holds = builder.add(arith.CmpiOp(actual, builder.index(bound), predicate))
-    assertion = cf.AssertOp(holds, message)
+    assert_holds(
+        builder, arith.CmpiOp(actual, builder.index(bound), predicate), message
+    )
+
+
+def assert_holds(
+    builder: LoweringBuilder, comparison: arith.CmpiOp, message: str
+) -> None:
+    """Assert a comparison."""
+    assertion = cf.AssertOp(builder.add(comparison), message)
     assertion.location = builder.location
     builder.insert(assertion)
 
@@ -323,8 +321,7 @@ def _assert_sizes(
         actual = builder.op(op_type, (value, builder.index(axis)), INDEX)
         expected, message = layout.size(axis), layout.size_message(axis)
         if layout.last_may_be_shorter:
-            block_size = cast("Mapping[int, int]", layout.block_sizes)[axis]
-            size = builder.index(block_size)
+            size = builder.index(layout.block_sizes[axis])
             actual = builder.op(arith.CeilDivSIOp, (actual, size), INDEX)
             expected = layout.counts[axis]
         _assert_index(builder, "eq", actual, expected, message)
