@@ -8,11 +8,11 @@ if both types have fixed-point scales: that is how `lower-quant-ops` lowers it.
 from __future__ import annotations
 
 from functools import cache, lru_cache, partial
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 from xdsl.interpreter import Interpreter, InterpreterFunctions
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError, PassFailedException
 
 from xdsl_quant.dialects.quant import (
@@ -52,50 +52,44 @@ from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.arrays import numpy_dtype
 
 from .implementations import interpreter_functions
-from .values import as_numbers, failure, signed, unsigned, wrapped_to
+from .values import as_numbers, signed, unsigned, wrapped_to
 
-_parameters = lru_cache(maxsize=64)(QuantizationParameters.from_type)
-
-
-def _uniform_parameters(type_: Attribute) -> QuantizationParameters:
-    return _parameters(cast(QuantizedType, scalar_or_element_type(type_)))
+Parameters: TypeAlias = QuantizationParameters | BlockScaledParameters
 
 
-_block_parameters = lru_cache(maxsize=64)(BlockScaledParameters.from_type)
+@lru_cache(maxsize=64)
+def _parameters(quantized_type: Attribute) -> Parameters:
+    if isinstance(quantized_type, BlockScaledQuantizedType):
+        return BlockScaledParameters.from_type(quantized_type)
+    return QuantizationParameters.from_type(cast(QuantizedType, quantized_type))
 
 
-def _block_parameters_of(
-    op: Operation, type_: Attribute
-) -> BlockScaledParameters | None:
-    """The parameters of a block-scaled type; `None` for another one."""
-    element_type = scalar_or_element_type(type_)
-    if not isinstance(element_type, BlockScaledQuantizedType):
-        return None
-    try:
-        return _block_parameters(element_type)
-    except ValueError as e:
-        raise failure(op, f"cannot be computed: {e}") from None
+def _parameters_of(value: SSAValue) -> Parameters:
+    return _parameters(scalar_or_element_type(value.type))
+
+
+def _uniform(parameters: Parameters) -> QuantizationParameters:
+    assert isinstance(parameters, QuantizationParameters)
+    return parameters
 
 
 def _run_quantize(
     rounding: Rounding, interpreter: Interpreter, op: QuantizeCastOp, value: Array
 ) -> Array:
-    if (blocks := _block_parameters_of(op, op.result.type)) is not None:
-        rounding = rounding._replace(nan=nan_result(op, rounding.nan))
-        return quantize_blocks(as_numbers(value, op.input.type), blocks, rounding)
-    parameters = _uniform_parameters(op.result.type)
+    parameters = _parameters_of(op.result)
     if (dcast := requantized_dcast(op)) is not None:
         (stored,) = interpreter.get_values((dcast.input,))
-        return requantize_fixed_point(
-            stored, _uniform_parameters(dcast.input.type), parameters
-        )
+        source = _uniform(_parameters_of(dcast.input))
+        return requantize_fixed_point(stored, source, _uniform(parameters))
     rounding = rounding._replace(nan=nan_result(op, rounding.nan))
     return _quantized_values(as_numbers(value, op.input.type), parameters, rounding)
 
 
 def _quantized_values(
-    values: Array, parameters: QuantizationParameters, rounding: Rounding
+    values: Array, parameters: Parameters, rounding: Rounding
 ) -> Array:
+    if isinstance(parameters, BlockScaledParameters):
+        return quantize_blocks(values, parameters, rounding)
     return quantize(
         values,
         parameters,
@@ -105,10 +99,12 @@ def _quantized_values(
     )
 
 
-def _run_dequantize(rounding: Rounding, op: DequantizeCastOp, value: Array) -> Array:
-    if (blocks := _block_parameters_of(op, op.input.type)) is not None:
-        return dequantize_blocks(value, blocks)
-    parameters = _uniform_parameters(op.input.type)
+def _dequantized_values(
+    rounding: Rounding, op: DequantizeCastOp, value: Array
+) -> Array:
+    parameters = _parameters_of(op.input)
+    if isinstance(parameters, BlockScaledParameters):
+        return dequantize_blocks(value, parameters)
     return dequantize(value, parameters, rounding_mode=rounding.mode)
 
 
@@ -191,7 +187,7 @@ def _simulate(
         type_ = quantized_result_type(op, exact_bits=True)
     except PassFailedException as e:
         raise InterpretationError(str(e)) from None
-    parameters = _uniform_parameters(type_)
+    parameters = _uniform(_parameters(scalar_or_element_type(type_)))
     stored = _quantized_values(as_numbers(value, op.input.type), parameters, rounding)
     return dequantize(stored, parameters, rounding_mode=rounding.mode)
 
@@ -201,7 +197,7 @@ def quant_functions(rounding: Rounding) -> InterpreterFunctions:
     """The ops of the dialect, with this rounding."""
     return interpreter_functions(
         {
-            DequantizeCastOp: partial(_run_dequantize, rounding),
+            DequantizeCastOp: partial(_dequantized_values, rounding),
             DynamicQuantizeCastOp: partial(_dynamic_quantize, rounding),
             DynamicDequantizeCastOp: partial(_dynamic_dequantize, rounding),
             ChooseParametersOp: _choose_parameters,

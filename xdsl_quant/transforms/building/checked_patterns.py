@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from types import UnionType
 from typing import ClassVar, Generic, TypeVar
 
@@ -96,6 +96,7 @@ class CheckedPattern(ModulePattern, Generic[PlanT]):
         return self.rewrite_planned()
 
 
+@dataclass(frozen=True)
 class PatternPass(CountingPass):
     """A pass that applies one pattern to a module."""
 
@@ -111,9 +112,14 @@ class PatternPass(CountingPass):
     remedy: ClassVar[str] = ""
     """What to do about ops that are left."""
 
-    @abstractmethod
+    pattern_type: ClassVar[Callable[..., RewritePattern]]
+    """The pattern, whose options have the names of those of the pass."""
+
     def pattern(self) -> RewritePattern:
         """The pattern with the options of the pass."""
+        return self.pattern_type(
+            **{f.name: getattr(self, f.name) for f in fields(self)}
+        )
 
     def candidates(self, module: ModuleOp) -> Sequence[Operation]:
         """The ops of a module that the pass is about."""

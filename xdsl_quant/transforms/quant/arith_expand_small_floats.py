@@ -108,8 +108,6 @@ class ArithExpandSmallFloatsPass(PatternPass):
     """
 
     name = "arith-expand-small-floats"
+    pattern_type = ExpandSmallFloatConversion
     op_types = arith.ExtFOp | arith.TruncFOp
     expected = "conversions of floats of at most 8 bits"
-
-    def pattern(self) -> ExpandSmallFloatConversion:
-        return ExpandSmallFloatConversion()

@@ -176,10 +176,8 @@ class QuantCastsFromDynamicPass(PatternPass):
     """
 
     name = "quant-casts-from-dynamic"
+    pattern_type = DynamicCastToTyped
     op_types = DynamicCastOp
     expected = "a 'quant.dynamic_qcast' or a 'quant.dynamic_dcast' by constants"
     replaces_all = True
     remedy = "their scales are not constants"
-
-    def pattern(self) -> DynamicCastToTyped:
-        return DynamicCastToTyped()

@@ -167,8 +167,6 @@ class QuantCastsToDynamicPass(PatternPass):
     """
 
     name = "quant-casts-to-dynamic"
+    pattern_type = TypedCastToDynamic
     op_types = CastOp
     expected = "a 'quant.qcast' or a 'quant.dcast'"
-
-    def pattern(self) -> TypedCastToDynamic:
-        return TypedCastToDynamic()

@@ -179,6 +179,7 @@ class QuantRequantizeToTosaPass(PatternPass):
     """
 
     name = "quant-requantize-to-tosa"
+    pattern_type = RequantizationToTosa
     op_types = QuantizeCastOp | DequantizeCastOp
     expected = "a 'quant.qcast' of a 'quant.dcast', both of '!quant.fixed_point'"
 
@@ -186,6 +187,3 @@ class QuantRequantizeToTosaPass(PatternPass):
     """
     How the product with an integer multiplier is rounded: `SINGLE_ROUND` or `DOUBLE_ROUND`.
     """
-
-    def pattern(self) -> RequantizationToTosa:
-        return RequantizationToTosa(self.scale_rounding)

@@ -32,7 +32,5 @@ class QuantScalesFromFixedPointPass(QuantizedTypePass):
     """Replace `!quant.fixed_point` by `!quant.uniform` with the same scales."""
 
     name = "quant-scales-from-fixed-point"
+    pattern_type = ScalesFromFixedPoint
     expected = "values of '!quant.fixed_point'"
-
-    def pattern(self) -> ScalesFromFixedPoint:
-        return ScalesFromFixedPoint()

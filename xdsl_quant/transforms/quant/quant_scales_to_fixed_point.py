@@ -126,7 +126,5 @@ class QuantScalesToFixedPointPass(QuantizedTypePass):
     """
 
     name = "quant-scales-to-fixed-point"
+    pattern_type = ScalesToFixedPoint
     expected = "values of '!quant.uniform'"
-
-    def pattern(self) -> ScalesToFixedPoint:
-        return ScalesToFixedPoint()

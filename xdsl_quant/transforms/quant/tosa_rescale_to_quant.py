@@ -222,6 +222,7 @@ class TosaRescaleToQuantPass(PatternPass):
     """
 
     name = "tosa-rescale-to-quant"
+    pattern_type = RescaleToQuant
     op_types = tosa.RescaleOp
     expected = "a 'tosa.rescale'"
 
@@ -230,6 +231,3 @@ class TosaRescaleToQuantPass(PatternPass):
     How the product with an integer multiplier is rounded when the casts are lowered, as by
     the option of `lower-quant-ops`.
     """
-
-    def pattern(self) -> RescaleToQuant:
-        return RescaleToQuant(self.scale_rounding)

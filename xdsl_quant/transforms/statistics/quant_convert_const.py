@@ -305,6 +305,7 @@ class QuantConvertConstPass(PatternPass):
     """
 
     name = "quant-convert-const"
+    pattern_type = QuantizeConstant
     expected = "a 'quant.qcast' of a constant"
     replaces_all = True
     remedy = f"constants may be {', '.join(_CONSTANTS)}"
@@ -330,6 +331,3 @@ class QuantConvertConstPass(PatternPass):
 
     def candidates(self, module: ModuleOp) -> Sequence[Operation]:
         return [*filter(_is_of_constant, module.walk())]
-
-    def pattern(self) -> QuantizeConstant:
-        return QuantizeConstant(self.rounding_mode, self.zero_point_order, self.nan)

@@ -57,6 +57,7 @@ class QuantConvertSimulatedQuantizationPass(PatternPass):
     """
 
     name = "quant-convert-simulated-quantization"
+    pattern_type = ConvertFakeQuant
     op_types = FakeQuantOp
     expected = "a 'quant.const_fake_quant'"
 
@@ -65,6 +66,3 @@ class QuantConvertSimulatedQuantizationPass(PatternPass):
     Whether stored values have as many bits as the op says; otherwise they have 8, 16 or
     32, whichever is enough.
     """
-
-    def pattern(self) -> ConvertFakeQuant:
-        return ConvertFakeQuant(self.exact_bits)

@@ -41,9 +41,7 @@ class QuantRemoveInstrumentationPass(PatternPass):
     """
 
     name = "quant-remove-instrumentation"
+    pattern_type = RemoveInstrumentation
     op_types = StatisticsRefOp | StatisticsOp | CoupledRefOp
     expected = "a 'quant.stats', 'quant.stats_ref' or 'quant.coupled_ref'"
     replaces_all = True
-
-    def pattern(self) -> RemoveInstrumentation:
-        return RemoveInstrumentation()

@@ -256,6 +256,7 @@ class QuantQuantizeWeightsPass(PatternPass):
     """
 
     name = "quant-quantize-weights"
+    pattern_type = QuantizeWeight
     expected = "products by constants of floats"
 
     bits: int = 8
@@ -279,6 +280,3 @@ class QuantQuantizeWeightsPass(PatternPass):
     def candidates(self, module: ModuleOp) -> Sequence[Operation]:
         trait = MultipliesAndAccumulates
         return [op for op in module.walk() if has_quantization_trait(op, trait)]
-
-    def pattern(self) -> QuantizeWeight:
-        return QuantizeWeight(self.bits, self.granularity, self.block_size, self.range)
