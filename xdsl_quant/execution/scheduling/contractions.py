@@ -11,9 +11,6 @@ from .. import mlir_bindings as mlir
 from ..building import elementwise_generic, mixed_sizes, reshaped_tensor
 from ..mlir_bindings import FieldValue, Values, arith, ir, linalg
 
-Load = Callable[[ir.Value, ir.Type], ir.Value]
-"""Makes a number of a type of an element."""
-
 
 class Factor(NamedTuple):
     """What a contraction multiplies."""
@@ -30,24 +27,14 @@ class Factor(NamedTuple):
     zero_point: int = 0
     """What is subtracted from elements then."""
 
-    load: Load | None = None
-    """Makes the number of an element, if that is not what is said above."""
-
     @property
     def is_unsigned(self) -> bool:
         """Whether elements are unsigned integers."""
         return self.conversion is not None and self.conversion.name == "arith.extui"
 
-    def extend(self, element: ir.Value, type_: ir.Type) -> ir.Value:
-        """An element as a number of a type that may be wider."""
-        conversion = self.conversion
-        return applied(conversion, type_, element) if conversion else element
-
     def convert(self, element: ir.Value, type_: ir.Type) -> ir.Value:
         """The number that is multiplied."""
-        if self.load is not None:
-            return self.load(element, type_)
-        value = self.extend(element, type_)
+        value = applied(self.conversion, type_, element) if self.conversion else element
         if not self.zero_point:
             return value
         return arith.subi(value, arith.constant(type_, self.zero_point))
@@ -71,19 +58,14 @@ class Factor(NamedTuple):
         fused = ("arith.", "linalg.generic", "math.")
         return name.startswith(fused) and name != "arith.constant"
 
-    def stored_as(self, type_: ir.Type, store: Load, load: Load) -> Factor:
-        """
-        The factor with other elements, which are in memory before the loops.
-
-        Args:
-            type_: the type of the elements.
-            store: makes the elements.
-            load: makes the number that is multiplied of an element.
-        """
+    def as_numbers(self, type_: ir.Type) -> Factor:
+        """The factor with the numbers that are multiplied as elements, in memory."""
+        if self.element_type == type_:
+            return self
         value = elementwise_generic(
-            [self.value], type_, lambda args: store(args[0], type_)
+            [self.value], type_, lambda args: self.convert(args[0], type_)
         )
-        return self._replace(value=value, load=load)
+        return self._replace(value=value, conversion=None, zero_point=0)
 
     def in_memory(self) -> Factor:
         """The factor after an op that keeps MLIR from computing it in the loops."""

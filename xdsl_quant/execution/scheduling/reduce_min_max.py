@@ -5,15 +5,13 @@ Calls of Python functions that need no more than the min/max of a tensor: see
 Compiled code finds the smallest and the largest value while it computes the values. It
 uses instructions that ignore NaN, as these are the fastest. So it adds up the products of
 all values with zero, too: the sum is NaN if a value is NaN or infinite, and zero
-otherwise. It does not do so for terms and factors of a tensor whose min/max are found for
-the same call: where these are not finite, that is not either.
+otherwise.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Sequence
 from types import MethodType
 from typing import NamedTuple
 
@@ -24,7 +22,7 @@ from xdsl_quant.runtime.entry_function import unused_prefix
 from xdsl_quant.runtime.host_functions import HostFunctions, MinMaxFunction
 
 from .. import mlir_bindings as mlir
-from ..building import filled, generic, index, is_dynamic, reshaped_tensor, size_values
+from ..building import filled, generic, index
 from ..mlir_bindings import FieldValue, Values, arith, func, ir, memref, scf, tensor
 from ..runtime_library import array_at, callback, guarded
 
@@ -118,11 +116,8 @@ class _MinMax(NamedTuple):
     low: FieldValue
     high: FieldValue
 
-    check: FieldValue | None = None
-    """
-    NaN if a value is NaN or infinite, and 0 otherwise. It is not there if the check of
-    another value is enough.
-    """
+    check: FieldValue
+    """NaN if a value is NaN or infinite, and 0 otherwise."""
 
     @property
     def shape(self) -> Sequence[int]:
@@ -136,11 +131,9 @@ def _call_with_min_max(name: str, calls: Sequence[_Call]) -> Sequence[int]:
     of the block; the number of channels of each call.
     """
     reductions: list[_MinMax] = []
-    values = {call.operands[0] for call, _ in calls}
     for call, function in calls:
         with ir.InsertionPoint(call), call.location:
-            is_checked = not _goes_into_one_of(values, call.operands[0])
-            reductions.append(_min_max_of(call.operands[0], function.axis, is_checked))
+            reductions.append(_min_max_of(call.operands[0], function.axis))
     counts = [math.prod(reduction.shape) for reduction in reductions]
     last, _ = calls[-1]
     # Whatever can share a loop comes before the end of the block.
@@ -150,17 +143,6 @@ def _call_with_min_max(name: str, calls: Sequence[_Call]) -> Sequence[int]:
         _store_all(reductions, buffer)
         func.call([], name, [buffer])
     return counts
-
-
-def _goes_into_one_of(values: Collection[ir.Value], value: ir.Value) -> bool:
-    """Whether a value is a term or a factor of one of these."""
-    no_fastmath = ir.Attribute.parse("#arith.fastmath<none>")
-    return any(
-        user.name in ("arith.addf", "arith.subf", "arith.mulf")
-        and user.attributes["fastmath"] == no_fastmath
-        and user.results[0] in values
-        for user in mlir.users_of(value)
-    )
 
 
 def _buffer_type(count: int) -> ir.Type:
@@ -194,54 +176,22 @@ def _store_all(reductions: Sequence[_MinMax], buffer: ir.Value) -> None:
 def _store_at(
     reduction: _MinMax, channel: Values, buffer: ir.Value, position: ir.Value
 ) -> None:
-    low, high, *checks = (
-        tensor.extract(value, channel) for value in reduction if value is not None
-    )
+    low, high, check = (tensor.extract(value, channel) for value in reduction)
     for row, value in enumerate((low, high)):
-        for check in checks:
-            is_nan = arith.cmpf(arith.CmpFPredicate.UNO, check, check)
-            value = arith.select(is_nan, check, value)
+        is_nan = arith.cmpf(arith.CmpFPredicate.UNO, check, check)
+        value = arith.select(is_nan, check, value)
         if value.type != (f64 := ir.F64Type.get()):
             value = arith.extf(f64, value)
         memref.store(value, buffer, [index(row), position])
 
 
-_SHORT = 64
-"""
-In rows with fewer elements LLVM spends most of the time on their ends, which is more than
-reading all values from memory once more.
-"""
-
-
-def _in_one_row(values: ir.Value) -> ir.Value:
-    """
-    Values in one dimension, if the last one is static and short, or if what computes them
-    and what is computed of them has other loops, which cannot be shared.
-    """
-    type_ = mlir.shaped_type(values)
-    shape = type_.shape
-    if len(shape) < 2 or is_dynamic(shape[-1]):
-        return values
-    ops = [use.owner for use in values.uses]
-    if isinstance(values, ir.OpResult):
-        ops.append(values.owner)
-    has_own_loops = not any(op.name.startswith(("arith.", "math.")) for op in ops)
-    if shape[-1] >= _SHORT and not has_own_loops:
-        return values
-    if type_.has_static_shape:
-        return reshaped_tensor(values, [math.prod(shape)])
-    return reshaped_tensor(values, [reduce(arith.muli, size_values(values))])
-
-
-def _min_max_of(values: ir.Value, axis: int | None, is_checked: bool) -> _MinMax:
-    if axis is None:
-        values = _in_one_row(values)
+def _min_max_of(values: ir.Value, axis: int | None) -> _MinMax:
     tensor_type = mlir.shaped_type(values)
     rank = tensor_type.rank
     f32, f64 = ir.F32Type.get(), ir.F64Type.get()
     type_ = f64 if tensor_type.element_type == f64 else f32
     sizes = [] if axis is None else [tensor_type.shape[axis]]
-    starts = (math.inf, -math.inf, 0.0) if is_checked else (math.inf, -math.inf)
+    starts = math.inf, -math.inf, 0.0
     kept = [] if axis is None else [ir.AffineExpr.get_dim(axis)]
     reduced = mlir.affine_map(rank, kept)
 
@@ -262,7 +212,7 @@ def _min_max_of(values: ir.Value, axis: int | None, is_checked: bool) -> _MinMax
 
 
 def _combined(
-    value: ir.Value, low: ir.Value, high: ir.Value, check: ir.Value | None = None
+    value: ir.Value, low: ir.Value, high: ir.Value, check: ir.Value
 ) -> Values:
     """What is known with one value more."""
     flags = arith.FastMathFlags
@@ -272,8 +222,6 @@ def _combined(
         arith.minnumf(low, value, fastmath=any_order),
         arith.maxnumf(high, value, fastmath=any_order),
     ]
-    if check is None:
-        return min_max
     zero = arith.constant(value.type, 0.0)
     product = arith.mulf(value, zero, fastmath=flags.contract)
     total = arith.addf(check, product, fastmath=flags.contract | flags.reassoc)

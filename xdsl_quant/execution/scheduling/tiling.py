@@ -7,12 +7,6 @@ sizes that are known: LLVM unrolls them and keeps the tile in registers all thro
 loops over what is summed up. The right factor is packed first, so that the elements for
 the columns of a tile are contiguous.
 
-Products of 8-bit integers fit 16 bits, where a processor multiplies twice as many at once
-as in 32. For sums of 32 bits there is something better: instructions that multiply 16-bit
-integers and add up products of 32 bits. LLVM takes them if it knows that a factor is not
-negative and has 15 bits. So signed elements of the left factor are stored with 128 added,
-and the sums begin with what has to be subtracted for that.
-
 A contraction without tiles gets its loops in an order in which the innermost one is over
 contiguous elements. In any order the products for one element of the result are added up
 in the order in which the given loops do so.
@@ -25,13 +19,11 @@ from functools import cached_property
 
 from .. import mlir_bindings as mlir
 from ..building import (
-    elementwise_generic,
-    filled,
     generic,
     mixed_sizes,
     reshaped_tensor,
 )
-from ..mlir_bindings import Sizes, Values, arith, ir, linalg, tensor
+from ..mlir_bindings import Sizes, ir, linalg, tensor
 from .byte_products import is_kept
 from .contractions import Contraction, Factor, contraction_of, loops_in
 
@@ -40,9 +32,6 @@ _MAX_ROWS = 8
 
 _MIN_REUSE = 256
 """How often elements are used if packing them costs less than tiles save."""
-
-_OFFSET = 128
-"""What is added to a signed 8-bit integer so that it is not negative."""
 
 
 def tile_contractions(module: ir.Module) -> None:
@@ -163,11 +152,8 @@ class _TiledContraction(Contraction):
             factor._replace(indices=[i.compose(self.loops) for i in factor.indices])
             for factor in (self.lhs, self.rhs)
         )
-        if self.tiles and self._has_bytes:
-            total = self._less_offset(total)
-            lhs, rhs = _as_bytes(lhs), _as_words(rhs)
-        elif self.tiles:
-            lhs, rhs = (_as_numbers(factor, self.sum_type) for factor in (lhs, rhs))
+        if self.tiles:
+            lhs, rhs = (factor.as_numbers(self.sum_type) for factor in (lhs, rhs))
         if self.tiles or (self.reuse(self.lhs) > 1 and lhs.is_computed):
             lhs = lhs.in_memory()
         if self.tiles or self.is_transposed:
@@ -202,56 +188,6 @@ class _TiledContraction(Contraction):
                 result_sizes.append(size)
         return result_sizes, result_loops
 
-    @cached_property
-    def _has_bytes(self) -> bool:
-        """Whether 8-bit factors are summed up in 32 bits."""
-        types = [self.lhs.element_type, self.rhs.element_type]
-        return (
-            self.total.results[0].type == ir.IntegerType.get_signless(32)
-            and all(1 < mlir.bits(type_) <= 8 for type_ in types)
-            and all(
-                _position(i) is not None or _is_zero_index(i) for i in self.rhs.indices
-            )
-            and abs(self.rhs.zero_point) < 256
-            and {*range(self.count)} - {*self.result} <= self.rhs.loops
-        )
-
-    def _less_offset(self, total: ir.Value) -> ir.Value:
-        """
-        The initial sums, less what is too much if the left factor is not converted to the
-        number that is multiplied, but to an integer that is not negative.
-        """
-        offset = self.lhs.zero_point + (0 if self.lhs.is_unsigned else _OFFSET)
-        if not offset:
-            return total
-        value = self.rhs.value
-        dim, i32 = ir.AffineExpr.get_dim, mlir.element(total)
-        loops = [*map(_position, self.rhs.indices)]
-        kept = [i for i, loop in enumerate(loops) if loop in self.result]
-        sizes = mixed_sizes(value)
-
-        def subtract(arguments: Values) -> Values:
-            element, so_far = arguments
-            excess = arith.muli(
-                self.rhs.convert(element, i32), arith.constant(i32, -offset)
-            )
-            return [arith.addi(so_far, excess)]
-
-        identity = ir.AffineMap.get_identity(len(loops))
-        (offsets,) = generic(
-            [value],
-            [filled([sizes[i] for i in kept], i32, 0)],
-            [identity, mlir.affine_map(len(loops), map(dim, kept))],
-            [_PARALLEL if i in kept else "reduction" for i in range(len(loops))],
-            subtract,
-        )
-        rank = len(self.result)
-        places = [dim(self.result.index(loops[i])) for i in kept]
-        maps = [ir.AffineMap.get_identity(rank), mlir.affine_map(rank, places)]
-        return elementwise_generic(
-            [total, offsets], i32, lambda args: arith.addi(*args), maps
-        )
-
     def _packed(self, rhs: Factor) -> Factor:
         """The right factor with columns last, and with the columns of a tile together."""
         column, dimension = self.column, self.column_dimension
@@ -278,43 +214,3 @@ class _TiledContraction(Contraction):
             reshaped_tensor(rhs.value, sizes), outs=[target], permutation=permutation
         )
         return rhs._replace(value=value, indices=[indices[i] for i in permutation])
-
-
-def _position(index: ir.AffineExpr) -> int | None:
-    """The loop that an affine expression is."""
-    return index.position if isinstance(index, ir.AffineDimExpr) else None
-
-
-def _is_zero_index(index: ir.AffineExpr) -> bool:
-    return isinstance(index, ir.AffineConstantExpr) and not index.value
-
-
-def _as_numbers(factor: Factor, type_: ir.Type) -> Factor:
-    """The factor with numbers of the type in which they are multiplied."""
-    if factor.element_type == type_:
-        return factor
-    return factor.stored_as(type_, factor.convert, lambda value, _: value)
-
-
-def _as_bytes(factor: Factor) -> Factor:
-    """Elements of up to 8 bits as 32-bit integers that are known to be from 0 to 255."""
-    i8, i32 = (ir.IntegerType.get_signless(width) for width in (8, 32))
-
-    def store(element: ir.Value, type_: ir.Type) -> ir.Value:
-        value = factor.extend(element, type_)
-        if factor.is_unsigned:
-            return value
-        return arith.addi(value, arith.constant(type_, _OFFSET))
-
-    def load(value: ir.Value, type_: ir.Type) -> ir.Value:
-        return arith.extui(type_, arith.trunci(i8, value))
-
-    return factor.stored_as(i32, store, load)
-
-
-def _as_words(factor: Factor) -> Factor:
-    """Elements of up to 8 bits as 16-bit integers."""
-    i16 = ir.IntegerType.get_signless(16)
-    return factor.stored_as(
-        i16, factor.convert, lambda value, type_: arith.extsi(type_, value)
-    )

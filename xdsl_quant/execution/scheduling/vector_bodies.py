@@ -420,8 +420,6 @@ class BodyCode:
         return made if is_truth else self._converted(made, computed, width)
 
     def _rounded(self, rounded: _Rounded) -> str:
-        if halved := self._halved(rounded):
-            return halved
         code = self._code
         number = self.vector(rounded.number, 32)
         both = code.add(f"llvm.bitcast {number} : {_type(32)} to {_WIDE}")
@@ -442,25 +440,6 @@ class BodyCode:
         odds = code.add(f"llvm.bitcast {upper} : {narrow}")
         lanes = (i + LANES * (i % 2) for i in range(LANES))
         return code.shuffled(evens, odds, _type(32), lanes)
-
-    def _halved(self, rounded: _Rounded) -> str | None:
-        """The vector, if the multiplier is a power of two and 32 bits are enough."""
-        code, type_ = self._code, _type(32)
-        arrays = rounded.multiplier, rounded.addend, rounded.shift
-        if rounded.is_twice or any((array != array.flat[0]).any() for array in arrays):
-            return None
-        multiplier, addend, shift = (int(array.flat[0]) for array in arrays)
-        shift -= max(multiplier.bit_length() - 1, 0)
-        added, rest = divmod(addend, max(multiplier, 1))
-        low, high = self._body.interval(rounded.number)
-        if multiplier & (multiplier - 1) or not multiplier or rest:
-            return None
-        sums = Interval(min(low, low + added), max(high, high + added))
-        if not 0 <= shift < 32 or not sums.fits(32):
-            return None
-        number = self.vector(rounded.number, 32)
-        total = code.add(f"arith.addi {number}, {code.splat(added, type_)} : {type_}")
-        return code.add(f"arith.shrsi {total}, {code.splat(shift, type_)} : {type_}")
 
 
 _WIDE = f"vector<{LANES // 2}xi64>"
