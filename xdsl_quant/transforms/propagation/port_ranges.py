@@ -31,7 +31,7 @@ quant.region "k" (%a = %x : tensor<4xf32> as !quant.calibrated<f32<-1.0:2.0>>)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -62,7 +62,33 @@ from xdsl_quant.transforms.statistics.ranges.value_ranges import (
 PORT_STATS = "quant.port_stats"
 """The attribute of a kernel with ranges of an axis of its ports."""
 
-_PORT = "port"
+COUPLED_PORTS = "quant.coupled_ports"
+"""The attribute of a kernel with the keys of its ports."""
+
+_Entry: TypeAlias = Mapping[str, Attribute]
+
+
+def _entries(kernel: RegionOp, name: str) -> Sequence[tuple[int, _Entry]] | None:
+    """The ports of the entries of an attribute, and the entries; `None` if it is wrong."""
+    entries = kernel.attributes.get(name, ArrayAttr[DictionaryAttr](()))
+    if not isa(entries, ArrayAttr[DictionaryAttr]):
+        return None
+    found = [
+        (port.value.data, entry.data)
+        for entry in entries
+        if isinstance(port := entry.data.get("port"), IntegerAttr)
+    ]
+    return found if len(found) == len(entries) else None
+
+
+def _set_entries(kernel: RegionOp, name: str, entries: Mapping[int, _Entry]) -> None:
+    """Replace an attribute with an entry for each port; remove it without entries."""
+    kernel.attributes.pop(name, None)
+    if entries:
+        kernel.attributes[name] = ArrayAttr(
+            DictionaryAttr({"port": IntegerAttr(port, i64), **entry})
+            for port, entry in sorted(entries.items())
+        )
 
 
 def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
@@ -101,46 +127,34 @@ def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
     return ranges
 
 
-def _port_stats(kernel: RegionOp) -> Mapping[int, Mapping[str, Attribute]]:
+def _port_stats(kernel: RegionOp) -> Mapping[int, _Entry]:
     """The entries of the attribute by the number of the port."""
-    stats: dict[int, Mapping[str, Attribute]] = {}
-    entries = kernel.attributes.get(PORT_STATS, ArrayAttr[DictionaryAttr](()))
-    if not isa(entries, ArrayAttr[DictionaryAttr]):
-        _fail_for_stats(kernel)
-    count = len(kernel.specs)
-    for entry in entries:
-        if not isinstance(port := entry.data.get(_PORT), IntegerAttr):
-            _fail_for_stats(kernel)
-        if (index := port.value.data) in stats or not 0 <= index < count:
+    if (entries := _entries(kernel, PORT_STATS)) is None:
+        fail(
+            kernel,
+            f"'{kernel.name}' op needs an array of dictionaries with an integer 'port' as "
+            f"'{PORT_STATS}'",
+        )
+    stats: dict[int, _Entry] = {}
+    for index, entry in entries:
+        if index in stats or not 0 <= index < len(kernel.specs):
             fail(
                 kernel,
                 f"'{kernel.name}' op has '{PORT_STATS}' of port {index}, expected the "
-                f"numbers of different ones of its {count} ports",
+                f"numbers of different ones of its {len(kernel.specs)} ports",
             )
-        stats[index] = entry.data
+        stats[index] = entry
     return stats
 
 
 def remove_used_ranges(kernel: RegionOp) -> None:
     """Remove the ranges of an axis of ports that have parameters now."""
-    if PORT_STATS not in kernel.attributes:
-        return
-    left = [
-        DictionaryAttr(entry)
+    left = {
+        index: entry
         for index, entry in _port_stats(kernel).items()
         if not isinstance(kernel.specs[index], UniformType)
-    ]
-    kernel.attributes.pop(PORT_STATS)
-    if left:
-        kernel.attributes[PORT_STATS] = ArrayAttr(left)
-
-
-def _fail_for_stats(kernel: RegionOp) -> NoReturn:
-    fail(
-        kernel,
-        f"'{kernel.name}' op needs an array of dictionaries with an integer '{_PORT}' as "
-        f"'{PORT_STATS}'",
-    )
+    }
+    _set_entries(kernel, PORT_STATS, left)
 
 
 def set_specs(
@@ -162,17 +176,14 @@ def set_specs(
     kernel.attributes["input_specs"] = ArrayAttr(specs[:input_count])
     kernel.attributes["output_specs"] = ArrayAttr(specs[input_count:])
     types = *kernel.operand_types, *kernel.result_types
-    stats: list[DictionaryAttr] = []
-    for index, port in sorted(ranges.items()):
+    stats: dict[int, _Entry] = {}
+    for index, port in ranges.items():
         attributes = port.axis_attributes() if _has_axis(types[index], port) else {}
         if isinstance(specs[index], AnyQuantizedType):
             attributes |= port.layer_attributes()
         if attributes:
-            number = IntegerAttr(index, i64)
-            stats.append(DictionaryAttr({_PORT: number, **attributes}))
-    kernel.attributes.pop(PORT_STATS, None)
-    if stats:
-        kernel.attributes[PORT_STATS] = ArrayAttr(stats)
+            stats[index] = attributes
+    _set_entries(kernel, PORT_STATS, stats)
 
 
 def _has_axis(type_: Attribute, ranges: ValueRanges) -> bool:
@@ -184,10 +195,6 @@ def _has_axis(type_: Attribute, ranges: ValueRanges) -> bool:
     return 0 <= axis < len(shape) and shape[axis] in (DYNAMIC_INDEX, len(pairs))
 
 
-COUPLED_PORTS = "quant.coupled_ports"
-"""The attribute of a kernel with the keys of its ports."""
-
-
 def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
     """
     The keys of ports by number.
@@ -195,29 +202,25 @@ def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
     Raises:
         PassFailedException: if the attribute is wrong.
     """
-    entries = kernel.attributes.get(COUPLED_PORTS, ArrayAttr[DictionaryAttr](()))
-    keys: dict[int, str] = {}
-    if isa(entries, ArrayAttr[DictionaryAttr]):
-        for entry in entries:
-            port, key = entry.data.get("port"), entry.data.get("key")
-            if isinstance(port, IntegerAttr) and isinstance(key, StringAttr):
-                keys[port.value.data] = key.data
-        if len(keys) == len(entries) and all(
-            0 <= port < len(kernel.specs) for port in keys
-        ):
-            return keys
-    fail(
-        kernel,
-        f"'{kernel.name}' op needs an array of dictionaries with the integer 'port', the "
-        f"number of one of its {len(kernel.specs)} ports, and the string 'key' as "
-        f"'{COUPLED_PORTS}'",
-    )
+    entries = _entries(kernel, COUPLED_PORTS)
+    keys = {
+        port: key.data
+        for port, entry in entries or ()
+        if 0 <= port < len(kernel.specs)
+        and isinstance(key := entry.get("key"), StringAttr)
+    }
+    if entries is None or len(keys) < len(entries):
+        fail(
+            kernel,
+            f"'{kernel.name}' op needs an array of dictionaries with the integer 'port', "
+            f"the number of one of its {len(kernel.specs)} ports, and the string 'key' as "
+            f"'{COUPLED_PORTS}'",
+        )
+    return keys
 
 
 def set_coupled_ports(kernel: RegionOp, keys: Mapping[int, str]) -> None:
     """Give ports keys, by number."""
     keys = {**coupled_ports(kernel), **keys}
-    kernel.attributes[COUPLED_PORTS] = ArrayAttr(
-        DictionaryAttr({"port": IntegerAttr(port, i64), "key": StringAttr(key)})
-        for port, key in sorted(keys.items())
-    )
+    entries = {port: {"key": StringAttr(key)} for port, key in keys.items()}
+    _set_entries(kernel, COUPLED_PORTS, entries)

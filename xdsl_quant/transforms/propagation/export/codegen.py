@@ -74,6 +74,7 @@ from xdsl_quant.unsupported import Unsupported
 from ..module_kernels import ParametersType, has_floats, kernels_of, ports_of
 from .float_kernels import (
     ResultOutOfRange,
+    builder_after,
     check_constants,
     check_operands,
     check_parameters,
@@ -390,13 +391,13 @@ class CodegenExport:
         """A result of a kernel with the type of a port."""
         integers = self._integers[value]
         try:
-            return self._rescaled(_builder_after(integers.value), integers, port)
+            return self._rescaled(builder_after(integers.value), integers, port)
         except Unsupported:
             if integers.port in (None, port.type):
                 raise
             # In two steps, as without pushing.
             stored = self._at_result(value)
-            return self._rescaled(_builder_after(stored.value), stored, port)
+            return self._rescaled(builder_after(stored.value), stored, port)
 
     def _at_result(self, value: SSAValue) -> Integers:
         """A result of a kernel as it is where no kernel takes it."""
@@ -439,7 +440,7 @@ class CodegenExport:
             stored = self._at_result(value)
             assert integers.port is not None
             self._expressed[value] = _floats_of_stored(
-                _builder_after(stored.value), stored.value, value, integers.port
+                builder_after(stored.value), stored.value, value, integers.port
             )
         return self._expressed[value]
 
@@ -596,22 +597,12 @@ def _check_fits(integers: Integers, port: StoredRange) -> None:
         loop.rescaled(element, port)
 
 
-def _builder_after(value: SSAValue) -> LoweringBuilder:
-    """A builder of ops where a value is there."""
-    if isinstance(value, BlockArgument):
-        return LoweringBuilder(
-            InsertPoint.at_start(value.block), location=value.location
-        )
-    owner = cast(Operation, value.owner)
-    return LoweringBuilder(InsertPoint.after(owner), location=owner.location)
-
-
 def _stored_at_port(value: SSAValue, port: StoredRange) -> Integers:
     """Floats as a port stores them: a constant if they are one."""
     text = f"a port of type '{value.type}'"
     if not isinstance(value.type, TensorType):
         raise Unsupported(f"{text} is no ranked tensor")
-    builder = _builder_after(value)
+    builder = builder_after(value)
     storage = port.type.signless_storage_type
     stored_type = TensorType(storage, shape_of(value))
     owner = value.owner

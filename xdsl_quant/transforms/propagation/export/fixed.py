@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.dialects.quant import RegionOp, ScaledQuantizedType
@@ -49,6 +49,7 @@ from xdsl_quant.unsupported import Unsupported
 from ..module_kernels import ParametersType, has_floats, kernels_of, ports_of
 from .float_kernels import (
     ResultOutOfRange,
+    builder_after,
     check_operands,
     check_parameters,
     cuts_off,
@@ -225,15 +226,8 @@ def _as_stored(value: SSAValue, spec: ParametersType) -> SSAValue | None:
 
 def _inserted_after(value: SSAValue, new_ops: Sequence[Operation]) -> SSAValue:
     """Insert ops where a value is there, and return the result of the last one."""
-    if isinstance(value, BlockArgument):
-        location, point = value.location, InsertPoint.at_start(value.block)
-    else:
-        owner = cast(Operation, value.owner)
-        location, point = owner.location, InsertPoint.after(owner)
-    for op in new_ops:
-        op.location = location
-    Rewriter.insert_op(new_ops, point)
-    return new_ops[-1].results[0]
+    builder = builder_after(value)
+    return [builder.add(op) for op in new_ops][-1]
 
 
 def widen_biases(module: ModuleOp) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isinf
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import NameLoc
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
 from xdsl.traits import ConstantLike
 
 from xdsl_quant.diagnostics import sentence_of
@@ -32,6 +34,7 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
     quantization_trait,
 )
+from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 from xdsl_quant.unsupported import Unsupported
 
@@ -320,3 +323,12 @@ def _outside(region: RegionOp, value: SSAValue) -> SSAValue | None:
     assert isinstance(value, BlockArgument)
     spec = region.input_specs.data[value.index]
     return None if isinstance(spec, ScaledQuantizedType) else region.inputs[value.index]
+
+
+def builder_after(value: SSAValue) -> LoweringBuilder:
+    """A builder of ops where a value is there, such as casts between kernels."""
+    if isinstance(value, BlockArgument):
+        point = InsertPoint.at_start(value.block)
+        return LoweringBuilder(point, location=value.location)
+    owner = cast(Operation, value.owner)
+    return LoweringBuilder(InsertPoint.after(owner), location=owner.location)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from math import isinf
 from typing import Any, TypeAlias, cast
 
@@ -248,14 +249,6 @@ class IntegerLoop:
             difference=abs(factor) * a.difference,
         )
 
-    def maximum(self, a: ScaledNumber, b: ScaledNumber) -> ScaledNumber:
-        """The larger one of two numbers."""
-        return self.extreme(a, b, is_maximum=True)
-
-    def minimum(self, a: ScaledNumber, b: ScaledNumber) -> ScaledNumber:
-        """The smaller one of two numbers."""
-        return self.extreme(a, b, is_maximum=False)
-
     def extreme(
         self, a: ScaledNumber, b: ScaledNumber, *, is_maximum: bool
     ) -> ScaledNumber:
@@ -272,7 +265,9 @@ class IntegerLoop:
 
     def absolute(self, x: ScaledNumber) -> ScaledNumber:
         """The absolute value of a number."""
-        return self.maximum(x, self.negate(x)) if isinstance(x, Integers) else abs(x)
+        if not isinstance(x, Integers):
+            return abs(x)
+        return self.extreme(x, self.negate(x), is_maximum=True)
 
     def select(self, condition: SSAValue, a: ScaledNumber, b: ScaledNumber) -> Integers:
         """One of two numbers."""
@@ -345,12 +340,15 @@ class IntegerLoop:
         )
 
 
+_MAXIMUM = partial(IntegerLoop.extreme, is_maximum=True)
+_MINIMUM = partial(IntegerLoop.extreme, is_maximum=False)
+
 ELEMENTWISE: Mapping[str, Callable[..., ScaledNumber]] = {
     "arith.addf": IntegerLoop.add,
-    "arith.maximumf": IntegerLoop.maximum,
-    "arith.maxnumf": IntegerLoop.maximum,
-    "arith.minimumf": IntegerLoop.minimum,
-    "arith.minnumf": IntegerLoop.minimum,
+    "arith.maximumf": _MAXIMUM,
+    "arith.maxnumf": _MAXIMUM,
+    "arith.minimumf": _MINIMUM,
+    "arith.minnumf": _MINIMUM,
     "arith.mulf": IntegerLoop.multiply,
     "arith.negf": IntegerLoop.negate,
     "arith.select": IntegerLoop.select,
