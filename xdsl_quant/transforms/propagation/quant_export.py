@@ -42,7 +42,7 @@ from xdsl_quant.xdsl_patches import patched_pass
 
 from .export.codegen import CodegenExport
 from .export.fixed import FixedExport, widen_biases
-from .export.float_kernels import UnsupportedParameters
+from .export.float_kernels import KernelExport, UnsupportedParameters
 from .kernel_matching import is_constant
 from .module_kernels import (
     ParametersType,
@@ -98,7 +98,7 @@ class QuantExportPass(CountingPass):
             )
         reference = self._reference(op)
         is_undecided = _warn_without_parameters(op)
-        export: FixedExport | CodegenExport
+        export: KernelExport
         if is_fixed:
             export = FixedExport(op)
             export.run()
@@ -125,7 +125,7 @@ class QuantExportPass(CountingPass):
             f"'{FLOAT_KERNELS}' says why they stay in floating point",
         )
 
-    def _reference(self, module: ModuleOp) -> FixedExport | CodegenExport | None:
+    def _reference(self, module: ModuleOp) -> KernelExport | None:
         """Export a copy, if an option needs to know its outcome before the change."""
         is_fixed = self.mode == "fixed"
         if not self.fully_quantized and (is_fixed or not self.push_rescales):
@@ -185,7 +185,7 @@ def _is_decided(kernel: RegionOp) -> bool:
     )
 
 
-def _unexpected(export: FixedExport | CodegenExport) -> Iterator[RegionOp]:
+def _unexpected(export: KernelExport) -> Iterator[RegionOp]:
     """
     The kernels that stay in floating point, but for those without floats, those with a port
     that is to stay so, and those that another warning is about.
@@ -200,7 +200,7 @@ def _unexpected(export: FixedExport | CodegenExport) -> Iterator[RegionOp]:
             yield region
 
 
-def _warn_of_unsupported_parameters(export: FixedExport | CodegenExport) -> None:
+def _warn_of_unsupported_parameters(export: KernelExport) -> None:
     """Say on standard error which kernels have parameters, and stay in floating point."""
     unsupported = [
         (region, reason)
@@ -223,7 +223,7 @@ def _descriptions(in_float: Mapping[RegionOp, Unsupported]) -> Iterator[str]:
         yield f"{location_prefix(region.location)}kernel '{region.kernel}': {reason}"
 
 
-def _check_fully_quantized(module: ModuleOp, copy: FixedExport | CodegenExport) -> None:
+def _check_fully_quantized(module: ModuleOp, copy: KernelExport) -> None:
     """Fail if floats would stay, before the module changes."""
     places = dict(zip(copy.regions, kernels_of(module), strict=True))
     kernels = [places[region] for region in copy.in_float]

@@ -37,7 +37,7 @@ exact `e` and with products, from scales, ranges and constant weights.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias, cast
 
@@ -71,14 +71,15 @@ from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from ..module_kernels import ParametersType, has_floats, kernels_of, ports_of
+from ..module_kernels import ParametersType, has_floats
 from .float_kernels import (
+    KernelExport,
     ResultOutOfRange,
     builder_after,
     check_constants,
     check_operands,
     check_parameters,
-    cuts_off,
+    check_ports,
     reason_of,
 )
 from .integer_kernels import IntegerKernel, Value, multiplies
@@ -90,20 +91,18 @@ _PortKey: TypeAlias = tuple[int, int]
 """The number of a kernel, and that of a port: operands are counted first."""
 
 
-@dataclass(eq=False)
-class CodegenExport:
-    """The export of the kernels of a module."""
+class CodegenExport(KernelExport):
+    """The export of the kernels of a module as integer arithmetic."""
 
-    module: ModuleOp
-
-    reference: CodegenExport | None = None
-    """The export of a copy without pushing; if it is set, rescales are pushed."""
-
-    def __post_init__(self) -> None:
-        self.regions = kernels_of(self.module)
-        self.in_float: dict[RegionOp, Unsupported] = {}
-        """The kernels that stayed in floating point, and why."""
-
+    def __init__(self, module: ModuleOp, reference: CodegenExport | None = None):
+        """
+        Args:
+            module: the module.
+            reference: the export of a copy without pushing; without it, rescales are not
+                pushed.
+        """
+        super().__init__(module)
+        self.module, self.reference = module, reference
         self.rescales = 0
         """How many rescales there are."""
 
@@ -117,9 +116,6 @@ class CodegenExport:
         self._expressed: dict[SSAValue, SSAValue] = {}
         self._read: dict[SSAValue, None] = {}
         """Constants and destinations that are no quantized ports."""
-
-        self._out_of_range: dict[SSAValue, float] = {}
-        """Results in floats that their types would cut off, with such a number."""
 
         self._differences: dict[str, list[int]] = {}
         self._is_bounded = True
@@ -136,16 +132,10 @@ class CodegenExport:
     # Modules
 
     def run(self) -> None:
-        """Replace all kernels."""
-        for index, region in enumerate(self.regions):
-            self._export(index, region)
+        self.export_kernels()
         if self.reference is not None:
             self._find_differences()
-        for region in reversed(self.regions):
-            for result in region.results:
-                if result.first_use is not None:
-                    result.replace_all_uses_with(self._floats(result))
-            Rewriter.erase_op(region)
+        self.erase_kernels()
         for constant in {value.owner for value, _ in self._stored}:
             if isinstance(constant, Operation) and is_trivially_dead(constant):
                 Rewriter.erase_op(constant)
@@ -178,31 +168,15 @@ class CodegenExport:
 
     # Kernels
 
-    def _export(self, index: int, region: RegionOp) -> None:
-        try:
-            if self.reference is not None:
-                in_float = self.reference.in_float
-                if reason := in_float.get(self.reference.regions[index]):
-                    raise reason
-            self._integer_kernel(index, region)
-        except Unsupported as e:
-            self.in_float[region] = e
-            is_cut_off = isinstance(e, ResultOutOfRange)
-            results = self._float_kernel(region, are_stored=not is_cut_off)
-            if is_cut_off:
-                self._out_of_range |= dict.fromkeys(results, e.number)
-
-    def _integer_kernel(self, index: int, region: RegionOp) -> None:
+    def export(self, index: int, region: RegionOp) -> None:
+        if self.reference is not None:
+            in_float = self.reference.in_float
+            if reason := in_float.get(self.reference.regions[index]):
+                raise reason
         check_parameters(region)
-        for value, spec in ports_of(region):
-            if (
-                has_floats(value)
-                and not isinstance(spec, ScaledQuantizedType)
-                and constant_or_empty(value.owner) is None
-            ):
-                raise Unsupported(f"a port has the specification '{spec}'")
+        check_ports(region, lambda x: constant_or_empty(x.owner) is not None)
         check_constants(region)
-        check_operands(region, self._out_of_range)
+        check_operands(region, self.out_of_range)
         body = _lowered_body(region)
         may_wait = [
             self.reference is not None and _may_wait(argument)
@@ -432,8 +406,7 @@ class CodegenExport:
 
     # Floats
 
-    def _floats(self, value: SSAValue) -> SSAValue:
-        """The floats of a value."""
+    def floats(self, value: SSAValue) -> SSAValue:
         if (integers := self._integers.get(value)) is None:
             return value
         if value not in self._expressed:
@@ -444,15 +417,9 @@ class CodegenExport:
             )
         return self._expressed[value]
 
-    def _float_kernel(
+    def export_floats(
         self, region: RegionOp, *, are_stored: bool
     ) -> Sequence[SSAValue]:
-        """
-        Dequantize, compute, and quantize unless results stay in floats.
-
-        Returns:
-            the floats of the results.
-        """
         builder = LoweringBuilder.before(region)
         block = region.body.block
         values: dict[SSAValue, SSAValue] = {}
@@ -498,7 +465,7 @@ class CodegenExport:
         self, builder: LoweringBuilder, value: SSAValue, spec: Attribute
     ) -> tuple[SSAValue, bool]:
         """What a port has after it is quantized, and whether pushing changes nothing."""
-        if value in self._out_of_range and cuts_off(spec, self._out_of_range[value]):
+        if self.is_cut_off(value, spec):
             return value, True
         if isinstance(spec, ScaledQuantizedType):
             try:
@@ -510,7 +477,7 @@ class CodegenExport:
         is_same = True
         if value in self._integers:
             is_same = not self._at_result(value).difference
-        return _rounded_to_type(builder, self._floats(value), spec), is_same
+        return _rounded_to_type(builder, self.floats(value), spec), is_same
 
 
 def _rounded_to_type(

@@ -46,13 +46,13 @@ from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from xdsl_quant.unsupported import Unsupported
 
-from ..module_kernels import ParametersType, has_floats, kernels_of, ports_of
+from ..module_kernels import ParametersType, has_floats
 from .float_kernels import (
-    ResultOutOfRange,
+    KernelExport,
     builder_after,
     check_operands,
     check_parameters,
-    cuts_off,
+    check_ports,
     has_nan,
 )
 from .quantized_kernels import QuantizedKernel
@@ -69,49 +69,29 @@ def dialect_ops_of(region: RegionOp) -> DialectOps:
     return ops if all(map(ops.accepts, specs)) else QUANT_OPS
 
 
-class FixedExport:
-    """The export of the kernels of a module."""
+class FixedExport(KernelExport):
+    """The export of the kernels of a module as quantized ops."""
 
     def __init__(self, module: ModuleOp):
-        self.regions = kernels_of(module)
+        super().__init__(module)
         self.stored: dict[SSAValue, dict[Attribute, SSAValue]] = {}
         """What values of the module are quantized as, by element types."""
 
         self.dialect_ops: dict[SSAValue, DialectOps] = {}
         """With the casts of which dialect the results of kernels are quantized."""
 
-        self.in_float: dict[RegionOp, Unsupported] = {}
-        """The kernels that stayed in floating point, and why."""
-
-        self.out_of_range: dict[SSAValue, float] = {}
-        """Results in floats that their types would cut off, with such a number."""
-
         self.dequantizations: dict[Operation, None] = {}
         """The casts of values that kernels take as they are stored."""
 
     def run(self) -> None:
-        for region in self.regions:
-            self._export(region)
-        # What uses the results of a kernel after all later kernels went is no kernel.
-        for region in reversed(self.regions):
-            for result in region.results:
-                self._replace_casts(result)
-                if result.first_use is not None:
-                    result.replace_all_uses_with(self._expressed(result))
-            Rewriter.erase_op(region)
+        self.export_kernels()
+        self.erase_kernels()
         for op in self.dequantizations:
             if op.results[0].first_use is None:
                 Rewriter.erase_op(op)
 
-    def _export(self, region: RegionOp) -> None:
-        try:
-            kernel, results = self._quantized_kernel(region)
-        except Unsupported as e:
-            self.in_float[region] = e
-            are_stored = not isinstance(e, ResultOutOfRange)
-            kernel, results = self._float_kernel(region, are_stored=are_stored)
-            if isinstance(e, ResultOutOfRange):
-                self.out_of_range |= dict.fromkeys(results, e.number)
+    def _insert(self, kernel: QuantizedKernel, results: Sequence[SSAValue]) -> None:
+        region = kernel.region
         Rewriter.insert_op(kernel.ops, InsertPoint.before(region))
         specs = region.output_specs
         for old, new, spec in zip(region.results, results, specs, strict=True):
@@ -122,24 +102,16 @@ class FixedExport:
             else:
                 old.replace_all_uses_with(new)
 
-    def _quantized_kernel(
-        self, region: RegionOp
-    ) -> tuple[QuantizedKernel, Sequence[SSAValue]]:
+    def export(self, index: int, region: RegionOp) -> None:
         check_parameters(region)
         dialect_ops = dialect_ops_of(region)
         if dialect_ops is QUANT_OPS:
             raise Unsupported(
                 "the dialect of its ops has no quantized ops of these types"
             )
-        for value, spec in ports_of(region):
-            if (
-                has_floats(value)
-                and not isinstance(spec, ScaledQuantizedType)
-                and not is_constant(value)
-            ):
-                raise Unsupported(f"a port has the specification '{spec}'")
-            if has_nan(value):
-                raise Unsupported("a constant that is no number")
+        check_ports(region, is_constant)
+        if any(map(has_nan, region.inputs)):
+            raise Unsupported("a constant that is no number")
         check_operands(region, self.out_of_range)
         arguments = [
             self._quantized(value, spec, dialect_ops)
@@ -149,18 +121,18 @@ class FixedExport:
         ]
         kernel = QuantizedKernel(region, dialect_ops)
         kernel.values |= zip(region.body.block.args, arguments, strict=True)
-        return kernel, kernel.results()
+        self._insert(kernel, kernel.results())
 
-    def _float_kernel(
+    def export_floats(
         self, region: RegionOp, *, are_stored: bool
-    ) -> tuple[QuantizedKernel, Sequence[SSAValue]]:
-        """Dequantize, compute, quantize. Constants are those of the float model."""
+    ) -> Sequence[SSAValue]:
+        # Constants are those of the float model.
         kernel = QuantizedKernel(region, dialect_ops_of(region))
         block = region.body.block
         for argument, value, spec in zip(
             block.args, region.inputs, region.input_specs, strict=True
         ):
-            if value in self.out_of_range and cuts_off(spec, self.out_of_range[value]):
+            if self.is_cut_off(value, spec):
                 pass
             elif isinstance(spec, ParametersType) and (
                 not is_constant(value) or _as_stored(value, spec) is not None
@@ -171,7 +143,9 @@ class FixedExport:
             elif value in self.stored:
                 value = self._expressed(value)
             kernel.values[argument] = value
-        return kernel, kernel.float_results(are_stored=are_stored)
+        results = kernel.float_results(are_stored=are_stored)
+        self._insert(kernel, results)
+        return results
 
     # Values of the module
 
@@ -190,15 +164,16 @@ class FixedExport:
             known[spec] = _inserted_after(source, new_ops)
         return known[spec]
 
-    def _replace_casts(self, result: SSAValue) -> None:
-        """Replace casts of a result of a kernel to a type that it is stored as."""
-        known = {value.type: value for value in self.stored.get(result, {}).values()}
-        for use in [*result.uses]:
+    def floats(self, value: SSAValue) -> SSAValue:
+        # Casts of a result of a kernel to a type that it is stored as are needless.
+        known = {stored.type: stored for stored in self.stored.get(value, {}).values()}
+        for use in [*value.uses]:
             op = use.operation
             if has_quantization_trait(op, CastsQuantization) and (
-                (value := known.get(op.results[0].type)) is not None
+                (stored := known.get(op.results[0].type)) is not None
             ):
-                Rewriter.replace_op(op, (), (value,))
+                Rewriter.replace_op(op, (), (stored,))
+        return value if value.first_use is None else self._expressed(value)
 
     def _expressed(self, value: SSAValue) -> SSAValue:
         """The floats of a value."""

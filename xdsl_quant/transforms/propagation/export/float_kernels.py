@@ -6,15 +6,16 @@ stored like it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from math import isinf
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import NameLoc
+from xdsl.dialects.builtin import ModuleOp, NameLoc
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import ConstantLike
 
 from xdsl_quant.diagnostics import sentence_of
@@ -39,7 +40,7 @@ from xdsl_quant.transforms.statistics.ranges.float_constants import float_number
 from xdsl_quant.unsupported import Unsupported
 
 from ..kernel_matching import is_constant
-from ..module_kernels import has_floats
+from ..module_kernels import has_floats, kernels_of, ports_of
 
 
 class UnsupportedParameters(Unsupported):
@@ -73,6 +74,17 @@ def check_parameters(region: RegionOp) -> None:
             (reason := spec.unsupported_storage) is not None
         ):
             raise UnsupportedParameters(reason)
+
+
+def check_ports(region: RegionOp, is_known: Callable[[SSAValue], bool]) -> None:
+    """
+    Raises:
+        Unsupported: if a port has no parameters, and its value is not known.
+    """
+    for value, spec in ports_of(region):
+        is_scaled = isinstance(spec, ScaledQuantizedType)
+        if has_floats(value) and not is_scaled and not is_known(value):
+            raise Unsupported(f"a port has the specification '{spec}'")
 
 
 def reason_of(error: Exception, name: str) -> str:
@@ -332,3 +344,67 @@ def builder_after(value: SSAValue) -> LoweringBuilder:
         return LoweringBuilder(point, location=value.location)
     owner = cast(Operation, value.owner)
     return LoweringBuilder(InsertPoint.after(owner), location=owner.location)
+
+
+# Kernels of a module
+
+
+class KernelExport(ABC):
+    """The export of the kernels of a module."""
+
+    def __init__(self, module: ModuleOp):
+        self.regions = kernels_of(module)
+        self.in_float: dict[RegionOp, Unsupported] = {}
+        """The kernels that stayed in floating point, and why."""
+
+        self.out_of_range: dict[SSAValue, float] = {}
+        """Results in floats that their types would cut off, with such a number."""
+
+    def export_kernels(self) -> None:
+        """Build ops for all kernels, before them."""
+        for index, region in enumerate(self.regions):
+            try:
+                self.export(index, region)
+            except Unsupported as e:
+                self.in_float[region] = e
+                is_cut_off = isinstance(e, ResultOutOfRange)
+                results = self.export_floats(region, are_stored=not is_cut_off)
+                if is_cut_off:
+                    self.out_of_range |= dict.fromkeys(results, e.number)
+
+    def erase_kernels(self) -> None:
+        """Replace what uses the results of kernels, and erase these."""
+        # What uses the results of a kernel after all later kernels went is no kernel.
+        for region in reversed(self.regions):
+            for result in region.results:
+                if result.first_use is not None:
+                    result.replace_all_uses_with(self.floats(result))
+            Rewriter.erase_op(region)
+
+    @abstractmethod
+    def export(self, index: int, region: RegionOp) -> None:
+        """
+        Build ops on stored values for a kernel.
+
+        Raises:
+            Unsupported: if it has to stay in floating point.
+        """
+
+    @abstractmethod
+    def export_floats(
+        self, region: RegionOp, *, are_stored: bool
+    ) -> Sequence[SSAValue]:
+        """
+        Dequantize, compute, and quantize unless results stay in floats.
+
+        Returns:
+            the results.
+        """
+
+    @abstractmethod
+    def floats(self, value: SSAValue) -> SSAValue:
+        """The floats of a value."""
+
+    def is_cut_off(self, value: SSAValue, spec: Attribute) -> bool:
+        """Whether a port would cut off numbers of a value, which stays in floats."""
+        return value in self.out_of_range and cuts_off(spec, self.out_of_range[value])
