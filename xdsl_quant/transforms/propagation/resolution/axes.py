@@ -79,10 +79,8 @@ def coefficient_ranges(value: Value) -> tuple[int, Array] | None:
     _, axis, pairs = value.ranges
     if axis is None or pairs is None or not isinstance(type_, TensorType):
         return None
-    if type_.get_shape()[axis] != len(pairs):
-        # It is dynamic.
-        return None
-    if any(coefficient_axis(*use) != axis for use in value.users):
+    is_dynamic = type_.get_shape()[axis] != len(pairs)
+    if is_dynamic or any(coefficient_axis(*use) != axis for use in value.users):
         return None
     return axis, pairs
 

@@ -39,7 +39,12 @@ from xdsl_quant.transforms.statistics.ranges.float_constants import float_number
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
 from ..kernel_matching import is_constant
-from ..module_kernels import fitting_signature, ops_outside_kernels
+from ..module_kernels import (
+    fitting_signature,
+    has_floats,
+    ops_outside_kernels,
+    ports_of,
+)
 from ..port_ranges import COUPLED_PORTS, PORT_STATS, coupled_ports, port_ranges
 from ..target_spec import (
     CoefficientOfOp,
@@ -405,7 +410,7 @@ def collect(
         source(value): spec
         for op in ops
         if isinstance(op, RegionOp)
-        for value, spec in zip((*op.inputs, *op.results), op.specs, strict=True)
+        for value, spec in ports_of(op)
         if isinstance(spec, NoQuantizedType)
     }
     constants: dict[Operation, list[Value]] = {}
@@ -456,15 +461,13 @@ def _kernel_of(
         spec.expressed_type
         if isinstance(spec, CalibratedQuantizedType) and is_constant(value)
         else unquantized.get(source(value), spec)
-        for value, spec in zip((*op.inputs, *op.results), op.specs, strict=True)
+        for value, spec in ports_of(op)
     ]
     if (known := target.kernels.get(op.kernel)) is None:
-        graph.float_kernels.append(
-            (op, f"target '{target.name}' has no kernel '{op.kernel}'")
-        )
+        reason = f"target '{target.name}' has no kernel '{op.kernel}'"
+        graph.float_kernels.append((op, reason))
         return None
-    signature = fitting_signature(op, known, specs)
-    if signature is None:
+    if (signature := fitting_signature(op, known, specs)) is None:
         graph.float_kernels.append((op, _misfit(op, known, specs)))
         return None
     ports = [
@@ -483,21 +486,22 @@ def _kernel_of(
 def _misfit(op: RegionOp, known: KernelSpec, specs: Sequence[Attribute]) -> str:
     """Why no signature fits: because of one specification if there is such a one."""
     count = len(op.inputs)
-    types = [
-        scalar_or_element_type(type_) for type_ in (*op.operand_types, *op.result_types)
-    ]
+    types = [scalar_or_element_type(value.type) for value, _ in ports_of(op)]
+
+    def fits(specs: Sequence[Attribute]) -> bool:
+        return known.signature(specs[:count], specs[count:]) is not None
+
     subject = f"no signature of kernel '{op.kernel}' has"
-    if known.signature(specs[:count], specs[count:]) is not None:
+    if fits(specs):
         return f"{subject} ports for operands that are not constant"
-    if known.signature(types[:count], types[count:]) is None:
+    if not fits(types):
         inputs, outputs = (
             ", ".join(map(str, each)) or "nothing"
             for each in (types[:count], types[count:])
         )
         return f"{subject} operands of {inputs} and results of {outputs}"
     for port, spec in enumerate(specs):
-        alone = [*types[:port], spec, *types[port + 1 :]]
-        if known.signature(alone[:count], alone[count:]) is None:
+        if not fits([*types[:port], spec, *types[port + 1 :]]):
             return f"{subject} {port_name(op, port)} as '{spec}'"
     return f"{subject} all of these specifications"
 
@@ -511,8 +515,7 @@ def _connect(
     """Find or make the values at the ports of a kernel."""
     op = kernel.op
     for port, ssa in enumerate((*op.inputs, *op.results)):
-        is_float = isinstance(scalar_or_element_type(ssa.type), AnyFloat)
-        if kernel.ports[port].storage is None or not is_float:
+        if kernel.ports[port].storage is None or not has_floats(ssa):
             kernel.values.append(None)
             continue
         ssa = source(ssa)
@@ -520,9 +523,7 @@ def _connect(
         if isinstance(owner, Operation) and owner.has_trait(ConstantLike):
             value = _new_constant(ssa, constants.setdefault(owner, []))
         else:
-            value = graph.values.get(ssa)
-            if value is None:
-                value = graph.values[ssa] = Value(ssa)
+            value = graph.values.setdefault(ssa, Value(ssa))
         if port < kernel.input_count:
             value.users.append((kernel, port))
         else:

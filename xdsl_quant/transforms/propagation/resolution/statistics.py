@@ -74,10 +74,9 @@ def remove_redundant_statistics(values: Iterable[Value]) -> None:
     }
     redundant |= _followed_by_range([v for v in with_range if v not in redundant])
     for value in redundant:
-        if value.coupled:
-            continue
-        value.range = None
-        _reverse_users(value)
+        if not value.coupled:
+            value.range = None
+            _reverse_users(value)
 
 
 def _reverse_users(value: Value) -> None:
@@ -124,15 +123,11 @@ def _has_range_of_operand(value: Value) -> bool:
     if value.producer is None:
         return False
     kernel, _ = value.producer
-    ports = [port for port in kernel.inputs if kernel.values[port] is not None]
-    if not kernel.constraints.is_same_scale or len(ports) != 1:
-        return False
-    (port,) = ports
-    operand = kernel.values[port]
+    operands = [(port, x) for port in kernel.inputs if (x := kernel.values[port])]
     return (
-        operand is not None
-        and operand.range is not None
-        and port not in kernel.rescaled
+        kernel.constraints.is_same_scale
+        and len(operands) == 1
+        and all(x.range and port not in kernel.rescaled for port, x in operands)
     )
 
 

@@ -63,8 +63,7 @@ class Resolver:
                 self._work_off()
             elif (parameters := _first_specification(value)) is not None:
                 self._decide(value, parameters, Decision("specification"))
-                if value.producer is not None:
-                    self.work.append(value.producer[0])
+                self._push_producer(value)
                 self._work_off()
 
     def _work_off(self) -> None:
@@ -115,8 +114,7 @@ class Resolver:
                 other.is_immutable = value.is_immutable
                 self._fit_ports(other)
                 self._push_users(other)
-                if other.producer is not None:
-                    self.work.append(other.producer[0])
+                self._push_producer(other)
 
     def _choice(self, value: Value) -> ParameterChoice:
         """How a value is stored where it is computed, or where it is first used."""
@@ -157,20 +155,14 @@ class Resolver:
         """The parameters of a weight, or of any constant that nothing else decides."""
         kernel, port = value.users[0]
         constraints = kernel.constraints
-        if (
-            value.parameters is not None
-            or constraints.is_same_scale
-            or any(port == bias for bias, _ in constraints.biases)
-        ):
-            return
-        self._choose_for_content(value)
+        is_bias = any(port == bias for bias, _ in constraints.biases)
+        if not (value.parameters is not None or constraints.is_same_scale or is_bias):
+            self._choose_for_content(value)
 
     def _choose_for_content(self, value: Value) -> None:
         kernel, port = value.users[0]
-        constraints = kernel.constraints
-        is_weight = port in constraints.coefficients
-        axis = coefficient_axis(kernel, port)
-        choice = self._choice(value)
+        is_weight = port in kernel.constraints.coefficients
+        axis, choice = coefficient_axis(kernel, port), self._choice(value)
         try:
             content = value.content()
             parameters = choice.for_content(content, is_weight=is_weight, axis=axis)
@@ -258,8 +250,7 @@ class Resolver:
             return
         self._decide(value, parameters, decision)
         if port < kernel.input_count:
-            if value.producer is not None:
-                self.work.append(value.producer[0])
+            self._push_producer(value)
             self._wait(value)
         else:
             self._push_users(value)
@@ -274,6 +265,10 @@ class Resolver:
     def _push_users(self, value: Value) -> None:
         """The first user in the text is the next in turn."""
         self.work += [user for user, _ in reversed(value.users)]
+
+    def _push_producer(self, value: Value) -> None:
+        if value.producer is not None:
+            self.work.append(value.producer[0])
 
     def _wait(self, value: Value) -> None:
         """
@@ -292,15 +287,9 @@ class Resolver:
         needless.
         """
         value = kernel.values[port] if port < len(kernel.values) else None
-        if value is None:
+        if value is None or (rule == "bias" and value.parameters is not None):
             return True
-        if rule == "bias" and value.parameters is not None:
-            return True
-        known = [
-            parameters
-            for factor in factors
-            if (parameters := kernel.parameters(factor)) is not None
-        ]
+        known = [found for i in factors if (found := kernel.parameters(i)) is not None]
         if len(known) < len(factors):
             return False
         axis = channel_axis(kernel, value.ssa.type)
@@ -452,9 +441,9 @@ def _is_only_moved(value: Value) -> bool:
     if value.parameters is not None or not value.is_constant or not value.users:
         return False
     kernel, _ = value.users[0]
-    inputs = kernel.values[: kernel.input_count]
+    inputs = (kernel.values[port] for port in kernel.inputs)
     return kernel.constraints.is_same_scale and all(
-        each is None or each.is_constant for each in inputs
+        x is None or x.is_constant for x in inputs
     )
 
 

@@ -68,10 +68,9 @@ def overruled_specs(kernels: Iterable[Kernel]) -> Sequence[ParameterChange]:
             if value is None or after is None or after == spec:
                 continue
             others = value.users if value.producer is None else [value.producer]
-            if port < kernel.input_count and any(
-                other.parameters(i) == spec for other, i in others
-            ):
-                continue
+            if port < kernel.input_count:
+                if any(other.parameters(i) == spec for other, i in others):
+                    continue
             decision = kernel.decision(port)
             found.append(ParameterChange(kernel, port, spec, after, decision))
     return found
