@@ -26,14 +26,8 @@ from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import fail, op_name
-from xdsl_quant.dialects.quant import RegionOp, StatisticsOp, StatisticsRefOp
+from xdsl_quant.dialects.quant import RegionOp, StatisticsOp, StatisticsRefOp, traits
 from xdsl_quant.dialects.quant.traits import (
-    CastsQuantization,
-    ComputesElementwise,
-    MovesElements,
-    MultipliesAndAccumulates,
-    OrdersElements,
-    Reduces,
     has_quantization_trait,
     quantization_trait,
     quantization_traits,
@@ -43,11 +37,11 @@ from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_typ
 from .target_spec import KernelSpec, MatchFn, PatternStep, TargetSpec
 
 COMPUTATIONS = (
-    ComputesElementwise,
-    MovesElements,
-    MultipliesAndAccumulates,
-    OrdersElements,
-    Reduces,
+    traits.ComputesElementwise,
+    traits.MovesElements,
+    traits.MultipliesAndAccumulates,
+    traits.OrdersElements,
+    traits.Reduces,
 )
 """What ops say that compute with values, and nothing else."""
 
@@ -159,7 +153,7 @@ def is_constant(value: SSAValue, *, through_kernels: bool = False) -> bool:
 
 def _moved_operands(op: Operation) -> Sequence[SSAValue]:
     """The operands whose elements are in the results."""
-    moves = quantization_trait(op, MovesElements)
+    moves = quantization_trait(op, traits.MovesElements)
     return op.operands if moves is None else moves.moved(op)
 
 
@@ -199,7 +193,7 @@ def unsupported_reason(op_type: type[Operation], name: str) -> str | None:
     if op_type.has_trait(IsTerminator):
         return "a terminator"
     if any(
-        isinstance(trait, CastsQuantization)
+        isinstance(trait, traits.CastsQuantization)
         for trait in quantization_traits(op_type, name)
     ):
         return "a cast of quantized values"

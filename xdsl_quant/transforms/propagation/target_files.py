@@ -36,13 +36,7 @@ from xdsl.context import Context
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, PassFailedException, VerifyException
 
-from xdsl_quant.dialects.quant import AnyQuantizedType, Quant
-from xdsl_quant.dialects.quant.traits import (
-    AccumulatorUniformScale,
-    AffineOpCoefficient,
-    FixedResultUniformScale,
-    SameOperandsAndResultsScale,
-)
+from xdsl_quant.dialects.quant import AnyQuantizedType, Quant, traits
 from xdsl_quant.runtime.file_names import has_suffix
 from xdsl_quant.runtime.toml_tables import (
     TomlError,
@@ -71,13 +65,13 @@ from .target_spec import (
 _T = TypeVar("_T")
 
 CONSTRAINTS: Mapping[str, type[Any]] = {
-    "accumulator-scale": AccumulatorUniformScale,
-    "coefficient-axis": AffineOpCoefficient,
+    "accumulator-scale": traits.AccumulatorUniformScale,
+    "coefficient-axis": traits.AffineOpCoefficient,
     "coefficient-of-op": CoefficientOfOp,
-    "fixed-scale": FixedResultUniformScale,
+    "fixed-scale": traits.FixedResultUniformScale,
     "multiplier-scale": MultiplierUniformScale,
     "power-of-two-scale": PowerOfTwoScale,
-    "same-scale": SameOperandsAndResultsScale,
+    "same-scale": traits.SameOperandsAndResultsScale,
 }
 """Constraints by their names in files; the fields of the classes are further keys."""
 

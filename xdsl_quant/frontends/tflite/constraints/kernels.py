@@ -31,19 +31,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xdsl_quant.dialects.quant import traits
 from xdsl_quant.dialects.quant.constructor_arguments import short_text
 from xdsl_quant.dialects.quant.float_formats import float_format
-from xdsl_quant.dialects.quant.traits import (
-    AccumulatorUniformScale,
-    AffineOpCoefficient,
-    CastsQuantization,
-    ComputesElementwise,
-    FixedResultUniformScale,
-    MovesElements,
-    MultipliesAndAccumulates,
-    has_quantization_trait,
-    quantization_trait,
-)
+from xdsl_quant.dialects.quant.traits import has_quantization_trait, quantization_trait
 from xdsl_quant.dialects.quant.type_rules import Finding
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 
@@ -266,7 +257,7 @@ it, and whether the zero point is fixed, too.
 def _fixed_result(op: _Op) -> Findings:
     """The result has the scale and the zero point of `FixedResultUniformScale`."""
     storages, tolerance, has_zero_point = _FIXED_RESULTS[op.op.name]
-    trait = quantization_trait(op.op, FixedResultUniformScale)
+    trait = quantization_trait(op.op, traits.FixedResultUniformScale)
     assert trait is not None
     (result,) = op.results
     type_ = result.uniform_type
@@ -485,7 +476,7 @@ class _Product:
 
     def __call__(self, op: _Op) -> Findings:
         """Returns the findings about an op."""
-        product = quantization_trait(op.op, MultipliesAndAccumulates)
+        product = quantization_trait(op.op, traits.MultipliesAndAccumulates)
         assert product is not None
         activation, weight = op.operands[product.lhs], op.operands[product.rhs]
         if not _quantized((activation, weight)):
@@ -512,7 +503,7 @@ class _Product:
         yield from _weight_granularity(op, activation, weight)
 
     def _bias_findings(self, op: _Op, activation: _Tensor, weight: _Tensor) -> Findings:
-        trait = quantization_trait(op.op, AccumulatorUniformScale)
+        trait = quantization_trait(op.op, traits.AccumulatorUniformScale)
         if trait is None:
             return
         bias = op.operands[trait.bias]
@@ -551,7 +542,7 @@ class _Product:
 
 
 def _weight_granularity(op: _Op, activation: _Tensor, weight: _Tensor) -> Findings:
-    coefficient = quantization_trait(op.op, AffineOpCoefficient)
+    coefficient = quantization_trait(op.op, traits.AffineOpCoefficient)
     quantized_type = weight.uniform_type
     if coefficient is None or quantized_type is None or quantized_type.axis is None:
         return
@@ -731,7 +722,11 @@ _KERNELS: Mapping[str, _Kernels] = {
 }
 """Kernels by the names of ops without the dialect."""
 
-_MIXING_TRAITS = (AffineOpCoefficient, CastsQuantization, MultipliesAndAccumulates)
+_MIXING_TRAITS = (
+    traits.AffineOpCoefficient,
+    traits.CastsQuantization,
+    traits.MultipliesAndAccumulates,
+)
 """What is said of ops whose operands and results may have different storage types."""
 
 
@@ -750,12 +745,12 @@ def kernel_findings(operation: Operation) -> Findings:
     if kernels.storages is not None:
         yield from _storage(op, kernels.storages)
     if not kernels.mixes_storages and (
-        has_quantization_trait(operation, ComputesElementwise)
+        has_quantization_trait(operation, traits.ComputesElementwise)
         or not has_quantization_trait(operation, *_MIXING_TRAITS)
     ):
         yield from _same_storage(op)
     # The verifier compares those of other ops.
-    if has_quantization_trait(operation, MovesElements):
+    if has_quantization_trait(operation, traits.MovesElements):
         yield from _same_parameters(op)
     for rule in kernels.rules:
         yield from rule(op)

@@ -21,24 +21,10 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from xdsl_quant.diagnostics import op_name
-from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant import QuantizedType, traits
 from xdsl_quant.dialects.quant.constructor_arguments import short_text
 from xdsl_quant.dialects.quant.float_formats import float_format
-from xdsl_quant.dialects.quant.traits import (
-    AcceptsStoredValues,
-    AccumulatorUniformScale,
-    Adds,
-    AffineOpCoefficient,
-    CastsQuantization,
-    ComputesElementwise,
-    MovesElements,
-    MultipliesAndAccumulates,
-    OrdersElements,
-    QuantizableResult,
-    Reduces,
-    has_quantization_trait,
-    quantization_trait,
-)
+from xdsl_quant.dialects.quant.traits import has_quantization_trait, quantization_trait
 from xdsl_quant.dialects.quant.type_rules import (
     Finding,
     TypeUse,
@@ -57,7 +43,12 @@ class _Use(Flag):
     UNKNOWN = auto()
 
 
-_TAKE_ACTIVATIONS = (ComputesElementwise, OrdersElements, QuantizableResult, Reduces)
+_TAKE_ACTIVATIONS = (
+    traits.ComputesElementwise,
+    traits.OrdersElements,
+    traits.QuantizableResult,
+    traits.Reduces,
+)
 """What is said of ops whose operands are activations if they are nothing else."""
 
 
@@ -73,9 +64,9 @@ def _has_accumulator_width(quantized_type: UniformType | None) -> bool:
     )
 
 
-def _product(op: Operation) -> MultipliesAndAccumulates | None:
+def _product(op: Operation) -> traits.MultipliesAndAccumulates | None:
     """How an op multiplies by a weight, if it does."""
-    product = quantization_trait(op, MultipliesAndAccumulates)
+    product = quantization_trait(op, traits.MultipliesAndAccumulates)
     # An op that is not registered may have any number of operands.
     if product is None or len(op.operands) <= max(product.lhs, product.rhs):
         return None
@@ -86,9 +77,9 @@ def _looked_through(op: Operation) -> Sequence[SSAValue]:
     """The operands that are for what the result is for."""
     if not op.results:
         return ()
-    if has_quantization_trait(op, CastsQuantization):
+    if has_quantization_trait(op, traits.CastsQuantization):
         return op.operands[:1]
-    moves = quantization_trait(op, MovesElements)
+    moves = quantization_trait(op, traits.MovesElements)
     return () if moves is None else moves.moved(op)
 
 
@@ -128,7 +119,9 @@ class TFLiteConstraints:
     def _find_sources(self, op: Operation) -> None:
         looked_through = _looked_through(op)
         kept = looked_through or (
-            op.operands if has_quantization_trait(op, AcceptsStoredValues) else ()
+            op.operands
+            if has_quantization_trait(op, traits.AcceptsStoredValues)
+            else ()
         )
         if op.has_trait(ConstantLike, value_if_unregistered=False) or (
             self._constants & {*kept[:1]}
@@ -142,7 +135,7 @@ class TFLiteConstraints:
                 self._products[result] = product
             if (source := self._quantized_source(operand)) is not None:
                 self._sources[result] = source
-        elif has_quantization_trait(op, Adds) and len(op.operands) >= 2:
+        elif has_quantization_trait(op, traits.Adds) and len(op.operands) >= 2:
             self._find_bias(op)
 
     def _find_bias(self, addition: Operation) -> None:
@@ -178,7 +171,7 @@ class TFLiteConstraints:
                 self._uses[operand] |= _Use.UNKNOWN
 
     def _use_in_product(
-        self, op: Operation, product: MultipliesAndAccumulates, index: int
+        self, op: Operation, product: traits.MultipliesAndAccumulates, index: int
     ) -> _Use:
         operand = op.operands[index]
         if index == product.lhs:
@@ -186,10 +179,10 @@ class TFLiteConstraints:
         if index == product.rhs:
             # Both factors of the products in an attention layer are activations.
             is_activation = operand in self._products or not has_quantization_trait(
-                op, AffineOpCoefficient
+                op, traits.AffineOpCoefficient
             )
             return _Use.ACTIVATION if is_activation else _Use.WEIGHT
-        accumulator = quantization_trait(op, AccumulatorUniformScale)
+        accumulator = quantization_trait(op, traits.AccumulatorUniformScale)
         if accumulator is not None and index == accumulator.bias:
             self._add_bias(operand, op)
             return _Use.BIAS
@@ -232,7 +225,7 @@ class TFLiteConstraints:
     def _bias_scale(self, bias: UniformType, op: Operation) -> Iterator[Finding]:
         product = _product(op)
         assert product is not None
-        trait = quantization_trait(op, AccumulatorUniformScale)
+        trait = quantization_trait(op, traits.AccumulatorUniformScale)
         factors = (product.lhs, product.rhs) if trait is None else trait.factors
         if len(op.operands) <= max(factors):
             return

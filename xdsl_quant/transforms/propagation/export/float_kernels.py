@@ -26,15 +26,9 @@ from xdsl_quant.dialects.quant import (
     ScaledQuantizedType,
     StatisticsOp,
     StatisticsRefOp,
+    traits,
 )
-from xdsl_quant.dialects.quant.traits import (
-    Clamps,
-    MovesElements,
-    OrdersElements,
-    Reduces,
-    has_quantization_trait,
-    quantization_trait,
-)
+from xdsl_quant.dialects.quant.traits import has_quantization_trait, quantization_trait
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 from xdsl_quant.unsupported import Unsupported
@@ -197,7 +191,7 @@ def numbers_of(value: SSAValue) -> NDArray[np.float64]:
             if numbers is not None:
                 return np.asarray(numbers, np.float64)
             break
-        moves = quantization_trait(op, MovesElements)
+        moves = quantization_trait(op, traits.MovesElements)
         if moves is None or len(moved := moves.moved(op)) != 1:
             break
         op = moved[0].owner
@@ -206,7 +200,7 @@ def numbers_of(value: SSAValue) -> NDArray[np.float64]:
 
 # Ops that keep the order of elements
 
-_KEEPS_ORDER = Clamps, MovesElements, OrdersElements
+_KEEPS_ORDER = traits.Clamps, traits.MovesElements, traits.OrdersElements
 """Ops that may be clamped to the range of their result before or after they compute."""
 
 _MAXIMA = {"maximum", "maximumf", "maxnumf"}
@@ -233,7 +227,7 @@ def keeps_order(op: Operation) -> bool:
         return True
     bodies = [[*block.ops][:-1] for region in op.regions for block in region.blocks]
     return has_quantization_trait(op, *_KEEPS_ORDER) or (
-        has_quantization_trait(op, Reduces)
+        has_quantization_trait(op, traits.Reduces)
         and all(keeps_order(inner) for body in bodies for inner in body)
     )
 
@@ -328,7 +322,7 @@ def cuts_off(spec: Attribute, number: float) -> bool:
 def _outside(region: RegionOp, value: SSAValue) -> SSAValue | None:
     """The value that ops of a kernel move, unless it has a type with parameters."""
     while isinstance(op := value.owner, Operation):
-        moves = quantization_trait(op, MovesElements)
+        moves = quantization_trait(op, traits.MovesElements)
         if moves is None or len(moved := moves.moved(op)) != 1:
             return value
         value = moved[0]

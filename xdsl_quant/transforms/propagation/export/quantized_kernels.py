@@ -23,18 +23,11 @@ from xdsl_quant.dialects.quant import (
     ScaledQuantizedType,
     StatisticsOp,
     StatisticsRefOp,
+    traits,
     uniform_type,
 )
 from xdsl_quant.dialects.quant.dialect_ops import DialectOps
-from xdsl_quant.dialects.quant.traits import (
-    Adds,
-    AffineOpCoefficient,
-    MovesElements,
-    MultipliesAndAccumulates,
-    Reduces,
-    has_quantization_trait,
-    quantization_trait,
-)
+from xdsl_quant.dialects.quant.traits import has_quantization_trait, quantization_trait
 from xdsl_quant.dialects.quant.types import (
     PerAxisType,
     UniformType,
@@ -65,7 +58,7 @@ _ACCUMULATOR_BITS = 32
 _F32_ROUNDING = 2.0**-23
 """By how much of itself a product of scales may differ from what a file has."""
 
-_TAKES_ACCUMULATORS = Adds, MovesElements, MultipliesAndAccumulates
+_TAKES_ACCUMULATORS = traits.Adds, traits.MovesElements, traits.MultipliesAndAccumulates
 """Ops that may take a scale for each channel. StableHLO's other ops do not."""
 
 
@@ -100,7 +93,7 @@ def _accumulator_type(
         specs: how the operands of the kernel are stored: that of a bias may have been
             rounded to `f32`. It is taken then, so that integers of one scale are added.
     """
-    trait = quantization_trait(op, MultipliesAndAccumulates)
+    trait = quantization_trait(op, traits.MultipliesAndAccumulates)
     assert trait is not None
     lhs, rhs = (
         scalar_or_element_type(operands[i].type) for i in (trait.lhs, trait.rhs)
@@ -269,7 +262,7 @@ class QuantizedKernel:
         the other one: products of StableHLO need one storage type. Stored values, scales
         and zero points stay the same.
         """
-        trait = quantization_trait(op, MultipliesAndAccumulates)
+        trait = quantization_trait(op, traits.MultipliesAndAccumulates)
         if trait is None or not self.dialect_ops.has_accumulators:
             return operands
         types = {
@@ -331,7 +324,7 @@ class QuantizedKernel:
         types = [scalar_or_element_type(operand.type) for operand in operands]
         if self.dialect_ops.has_accumulators:
             if op.results[0] not in self.region.returned and (
-                quantization_trait(op, MultipliesAndAccumulates) is not None
+                quantization_trait(op, traits.MultipliesAndAccumulates) is not None
             ):
                 specs = self.region.input_specs
                 accumulator = _accumulator_type(op, operands, specs)
@@ -340,7 +333,7 @@ class QuantizedKernel:
             accumulator = next(filter(_is_accumulator, types), None)
             if accumulator is not None and self._may_have(op, accumulator):
                 return _along_each_axis(accumulator, op.results[0])
-        if has_quantization_trait(op, Reduces):
+        if has_quantization_trait(op, traits.Reduces):
             return [cast(QuantizedType, types[0])]
         candidates: list[QuantizedType] = []
         if (stored := stored_as(self.region, op.results[0])) is not None:
@@ -369,7 +362,7 @@ class QuantizedKernel:
             Unsupported: if a sum of products may exceed an accumulator, as results of the
                 kernel do.
         """
-        trait = quantization_trait(op, AffineOpCoefficient)
+        trait = quantization_trait(op, traits.AffineOpCoefficient)
         if trait is None:
             return
         shape = shape_of(operands[trait.operand])
@@ -392,7 +385,7 @@ class QuantizedKernel:
         a function of it only if that is fine compared with the results of the kernel.
         """
         return (
-            has_quantization_trait(op, *_TAKES_ACCUMULATORS, Reduces)
+            has_quantization_trait(op, *_TAKES_ACCUMULATORS, traits.Reduces)
             or keeps_order(op)
             or all(
                 accumulator.get_scales().max() <= spec.get_scales().min() / 4
@@ -410,8 +403,8 @@ def _with_storage_of(type_: UniformType, other: UniformType) -> QuantizedType:
 
 def _is_sum(op: Operation) -> bool:
     """Whether a reduction adds."""
-    return has_quantization_trait(op, Reduces) and has_quantization_trait(
-        op_or_reducing_op(op), Adds
+    return has_quantization_trait(op, traits.Reduces) and has_quantization_trait(
+        op_or_reducing_op(op), traits.Adds
     )
 
 

@@ -13,14 +13,8 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import op_name
-from xdsl_quant.dialects.quant.traits import (
-    AffineOpCoefficient,
-    ComputesElementwise,
-    MovesElements,
-    MultipliesAndAccumulates,
-    has_quantization_trait,
-    quantization_trait,
-)
+from xdsl_quant.dialects.quant import traits
+from xdsl_quant.dialects.quant.traits import has_quantization_trait, quantization_trait
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.numerics.arrays import Array
 
@@ -45,8 +39,10 @@ def channel_axis(kernel: Kernel, type_: Attribute) -> int:
     """
     rank = type_.get_num_dims() if isinstance(type_, TensorType) else 1
     for op in kernel.op.body.block.ops:
-        trait = quantization_trait(op, AffineOpCoefficient)
-        if trait is None or not has_quantization_trait(op, MultipliesAndAccumulates):
+        trait = quantization_trait(op, traits.AffineOpCoefficient)
+        if trait is None or not has_quantization_trait(
+            op, traits.MultipliesAndAccumulates
+        ):
             continue
         product = op.results[0].type
         if isinstance(product, TensorType) and product.get_num_dims() == rank:
@@ -98,7 +94,7 @@ def carried(kernel: Kernel, source: int, port: int) -> UniformType | None:
     ops = computing_ops(kernel.op)
     values = [value for value in kernel.values if value is not None]
     if all(value.ssa.type == values[0].ssa.type for value in values) and all(
-        has_quantization_trait(op, ComputesElementwise) for op in ops
+        has_quantization_trait(op, traits.ComputesElementwise) for op in ops
     ):
         return parameters
     if len(ops) != 1 or (axis := parameters.axis) is None:
@@ -116,7 +112,7 @@ def _moved_dimensions(op: Operation) -> Sequence[int | None]:
     For each dimension of the result the one of the operand that it is, if it is one and
     neither repeated nor cut; nothing if an op does not say so.
     """
-    if not has_quantization_trait(op, MovesElements):
+    if not has_quantization_trait(op, traits.MovesElements):
         return ()
     if (permutation := _attribute_numbers(op, "permutation")) is not None:
         return permutation

@@ -17,15 +17,9 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAVal
 from xdsl.traits import ConstantLike
 
 from xdsl_quant.diagnostics import location_prefix, warn
+from xdsl_quant.dialects.quant import traits
 from xdsl_quant.dialects.quant.regions import RegionOp
-from xdsl_quant.dialects.quant.traits import (
-    AccumulatorUniformScale,
-    AffineOpCoefficient,
-    FixedResultUniformScale,
-    QuantizationTrait,
-    SameOperandsAndResultsScale,
-    quantization_trait,
-)
+from xdsl_quant.dialects.quant.traits import quantization_trait
 from xdsl_quant.dialects.quant.types import (
     AnyQuantizedType,
     CalibratedQuantizedType,
@@ -145,8 +139,8 @@ class Constraints:
 
     is_same_scale: bool = False
     is_power_of_two: bool = False
-    fixed: dict[int, FixedResultUniformScale] = field(
-        default_factory=dict[int, FixedResultUniformScale]
+    fixed: dict[int, traits.FixedResultUniformScale] = field(
+        default_factory=dict[int, traits.FixedResultUniformScale]
     )
     """The results that have a fixed range."""
 
@@ -268,24 +262,24 @@ def constraints_of(op: RegionOp, signature: Signature) -> Constraints:
     count, found = len(op.inputs), Constraints()
     for constraint in signature.constraints:
         match constraint:
-            case SameOperandsAndResultsScale():
+            case traits.SameOperandsAndResultsScale():
                 found.is_same_scale = True
             case PowerOfTwoScale():
                 found.is_power_of_two = True
-            case FixedResultUniformScale() as trait:
+            case traits.FixedResultUniformScale() as trait:
                 found.fixed |= {count + i: trait for i in range(len(op.results))}
             case MultiplierUniformScale(result, factors):
                 found.products.append((count + result, factors))
-            case AccumulatorUniformScale() as trait:
+            case traits.AccumulatorUniformScale() as trait:
                 if trait.bias < count:
                     found.biases.append((trait.bias, trait.factors))
-            case AffineOpCoefficient() as trait:
+            case traits.AffineOpCoefficient() as trait:
                 if trait.operand < count:
                     found.coefficients[trait.operand] = trait.dimension
             case CoefficientOfOp():
                 of_ops = _constraints_of_ops(op).coefficients
                 found.coefficients = of_ops | found.coefficients
-            case QuantizationTrait():
+            case traits.QuantizationTrait():
                 pass
             case _:
                 found.functions.append(constraint)
@@ -314,23 +308,27 @@ def _constraints_of_ops(op: RegionOp) -> Constraints:
     found = Constraints(
         is_same_scale=bool(ops)
         and all(
-            quantization_trait(inner, SameOperandsAndResultsScale) is not None
+            quantization_trait(inner, traits.SameOperandsAndResultsScale) is not None
             for inner in ops
         )
     )
     for i, value in enumerate(op.returned, len(op.inputs)):
         if isinstance(value.owner, Operation):
-            trait = quantization_trait(value.owner, FixedResultUniformScale)
+            trait = quantization_trait(value.owner, traits.FixedResultUniformScale)
             if trait is not None:
                 found.fixed[i] = trait
     for inner in ops:
-        if (bias := quantization_trait(inner, AccumulatorUniformScale)) is not None:
+        if (
+            bias := quantization_trait(inner, traits.AccumulatorUniformScale)
+        ) is not None:
             index = _operand_port(block, inner, bias.bias)
             factors = [_operand_port(block, inner, f) for f in bias.factors]
             known = [factor for factor in factors if factor is not None]
             if index is not None and len(known) == len(factors):
                 found.biases.append((index, known))
-        if (weight := quantization_trait(inner, AffineOpCoefficient)) is not None:
+        if (
+            weight := quantization_trait(inner, traits.AffineOpCoefficient)
+        ) is not None:
             index = _operand_port(block, inner, weight.operand)
             if index is not None:
                 found.coefficients[index] = weight.dimension_of(inner)

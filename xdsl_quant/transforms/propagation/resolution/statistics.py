@@ -13,13 +13,9 @@ from dataclasses import dataclass
 
 from xdsl.dialects.func import CallOp
 
+from xdsl_quant.dialects.quant import traits
 from xdsl_quant.dialects.quant.regions import RegionOp
-from xdsl_quant.dialects.quant.traits import (
-    Clamps,
-    MovesElements,
-    OrdersElements,
-    has_quantization_trait,
-)
+from xdsl_quant.dialects.quant.traits import has_quantization_trait
 from xdsl_quant.dialects.quant.types import UniformType
 
 from .kernels import Decision, Kernel, Range, Value, computing_ops
@@ -236,7 +232,9 @@ def _decides_by_itself(kernel: Kernel) -> bool:
         kernel.constraints.is_same_scale
         and all(value.said is not None for value in outputs)
         and all(
-            has_quantization_trait(op, Clamps, MovesElements, OrdersElements)
+            has_quantization_trait(
+                op, traits.Clamps, traits.MovesElements, traits.OrdersElements
+            )
             for op in computing_ops(kernel.op)
         )
     )
