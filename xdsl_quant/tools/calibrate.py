@@ -67,13 +67,7 @@ from .failures import (
     report_file,
     reported,
 )
-from .options import (
-    add_checkpoint_option,
-    add_progress_option,
-    module_parser,
-    shows_progress,
-)
-from .progress import with_progress
+from .options import add_options, module_parser, shows_progress, with_progress
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -112,8 +106,7 @@ def _calibrate_parser() -> argparse.ArgumentParser:
         help="options of quant-calibrated-to-uniform for the types in the report, e.g. "
         "'bits=4 symmetric=true'",
     )
-    add_checkpoint_option(parser, "inputs")
-    add_progress_option(parser)
+    add_options(parser, "--checkpoint", "--no-progress")
     return parser
 
 

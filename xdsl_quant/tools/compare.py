@@ -27,22 +27,8 @@ from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import is_model_file
 
 from .array_files import check_files
-from .failures import (
-    exit_code,
-    print_results,
-    read_module,
-    reported,
-)
-from .options import (
-    add_entry_option,
-    add_json_option,
-    add_labels_option,
-    add_progress_option,
-    add_size_options,
-    command_parser,
-    shows_progress,
-)
-from .progress import with_progress
+from .failures import exit_code, print_results, read_module, reported
+from .options import add_options, command_parser, shows_progress, with_progress
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -64,11 +50,8 @@ def _compare_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="samples for the float model: the rows of the arrays of a .npy or .npz file",
     )
-    add_labels_option(parser)
-    add_json_option(parser)
-    add_entry_option(parser)
-    add_size_options(parser)
-    add_progress_option(parser)
+    names = "--labels", "--json", "--entry", "--shape", "--static", "--no-progress"
+    add_options(parser, *names)
     return parser
 
 

@@ -29,7 +29,7 @@ from xdsl_quant.runtime.plugins import ModelFileError
 
 from .array_files import check_files
 from .failures import exit_code, read_module, reported
-from .options import add_passes_option, add_size_options, command_parser
+from .options import add_options, command_parser
 
 _COLUMNS = ("op", "reason")
 """What the table of fallbacks says of an op."""
@@ -53,8 +53,7 @@ def _import_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="where to write to; by default, and for -, the text of the module is printed",
     )
-    add_size_options(parser)
-    add_passes_option(parser)
+    add_options(parser, "--shape", "--static", "-p/--passes")
     parser.add_argument(
         "--print-debuginfo",
         action="store_true",

@@ -22,13 +22,7 @@ from xdsl_quant.runtime.loading import multiverse_context
 
 from .array_files import check_files
 from .failures import exit_code, print_results, read_module, reported
-from .options import (
-    add_json_option,
-    add_module_argument,
-    add_passes_option,
-    add_size_options,
-    command_parser,
-)
+from .options import add_options, command_parser
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -38,7 +32,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _inspect_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-inspect", __doc__)
-    add_module_argument(parser)
+    add_options(parser, "module")
     parser.add_argument(
         "--sort",
         choices=SORT_NAMES,
@@ -46,9 +40,7 @@ def _inspect_parser() -> argparse.ArgumentParser:
         help="what to sort by: the largest scale, size or part first; by default in the "
         "order of the module",
     )
-    add_json_option(parser)
-    add_passes_option(parser)
-    add_size_options(parser)
+    add_options(parser, "--json", "-p/--passes", "--shape", "--static")
     # It has no arrays among its files.
     parser.set_defaults(inputs=[])
     return parser

@@ -1,13 +1,65 @@
-"""The options that commands share."""
+"""The options that commands share, and the progress bar that one of them hides."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any, get_args
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar, get_args
 
 from xdsl_quant import __version__
 from xdsl_quant.rounding_mode import NanResult, RoundingMode, ZeroPointOrder
+
+_BAR_LENGTH = 40
+
+_T = TypeVar("_T")
+
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "module": {
+        "help": "file with the module, - for standard input, or a .tflite file",
+    },
+    "--entry": {
+        "metavar": "NAME",
+        "help": "the function; by default the only public one, or else 'main'",
+    },
+    "-p/--passes": {
+        "default": "",
+        "metavar": "PIPELINE",
+        "help": "passes to apply first, as for xdsl-opt",
+    },
+    "--shape": {
+        "action": "append",
+        "default": [],
+        "metavar": "NAME=SIZES",
+        "help": "the shape of an input of a .tflite file with dynamic sizes, e.g. "
+        "x=1x16x16x3; once for each",
+    },
+    "--static": {
+        "action": "store_true",
+        "help": "take the sizes for which the .tflite file was written, 1 for unknown "
+        "ones, instead of dynamic sizes",
+    },
+    "--labels": {
+        "metavar": "FILE",
+        "help": "the index of the class of each sample, to measure accuracy with: a .npy "
+        "file, or a .npz file with one array",
+    },
+    "--json": {
+        "metavar": "FILE",
+        "help": "where to write what is printed, as JSON",
+    },
+    "--checkpoint": {
+        "metavar": "FILE",
+        "help": "where to keep what was observed, so that an interrupted run of the same "
+        "samples is resumed",
+    },
+    "--no-progress": {
+        "action": "store_false",
+        "dest": "progress",
+        "help": "do not show how far it is, which is shown if standard error is a terminal",
+    },
+}
+"""Arguments of `add_argument` for options that commands share, by their flags."""
 
 _ROUNDING = {
     "rounding_mode": (RoundingMode, "how they round (default: nearest-even)"),
@@ -43,6 +95,18 @@ def command_parser(prog: str, description: str | None) -> argparse.ArgumentParse
     return parser
 
 
+def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
+    """
+    Add options that commands share.
+
+    Args:
+        parser: the parser of a command.
+        names: their names as in `_OPTIONS`, in the order of the help.
+    """
+    for name in names:
+        parser.add_argument(*name.split("/"), **_OPTIONS[name])
+
+
 def module_parser(
     prog: str, description: str | None, inputs: str, *, required: bool
 ) -> argparse.ArgumentParser:
@@ -56,10 +120,7 @@ def module_parser(
         required: whether there must be one.
     """
     parser = command_parser(prog, description)
-    add_module_argument(parser)
-    add_entry_option(parser)
-    add_passes_option(parser)
-    add_size_options(parser)
+    add_options(parser, "module", "--entry", "-p/--passes", "--shape", "--static")
     parser.add_argument(
         inputs,
         dest="inputs",
@@ -71,86 +132,6 @@ def module_parser(
         "number, or a list of numbers; file.npz stands for all arrays in it",
     )
     return parser
-
-
-def add_module_argument(
-    parser: argparse.ArgumentParser, name: str = "the module"
-) -> None:
-    """Add the argument for the module that a command is about, whatever it is called."""
-    parser.add_argument(
-        "module", help=f"file with {name}, - for standard input, or a .tflite file"
-    )
-
-
-def add_entry_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the function that is run."""
-    parser.add_argument(
-        "--entry",
-        metavar="NAME",
-        help="the function; by default the only public one, or else 'main'",
-    )
-
-
-def add_passes_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for what is done with a module first."""
-    parser.add_argument(
-        "-p",
-        "--passes",
-        default="",
-        metavar="PIPELINE",
-        help="passes to apply first, as for xdsl-opt",
-    )
-
-
-def add_size_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for sizes that a .tflite file does not know."""
-    parser.add_argument(
-        "--shape",
-        action="append",
-        default=[],
-        metavar="NAME=SIZES",
-        help="the shape of an input of a .tflite file with dynamic sizes, e.g. "
-        "x=1x16x16x3; once for each",
-    )
-    parser.add_argument(
-        "--static",
-        action="store_true",
-        help="take the sizes for which the .tflite file was written, 1 for unknown ones, "
-        "instead of dynamic sizes",
-    )
-
-
-def add_labels_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for labels of the samples that are measured."""
-    parser.add_argument(
-        "--labels",
-        metavar="FILE",
-        help="the index of the class of each sample, to measure accuracy with: a .npy "
-        "file, or a .npz file with one array",
-    )
-
-
-def add_json_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for what is printed as data."""
-    parser.add_argument(
-        "--json", metavar="FILE", help="where to write what is printed, as JSON"
-    )
-
-
-def add_checkpoint_option(parser: argparse.ArgumentParser, samples: str) -> None:
-    """
-    Add the option for a file from which a calibration is resumed.
-
-    Args:
-        parser: the parser of a command.
-        samples: what the command calls its samples.
-    """
-    parser.add_argument(
-        "--checkpoint",
-        metavar="FILE",
-        help="where to keep what was observed, so that an interrupted run of the same "
-        f"{samples} is resumed",
-    )
 
 
 def add_rounding_options(parser: argparse.ArgumentParser, title: str) -> None:
@@ -167,16 +148,32 @@ def given_rounding(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def add_progress_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for no progress bar."""
-    parser.add_argument(
-        "--no-progress",
-        action="store_false",
-        dest="progress",
-        help="do not show how far it is, which is shown if standard error is a terminal",
-    )
-
-
 def shows_progress(options: argparse.Namespace) -> bool:
     """Whether there is a progress bar."""
     return options.progress and sys.stderr.isatty()
+
+
+def with_progress(batches: Iterable[_T], count: int | None) -> Iterator[_T]:
+    """Pass on batches, and show on standard error how many of them there were."""
+    try:
+        _show(0, count)
+        for done, batch in enumerate(batches, 1):
+            yield batch
+            _show(done, count)
+    finally:
+        print(file=sys.stderr)
+
+
+def _show(done: int, count: int | None) -> None:
+    if not count:
+        text = f"\r{done} batches"
+    else:
+        bar = "#" * (done * _BAR_LENGTH // count)
+        text = f"\r[{bar:<{_BAR_LENGTH}}] {done}/{count} batches"
+    print(text, end="", file=sys.stderr, flush=True)
+
+
+def with_counted_progress(chunks: Iterable[_T]) -> Iterator[_T]:
+    """Pass on chunks, which are counted before, and show how many of them there were."""
+    known = [*chunks]
+    return with_progress(known, len(known))

@@ -31,19 +31,8 @@ from xdsl_quant.diagnostics import counted
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.loading import IRError
 
-from .failures import (
-    Failure,
-    exit_code,
-    reported,
-)
-from .options import (
-    add_entry_option,
-    add_passes_option,
-    add_progress_option,
-    add_rounding_options,
-    add_size_options,
-    command_parser,
-)
+from .failures import Failure, exit_code, reported
+from .options import add_options, add_rounding_options, command_parser
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -95,11 +84,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PIPELINE",
         help="prove that a module computes the same after these passes",
     )
-    add_entry_option(parser)
+    add_options(parser, "--entry")
     add_rounding_options(parser, "casts")
-    add_passes_option(parser)
-    add_progress_option(parser)
-    add_size_options(parser)
+    add_options(parser, "-p/--passes", "--no-progress", "--shape", "--static")
     return parser
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, cast
@@ -24,12 +24,8 @@ from xdsl_quant.proving.pipelines import lowering
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.loading import parse_type
 
-from .failures import (
-    read_module,
-    read_type_or_module,
-)
-from .options import given_rounding, shows_progress
-from .progress import with_progress
+from .failures import read_module, read_type_or_module
+from .options import given_rounding, shows_progress, with_counted_progress
 
 _Claims = Iterator[tuple[str, Iterator[Theorem]]]
 """Titles, and the claims under each of them."""
@@ -101,7 +97,7 @@ def _cast_claims(
         scales=scales,
         seconds=options.seconds,
     )
-    progress = _chunks if shows_progress(options) else iter
+    progress = with_counted_progress if shows_progress(options) else iter
     for prover in found:
         theorems = prover.theorems()
         if options.all_inputs:
@@ -168,8 +164,3 @@ def _given(options: argparse.Namespace) -> set[str]:
     }
     rounding = {f"--{name.replace('_', '-')}" for name in given_rounding(options)}
     return rounding | {name for name, is_given in given.items() if is_given}
-
-
-def _chunks(chunks: Iterable[int]) -> Iterator[int]:
-    known = [*chunks]
-    return with_progress(known, len(known))

@@ -50,18 +50,7 @@ from .failures import (
     report_file,
     reported,
 )
-from .options import (
-    add_checkpoint_option,
-    add_entry_option,
-    add_labels_option,
-    add_module_argument,
-    add_passes_option,
-    add_progress_option,
-    add_size_options,
-    command_parser,
-    shows_progress,
-)
-from .progress import with_progress
+from .options import add_options, command_parser, shows_progress, with_progress
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -71,7 +60,10 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _quantize_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-quantize", __doc__)
-    add_module_argument(parser, "the float model")
+    parser.add_argument(
+        "module",
+        help="file with the float model, - for standard input, or a .tflite file",
+    )
     parser.add_argument(
         "--data",
         dest="inputs",
@@ -90,11 +82,8 @@ def _quantize_parser() -> argparse.ArgumentParser:
     )
     _add_recipe_options(parser)
     _add_report_options(parser)
-    add_checkpoint_option(parser, "samples")
-    add_entry_option(parser)
-    add_passes_option(parser)
-    add_size_options(parser)
-    add_progress_option(parser)
+    add_options(parser, "--checkpoint", "--entry", "-p/--passes", "--shape", "--static")
+    add_options(parser, "--no-progress")
     return parser
 
 
@@ -123,7 +112,7 @@ def _add_report_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="samples to measure errors with; by default those of --data",
     )
-    add_labels_option(parser)
+    add_options(parser, "--labels")
     parser.add_argument(
         "--data-labels",
         metavar="FILE",

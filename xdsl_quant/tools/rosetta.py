@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -40,14 +40,11 @@ from xdsl_quant.runtime.loading import IRError
 
 from .failures import exit_code, read_type_or_module, reported
 from .options import (
-    add_json_option,
-    add_passes_option,
-    add_progress_option,
-    add_size_options,
+    add_options,
     command_parser,
     shows_progress,
+    with_counted_progress,
 )
-from .progress import with_progress
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -86,10 +83,8 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="quantize all floats of 32 bits, 4,294,967,296, which takes an hour",
     )
-    add_json_option(parser)
-    add_passes_option(parser)
-    add_progress_option(parser)
-    add_size_options(parser)
+    names = "--json", "-p/--passes", "--no-progress", "--shape", "--static"
+    add_options(parser, *names)
     return parser
 
 
@@ -124,13 +119,8 @@ def _comparisons(
         against=options.against,
         runtimes=names,
         all_inputs=options.all_inputs,
-        progress=_chunks if shows_progress(options) else iter,
+        progress=with_counted_progress if shows_progress(options) else iter,
     )
-
-
-def _chunks(chunks: Iterable[int]) -> Iterator[int]:
-    known = [*chunks]
-    return with_progress(known, len(known))
 
 
 if __name__ == "__main__":
