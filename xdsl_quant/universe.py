@@ -31,57 +31,19 @@ _CORE = QuantizationUniverse(
         "shape": lazy("dialects.shape", "Shape"),
     },
     all_passes={
-        **pass_factories(
-            "transforms.quant",
-            {
-                "arith-expand-small-floats": "ArithExpandSmallFloatsPass",
-                "lower-quant-ops": "LowerQuantOpsPass",
-                "normalize-quant-types": "NormalizeQuantTypesPass",
-                "quant-block-scaled-to-tosa": "QuantBlockScaledToTosaPass",
-                "quant-casts-from-dynamic": "QuantCastsFromDynamicPass",
-                "quant-casts-to-dynamic": "QuantCastsToDynamicPass",
-                "quant-requantize-to-tosa": "QuantRequantizeToTosaPass",
-                "quant-scales-from-fixed-point": "QuantScalesFromFixedPointPass",
-                "quant-scales-to-fixed-point": "QuantScalesToFixedPointPass",
-                "strip-func-quant-types": "StripFuncQuantTypesPass",
-                "tosa-rescale-to-quant": "TosaRescaleToQuantPass",
-                "verify-quant-constraints": "VerifyQuantConstraintsPass",
-            },
-        ),
+        **pass_factories("transforms.quant"),
         **pass_factories(
             "transforms.propagation",
-            {
-                "quant-constraints-to-specs": "QuantConstraintsToSpecsPass",
-                "quant-export": "QuantExportPass",
-                "quant-fuse-kernels": "QuantFuseKernelsPass",
-                "quant-inline-regions": "QuantInlineRegionsPass",
-                "quant-propagate": "QuantPropagatePass",
-            },
+            (
+                "quant-constraints-to-specs",
+                "quant-export",
+                "quant-fuse-kernels",
+                "quant-inline-regions",
+                "quant-propagate",
+            ),
         ),
-        **pass_factories(
-            "transforms.statistics",
-            {
-                "quant-calibrated-to-uniform": "QuantCalibratedToUniformPass",
-                "quant-convert-const": "QuantConvertConstPass",
-                "quant-convert-simulated-quantization": (
-                    "QuantConvertSimulatedQuantizationPass"
-                ),
-                "quant-import-stats": "QuantImportStatsPass",
-                "quant-insert-stats-refs": "QuantInsertStatsRefsPass",
-                "quant-remove-instrumentation": "QuantRemoveInstrumentationPass",
-                "quant-stats-to-calibrated": "QuantStatsToCalibratedPass",
-            },
-        ),
-        **pass_factories(
-            "transforms.weights",
-            {
-                "quant-equalize-layers": "QuantEqualizeLayersPass",
-                "quant-fold-batch-norm": "QuantFoldBatchNormPass",
-                "quant-quantize-weights": "QuantQuantizeWeightsPass",
-                "quant-smooth-activations": "QuantSmoothActivationsPass",
-                "quant-split-reductions": "QuantSplitReductionsPass",
-            },
-        ),
+        **pass_factories("transforms.statistics"),
+        **pass_factories("transforms.weights"),
     },
     all_targets={"mlir-aliased": lazy("targets.mlir_aliased", "MLIRAliasedTarget")},
     hardware_targets=target_files(

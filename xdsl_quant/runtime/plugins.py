@@ -64,19 +64,32 @@ def lazy(module: str, name: str) -> Callable[[], Any]:
 
 
 def pass_factories(
-    room: str, classes: Mapping[str, str]
+    room: str, names: Iterable[str] = ()
 ) -> dict[str, Callable[[], type[ModulePass]]]:
     """
     Return a lazy factory for each pass of a folder whose modules are named after them.
 
     Args:
         room: dotted name of the folder inside the package.
-        classes: name of the class of each pass, by the name of the pass.
+        names: names of the passes; by default each module of the folder is one.
     """
+    folder = Path(__file__).parents[1].joinpath(*room.split("."))
+    modules = sorted(path.stem for path in folder.glob("[!_]*.py"))
     return {
-        name: lazy(f"{room}.{name.replace('-', '_')}", class_name)
-        for name, class_name in classes.items()
+        name: partial(_pass_class, f"xdsl_quant.{room}.{name.replace('-', '_')}", name)
+        for name in names or [module.replace("_", "-") for module in modules]
     }
+
+
+def _pass_class(module: str, name: str) -> type[ModulePass]:
+    """Import a module, and return its pass of a name."""
+    return next(
+        value
+        for value in vars(import_module(module)).values()
+        if isinstance(value, type)
+        and issubclass(value, ModulePass)
+        and getattr(value, "name", None) == name
+    )
 
 
 def target_files(folder: Path, names: Iterable[str]) -> dict[str, Callable[[], Path]]:

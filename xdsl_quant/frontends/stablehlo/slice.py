@@ -35,21 +35,15 @@ SLICE = QuantizationUniverse(
     all_dialects={"stablehlo": lazy(f"{_HERE}.dialect", "StableHLO")},
     all_passes=pass_factories(
         f"{_HERE}.lowering",
-        {
-            "convert-quantized-stablehlo-to-linalg": (
-                "ConvertQuantizedStableHLOToLinalgPass"
-            ),
-            "convert-stablehlo-to-linalg": "ConvertStableHLOToLinalgPass",
-            "quant-casts-to-stablehlo": "QuantCastsToStablehloPass",
-            "stablehlo-casts-to-quant": "StablehloCastsToQuantPass",
-            "stablehlo-legalize-qdq-to-quantized-op": (
-                "StablehloLegalizeQdqToQuantizedOpPass"
-            ),
-            "stablehlo-legalize-quant-to-integer": "StablehloLegalizeQuantToIntegerPass",
-            "stablehlo-legalize-quantized-op-to-qdq": (
-                "StablehloLegalizeQuantizedOpToQdqPass"
-            ),
-        },
+        (
+            "convert-quantized-stablehlo-to-linalg",
+            "convert-stablehlo-to-linalg",
+            "quant-casts-to-stablehlo",
+            "stablehlo-casts-to-quant",
+            "stablehlo-legalize-qdq-to-quantized-op",
+            "stablehlo-legalize-quant-to-integer",
+            "stablehlo-legalize-quantized-op-to-qdq",
+        ),
     ),
     hardware_targets=target_files(
         Path(__file__).with_name("targets"),

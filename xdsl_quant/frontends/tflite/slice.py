@@ -19,12 +19,12 @@ SLICE = QuantizationUniverse(
     },
     all_passes=pass_factories(
         f"{_HERE}.lowering",
-        {
-            "convert-tfl-to-linalg": "ConvertTFLToLinalgPass",
-            "convert-tfl-to-stablehlo": "ConvertTFLToStablehloPass",
-            "convert-tfl-to-tosa": "ConvertTFLToTosaPass",
-            "tfl-variables-to-arguments": "TFLVariablesToArgumentsPass",
-        },
+        (
+            "convert-tfl-to-linalg",
+            "convert-tfl-to-stablehlo",
+            "convert-tfl-to-tosa",
+            "tfl-variables-to-arguments",
+        ),
     ),
     hardware_targets=target_files(
         Path(__file__).with_name("targets"),
