@@ -49,15 +49,10 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, cast, get_args
+from typing import TypeAlias, get_args
 
 from xdsl_quant.runtime.file_names import has_suffix
-from xdsl_quant.runtime.toml_tables import (
-    TomlFile,
-    TomlTable,
-    quoted,
-    toml_text,
-)
+from xdsl_quant.runtime.toml_tables import TomlFile, TomlTable, quoted, toml_text
 
 from .budget import parse_budget
 from .recipe import (
@@ -76,13 +71,8 @@ from .recipe import (
     check_observer,
 )
 
-_WordT = TypeVar("_WordT", bound=str)
-
 _RECIPES = Path(__file__).with_name("recipes")
 
-_RECIPE_KEYS = tuple(
-    field.name.replace("_", "-") for field in fields(Recipe) if field.name != "name"
-)
 _KEYS_OF_MODES: Mapping[str, Sequence[Mode]] = {
     "targets": ("static",),
     "observer": ("static",),
@@ -90,11 +80,12 @@ _KEYS_OF_MODES: Mapping[str, Sequence[Mode]] = {
     "asymmetric-inputs": ("dynamic-range",),
     "float-concatenations": ("static",),
 }
-_WEIGHT_KEYS = tuple(field.name.replace("_", "-") for field in fields(WeightOptions))
-_SEARCH_KEYS = tuple(field.name.replace("_", "-") for field in fields(SearchOptions))
 _OVERRIDE_KEYS = tuple(
     field.name.replace("_", "-") for field in fields(Override) if field.compare
 )
+
+_Reader: TypeAlias = Callable[[TomlTable, str], object]
+"""Returns the checked value of a key that a table has."""
 
 
 def recipe_names() -> Sequence[str]:
@@ -136,54 +127,46 @@ def parse_recipe(
 
 
 def _recipe(table: TomlTable, name: str) -> Recipe:
-    table.check_keys(_RECIPE_KEYS, "a recipe")
-    default = Recipe()
-    mode = _word(table, "mode", get_args(Mode)) or default.mode
+    table.check_keys([*_RECIPE], "a recipe")
+    mode = _word_of(Mode)(table, "mode") if "mode" in table else Recipe.mode
     for key, modes in _KEYS_OF_MODES.items():
         if key in table and mode not in modes:
             table.fail(f"'{key}' has no effect in mode '{mode}'; leave it out", key)
-    if "targets" in table and not table.texts("targets"):
-        table.fail(
-            "expected one or more 'targets', found none; leave it out", "targets"
-        )
-    corrects_bias = _bool(table, "bias-correction")
-    return Recipe(
-        name,
-        table.text("description") or "",
-        table.texts("targets") or default.targets,
-        _observer(table) or default.observer,
-        default.bias_correction if corrects_bias is None else corrects_bias,
-        tuple(_override(each) for each in table.tables("overrides")),
-        mode,
-        _weight_options(table.table("weights"), mode)
-        if "weights" in table
-        else default.weights,
-        _search(table.table("search")) if "search" in table else default.search,
-        _bool(table, "asymmetric-inputs"),
-        _bool(table, "float-concatenations") or default.float_concatenations,
-    )
+    return replace(Recipe(name), **_given_fields(table, _RECIPE))
 
 
-def _search(table: TomlTable) -> SearchOptions:
-    table.check_keys(_SEARCH_KEYS, "search")
-    default = SearchOptions()
-    budget, text = default.budget, table.text("budget")
-    if text is not None:
-        try:
-            budget = parse_budget(text)
-        except ValueError as e:
-            table.fail(str(e), "budget")
-    return SearchOptions(
-        _searched_widths(table, "weight-bits") or default.weight_bits,
-        _searched_widths(table, "activation-bits") or default.activation_bits,
-        budget,
-    )
+def _given_fields(
+    table: TomlTable, readers: Mapping[str, _Reader]
+) -> dict[str, object]:
+    """Read the keys that a table has, as fields of a dataclass."""
+    return {
+        key.replace("-", "_"): read(table, key)
+        for key, read in readers.items()
+        if key in table
+    }
+
+
+def _targets(table: TomlTable, key: str) -> Sequence[str]:
+    if not (targets := table.texts(key)):
+        table.fail("expected one or more 'targets', found none; leave it out", key)
+    return targets
+
+
+def _search_options(table: TomlTable, key: str) -> SearchOptions:
+    table = table.table(key)
+    table.check_keys([*_SEARCH], key)
+    return replace(SearchOptions(), **_given_fields(table, _SEARCH))
+
+
+def _budget(table: TomlTable, key: str) -> object:
+    try:
+        return parse_budget(table.text(key) or "")
+    except ValueError as e:
+        table.fail(str(e), key)
 
 
 def _searched_widths(table: TomlTable, key: str) -> Sequence[int]:
-    """Different numbers of bits, from the least; none if there is no such key."""
-    if key not in table:
-        return ()
+    """Different numbers of bits, from the least."""
     values = [*table.array(key)]
     for value in values:
         if type(value) is not int or not 2 <= value <= MAX_BITS:
@@ -201,44 +184,44 @@ def _searched_widths(table: TomlTable, key: str) -> Sequence[int]:
     return tuple(sorted(values))
 
 
-def _weight_options(table: TomlTable, mode: Mode) -> WeightOptions:
-    table.check_keys(_WEIGHT_KEYS, "weights")
-    for key in table.values if mode == "static" else ():
-        if key != "rounding":
-            table.fail(f"'{key}' has no effect in mode 'static'; leave it out", key)
-    default = WeightOptions()
-    granularity = _word(table, "granularity", get_args(WeightGranularity))
-    weight_range = _word(table, "range", get_args(WeightRange))
-    rounding = _word(table, "rounding", get_args(WeightRounding))
-    size: object = table.values.get("block-size", default.block_size)
-    if type(size) is not int or size < 1:
-        table.fail(
-            f"expected a positive integer for 'block-size', found {toml_text(size)}",
-            "block-size",
-        )
-    if "block-size" in table and granularity not in ("block", "block-or-axis"):
+def _weight_options(table: TomlTable, key: str) -> WeightOptions:
+    is_static = table.text("mode") in (None, "static")
+    table = table.table(key)
+    table.check_keys([*_WEIGHTS], key)
+    for name in table.values if is_static else ():
+        if name != "rounding":
+            table.fail(f"'{name}' has no effect in mode 'static'; leave it out", name)
+    options = replace(WeightOptions(), **_given_fields(table, _WEIGHTS))
+    if "block-size" in table and "block" not in options.granularity:
         table.fail(
             "'block-size' has no effect without granularity 'block' or 'block-or-axis'; "
             "leave it out",
             "block-size",
         )
-    bits = _checked(table, "bits", lambda bits: check_bits("bits", bits, 8))
-    return WeightOptions(
-        cast("int | None", bits) or default.bits,
-        granularity or default.granularity,
-        size,
-        weight_range or default.range,
-        rounding or default.rounding,
-    )
+    return options
 
 
-def _word(table: TomlTable, key: str, words: Sequence[_WordT]) -> _WordT | None:
-    """One of several words; `None` if there is no such key."""
-    if (word := table.text(key)) is None:
-        return None
-    if word not in words:
-        table.fail(f"expected one of {quoted(words)} for '{key}', found '{word}'", key)
-    return words[words.index(word)]
+def _block_size(table: TomlTable, key: str) -> int:
+    size: object = table.values[key]
+    if type(size) is not int or size < 1:
+        table.fail(
+            f"expected a positive integer for '{key}', found {toml_text(size)}", key
+        )
+    return size
+
+
+def _word_of(kind: object) -> _Reader:
+    """Return the reader of a word of a `Literal`."""
+    words = get_args(kind)
+
+    def read(table: TomlTable, key: str) -> str | None:
+        if (word := table.text(key)) not in words:
+            table.fail(
+                f"expected one of {quoted(words)} for '{key}', found '{word}'", key
+            )
+        return word
+
+    return read
 
 
 @contextmanager
@@ -268,17 +251,39 @@ def _override(table: TomlTable) -> Override:
     return replace(override, places=places)
 
 
-def _observer(table: TomlTable) -> str | None:
-    return cast("str | None", _checked(table, "observer", check_observer))
+def _checked_by(check: Callable[[object], object]) -> _Reader:
+    """Return the reader of a value that a function checks."""
+
+    def read(table: TomlTable, key: str) -> object:
+        with _located(table):
+            check(table.values[key])
+        return table.values[key]
+
+    return read
 
 
-def _bool(table: TomlTable, key: str) -> bool | None:
-    return cast("bool | None", _checked(table, key, partial(check_flag, key)))
-
-
-def _checked(table: TomlTable, key: str, check: Callable[[object], object]) -> object:
-    """Return a value after a check; `None` if there is no such key."""
-    value = table.values.get(key)
-    with _located(table):
-        check(value)
-    return value
+_WEIGHTS: Mapping[str, _Reader] = {
+    "bits": _checked_by(lambda bits: check_bits("bits", bits, 8)),
+    "granularity": _word_of(WeightGranularity),
+    "block-size": _block_size,
+    "range": _word_of(WeightRange),
+    "rounding": _word_of(WeightRounding),
+}
+_SEARCH: Mapping[str, _Reader] = {
+    "weight-bits": _searched_widths,
+    "activation-bits": _searched_widths,
+    "budget": _budget,
+}
+_RECIPE: Mapping[str, _Reader] = {
+    "description": TomlTable.text,
+    "targets": _targets,
+    "observer": _checked_by(check_observer),
+    "bias-correction": _checked_by(partial(check_flag, "bias-correction")),
+    "overrides": lambda table, key: tuple(map(_override, table.tables(key))),
+    "mode": _word_of(Mode),
+    "weights": _weight_options,
+    "search": _search_options,
+    "asymmetric-inputs": _checked_by(partial(check_flag, "asymmetric-inputs")),
+    "float-concatenations": _checked_by(partial(check_flag, "float-concatenations")),
+}
+"""Readers of the keys of files, which are fields of the dataclasses."""
