@@ -31,7 +31,7 @@ from xdsl_quant.numerics.weights import weight_parameters
 from xdsl_quant.quantizer import Override, Recipe, WeightOptions, quantize
 from xdsl_quant.quantizer.errors import Error
 from xdsl_quant.quantizer.recording import RecordedModule, record
-from xdsl_quant.runtime.array_types import shape_of
+from xdsl_quant.runtime.arrays import shape_of
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.statistics.quant_import_stats import ImportStatistics
 

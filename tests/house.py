@@ -61,6 +61,7 @@ ORDER: Sequence[Sequence[str]] = (
 SLICES = (
     "dialects.stablehlo",
     "dialects.tfl",
+    "display",
     "execution.scheduling",
     "frontends",
     "numerics.formats",

@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 NAMES = {
+    "display": r"display|html|page|plot|magic",
     "execution.scheduling": r"schedul|unscheduled",
     "frontends.stablehlo": r"stablehlo",
     "frontends.tflite": r"tfl|litert|lite\b",

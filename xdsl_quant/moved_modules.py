@@ -13,6 +13,9 @@ _FOLDERS = {
     "xdsl_quant.interpreters.tfl": "xdsl_quant.frontends.tflite.interpreter",
     "xdsl_quant.interpreters": "xdsl_quant.machines.numpy",
     "xdsl_quant.numerics.tflite": "xdsl_quant.frontends.tflite.formulas",
+    "xdsl_quant.quantizer.budget": "xdsl_quant.quantizer.recipe",
+    "xdsl_quant.quantizer.weight_products": "xdsl_quant.quantizer.weight_only",
+    "xdsl_quant.runtime.array_types": "xdsl_quant.runtime.arrays",
     "xdsl_quant.transforms.building.arrays": "xdsl_quant.runtime.arrays",
     "xdsl_quant.transforms.building.block_scaled_arithmetic": (
         "xdsl_quant.transforms.building.codec_arithmetic"

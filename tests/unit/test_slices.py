@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from tests.house import ROOT, SLICES, XDSL_OPT, House
 from tests.slices import NAMES, other_tests
+from xdsl_quant.quantizer import KernelReport, ModelReport
+from xdsl_quant.tools.calibrate import main as calibrate
 
 
 @pytest.mark.parametrize("deleted", NAMES)
@@ -43,3 +46,20 @@ def test_files_of_other_tests_do_not_name_the_slice(name: str):
     files = [path.stem for path in other_tests(name)]
     assert "test_lower_quant_ops" in files
     assert not any(name.rpartition(".")[2] in file for file in files)
+
+
+def test_reports_without_display(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setitem(sys.modules, "xdsl_quant.display", None)
+    kernel = KernelReport("k", "", "", "", 20.0, 30.0, 40.0, 0.0, 0, 0)
+    report: Any = ModelReport([kernel], {"y": 20.0})
+    assert report._repr_html_() is None
+    assert "SQNR of the results: y 20.0 dB" in str(report)
+    missing = "needs xdsl_quant.display, which is missing; install xdsl-quant again"
+    with pytest.raises(ImportError, match=f"^a page {missing}$"):
+        report.page()
+    arguments = ["m.mlir", "--inputs", "1", "-o", "/dev/null", "--report", "/dev/zero"]
+    assert calibrate(arguments) == 1
+    message = f"--report /dev/zero: error: a report {missing}\n"
+    assert capsys.readouterr().err == message

@@ -78,7 +78,8 @@ def calibrate(
     axes = _dimensions({} if axes is None else axes, function)
     numbered = _not_empty(_iterator(batches), function)
     task = BatchTask(function, kind, axes, histograms, checkpoint is not None)
-    with (saved := _checkpoint(checkpoint, task)).locked():
+    path = None if checkpoint is None else Path(checkpoint)
+    with (saved := Checkpoint(path, task)).locked():
         before = _Gathered(task, *saved.read(observer, histograms), [])
         saved.skip(numbered, before.statistics.batch_count, before.inputs)
         statistics = _gathered(
@@ -86,12 +87,6 @@ def calibrate(
         )
     _check_reached(statistics, function.keys if missing == "error" else ())
     return statistics
-
-
-def _checkpoint(path: str | os.PathLike[str] | None, task: BatchTask) -> Checkpoint:
-    return (
-        Checkpoint(None, "") if path is None else Checkpoint(Path(path), task.digest())
-    )
 
 
 def _check_reached(statistics: Statistics, keys: Iterable[str]) -> None:

@@ -45,8 +45,7 @@ from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.runtime.array_types import shape_of
-from xdsl_quant.runtime.arrays import numpy_dtype, shortened
+from xdsl_quant.runtime.arrays import numpy_dtype, shape_of, shortened
 from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.entry_function import (
     entry_function,

@@ -15,7 +15,6 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.calibration import Statistics
-from xdsl_quant.calibration.evaluation import Evaluation, evaluate
 from xdsl_quant.diagnostics import counted, table
 from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
 from xdsl_quant.dialects.quant.constructor_arguments import bool_argument, int_argument
@@ -24,12 +23,13 @@ from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.histogram import MIDDLE, Histogram
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.extras import notebook_html
-from xdsl_quant.runtime.pages import page, percent, render
 from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
 
+from .evaluation import Evaluation, evaluate
 from .histogram_svg import histogram_svg
+from .pages import page, percent, render
 
 Range = tuple[float, float]
 """The smallest and the largest of some values."""
@@ -114,6 +114,17 @@ class CalibrationReport:
             type_summary=_type_summary,
             type_html=type_html,
         )
+
+
+def calibration_page(
+    title: str,
+    statistics: Statistics,
+    conversion: QuantCalibratedToUniformPass,
+    module: ModuleOp,
+) -> str:
+    """Return the text of the page of a calibration with types that a pass chooses."""
+    evaluations = evaluate(statistics, conversion, module)
+    return CalibrationReport(evaluations, statistics, conversion).page(title)
 
 
 def calibration_report(

@@ -45,11 +45,13 @@ def _arguments(line: str) -> argparse.Namespace:
     except ValueError as e:
         raise QuantMagicError(f"{parser.prog}: {e}") from e
     if others:
-        parser.error(f"unrecognized arguments: {' '.join(others)}{_hint(others)}")
+        parser.error(
+            f"unrecognized arguments: {' '.join(others)}{_passes_hint(others)}"
+        )
     return arguments
 
 
-def _hint(others: Sequence[str]) -> str:
+def _passes_hint(others: Sequence[str]) -> str:
     if all(word.startswith("-") for word in others):
         return ""
     return (

@@ -57,7 +57,7 @@ def cut(text: str) -> str:
     return f"{text[:head]} ... {text[-tail:]}"
 
 
-def shortened(text: str) -> str:
+def with_cut_tokens(text: str) -> str:
     """A text of IR in which long constants and types are without their middle."""
     return TOKEN.sub(lambda match: cut(match[0]), text)
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.histogram import BIN_EDGES, Histogram
-from xdsl_quant.runtime.pages import render
+
+from .pages import render
 
 _WIDTH, _HEIGHT, _FOOT = 240, 44, 4
 

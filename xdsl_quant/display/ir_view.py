@@ -14,7 +14,7 @@ from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.runtime.loading import is_file_name
 from xdsl_quant.targets.mlir_aliased import AliasPrinter
 
-from .highlight import STYLE, alias_definitions, highlighted, shortened
+from .highlight import STYLE, alias_definitions, highlighted, with_cut_tokens
 
 _MAX_LINES = 1000
 """Most lines that a notebook shows."""
@@ -51,7 +51,7 @@ class _ShownText:
     """
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/plain": shortened("\n".join(_shown_lines(repr(self))))}
+        return {"text/plain": with_cut_tokens("\n".join(_shown_lines(repr(self))))}
 
 
 class IRView(_ShownText):

@@ -27,8 +27,13 @@ from xdsl.ir import Attribute
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.arrays import Array, DType
-from xdsl_quant.runtime.array_types import allows_shape, shape_of
-from xdsl_quant.runtime.arrays import integer_width, numpy_dtype, shortened
+from xdsl_quant.runtime.arrays import (
+    allows_shape,
+    integer_width,
+    numpy_dtype,
+    shape_of,
+    shortened,
+)
 from xdsl_quant.transforms.building.signless_types import has_signedness, signless
 
 from .compilation_error import CompilationError

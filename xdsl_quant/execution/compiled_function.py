@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from xdsl.ir import Attribute
 
 from xdsl_quant.numerics.arrays import Array, DType, check_unmasked
-from xdsl_quant.runtime.array_types import check_argument, shape_text
-from xdsl_quant.runtime.arrays import shortened
+from xdsl_quant.runtime.arrays import check_argument, shape_text, shortened
 from xdsl_quant.runtime.entry_function import check_argument_count
 from xdsl_quant.runtime.host_functions import HostFunctions
 
@@ -48,7 +47,7 @@ class CompiledFunction:
     A function of a module, compiled by [`compile`][xdsl_quant.execution.compile].
 
     It is called with an array, a number or a list of numbers for each argument. Types say
-    which arrays fit: see [`array_types`][xdsl_quant.runtime.array_types]. It returns a new
+    which arrays fit: see [`array_types`][xdsl_quant.runtime.arrays]. It returns a new
     array if the function has one result, a tuple of arrays if it has several, and `None`
     if it has none. Arrays of arguments are neither written to nor part of a result. Those
     that are not contiguous are copied.

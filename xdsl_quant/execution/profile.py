@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.diagnostics import counted, shortened_text, table
-from xdsl_quant.runtime.extras import notebook_html
-from xdsl_quant.runtime.pages import render
+from xdsl_quant.runtime.extras import display_function, notebook_html
 
 if TYPE_CHECKING:
     from .source_ops import SourceOp
@@ -160,7 +159,11 @@ class Profile:
         return "\n".join([*table([header, *lines]), *others, "", end])
 
     def _repr_html_(self) -> str | None:
-        return notebook_html(lambda: render("profile_table.html", profile=self))
+        return notebook_html(self._html)
+
+    def _html(self) -> str:
+        render = display_function("a table", "pages.render")
+        return render("profile_table.html", profile=self)
 
 
 def measure_steps(

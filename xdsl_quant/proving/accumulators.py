@@ -175,7 +175,10 @@ def _of_weights(
     weights: Array, contracted: Sequence[int], values: Sequence[int]
 ) -> tuple[Array, Array]:
     """The bounds of sums for constant weights."""
-    if max(map(abs, values)) * _largest_sum(weights) >= 1 << 63:
+    if (
+        max(map(abs, values)) * weights.size * int(np.abs(weights).max(initial=0))
+        >= 1 << 63
+    ):
         # Python's integers have any size.
         weights = weights.astype(object)
     products = [weights * value for value in values]
@@ -257,11 +260,6 @@ def _integer_range(type_: Attribute) -> tuple[int, int]:
     # Integers of TensorFlow Lite have up to 64 bits.
     is_float = isinstance(element, AnyFloat)
     return signed_bounds(64 if is_float else int_width(element))
-
-
-def _largest_sum(weights: Array) -> int:
-    """At least the sum of the absolute values of weights."""
-    return weights.size * int(np.abs(weights).max(initial=0))
 
 
 def _accumulator_width(op: Operation, type_: StoredQuantizedType) -> int:

@@ -34,7 +34,15 @@ from .pipelines import lower_quant_ops
 from .scalars import Number, bits_of
 from .tensors import scalar
 from .terms import Term, Terms, UnsupportedError, bit_count, float_sizes
-from .theorems import Show, ShowCompiled, Theorem, Value, decided, number, results
+from .theorems import (
+    Show,
+    ShowCompiled,
+    ShownValue,
+    Theorem,
+    decided,
+    number_from_bits,
+    results,
+)
 from .translation import translated
 
 _SCALE = 0.75
@@ -123,25 +131,29 @@ class CastProver:
 
     # Terms
 
-    def _symbol(self, name: str, *, is_stored: bool = False) -> Value:
+    def _symbol(self, name: str, *, is_stored: bool = False) -> ShownValue:
         type_ = self.cast.storage if is_stored else self.cast.expressed
-        return Value(name, type_, self._terms.symbol(type_, name))
+        return ShownValue(name, type_, self._terms.symbol(type_, name))
 
     @cached_property
-    def _x(self) -> Value:
+    def _x(self) -> ShownValue:
         return self._symbol("x")
 
     @cached_property
-    def _q(self) -> Value:
+    def _q(self) -> ShownValue:
         return self._symbol("q", is_stored=True)
 
     @cached_property
-    def _scale(self) -> Value:
+    def _scale(self) -> ShownValue:
         """The scale, or a symbol for all of them."""
         expressed = self.cast.expressed
         if self.scales is None:
-            return Value("scale", expressed, self._float(self.cast.type.scale.data))
-        return Value("scale", expressed, self._terms.from_bits(expressed, self._bits))
+            return ShownValue(
+                "scale", expressed, self._float(self.cast.type.scale.data)
+            )
+        return ShownValue(
+            "scale", expressed, self._terms.from_bits(expressed, self._bits)
+        )
 
     @cached_property
     def _bits(self) -> Term:
@@ -263,7 +275,9 @@ class CastProver:
         claim = "qcast(dcast(q)) = q for all q"
         return self._decided(claim, condition, values, "dq")
 
-    def _results(self, found: Number, right: Term | None = None) -> Sequence[Value]:
+    def _results(
+        self, found: Number, right: Term | None = None
+    ) -> Sequence[ShownValue]:
         return results(self._terms, self.cast.storage, found, right)
 
     def _at_most(self, first: Term, second: Term) -> Term:
@@ -279,7 +293,7 @@ class CastProver:
         return self._terms.all(found.is_defined, self._terms.equal(found.term, right))
 
     def _decided(
-        self, claim: str, condition: Term, values: Sequence[Value], ops: str
+        self, claim: str, condition: Term, values: Sequence[ShownValue], ops: str
     ) -> Theorem:
         first, *others = values
 
@@ -339,7 +353,7 @@ class CastProver:
                 f"qcast(x) is the formula for all x, {name}",
                 1 << steps.order.width,
                 time.perf_counter() - start,
-                found and (number(self.cast.expressed, found[0]), *found[1:]),
+                found and (number_from_bits(self.cast.expressed, found[0]), *found[1:]),
                 show,
             )
         if self.cast.width <= 16:
@@ -362,7 +376,7 @@ class CastProver:
         def stored(bits: int) -> int:
             x = self._terms.of_bits(cast.expressed, bits)
             found = self._terms.evaluated(clamped, {self._x.term: x})
-            return round(float(number(cast.compute, found)))
+            return round(float(number_from_bits(cast.compute, found)))
 
         return Steps.of(FloatOrder(*sizes), stored)
 
@@ -468,7 +482,7 @@ class CastProver:
             if not terms.evaluated(bit, known):
                 return None
             found = terms.evaluated(right.term, known)
-            return int(number(self.cast.storage, found))
+            return int(number_from_bits(self.cast.storage, found))
 
         return [*map(stored, bits.tolist())]
 

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import NamedTuple, cast
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, ModuleOp, NoneAttr, Signedness
+from xdsl.dialects.builtin import IntegerType, ModuleOp, NoneAttr
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
@@ -29,8 +29,8 @@ from xdsl_quant.transforms.quant.normalize_quant_types import uniform_counterpar
 from .pipelines import lowering
 from .scalars import Number
 from .tensors import Numbers, as_elements, static_shape, tensor_elements
-from .terms import Term, Terms, UnsupportedError, bit_count, float_sizes
-from .theorems import Theorem, number, proved_or_unknown
+from .terms import Term, Terms, UnsupportedError, bit_count, float_sizes, stored_integer
+from .theorems import Theorem, number_from_bits, proved_or_unknown
 from .translation import translated
 
 LOWERING = lowering(Rounding())
@@ -103,7 +103,9 @@ def equivalent(
     if (theorem := proved_or_unknown(claim, answer, seconds)) is not None:
         return theorem
     bits = iter(answer.values)
-    values = [[number(e.type, next(bits)) for e in some] for some in arguments]
+    values = [
+        [number_from_bits(e.type, next(bits)) for e in some] for some in arguments
+    ]
     pairs = zip(known, chain(*values), strict=True)
     numbers = ", ".join(f"{element.name} = {value}" for element, value in pairs)
     change = _first_changed_result(expected, found, bits)
@@ -139,7 +141,7 @@ def _first_changed_result(
     """The first result that differs, from the values of `_shown` terms."""
     before, after = (
         [
-            number(element.type, value) if is_defined else "undefined"
+            number_from_bits(element.type, value) if is_defined else "undefined"
             for element, value, is_defined in zip(some, bits, bits, strict=False)
         ]
         for some in (expected, found)
@@ -211,7 +213,7 @@ def _check_same(
 
 def _type_layout(type_: Attribute) -> tuple[object, ...]:
     """The shape of a type, and the bits of its elements or the parts of these floats."""
-    stored = _stored_type(scalar_or_element_type(type_))
+    stored = _bits_type(scalar_or_element_type(type_))
     return static_shape(type_), float_sizes(stored) or bit_count(stored)
 
 
@@ -275,7 +277,7 @@ def _element_parameters(
     )
 
 
-def _stored_type(type_: Attribute) -> Attribute:
+def _bits_type(type_: Attribute) -> Attribute:
     """
     The type of stored values, which says if they are unsigned; or the type itself.
 
@@ -286,14 +288,13 @@ def _stored_type(type_: Attribute) -> Attribute:
         return type_
     if not isinstance(type_, StoredQuantizedType):
         raise UnsupportedError(f"'{type_}' has no storage type")
-    signedness = Signedness.SIGNLESS if type_.is_signed else Signedness.UNSIGNED
-    return IntegerType(type_.storage_type_integral_width, signedness)
+    return stored_integer(type_)
 
 
 def _argument_elements(terms: Terms, type_: Attribute, name: str) -> Iterator[_Element]:
     """Symbols, which are defined in their storage range."""
     quantized = scalar_or_element_type(type_)
-    stored = _stored_type(quantized)
+    stored = _bits_type(quantized)
     for index in np.ndindex(static_shape(type_)):
         place = f"{name}{[*index]}" if index else name
         term = terms.symbol(stored, place)
@@ -314,7 +315,7 @@ def _result_elements(
     types: Sequence[Attribute], values: Sequence[Numbers]
 ) -> Iterator[_Element]:
     for i, (type_, value) in enumerate(zip(types, values, strict=True)):
-        stored, array = _stored_type(scalar_or_element_type(type_)), as_elements(value)
+        stored, array = _bits_type(scalar_or_element_type(type_)), as_elements(value)
         for index in np.ndindex(static_shape(type_)):
             name = f"result {i}{[*index]}" if index else f"result {i}"
             yield _Element(name, stored, cast(Number, array[index]))

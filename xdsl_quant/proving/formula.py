@@ -17,13 +17,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, f32, f64
+from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64
 
 from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.rounding_mode import Rounding, RoundingMode
 
 from .scalars import Number
-from .terms import RoundingName, Term, Terms, UnsupportedError, float_sizes
+from .terms import (
+    RoundingName,
+    Term,
+    Terms,
+    UnsupportedError,
+    float_sizes,
+    stored_integer,
+)
 
 _DIRECTIONS: Mapping[RoundingMode, RoundingName] = {
     "nearest-even": "RNE",
@@ -52,10 +59,7 @@ class Cast:
     @property
     def storage(self) -> IntegerType:
         """The type of stored values, which says if they are unsigned."""
-        is_signed = self.type.is_signed
-        return IntegerType(
-            self.width, Signedness.SIGNLESS if is_signed else Signedness.UNSIGNED
-        )
+        return stored_integer(self.type)
 
     @property
     def zero_point(self) -> int:

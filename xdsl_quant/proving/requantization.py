@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import cast
 
 from xdsl.dialects.arith import ConstantOp, MuliOp
-from xdsl.dialects.builtin import IntegerType, Signedness, i64
+from xdsl.dialects.builtin import i64
 from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.dialects.quant import FixedPointQuantizedType
@@ -34,8 +34,8 @@ from xdsl_quant.runtime.loading import apply_passes, parse_module
 from .pipelines import lower_quant_ops
 from .scalars import Number, bits_of
 from .tensors import Values, scalar
-from .terms import Term, Terms, UnsupportedError, WideIntegers
-from .theorems import Show, Theorem, Value, decided, results
+from .terms import Term, Terms, UnsupportedError, WideIntegers, stored_integer
+from .theorems import Show, ShownValue, Theorem, decided, results
 from .translation import translated, translated_block
 
 _ERROR_BITS = 31
@@ -120,7 +120,7 @@ class RequantizationProver:
         arguments = [Number(q.term, terms.true())]
         r = scalar(*translated(terms, self._function, arguments))
         condition = terms.all(r.is_defined, self._is_near(q.term, r.term))
-        values = [q, *results(terms, _signed_storage(self.target), r)]
+        values = [q, *results(terms, stored_integer(self.target), r)]
         show = Show(self.text, f"-p {shlex.quote(self.passes)}")
         return decided(
             terms,
@@ -132,9 +132,9 @@ class RequantizationProver:
         )
 
     @cached_property
-    def _q(self) -> Value:
-        type_ = _signed_storage(self.source)
-        return Value("q", type_, self._terms.symbol(type_, "q"))
+    def _q(self) -> ShownValue:
+        type_ = stored_integer(self.source)
+        return ShownValue("q", type_, self._terms.symbol(type_, "q"))
 
     def _in_steps(self, claim: str) -> Theorem | None:
         """The claim, if all steps are proved."""
@@ -182,7 +182,7 @@ class RequantizationProver:
         """Whether a product has a possible value; `None` if it may exceed 64 bits."""
         # All stored values of the type, whatever its storage range is.
         width, zero_point = (
-            _signed_storage(self.source).width.data,
+            stored_integer(self.source).width.data,
             self.source.zero_point.data,
         )
         low = -(1 << width - 1) if self.source.is_signed else 0
@@ -241,7 +241,7 @@ class RequantizationProver:
         """Whether an error is within limits, or a result at the end of the range."""
         terms = self._terms
         low, high = (
-            terms.equal(r, terms.of_bits(_signed_storage(self.target), bound))
+            terms.equal(r, terms.of_bits(stored_integer(self.target), bound))
             for bound in self.target.storage_range
         )
         return terms.all(
@@ -256,12 +256,6 @@ def _zero_point_corrected(
     width = type_.storage_type_integral_width
     extended = wide.extended(value, width, is_unsigned=not type_.is_signed)
     return wide.terms.op("BV_SUB", extended, wide.constant(type_.zero_point.data))
-
-
-def _signed_storage(type_: FixedPointQuantizedType) -> IntegerType:
-    """The type of stored values, which says if they are unsigned."""
-    signedness = Signedness.SIGNLESS if type_.is_signed else Signedness.UNSIGNED
-    return IntegerType(type_.storage_type_integral_width, signedness)
 
 
 def _exact_scale(type_: FixedPointQuantizedType) -> Fraction:

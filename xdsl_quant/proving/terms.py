@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from xdsl_quant.diagnostics import shortened_message
+from xdsl_quant.dialects.quant.types import StoredQuantizedType
 from xdsl_quant.runtime.extras import missing_package
 
 # The part of Bitwuzla that is used here: its bindings have no annotations.
@@ -122,6 +123,12 @@ def int_width(type_: Attribute) -> int:
     if isinstance(type_, IndexType):
         return 64
     raise UnsupportedError(f"'{type_}' is no type of a number that has terms")
+
+
+def stored_integer(type_: StoredQuantizedType) -> IntegerType:
+    """The type of stored values, which says if they are unsigned."""
+    signedness = Signedness.SIGNLESS if type_.is_signed else Signedness.UNSIGNED
+    return IntegerType(type_.storage_type_integral_width, signedness)
 
 
 def float_sizes(type_: Attribute) -> tuple[int, int] | None:
@@ -264,16 +271,14 @@ class Terms:
         self._assumed.append(self.equal(self.from_bits(f32, bits), value))
         if odd is not None:
             bits = self.op("BV_OR", bits, odd)
-        last = self.op("BV_AND", self._shifted(bits), self._bits(32, 1))
+        shifted = self.op("BV_SHR", bits, self._bits(32, 16))
+        last = self.op("BV_AND", shifted, self._bits(32, 1))
         half = self.op("BV_ADD", self._bits(32, 0x7FFF), last)
         high = self.op("BV_ADD", bits, half)
         found = self.op("BV_AND", high, self._bits(32, 0xFFFF0000))
         return self.choice(
             self.op("FP_IS_NAN", value), value, self.from_bits(f32, found)
         )
-
-    def _shifted(self, bits: Term) -> Term:
-        return self.op("BV_SHR", bits, self._bits(32, 16))
 
     def true(self) -> Term:
         """What holds."""

@@ -49,7 +49,7 @@ class Theorem:
         return "\n".join([*lines, *([self.command] if self.command else [])])
 
 
-class Value(NamedTuple):
+class ShownValue(NamedTuple):
     """What a claim is about, and a counterexample tells."""
 
     name: str
@@ -96,14 +96,18 @@ class ShowCompiled(NamedTuple):
 
 def results(
     terms: Terms, type_: Attribute, found: Number, expected: Term | None = None
-) -> Sequence[Value]:
+) -> Sequence[ShownValue]:
     """What there is, whether it is defined, and what there should be."""
     one, zero = (terms.of_bits(i1, bit) for bit in (1, 0))
     values = [
-        Value("found", type_, found.term),
-        Value("is defined", i1, terms.choice(found.is_defined, one, zero)),
+        ShownValue("found", type_, found.term),
+        ShownValue("is defined", i1, terms.choice(found.is_defined, one, zero)),
     ]
-    return values if expected is None else [*values, Value("expected", type_, expected)]
+    return (
+        values
+        if expected is None
+        else [*values, ShownValue("expected", type_, expected)]
+    )
 
 
 def proved_or_unknown(claim: str, answer: Answer, seconds: float) -> Theorem | None:
@@ -120,7 +124,7 @@ def decided(
     terms: Terms,
     claim: str,
     condition: Term,
-    values: Sequence[Value],
+    values: Sequence[ShownValue],
     seconds: float,
     show: Callable[[Mapping[str, float | str]], str] | None = None,
 ) -> Theorem:
@@ -139,7 +143,7 @@ def decided(
     if (theorem := proved_or_unknown(claim, answer, seconds)) is not None:
         return theorem
     found = {
-        value.name: number(value.type, bits)
+        value.name: number_from_bits(value.type, bits)
         for value, bits in zip(values, answer.values, strict=True)
     }
     if not found.pop("is defined", 1):
@@ -154,7 +158,7 @@ def decided(
     )
 
 
-def number(type_: Attribute, bits: int) -> float | str:
+def number_from_bits(type_: Attribute, bits: int) -> float | str:
     """The number of a type with these bits: an `int` unless the type is a float one."""
     if isinstance(type_, BFloat16Type):
         # Its terms are those of f32.

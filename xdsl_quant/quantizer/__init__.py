@@ -5,12 +5,10 @@ Quantizing a model in one call, and what it costs.
 samples, by a recipe.
 """
 
-from .budget import Budget
-from .model_report import ModelReport
 from .quantization import pipeline, quantize
-from .recipe import Override, Recipe, SearchOptions, WeightOptions
+from .recipe import Budget, Override, Recipe, SearchOptions, WeightOptions
 from .recipe_files import RecipeError, parse_recipe, read_recipe
-from .report_data import KernelReport
+from .report_data import KernelReport, ModelReport
 from .results import (
     DynamicRangeModel,
     MixedModel,

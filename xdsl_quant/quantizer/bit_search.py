@@ -46,11 +46,10 @@ from .bias_correction import (
     biased_kernels,
     correct_biases,
 )
-from .budget import Budget
 from .errors import float_module, quantized_module
 from .kernel_widths import Width, ask_for, widths_of
 from .labels import Labels, Score
-from .recipe import SearchOptions
+from .recipe import Budget, SearchOptions
 from .recording import RecordedModule
 from .report import stored_bytes
 from .search_result import Assignment, BitSearchResult, SearchedKernel
@@ -229,7 +228,7 @@ class BitSearch:
         """Measure an assignment with integers, if it was simulated."""
         if choice not in self.confirmed:
             self.confirmed[choice] = (
-                self._compared(choice, is_simulated=False)
+                self._compared(choice, False)
                 if self._is_simulated
                 else self.measured[choice]
             )
@@ -386,12 +385,9 @@ class BitSearch:
         """Measure assignments that are not measured yet, each on all samples."""
         for choice in choices:
             if choice not in self.measured:
-                self.measured[choice] = self._measured(choice)
+                self.measured[choice] = self._compared(choice, self._is_simulated)
 
-    def _measured(self, choice: Choice) -> Assignment:
-        return self._compared(choice, is_simulated=self._is_simulated)
-
-    def _compared(self, choice: Choice, *, is_simulated: bool) -> Assignment:
+    def _compared(self, choice: Choice, is_simulated: bool) -> Assignment:
         resolved = self._resolved(choice)
         actual = (
             self._simulations.of(resolved)
@@ -400,9 +396,7 @@ class BitSearch:
         )
         errors: dict[str, Error] = {}
         score = None if self.labels is None else Score(self.labels)
-        for number, batch in enumerate(
-            self.batches if self.samples is None else self.samples()
-        ):
+        for number, batch in enumerate(self.samples()):
             found = actual.values(batch)
             for key, values in self._expected_results(number, batch).items():
                 errors.setdefault(key, Error()).add(values, found[key])

@@ -30,10 +30,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl_quant.diagnostics import op_name, shortened_text, table
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize
-from xdsl_quant.runtime.array_types import shape_of
 from xdsl_quant.runtime.arrays import (
     constant_attr,
     constant_elements,
+    shape_of,
     shortened,
     stored_elements,
 )
@@ -45,7 +45,6 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
 )
 
 from .labels import Accuracy, Labels, Scores
-from .models import Model, module_of
 from .recording import (
     RecordedModule,
     record,
@@ -53,7 +52,7 @@ from .recording import (
     stands_for_floats,
     stored_arguments,
 )
-from .results import QuantizedModel
+from .results import Model, QuantizedModel, module_of
 from .samples import Data, LabelData, Progress, batches_of
 from .signal_noise import OUTPUT, Error, Floats, decibels, json_text
 from .user_warnings import warn_user

@@ -91,13 +91,42 @@ def measure_errors(
     """
     exact = resolved if reference is None else reference
     bounds = stored_bounds(resolved)
-    masked = {key: bounds[key][0] for key in _masked(resolved) if key in bounds}
+    # Results that may be masked scores: values below those that can be stored are no
+    # error, as they are 0 behind a softmax.
+    masked = {
+        key: bounds[key][0]
+        for number, kernel in enumerate(kernels_of(resolved))
+        if MASKED in kernel.attributes
+        for key in (result_key(number, i) for i in range(len(kernel.results)))
+        if key in bounds
+    }
     modules = (
         float_module(exact, entry),
         quantized_module(resolved, entry),
         _own_module(resolved, exact),
     )
     runs = [RecordedModule.of(module, entry) for module in modules]
+    return compared_runs(runs, batches, observe, bounds, masked)
+
+
+def compared_runs(
+    runs: Sequence[RecordedModule],
+    batches: Iterable[Batch],
+    observe: Callable[[Values, Values], object] | None,
+    bounds: Mapping[str, tuple[float, float]],
+    masked: Mapping[str, float],
+) -> Mapping[str, KernelErrors]:
+    """
+    Return the errors of values that three modules record.
+
+    Args:
+        runs: the float model, the quantized one, and the float model with single kernels
+            that are quantized.
+        batches: the samples.
+        observe: see `measure_errors`.
+        bounds: the numbers between which values can be stored, by key.
+        masked: the numbers below which values of the float model are masked, by key.
+    """
     errors: dict[str, KernelErrors] = {}
     for batch in batches:
         expected, accumulated, own = (dict(run.values(batch)) for run in runs)
@@ -113,16 +142,6 @@ def measure_errors(
             known.accumulated.add(values, accumulated[key], limits)
             known.own.add(values, own.get(key, accumulated[key]), limits)
     return errors
-
-
-def _masked(module: ModuleOp) -> Iterator[str]:
-    """
-    The results of kernels that may be masked scores: values below those that can be stored
-    are no error, as they are 0 behind a softmax.
-    """
-    for number, kernel in enumerate(kernels_of(module)):
-        if MASKED in kernel.attributes:
-            yield from (result_key(number, i) for i in range(len(kernel.results)))
 
 
 def stored_bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     AnyFloat,
     NameLoc,
-    TensorType,
     UnrankedTensorType,
 )
 from xdsl.dialects.func import FuncOp
@@ -39,12 +38,12 @@ from xdsl_quant.numerics.small_floats import small_float
 from xdsl_quant.runtime.arrays import (
     constant_elements,
     integer_width,
+    shape_of,
     stored_elements,
 )
 from xdsl_quant.transforms.propagation.resolution.report import value_names
 
-from .models import Model, module_of
-from .results import QuantizedModel
+from .results import Model, QuantizedModel, module_of
 from .user_warnings import warn_user
 
 _FLOAT_BYTES = 4
@@ -303,7 +302,8 @@ def _tensor_at(
     tensor: QuantizedTensor, value: _InspectedValue, type_: QuantizedType
 ) -> QuantizedTensor:
     """Return a tensor with the name and the size of a value."""
-    shape, width = _ranked_shape(value.type), None
+    is_ranked, width = not isinstance(value.type, UnrankedTensorType), None
+    shape = shape_of(value.type) if is_ranked else None
     if isinstance(type_, StoredQuantizedType):
         width = type_.storage_type_integral_width
     return replace(
@@ -362,12 +362,6 @@ def _known_elements(value: SSAValue) -> Array | None:
     with suppress(ValueError, TypeError, ImportError):
         return constant_elements(value)
     return None
-
-
-def _ranked_shape(type_: Attribute) -> tuple[int, ...] | None:
-    if isinstance(type_, UnrankedTensorType):
-        return None
-    return type_.get_shape() if isinstance(type_, TensorType) else ()
 
 
 def _byte_count(

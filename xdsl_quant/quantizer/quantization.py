@@ -16,11 +16,9 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.building.type_replacement import defined_values
 
-from .budget import Budget, parse_budget
-from .models import Model, module_of, read_model
-from .recipe import Recipe, SearchOptions
+from .recipe import Budget, Recipe, SearchOptions, parse_budget
 from .recipe_files import read_recipe
-from .results import QuantizedModel
+from .results import Model, QuantizedModel, module_of, read_model
 from .samples import Data, LabelData, Progress
 from .stages import Pipeline, Request
 

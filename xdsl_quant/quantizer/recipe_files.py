@@ -51,10 +51,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-from xdsl_quant.runtime.file_names import has_suffix
+from xdsl_quant.runtime.atomic_files import has_suffix
 from xdsl_quant.runtime.toml_tables import TomlFile, TomlTable, quoted, toml_text
 
-from .budget import parse_budget
 from .recipe import (
     MAX_BITS,
     Mode,
@@ -69,6 +68,7 @@ from .recipe import (
     check_bits,
     check_flag,
     check_observer,
+    parse_budget,
 )
 
 _RECIPES = Path(__file__).with_name("recipes")
@@ -146,13 +146,13 @@ def _given_fields(
     }
 
 
-def _targets(table: TomlTable, key: str) -> Sequence[str]:
+def _read_targets(table: TomlTable, key: str) -> Sequence[str]:
     if not (targets := table.texts(key)):
         table.fail("expected one or more 'targets', found none; leave it out", key)
     return targets
 
 
-def _search_options(table: TomlTable, key: str) -> SearchOptions:
+def _read_search(table: TomlTable, key: str) -> SearchOptions:
     table = table.table(key)
     table.check_keys([*_SEARCH], key)
     return replace(SearchOptions(), **_given_fields(table, _SEARCH))
@@ -276,13 +276,13 @@ _SEARCH: Mapping[str, _Reader] = {
 }
 _RECIPE: Mapping[str, _Reader] = {
     "description": TomlTable.text,
-    "targets": _targets,
+    "targets": _read_targets,
     "observer": _checked_by(check_observer),
     "bias-correction": _checked_by(partial(check_flag, "bias-correction")),
     "overrides": lambda table, key: tuple(map(_override, table.tables(key))),
     "mode": _word_of(Mode),
     "weights": _weight_options,
-    "search": _search_options,
+    "search": _read_search,
     "asymmetric-inputs": _checked_by(partial(check_flag, "asymmetric-inputs")),
     "float-concatenations": _checked_by(partial(check_flag, "float-concatenations")),
 }

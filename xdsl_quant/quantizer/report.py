@@ -9,32 +9,39 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.observers import observe_histogram
 from xdsl_quant.runtime.arrays import constant_elements
 from xdsl_quant.runtime.batches import Batch
-from xdsl_quant.transforms.propagation.module_kernels import kernels_of, ports_of
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.transforms.propagation.module_kernels import (
+    has_floats,
+    kernels_of,
+    ports_of,
+)
 from xdsl_quant.transforms.propagation.quant_export import needs_parameters
+from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
 
 from .attention_masks import MASKED
 from .errors import (
     KernelErrors,
+    compared_runs,
     has_constant_value,
     measure_errors,
+    result_errors,
     result_key,
     stored_bounds,
 )
 from .labels import Labels, Scores
-from .model_report import ModelReport
-from .recording import as_stored
-from .report_data import KernelReport
+from .recording import RecordedModule, as_stored, record, record_results
+from .report_data import KernelReport, ModelReport
 from .signal_noise import OUTPUT, Error, Floats, Values
-from .weight_report import report_on_weights
+from .weight_only import cast_of, products_of, with_float_values
 
 
 def measure(
@@ -98,10 +105,7 @@ def report_on(
     errors = measure_errors(resolved, batches, entry, reference, observe)
     exact = resolved if reference is None else reference
     kernels = _kernel_reports(resolved, exact, errors, values)
-    outputs = {
-        name: found.accumulated.sqnr for name, found in errors.items() if OUTPUT in name
-    }
-    return ModelReport(kernels, outputs, scores.accuracy())
+    return ModelReport(kernels, _output_sqnrs(errors), scores.accuracy())
 
 
 def _kernel_reports(
@@ -111,11 +115,13 @@ def _kernel_reports(
     values: Mapping[str, _Values],
 ) -> Sequence[KernelReport]:
     bounds = stored_bounds(resolved)
-    kernels, originals = kernels_of(resolved), kernels_of(reference)
     reports: list[KernelReport] = []
-    for number, size in enumerate(_kernel_sizes(resolved)):
-        key, kernel = result_key(number, 0), kernels[number]
-        report = _kernel_report(kernel, originals[number], errors.get(key), *size)
+    originals, sizes = kernels_of(reference), _kernel_sizes(resolved)
+    for number, kernel in enumerate(kernels_of(resolved)):
+        key = result_key(number, 0)
+        report = _kernel_report(
+            kernel, originals[number], errors.get(key), *sizes[number]
+        )
         report = replace(
             report,
             stored_range=bounds.get(key),
@@ -211,10 +217,6 @@ class _KernelConstant:
         return -(-self.values.size * self.type.storage_type_integral_width // 8)
 
 
-def _has_floats(value: SSAValue) -> bool:
-    return isinstance(scalar_or_element_type(value.type), AnyFloat)
-
-
 def stored_bytes(module: ModuleOp) -> int:
     """The size of the constants of kernels that have quantization parameters."""
     return sum(size for _, size in _kernel_sizes(module))
@@ -252,7 +254,130 @@ def stays_float(kernel: RegionOp) -> bool:
 def _kernel_constants(kernel: RegionOp, *, is_float: bool) -> Iterator[_KernelConstant]:
     for value, spec in zip(kernel.inputs, kernel.input_specs, strict=True):
         values = constant_elements(value)
-        if values is not None and _has_floats(value):
+        if values is not None and has_floats(value):
             if is_float or not isinstance(spec, UniformType):
                 spec = None
             yield _KernelConstant(value, values, spec)
+
+
+def weight_errors(
+    module: ModuleOp,
+    quantized: ModuleOp,
+    batches: Iterable[Batch],
+    entry: str | None = None,
+) -> Mapping[str, Error]:
+    """The errors of the results of a model with quantized weights."""
+    function = entry_function(module, entry).sym_name.data
+    exact = _recorded_results(module.clone(), function)
+    return result_errors(exact, _recorded_results(quantized.clone(), function), batches)
+
+
+def report_on_weights(
+    module: ModuleOp,
+    quantized: ModuleOp,
+    batches: Iterable[Batch],
+    entry: str | None = None,
+    labels: Labels | None = None,
+) -> ModelReport:
+    """
+    Measure what the quantization of weights does to a model.
+
+    Args:
+        module: the float model.
+        quantized: the same, with weights that are quantized and dequantized.
+        batches: samples, best those that were not used to quantize it.
+        entry: the function that takes the samples.
+        labels: what is right for the samples.
+
+    Raises:
+        DataError: if the labels do not fit the results.
+    """
+    function = entry_function(module, entry).sym_name.data
+    scores = Scores(labels)
+    runs = [
+        _recorded_results(module.clone(), function),
+        _recorded_results(quantized.clone(), function),
+        _recorded_own(module, quantized, function),
+    ]
+    errors = compared_runs(runs, batches, scores.add, {}, {})
+    kernels = _product_reports(module, quantized, errors)
+    return ModelReport(kernels, _output_sqnrs(errors), scores.accuracy())
+
+
+def _output_sqnrs(errors: Mapping[str, KernelErrors]) -> Mapping[str, float]:
+    return {
+        key: error.accumulated.sqnr for key, error in errors.items() if OUTPUT in key
+    }
+
+
+def _product_reports(
+    module: ModuleOp, quantized: ModuleOp, errors: Mapping[str, KernelErrors]
+) -> Sequence[KernelReport]:
+    reports: list[KernelReport] = []
+    known = set[SSAValue]()
+    products = zip(products_of(module), products_of(quantized), strict=True)
+    for number, (original, op) in enumerate(products):
+        report = _product_report(original, op, errors[result_key(number, 0)])
+        weight, _ = _weight_and_elements(original)
+        if weight in known:
+            # What several products take counts for the first of them.
+            report = replace(report, float_bytes=0, stored_bytes=0)
+        reports.append(report)
+        known.add(weight)
+    return reports
+
+
+def _recorded_results(module: ModuleOp, function: str) -> RecordedModule:
+    """A module that records the results of products and of a function."""
+    for number, op in enumerate(products_of(module)):
+        record(op.results[0], result_key(number, 0))
+    record_results(entry_function(module, function), f"{function}:{OUTPUT}")
+    return RecordedModule.of(module, function)
+
+
+def _recorded_own(
+    module: ModuleOp, quantized: ModuleOp, function: str
+) -> RecordedModule:
+    """A module of floats that records products of its values by quantized weights."""
+    both, products = with_float_values(module, quantized)
+    for number, (_, op) in enumerate(products):
+        record(op.results[0], result_key(number, 0))
+    return RecordedModule.of(both, function)
+
+
+def _weight_and_elements(op: Operation) -> tuple[SSAValue, Floats]:
+    weight = weight_of(op, is_quantized=True)
+    assert weight is not None
+    elements = weight.elements()
+    assert elements is not None
+    return weight.value, elements
+
+
+def _product_report(
+    original: Operation, op: Operation, errors: KernelErrors
+) -> KernelReport:
+    (weight, elements), (_, new_elements) = map(_weight_and_elements, (original, op))
+    type_ = None
+    expressed = scalar_or_element_type(weight.type)
+    assert isinstance(expressed, AnyFloat)
+    size = elements.size * expressed.bitwidth
+    stored_size, weight_sqnr = size, math.nan
+    if (cast := cast_of(op)) is not None:
+        type_ = scalar_or_element_type(cast.results[0].type)
+        assert isinstance(type_, UniformType)
+        error, found = Error(), as_stored(new_elements, type_)
+        error.add(elements.astype(found.dtype), found)
+        stored_size = elements.size * type_.storage_type_integral_width
+        weight_sqnr = error.sqnr
+    return KernelReport(
+        op_name(op),
+        location_prefix(op.location).removesuffix(": "),
+        "",
+        "" if type_ is None else str(type_),
+        errors.accumulated.sqnr,
+        errors.own.sqnr,
+        weight_sqnr,
+        0.0,
+        -(-size // 8),
+        -(-stored_size // 8),
+    )

@@ -3,15 +3,83 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
+from xdsl_quant.diagnostics import counted, table
 from xdsl_quant.numerics.histogram import Histogram
+from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.runtime.extras import display_function, notebook_html
 
 from .labels import Accuracy
-from .latency import NO_TIMES, Latency, Times
 from .search_result import BitSearchResult
+from .signal_noise import decibels, json_text
+
+
+@dataclass(frozen=True)
+class Times:
+    """Median times of a call in seconds; NaN if there is no such form to be compiled."""
+
+    float_seconds: float = math.nan
+    quantized_seconds: float = math.nan
+
+    @property
+    def is_known(self) -> bool:
+        """Whether one of them is known."""
+        return not (
+            math.isnan(self.float_seconds) and math.isnan(self.quantized_seconds)
+        )
+
+    def __str__(self) -> str:
+        """E.g. `12.3 us -> 4.5 us`; `-` if none is known."""
+        before, after = map(duration, (self.float_seconds, self.quantized_seconds))
+        return f"{before} -> {after}" if self.is_known else "-"
+
+
+NO_TIMES = Times()
+
+
+def duration(seconds: float) -> str:
+    """A time with three digits, e.g. `12.3 us`; `-` if it is not known."""
+    if math.isnan(seconds):
+        return "-"
+    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+@dataclass(frozen=True)
+class Latency:
+    """How long the float model and the quantized one take."""
+
+    times: Times
+
+    sample_count: int
+    """The number of samples in a call, that of the first batch."""
+
+    reason: str = ""
+    """Why there are no times, or not all of them."""
+
+    def __str__(self) -> str:
+        """E.g. `time of a call with 32 samples: 12.3 us -> 4.5 us`."""
+        text = str(self.times) if self.times.is_known else "none"
+        if self.reason:
+            text += f", as {self.reason}"
+        return f"time of a call with {counted(self.sample_count, 'sample')}: {text}"
+
+
+@dataclass(frozen=True)
+class ModelTimes:
+    """The times of a model and of its kernels."""
+
+    latency: Latency
+
+    kernels: Mapping[int, Times]
+    """The times of kernels by their numbers; those that cannot be run alone are missing."""
+
 
 MAX_SHOWN = 50
 """Most kernels that a table shows."""
@@ -80,10 +148,13 @@ class KernelReport:
 
 _NO_SQNRS = math.nan, math.nan
 
+_HTML = "quantizer_report.quantizer_html"
+"""The function of `display` that draws a report."""
+
 
 @dataclass(frozen=True)
-class ReportData:
-    """What is known of a quantized model."""
+class ModelReport:
+    """What quantization did to a model, as data, text, JSON and HTML."""
 
     kernels: Sequence[KernelReport]
     """The kernels in the order of the text."""
@@ -121,6 +192,90 @@ class ReportData:
         """Whether the time of a kernel is known."""
         return any(kernel.times.is_known for kernel in self.kernels)
 
+    def json(self) -> str:
+        """
+        The report as JSON: objects whose keys are the fields of these classes. A ratio
+        without noise, and one of what there is not, is `null`.
+        """
+        content = asdict(replace(self, search=None))
+        content["search"] = None if self.search is None else self.search.content()
+        for kernel in content["kernels"]:
+            del kernel["histogram"]
+        return json_text(content)
+
+    def page(self, title: str = "Quantized model") -> str:
+        """
+        The text of an HTML page with all kernels, which needs nothing else.
+
+        Raises:
+            ImportError: if Jinja2 or matplotlib is not installed.
+        """
+        return display_function("a page", _HTML)(self, title)
+
+    def save_html(
+        self, path: str | os.PathLike[str], title: str = "Quantized model"
+    ) -> None:
+        """
+        Write the page to a file.
+
+        Raises:
+            ImportError: if Jinja2 or matplotlib is not installed.
+            OSError: if the file cannot be written; it is as it was before.
+        """
+        write_text_atomically(path, self.page(title))
+
+    def _repr_html_(self) -> str | None:
+        return notebook_html(lambda: display_function("a page", _HTML)(self, None))
+
+    def with_times(self, times: ModelTimes) -> ModelReport:
+        """The same with times of the model and of its kernels."""
+        kernels = [
+            replace(kernel, times=times.kernels.get(number, kernel.times))
+            for number, kernel in enumerate(self.kernels)
+        ]
+        return replace(self, kernels=kernels, latency=times.latency)
+
+    def __str__(self) -> str:
+        """The report as a table, of a large model with the kernels that lose most."""
+        worst = worst_kernels(self.kernels)
+        rows = [(*_COLUMNS, "time")]
+        rows += [
+            (*_kernel_row(each), str(each.times))
+            for _, each in sorted(worst[:MAX_SHOWN])
+        ]
+        more: list[str] = []
+        if others := worst[MAX_SHOWN:]:
+            more = [
+                f"... and {counted(len(others), 'more kernel')} that lose less, which "
+                "--report writes to a file"
+            ]
+        if not self.has_times:
+            rows = [row[:-1] for row in rows]
+        outputs = ", ".join(
+            f"{name} {decibels(sqnr)} dB" for name, sqnr in self.outputs.items()
+        )
+        ratio = ""
+        if self.stored_bytes:
+            ratio = f", {self.float_bytes / self.stored_bytes:.2f} times less"
+        return "\n".join(
+            [
+                *table(rows),
+                *more,
+                "",
+                f"SQNR of the results: {outputs}",
+                *(
+                    str(each)
+                    for each in (self.accuracy, self.latency)
+                    if each is not None
+                ),
+                f"constants: {self.float_bytes} -> {self.stored_bytes} bytes{ratio}",
+            ]
+        )
+
+
+ReportData = ModelReport
+"""The former name of the base class of `ModelReport`, which the API reference printed."""
+
 
 def worst_kernels(kernels: Sequence[KernelReport]) -> list[tuple[int, KernelReport]]:
     """The kernels with their numbers from 1, those that lose most first."""
@@ -136,3 +291,19 @@ def storage(quantized_type: str) -> str:
     """A quantized type without its parameters, e.g. `i8`."""
     found = re.match(r"!quant\.uniform<(\w+(<[^>]*>)?)", quantized_type)
     return found[1] if found else ""
+
+
+_COLUMNS = "kernel where result weights SQNR own weights saturated bytes".split()
+
+
+def _kernel_row(kernel: KernelReport) -> Sequence[str]:
+    sizes = f"{kernel.float_bytes} -> {kernel.stored_bytes}"
+    return (
+        kernel.kernel,
+        kernel.location,
+        storage(kernel.result_type) or "float",
+        storage(kernel.weight_type) or "-",
+        *map(decibels, (*kernel.shown_sqnrs, kernel.weight_sqnr)),
+        f"{kernel.saturated_part:.2%}",
+        sizes if kernel.float_bytes else "-",
+    )

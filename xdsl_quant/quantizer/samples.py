@@ -25,10 +25,9 @@ from xdsl_quant.runtime.array_archives import (
     DAMAGED_ARCHIVE,
     check_members,
 )
-from xdsl_quant.runtime.array_types import shape_of
-from xdsl_quant.runtime.arrays import numpy_dtype
+from xdsl_quant.runtime.arrays import allows_shape, numpy_dtype, shape_of
+from xdsl_quant.runtime.atomic_files import has_suffix
 from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
-from xdsl_quant.runtime.file_names import has_suffix
 
 from .user_warnings import warn_user
 
@@ -439,7 +438,8 @@ def _check_argument(source: _Source, type_: Attribute, argument: str) -> None:
             f"{argument} has no rows, found {type_}; in Python, give batches, each a tuple "
             "of the arguments"
         )
-    if not _has_rows_of(source.shape, shape):
+    # Any number of rows is cut into batches.
+    if not allows_shape(type_, (shape[0], *source.shape[1:])):
         raise DataError(
             f"rows of shape {list(source.shape[1:])} do not fit {argument}, expected "
             f"{type_}",
@@ -451,13 +451,6 @@ def _check_argument(source: _Source, type_: Attribute, argument: str) -> None:
             "convert them with astype",
             source.name,
         )
-
-
-def _has_rows_of(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
-    return len(found) == len(expected) > 0 and all(
-        size == actual or size < 0
-        for actual, size in zip(found[1:], expected[1:], strict=True)
-    )
 
 
 def _has_dtype(found: DType, expected: DType) -> bool:

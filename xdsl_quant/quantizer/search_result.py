@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 
 from xdsl_quant.diagnostics import shortened_text, table
-from xdsl_quant.runtime.extras import notebook_html
+from xdsl_quant.runtime.extras import display_function, notebook_html
 
-from .budget import Budget, parse_budget
+from .recipe import Budget, parse_budget
 from .signal_noise import decibels
 
 
@@ -180,29 +180,7 @@ class BitSearchResult:
         Raises:
             ImportError: if matplotlib is not installed.
         """
-        # Most results are printed as text.
-        from xdsl_quant.display.trade_off_svg import Limit, Point, trade_off_svg
-
-        limit = Limit()
-        if self.budget.unit == "bytes":
-            limit = Limit(most_bytes=self.budget.amount)
-        elif self.budget.unit == "dB":
-            limit = Limit(least_sqnr=self.widest.sqnr - self.budget.amount)
-        on_curve = self.curve
-        return trade_off_svg(
-            [
-                Point(
-                    each.stored_bytes,
-                    each.sqnr,
-                    each.text,
-                    is_on_curve=each in on_curve,
-                    is_chosen=each is self.chosen,
-                )
-                for each in self.measured
-            ],
-            limit,
-            f"Constants and SQNR, chosen: {self.chosen.text}",
-        )
+        return display_function("a plot", "figure_svg.search_svg")(self)
 
     def _repr_html_(self) -> str | None:
         """The picture and the tables, for notebooks; `None` without matplotlib."""

@@ -18,10 +18,8 @@ from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.toml_tables import quoted
 
-from .budget import Budget
-from .models import Model
-from .recipe import Recipe
-from .results import QuantizedModel
+from .recipe import Budget, Recipe
+from .results import Model, QuantizedModel
 from .samples import Data, LabelData, Progress, batches_of, spread_batches
 from .signal_noise import Error
 from .user_warnings import warn_of_low_sqnr

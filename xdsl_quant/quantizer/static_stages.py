@@ -5,12 +5,14 @@ parameters that are chosen from samples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.rewriter import Rewriter
 
-from xdsl_quant.calibration import Statistics
+from xdsl_quant.calibration import Statistics, calibrate
 from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.runtime.entry_function import functions_run
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
@@ -35,10 +37,9 @@ from .attention_masks import (
 )
 from .bias_correction import Correction, correct_biases
 from .bit_search import BitSearch
+from .dynamic_ranges import prepare
 from .errors import float_module, quantized_module, result_errors
 from .labels import Labels
-from .observation import Calibration
-from .preparation import prepare
 from .recipe import Recipe, SearchOptions
 from .recording import RecordedModule, export_kernels
 from .results import MixedModel, StaticModel
@@ -68,9 +69,6 @@ class StaticPipeline(Pipeline):
 
     selection: Selection
     """The kernels and values that overrides select; `select` finds them."""
-
-    calibration: Calibration
-    """The samples and observers of values; set by `calibrate`."""
 
     statistics: Statistics
     """The statistics of the default observer; set by `calibrate`."""
@@ -190,15 +188,19 @@ class StaticPipeline(Pipeline):
 
     def _observed_ranges(self, module: ModuleOp) -> dict[str, KeyStatistics]:
         """Return the ranges of all values by key."""
-        self.calibration = Calibration(
-            module, self.recipe.observer, self.selection, self.samples, self.request
-        )
+        default = self.recipe.observer
         try:
-            self.statistics = self.calibration.statistics(self.recipe.observer)
+            self.statistics = self._observe(module, default)
         except ValueError as e:
             refuse_infinite_constants(module, str(e))
             raise
-        ranges = self.calibration.ranges(self.statistics)
+        ranges = {
+            key: self.statistics.ranges(key) for key in self.statistics.observations
+        }
+        others = [
+            key for key in ranges if self.selection.observer(key, default) != default
+        ]
+        ranges |= self._ranges_by_observer(others, module)
         check_samples_vary(module, ranges)
         warn_of_wide_constants(module, ranges)
         return ranges
@@ -210,15 +212,48 @@ class StaticPipeline(Pipeline):
         Replace the constants that mask scores of an attention, and return the ranges of
         the values that they reach.
         """
-        calibration, extremes = self.calibration, self.statistics
-        if calibration.observer != "min-max":
-            extremes = calibration.statistics("min-max")
+        extremes, instrumented = self.statistics, self.modules["instrument"]
+        if self.recipe.observer != "min-max":
+            extremes = self._observe(instrumented, "min-max")
         known = {key: extremes.ranges(key) for key in extremes.observations}
         set_mask_numbers(module, masks.lowest(known, self.target))
-        lowered = calibration.module.clone()
+        lowered = instrumented.clone()
         set_mask_numbers(lowered, mask_numbers(module))
         mark_masked_kernels(module, masks.keys)
-        return calibration.ranges_by_observer(masks.keys, lowered)
+        return self._ranges_by_observer(masks.keys, lowered)
+
+    def _observe(
+        self, module: ModuleOp, observer: str, keys: Collection[str] | None = None
+    ) -> Statistics:
+        """Return the statistics of one observer, by default of all values."""
+        if keys is not None:
+            module = module.clone()
+            for op in [*module.walk()]:
+                if isinstance(op, StatisticsRefOp) and op.stats_key.data not in keys:
+                    Rewriter.replace_op(op, (), (op.input,))
+        return calibrate(
+            module,
+            self.samples(),
+            self.request.entry,
+            observer,
+            executor=self.request.executor,
+            checkpoint=self.request.checkpoint if keys is None else None,
+            missing="keep",
+        )
+
+    def _ranges_by_observer(
+        self, keys: Iterable[str], module: ModuleOp
+    ) -> dict[str, KeyStatistics]:
+        """Return ranges of values, of which each has the observer that it is selected."""
+        by_observer: dict[str, list[str]] = {}
+        for key in keys:
+            observer = self.selection.observer(key, self.recipe.observer)
+            by_observer.setdefault(observer, []).append(key)
+        ranges: dict[str, KeyStatistics] = {}
+        for observer, observed in sorted(by_observer.items()):
+            statistics = self._observe(module, observer, observed)
+            ranges |= {key: statistics.ranges(key) for key in observed}
+        return ranges
 
     def _without_lost_operands(
         self, module: ModuleOp, ranges: Mapping[str, KeyStatistics]

@@ -39,7 +39,6 @@ from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
 )
 
 from .errors import cloned_constant, has_constant_value, inline_floats
-from .latency import Latency, ModelTimes, Times, duration
 from .recording import (
     RecordedModule,
     export_kernels,
@@ -48,6 +47,7 @@ from .recording import (
     stands_for_floats,
     stored_arguments,
 )
+from .report_data import Latency, ModelTimes, Times, duration
 from .signal_noise import Floats
 
 __all__ = ["Latency", "ModelTimes", "Times", "duration", "measure_times"]

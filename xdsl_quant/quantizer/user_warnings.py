@@ -14,13 +14,12 @@ _PACKAGE = __name__.partition(".")[0]
 def warn_user(message: str) -> None:
     """Warn at the innermost line outside of this package."""
     level, frame = 1, currentframe()
-    while frame is not None and _is_here(frame.f_globals.get("__name__")):
+    while (
+        frame is not None
+        and _PACKAGE == str(frame.f_globals.get("__name__")).partition(".")[0]
+    ):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)
-
-
-def _is_here(module: object) -> bool:
-    return str(module).partition(".")[0] == _PACKAGE
 
 
 # Results

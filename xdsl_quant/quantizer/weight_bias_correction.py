@@ -26,7 +26,7 @@ from xdsl_quant.transforms.weights.layers.layer import (
 from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
 
 from .recording import RecordedModule, record
-from .weight_products import check_finite_values, products_of, with_float_values
+from .weight_only import check_finite_values, products_of, with_float_values
 
 
 def corrected_biases(

@@ -42,7 +42,7 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import (
 
 from .errors import float_module
 from .recording import RecordedModule, record
-from .weight_products import cast_of, check_finite_values, products_of
+from .weight_only import cast_of, check_finite_values, products_of
 
 Floats = NDArray[np.float64]
 

@@ -14,16 +14,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
-from .dynamic_ranges import quantize_activations
-from .preparation import prepare
+from .dynamic_ranges import prepare, quantize_activations
 from .recipe import Recipe
+from .report import weight_errors
 from .results import DynamicRangeModel, WeightOnlyModel
 from .signal_noise import Error, relative_noise
 from .stages import Pipeline, Request
 from .user_warnings import warn_of_worse_results
 from .weight_bias_correction import corrected_biases
 from .weight_only import quantize_weights
-from .weight_report import weight_errors
 from .weight_rounding import rounded_weights, set_weights
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
@@ -21,7 +20,6 @@ from xdsl_quant.runtime.loading import parse_type
 from .comparison import Comparison
 from .compiled import DEFAULT, ROUNDINGS, Compiled, MLIRDefault, compile_options
 from .counting import InputLabels, RuntimeRun, as_f64, counted_differences
-from .definitions import OnnxDefinition, StableHLODefinition
 from .inputs import all_expressed_values, expressed_values, stored_inputs
 from .libraries import (
     XNNPACK,
@@ -32,10 +30,8 @@ from .libraries import (
     Torch,
     TorchFakeQuantize,
 )
-from .runtimes import Library, Runtime
+from .runtimes import CastKind, Library, OnnxDefinition, Runtime, StableHLODefinition
 from .worker import Worker
-
-Op = Literal["quantize", "dequantize"]
 
 RUNTIMES: Mapping[str, Runtime] = {
     runtime.name: runtime
@@ -157,7 +153,7 @@ def _parameters_of(
 
 def _cast_comparison(
     parameters: QuantizationParameters,
-    op: Op,
+    op: CastKind,
     chosen: Sequence[Runtime],
     worker: Worker,
     chunks: Iterator[Array],
@@ -173,12 +169,10 @@ def _cast_comparison(
         ]
 
     def computation(runtime: Runtime) -> RuntimeRun[Array]:
-        method = _cast_method(runtime, op)
-
         def run(values: Array) -> Array:
             if isinstance(runtime, Library):
-                return worker.call(method, parameters, values)
-            return method(parameters, values)
+                return worker.call(runtime.run, op, parameters, values)
+            return runtime.run(op, parameters, values)
 
         options = None
         if isinstance(runtime, Compiled):
@@ -194,12 +188,6 @@ def _cast_comparison(
         [*map(computation, candidates)],
         ((chunk, _labels(chunk)) for chunk in chunks),
     )
-
-
-def _cast_method(
-    runtime: Runtime, op: Op
-) -> Callable[[QuantizationParameters, Array], Array]:
-    return runtime.quantize if op == "quantize" else runtime.dequantize
 
 
 def _labels(inputs: Array) -> InputLabels:

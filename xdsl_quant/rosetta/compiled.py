@@ -11,7 +11,7 @@ from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.rounding_mode import Rounding
 
-from .runtimes import Runtime
+from .runtimes import CastKind, Runtime
 
 DEFAULT = Rounding()
 
@@ -32,14 +32,16 @@ def compile_options(rounding: Rounding) -> dict[str, str]:
     return {name: value for name, value, default in values if value != default}
 
 
-def _cast_text(parameters: QuantizationParameters, op: str) -> str:
+def _cast_text(parameters: QuantizationParameters, op: CastKind) -> str:
     """A function with a cast of a tensor of rank 1."""
     quantized = f"tensor<?x{uniform_type(parameters)}>"
     floats = f"tensor<?x{parameters.expressed}>"
-    source, target = (floats, quantized) if op == "qcast" else (quantized, floats)
+    source, target = quantized, floats
+    if op == "quantize":
+        source, target = floats, quantized
     return (
         f"func.func @main(%x: {source}) -> {target} {{\n"
-        f"  %y = quant.{op} %x : {source} to {target}\n"
+        f"  %y = quant.{op[0]}cast %x : {source} to {target}\n"
         f"  return %y : {target}\n}}\n"
     )
 
@@ -56,13 +58,9 @@ class Compiled(Runtime):
         )
         self.name = "compiled" + "".join(options)
 
-    def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
-        return self._run(parameters, "qcast", values)
-
-    def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
-        return self._run(parameters, "dcast", stored)
-
-    def _run(self, parameters: QuantizationParameters, op: str, values: Array) -> Array:
+    def run(
+        self, op: CastKind, parameters: QuantizationParameters, values: Array
+    ) -> Array:
         mode, order, nan = self.rounding
         function = compile(
             _cast_text(parameters, op),
@@ -83,19 +81,19 @@ class MLIRDefault(Runtime):
     package = "xtc-mlir-python-bindings"
     modules = ("mlir",)
 
-    def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
-        # The results of MLIR's pass are signless.
-        stored = _lowered_by_mlir(parameters, "qcast")(values)
-        return stored.view(parameters.storage_dtype)
-
-    def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
-        signless = stored.view(f"i{stored.itemsize}")
-        return _lowered_by_mlir(parameters, "dcast")(signless)
+    def run(
+        self, op: CastKind, parameters: QuantizationParameters, values: Array
+    ) -> Array:
+        function = _lowered_by_mlir(parameters, op)
+        # Stored values of MLIR's pass are signless.
+        if op == "quantize":
+            return function(values).view(parameters.storage_dtype)
+        return function(values.view(f"i{values.itemsize}"))
 
 
 @cache
 def _lowered_by_mlir(
-    parameters: QuantizationParameters, op: str
+    parameters: QuantizationParameters, op: CastKind
 ) -> Callable[[Array], Array]:
     # Needs the extra `mlir`.
     from xdsl_quant.execution.mlir_bindings import ir, run_passes

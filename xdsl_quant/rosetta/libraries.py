@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.loading import parse_module
 
-from .runtimes import Library, Unavailable
+from .runtimes import CastKind, Library, Unavailable
 
 _FLOATS = {"f16": "FLOAT16", "f32": "FLOAT"}
 _STORAGES = {"i8": "INT8", "u8": "UINT8", "i16": "INT16", "u16": "UINT16"}
@@ -52,7 +52,7 @@ def _session_of(model: bytes) -> _Session:
 
 
 @cache
-def _session(expressed: str, storage: str, *, quantizes: bool) -> _Session:
+def _session(expressed: str, storage: str, cast: CastKind) -> _Session:
     onnx = import_module("onnx")
     helper, types = onnx.helper, onnx.TensorProto
     float_type = getattr(types, _FLOATS[_checked_name(_FLOATS, "expressed", expressed)])
@@ -60,7 +60,7 @@ def _session(expressed: str, storage: str, *, quantizes: bool) -> _Session:
         types, _STORAGES[_checked_name(_STORAGES, "storage", storage)]
     )
     op, source, target = "DequantizeLinear", stored_type, float_type
-    if quantizes:
+    if cast == "quantize":
         op, source, target = "QuantizeLinear", float_type, stored_type
     graph = helper.make_graph(
         [helper.make_node(op, ["x", "scale", "zero_point"], ["y"])],
@@ -84,18 +84,10 @@ class OnnxRuntime(Library):
     package = "onnxruntime"
     modules = ("onnxruntime", "onnx")
 
-    def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
-        return self._run(parameters, values, quantizes=True)
-
-    def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
-        return self._run(parameters, stored, quantizes=False)
-
-    def _run(
-        self, parameters: QuantizationParameters, values: Array, *, quantizes: bool
+    def run(
+        self, op: CastKind, parameters: QuantizationParameters, values: Array
     ) -> Array:
-        session = _session(
-            parameters.expressed, parameters.storage, quantizes=quantizes
-        )
+        session = _session(parameters.expressed, parameters.storage, op)
         arrays = {
             "x": values,
             "scale": parameters.scales.astype(parameters.expressed_dtype),
@@ -125,28 +117,19 @@ class Torch(Library):
     package = "torch"
     modules = ("torch",)
 
-    def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
+    def run(
+        self, op: CastKind, parameters: QuantizationParameters, values: Array
+    ) -> Array:
         torch = import_module("torch")
         _checked_name({"f32"}, "expressed", parameters.expressed)
         storage = _checked_name(_TORCH_STORAGES, "storage", parameters.storage)
-        quantized = torch.quantize_per_tensor(
-            torch.from_numpy(values),
-            float(parameters.scales),
-            int(parameters.zero_points),
-            getattr(torch, _TORCH_STORAGES[storage]),
-        )
-        return quantized.int_repr().numpy()
-
-    def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
-        torch = import_module("torch")
-        _checked_name({"f32"}, "expressed", parameters.expressed)
-        _checked_name(_TORCH_STORAGES, "storage", parameters.storage)
-        quantized = torch._make_per_tensor_quantized_tensor(
-            torch.from_numpy(stored),
-            float(parameters.scales),
-            int(parameters.zero_points),
-        )
-        return quantized.dequantize().numpy()
+        scale, zero_point = float(parameters.scales), int(parameters.zero_points)
+        arguments = torch.from_numpy(values), scale, zero_point
+        if op == "dequantize":
+            quantized = torch._make_per_tensor_quantized_tensor(*arguments)
+            return quantized.dequantize().numpy()
+        storage_type = getattr(torch, _TORCH_STORAGES[storage])
+        return torch.quantize_per_tensor(*arguments, storage_type).int_repr().numpy()
 
 
 class TorchFakeQuantize(Torch):
@@ -158,7 +141,11 @@ class TorchFakeQuantize(Torch):
     name = "torch-fake-quantize"
     only_quantizes = True
 
-    def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
+    def run(
+        self, op: CastKind, parameters: QuantizationParameters, values: Array
+    ) -> Array:
+        if op == "dequantize":
+            raise Unavailable("it does not dequantize")
         torch = import_module("torch")
         _checked_name({"f16", "f32"}, "expressed", parameters.expressed)
         scale = float(np.float32(parameters.scales))
@@ -171,9 +158,6 @@ class TorchFakeQuantize(Torch):
             parameters.storage_max,
         )
         return np.rint(floats.numpy().astype(np.float64) / scale) + zero_point
-
-    def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
-        raise Unavailable("it does not dequantize")
 
 
 # LiteRT
@@ -235,17 +219,8 @@ class LiteRTReference(Library):
     resolver: ClassVar[str] = "BUILTIN_REF"
     """LiteRT's name of the kernels."""
 
-    def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
-        return self._run(parameters, "quantize", values)
-
-    def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
-        return self._run(parameters, "dequantize", stored)
-
-    def _run(
-        self,
-        parameters: QuantizationParameters,
-        op: Literal["quantize", "dequantize"],
-        values: Array,
+    def run(
+        self, op: CastKind, parameters: QuantizationParameters, values: Array
     ) -> Array:
         _checked_name({"f32"}, "expressed", parameters.expressed)
         _checked_name({"i8", "u8", "i16"}, "storage", parameters.storage)
@@ -282,14 +257,9 @@ class StableHLO(Library):
     package = "litert-converter"
     modules = ("litert_converter",)
 
-    def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
-        return self._run(parameters, "uniform_quantize", values)
-
-    def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
-        return self._run(parameters, "uniform_dequantize", stored)
-
-    @staticmethod
-    def _run(parameters: QuantizationParameters, op: str, values: Array) -> Array:
+    def run(
+        self, op: CastKind, parameters: QuantizationParameters, values: Array
+    ) -> Array:
         ir = import_module("litert_converter.mlir.ir")
         stablehlo = import_module("litert_converter.mlir.dialects.stablehlo")
         extension = import_module("litert_converter.mlir._mlir_libs.converter_api_ext")
@@ -298,7 +268,7 @@ class StableHLO(Library):
         _checked_name({*_STORAGES, "i32"}, "storage", parameters.storage)
         quantized = f"tensor<{values.size}x{uniform_type(parameters)}>"
         floats = f"tensor<{values.size}x{parameters.expressed}>"
-        quantizes = op == "uniform_quantize"
+        quantizes = op == "quantize"
         source, target = (floats, quantized) if quantizes else (quantized, floats)
         element = parameters.expressed if quantizes else parameters.storage
         context = ir.Context()
@@ -306,7 +276,7 @@ class StableHLO(Library):
         with context, ir.Location.unknown():
             module = ir.Module.parse(
                 f"func.func @main(%x: {source}) -> {target} {{\n"
-                f"  %y = stablehlo.{op} %x : ({source}) -> {target}\n"
+                f"  %y = stablehlo.uniform_{op} %x : ({source}) -> {target}\n"
                 f"  return %y : {target}\n}}"
             )
             argument = ir.DenseElementsAttr.get(

@@ -16,6 +16,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+
+def has_suffix(path: str | os.PathLike[str], *suffixes: str) -> bool:
+    """Whether the name of a file ends with one of these, such as `.npy`, in any case."""
+    return os.fspath(path).lower().endswith(suffixes)
+
+
 _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 """How a file is opened that must not exist. Only Windows knows text files."""
 

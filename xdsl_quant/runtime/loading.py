@@ -40,7 +40,7 @@ from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import location_prefix, sentence_of, shortened_message
 from xdsl_quant.pass_outcome import CountingPass
 
-from .file_names import has_suffix
+from .atomic_files import has_suffix
 from .garbage_collection import without_garbage_collection
 from .pass_options import options_mistake
 from .plugins import ModelFileError, ModelFormat, plugins

@@ -14,7 +14,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import dense_elements, numpy_dtype
 
-from .array_types import check_argument
+from .arrays import check_argument
 from .entry_function import check_argument_count, entry_function
 from .loading import (
     apply_passes,

@@ -20,8 +20,7 @@ from xdsl_quant.runtime.array_archives import (
     DAMAGED_ARCHIVE,
     check_members,
 )
-from xdsl_quant.runtime.atomic_files import open_atomically
-from xdsl_quant.runtime.file_names import has_suffix
+from xdsl_quant.runtime.atomic_files import has_suffix, open_atomically
 
 from .failures import Failure, reported
 

@@ -38,9 +38,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.calibration import Statistics, calibrate
-from xdsl_quant.calibration.evaluation import evaluate, suggested_types
 from xdsl_quant.dialects.quant import StatisticsRefOp
-from xdsl_quant.display import CalibrationReport
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.observers import parse_observer
 from xdsl_quant.runtime.entry_function import (
@@ -48,7 +46,7 @@ from xdsl_quant.runtime.entry_function import (
     entry_function,
     functions_run,
 )
-from xdsl_quant.runtime.extras import check_packages
+from xdsl_quant.runtime.extras import check_packages, display_function
 from xdsl_quant.runtime.loading import apply_passes, parse_passes
 from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
@@ -68,6 +66,8 @@ from .failures import (
     reported,
 )
 from .options import add_options, module_parser, shows_progress, with_progress
+
+_REPORT = "a report"
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -141,9 +141,6 @@ def _calibrate(options: argparse.Namespace) -> None:
         "--checkpoint": options.checkpoint,
     }
     check_files(options, "--inputs", outputs)
-    if options.report is not None:
-        with reported(f"--report {options.report}", ImportError):
-            check_packages("a report", "Jinja2")
     conversion = _conversion(options)
     module = read_module(options)
     functions = _instrument(module, options)
@@ -162,11 +159,11 @@ def _calibrate(options: argparse.Namespace) -> None:
         )
     _warn_of_missing(options, statistics, functions)
     page = ""
-    if options.report is not None:
-        with reported(options.report, ValueError):
-            evaluations = evaluate(statistics, conversion, module)
-            report = CalibrationReport(evaluations, statistics, conversion)
-            page = report.page(f"Calibration of {options.module}")
+    if conversion is not None:
+        with reported(str(options.report), ValueError):
+            make_page = display_function(_REPORT, "calibration_report.calibration_page")
+            title = f"Calibration of {options.module}"
+            page = make_page(title, statistics, conversion, module)
     ranges = [(k, *statistics.ranges(k).layer) for k in sorted(statistics.observations)]
     print_results((f"{k}: {low} to {high}" for k, low, high in ranges), options.output)
     with report_file(options.report, page), reported(options.output, OSError):
@@ -204,18 +201,26 @@ def _key_dimensions(texts: Sequence[str]) -> dict[str, int]:
     return axes
 
 
-def _conversion(options: argparse.Namespace) -> QuantCalibratedToUniformPass:
-    """The pass that chooses the types in the report. It must be able to choose some."""
-    if options.types and options.report is None:
-        raise Failure(
-            "--types: error: it is for types in a report, so use --report, too"
-        )
+def _conversion(options: argparse.Namespace) -> QuantCalibratedToUniformPass | None:
+    """
+    The pass that chooses the types in the report, which must be able to choose some;
+    `None` without a report.
+    """
+    if options.report is None:
+        if options.types:
+            raise Failure(
+                "--types: error: it is for types in a report, so use --report, too"
+            )
+        return None
+    with reported(f"--report {options.report}", ImportError):
+        check_packages(_REPORT, "Jinja2")
+    types_of = display_function(_REPORT, "evaluation.suggested_types")
     pipeline = f"{QuantCalibratedToUniformPass.name}{{{options.types}}}"
     try:
         conversion, *others = parse_passes(pipeline)
         if others or not isinstance(conversion, QuantCalibratedToUniformPass):
             raise ValueError("these are not only options")
-        suggested_types({"": KeyStatistics((-1.0, 1.0))}, conversion)
+        types_of({"": KeyStatistics((-1.0, 1.0))}, conversion)
     except ValueError as error:
         # An error of a pipeline says where in it, which is not what the user wrote.
         reason = str(error).rpartition("error: ")[2]

@@ -22,12 +22,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.quantizer import DataError
 from xdsl_quant.quantizer.comparison import compare
-from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import is_model_file
 
 from .array_files import check_files
-from .failures import exit_code, print_results, read_module, reported
+from .failures import exit_code, print_results, read_module, reported, write_json
 from .options import add_options, command_parser, shows_progress, with_progress
 
 
@@ -76,9 +75,7 @@ def _compare_models(options: argparse.Namespace) -> None:
             labels=options.labels,
         )
     print_results([found], options.json)
-    if options.json is not None:
-        with reported(options.json, OSError):
-            write_text_atomically(options.json, found.json())
+    write_json(options.json, found.json())
 
 
 def _read(options: argparse.Namespace, path: str) -> ModuleOp:

@@ -189,6 +189,17 @@ def report_file(path: str | None, text: str) -> Generator[None]:
         yield
 
 
+def write_json(path: str | None, text: str) -> None:
+    """
+    Write the data of a command to the file of `--json`, if there is one.
+
+    Raises:
+        Failure: if it cannot be written.
+    """
+    with report_file(path, text):
+        pass
+
+
 def read_module(options: argparse.Namespace, ctx: Context | None = None) -> ModuleOp:
     """
     The module that the options of a command name, after the passes.

@@ -17,11 +17,10 @@ import sys
 from collections.abc import Sequence
 
 from xdsl_quant.quantizer.inspection import SORT_NAMES, inspect
-from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.loading import multiverse_context
 
 from .array_files import check_files
-from .failures import exit_code, print_results, read_module, reported
+from .failures import exit_code, print_results, read_module, write_json
 from .options import add_options, command_parser
 
 
@@ -54,9 +53,7 @@ def _inspect(options: argparse.Namespace) -> None:
     found = inspect(read_module(options, ctx)).sorted_by(options.sort)
     text = found if found.tensors else f"{options.module}: {found}"
     print_results([text], options.json)
-    if options.json is not None:
-        with reported(options.json, OSError):
-            write_text_atomically(options.json, found.json())
+    write_json(options.json, found.json())
 
 
 if __name__ == "__main__":

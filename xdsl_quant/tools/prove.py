@@ -37,10 +37,10 @@ from .options import add_options, add_rounding_options, command_parser
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0 if all is proved, or 1 after an error message."""
-    return exit_code(_run, _parser().parse_args(args))
+    return exit_code(_prove_claims, _prove_parser().parse_args(args))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _prove_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-prove", __doc__)
     parser.add_argument(
         "module",
@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace) -> None:
+def _prove_claims(options: argparse.Namespace) -> None:
     with reported(options.module, ImportError):
         # They need the extra `prove`.
         from xdsl_quant.proving import UnsupportedError

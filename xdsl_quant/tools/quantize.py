@@ -25,15 +25,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.quantizer import Budget, MixedModel, Recipe, quantize, read_recipe
-from xdsl_quant.quantizer.budget import parse_budget
 from xdsl_quant.quantizer.labels import Labels
+from xdsl_quant.quantizer.recipe import parse_budget
 from xdsl_quant.quantizer.recipe_files import RecipeError, recipe_names
 from xdsl_quant.quantizer.samples import DataError, batches_of
 from xdsl_quant.quantizer.weight_only import quantize_weights
+from xdsl_quant.runtime.atomic_files import has_suffix
 from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.extras import check_packages
-from xdsl_quant.runtime.file_names import has_suffix
 from xdsl_quant.runtime.loading import apply_passes, model_format
 from xdsl_quant.runtime.plugins import ModelFileError, ModelFormat
 from xdsl_quant.transforms.propagation.target_files import TargetError, read_target

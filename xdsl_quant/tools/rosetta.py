@@ -35,10 +35,9 @@ from xdsl_quant.rosetta import (
     compare_runtimes,
 )
 from xdsl_quant.rosetta.comparison import comparisons_json
-from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.loading import IRError
 
-from .failures import exit_code, read_type_or_module, reported
+from .failures import exit_code, read_type_or_module, reported, write_json
 from .options import (
     add_options,
     command_parser,
@@ -49,10 +48,10 @@ from .options import (
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
-    return exit_code(_run, _parser().parse_args(args))
+    return exit_code(_compare_integers, _rosetta_parser().parse_args(args))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _rosetta_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-rosetta", __doc__)
     parser.add_argument(
         "module",
@@ -88,16 +87,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace) -> None:
+def _compare_integers(options: argparse.Namespace) -> None:
     source = read_type_or_module(options)
     found: list[Comparison] = []
     with reported(options.module, ValueError, Unavailable, IRError, ImportError):
         for comparison in _comparisons(source, options):
             print(comparison, flush=True)
             found.append(comparison)
-    if options.json is not None:
-        with reported(options.json, OSError):
-            write_text_atomically(options.json, comparisons_json(found))
+    write_json(options.json, comparisons_json(found))
 
 
 def _comparisons(

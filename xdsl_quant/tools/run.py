@@ -30,7 +30,7 @@ from xdsl.utils.exceptions import InterpretationError
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from xdsl_quant.machines.numpy import StatefulModel, run_function
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.runtime.array_types import shape_text
+from xdsl_quant.runtime.arrays import shape_text
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.state_arguments import state_arguments
 from xdsl_quant.runtime.stateful_function import StatefulFunction

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 from xdsl_quant.calibration import calibrate
-from xdsl_quant.calibration.checkpoint_lock import locked
+from xdsl_quant.calibration.checkpoint import locked
 
 HOLDER = """
 import sys
 from pathlib import Path
-from xdsl_quant.calibration.checkpoint_lock import locked
+from xdsl_quant.calibration.checkpoint import locked
 with locked(Path(sys.argv[1])):
     print("locked", flush=True)
     sys.stdin.read()
@@ -306,7 +306,7 @@ else:
 FORKING = """
 import os, signal, sys
 from pathlib import Path
-from xdsl_quant.calibration.checkpoint_lock import locked
+from xdsl_quant.calibration.checkpoint import locked
 with locked(Path(sys.argv[1])):
     if os.fork() == 0:
         print("worker", flush=True)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.display.html_tree import parse_html, text_of
 from tests.unit.display.plot_marks import marks_of
-from xdsl_quant.display.decibel_plot import Scale, Series, decibel_plot
-from xdsl_quant.runtime.pages import percent, templates
+from xdsl_quant.display.figure_svg import Scale, Series, decibel_plot
+from xdsl_quant.display.pages import percent, templates
 
 EVIL = """<script>alert("x")</script> & 'y'"""
 

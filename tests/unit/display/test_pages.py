@@ -15,13 +15,13 @@ from jinja2 import UndefinedError
 from xdsl_quant.calibration import Statistics
 from xdsl_quant.calibration.statistics import KeyObservation
 from xdsl_quant.display import calibration_report
-from xdsl_quant.display.trade_off_svg import Limit, Point, trade_off_svg
+from xdsl_quant.display.figure_svg import Limit, Point, trade_off_svg
+from xdsl_quant.display.pages import page, render, templates
 from xdsl_quant.execution.profile import Profile
 from xdsl_quant.numerics.observers import parse_observer
 from xdsl_quant.quantizer import BitSearchResult, Budget, KernelReport, ModelReport
 from xdsl_quant.quantizer.search_result import Assignment
 from xdsl_quant.runtime.extras import check_packages
-from xdsl_quant.runtime.pages import page, render, templates
 
 
 def calibration() -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.display.html_tree import text_of
 from tests.unit.display.plot_marks import Mark, marks_of, numbers_at_axis
-from xdsl_quant.display.trade_off_svg import Limit, Point, trade_off_svg
+from xdsl_quant.display.figure_svg import Limit, Point, trade_off_svg
 
 POINTS = [
     Point(400, 40.0, "widest", is_on_curve=True),

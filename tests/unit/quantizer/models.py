@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.quantizer import MixedModel, Recipe, StaticModel, quantize
-from xdsl_quant.quantizer.models import Model
+from xdsl_quant.quantizer.results import Model
 from xdsl_quant.quantizer.samples import Data
 
 Floats = NDArray[np.float32]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from xdsl_quant.quantizer.budget import Budget, parse_budget
+from xdsl_quant.quantizer.recipe import Budget, parse_budget
 
 
 @pytest.mark.parametrize(

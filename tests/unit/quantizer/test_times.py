@@ -14,7 +14,7 @@ import pytest
 from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.quantizer import Override, quantize, times
-from xdsl_quant.quantizer.latency import NO_TIMES, Latency, Times, duration
+from xdsl_quant.quantizer.report_data import NO_TIMES, Latency, Times, duration
 from xdsl_quant.runtime.extras import missing_package
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 

@@ -19,12 +19,12 @@ from xdsl_quant.rosetta import (
     compare_runtimes,
 )
 from xdsl_quant.rosetta.compiled import MLIRDefault
-from xdsl_quant.rosetta.definitions import OnnxDefinition, StableHLODefinition
 from xdsl_quant.rosetta.inputs import (
     all_expressed_values,
     expressed_values,
     stored_inputs,
 )
+from xdsl_quant.rosetta.runtimes import OnnxDefinition, StableHLODefinition
 from xdsl_quant.rosetta.worker import Worker
 from xdsl_quant.runtime.loading import IRError, parse_module
 
@@ -133,15 +133,19 @@ def test_narrow_ranges_and_storage_types_of_definitions():
     onnx, stablehlo = OnnxDefinition(), StableHLODefinition()
     narrow = QuantizationParameters(0.5, storage_min=-127)
     values = np.array([-63.75, -64, 100, 0.25, 0.75], np.float32)
-    assert onnx.quantize(narrow, values).tolist() == [-128, -128, 127, 0, 2]
-    assert stablehlo.quantize(narrow, values).tolist() == [-127, -127, 127, 0, 2]
+    assert onnx.run("quantize", narrow, values).tolist() == [-128, -128, 127, 0, 2]
+    assert stablehlo.run("quantize", narrow, values).tolist() == [-127, -127, 127, 0, 2]
     # The largest stored value is no number of f16.
     wide = QuantizationParameters(0.5, storage="i16", expressed="f16")
     values = np.array([-20_000, 1, 20_000], np.float16)
-    assert onnx.quantize(wide, values).tolist() == [-32768, 2, 32767]
-    assert np.isnan(stablehlo.quantize(wide, values)).tolist() == [False, False, True]
+    assert onnx.run("quantize", wide, values).tolist() == [-32768, 2, 32767]
+    assert np.isnan(stablehlo.run("quantize", wide, values)).tolist() == [
+        False,
+        False,
+        True,
+    ]
     with pytest.raises(Unavailable, match="no storage type 'i32'"):
-        onnx.quantize(QuantizationParameters(0.5, storage="i32"), values)
+        onnx.run("quantize", QuantizationParameters(0.5, storage="i32"), values)
 
 
 def test_onnxruntime():
@@ -154,7 +158,7 @@ def test_onnxruntime():
     halves = QuantizationParameters(0.5, 127, storage="u8", expressed="bf16")
     with Worker() as worker:
         with pytest.raises(Unavailable, match="no expressed type 'bf16'"):
-            worker.call(RUNTIMES["onnxruntime"].quantize, halves, np.zeros(1))
+            worker.call(RUNTIMES["onnxruntime"].run, "quantize", halves, np.zeros(1))
 
 
 def test_litert():
@@ -221,10 +225,10 @@ def test_torch():
 def test_mlir(storage: str):
     parameters = QuantizationParameters(0.5, 3, storage=storage, expressed="f16")
     values = np.array([0.4, -0.4, 0.9, 62, -1.5], np.float16)
-    stored = MLIRDefault().quantize(parameters, values)
+    stored = MLIRDefault().run("quantize", parameters, values)
     assert stored.dtype == parameters.storage_dtype
     assert stored.tolist() == [3, 2, 4, 127, 0]
-    expressed = MLIRDefault().dequantize(parameters, stored)
+    expressed = MLIRDefault().run("dequantize", parameters, stored)
     assert expressed.tolist() == [0, -0.5, 0.5, 62, -1.5]
 
 
@@ -289,13 +293,8 @@ class Missing(Runtime):
     package = "no-such-package"
     modules = ("no_such_module",)
 
-    def quantize(
-        self, parameters: QuantizationParameters, values: NDArray[Any]
-    ) -> NDArray[Any]:
-        raise NotImplementedError
-
-    def dequantize(
-        self, parameters: QuantizationParameters, stored: NDArray[Any]
+    def run(
+        self, op: str, parameters: QuantizationParameters, values: NDArray[Any]
     ) -> NDArray[Any]:
         raise NotImplementedError
 

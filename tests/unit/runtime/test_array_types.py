@@ -13,8 +13,7 @@ from xdsl.parser import Parser
 
 from xdsl_quant.dialects.quant import Quant
 from xdsl_quant.numerics.float_dtypes import code_dtype, float_dtype
-from xdsl_quant.runtime.array_types import check_argument, shape_text
-from xdsl_quant.runtime.arrays import shortened
+from xdsl_quant.runtime.arrays import check_argument, shape_text, shortened
 
 
 def type_of(text: str) -> Attribute:
@@ -295,7 +294,7 @@ def test_types_are_printed_in_messages_only(monkeypatch: pytest.MonkeyPatch):
     def printed(type_: Attribute) -> str:
         raise AssertionError(type_.name)
 
-    monkeypatch.setattr("xdsl_quant.runtime.array_types.shortened", printed)
+    monkeypatch.setattr("xdsl_quant.runtime.arrays.shortened", printed)
     for text, array in (
         ("tensor<3x!quant.uniform<f4E2M1FN:f32, 0.5>>", np.array([0, 7, 15], np.uint8)),
         ("tensor<2x!quant.uniform<f8E4M3FN:f32, 0.5>>", np.array([0, 255], np.uint8)),

@@ -33,8 +33,7 @@ from xdsl_quant.machines.numpy.implementations import (
     interpreter_functions,
 )
 from xdsl_quant.machines.numpy.values import failure
-from xdsl_quant.runtime.array_types import allows_shape, shape_text
-from xdsl_quant.runtime.arrays import numpy_dtype, shortened
+from xdsl_quant.runtime.arrays import allows_shape, numpy_dtype, shape_text, shortened
 from xdsl_quant.unsupported import Unsupported
 
 # Results

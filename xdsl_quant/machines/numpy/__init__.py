@@ -12,7 +12,7 @@ or, with arguments that are checked first, `run_function(module, "f", 0.3)`; and
 function keeps state, `StatefulModel(module, "f").step(0.3)` again and again.
 
 Values of the interpreter are what
-[`check_argument`][xdsl_quant.runtime.array_types.check_argument] makes of an argument:
+[`check_argument`][xdsl_quant.runtime.arrays.check_argument] makes of an argument:
 
 * Tensors are arrays, and scalars are NumPy scalars. A tensor of rank 0 may be either, and
   an induction variable of `scf.for` is a Python number.

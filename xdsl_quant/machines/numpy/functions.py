@@ -18,7 +18,7 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.rounding import check_rounding
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
-from xdsl_quant.runtime.array_types import check_argument
+from xdsl_quant.runtime.arrays import check_argument
 from xdsl_quant.runtime.entry_function import (
     check_argument_count,
     entry_function,
@@ -53,7 +53,7 @@ def run_function(
             `.tflite` file.
         name: the function; `None` for the only public one, or else `main`.
         arguments: arrays, or numbers and lists of them, as
-            [`check_argument`][xdsl_quant.runtime.array_types.check_argument] takes them.
+            [`check_argument`][xdsl_quant.runtime.arrays.check_argument] takes them.
             They are not written to.
         rounding_mode: how casts that are not lowered round.
         zero_point_order: when casts that are not lowered add the zero point.

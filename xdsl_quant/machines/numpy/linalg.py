@@ -31,7 +31,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.runtime.array_types import shape_text
+from xdsl_quant.runtime.arrays import shape_text
 
 from .arith import maximum
 from .implementations import interpreter_functions, run_block

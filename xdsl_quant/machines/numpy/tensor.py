@@ -20,8 +20,13 @@ from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.runtime.array_types import allows_shape, shape_of, shape_text
-from xdsl_quant.runtime.arrays import numpy_dtype, shortened
+from xdsl_quant.runtime.arrays import (
+    allows_shape,
+    numpy_dtype,
+    shape_of,
+    shape_text,
+    shortened,
+)
 
 from .implementations import interpreter_functions, run_block
 from .values import as_numbers, failure

@@ -50,8 +50,7 @@ from xdsl_quant.dialects.quant import (
     StatisticsOp,
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
-from xdsl_quant.runtime.atomic_files import open_atomically
-from xdsl_quant.runtime.file_names import has_suffix
+from xdsl_quant.runtime.atomic_files import has_suffix, open_atomically
 
 from .module_kernels import kernels_of
 from .resolution.axes import without_axis

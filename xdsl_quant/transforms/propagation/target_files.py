@@ -37,7 +37,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, PassFailedException, VerifyException
 
 from xdsl_quant.dialects.quant import AnyQuantizedType, Quant, traits
-from xdsl_quant.runtime.file_names import has_suffix
+from xdsl_quant.runtime.atomic_files import has_suffix
 from xdsl_quant.runtime.toml_tables import (
     TomlError,
     TomlFile,

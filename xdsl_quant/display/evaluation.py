@@ -25,6 +25,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
+from xdsl_quant.calibration import Statistics
 from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
     QuantizedType,
@@ -42,8 +43,6 @@ from xdsl_quant.transforms.statistics.quant_stats_to_calibrated import (
     QuantStatsToCalibratedPass,
 )
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
-
-from .statistics import Statistics
 
 
 @dataclass(frozen=True)

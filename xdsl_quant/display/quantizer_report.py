@@ -6,13 +6,19 @@ import math
 from collections.abc import Mapping, Sequence
 
 from xdsl_quant.diagnostics import counted
-from xdsl_quant.display.decibel_plot import Scale, Series, decibel_plot
-from xdsl_quant.display.histogram_svg import histogram_svg
-from xdsl_quant.runtime.pages import location_name, page, render
+from xdsl_quant.quantizer.labels import ACCURACY
+from xdsl_quant.quantizer.report_data import (
+    MAX_SHOWN,
+    KernelReport,
+    ModelReport,
+    storage,
+    worst_kernels,
+)
+from xdsl_quant.quantizer.signal_noise import decibels
 
-from .labels import ACCURACY
-from .report_data import MAX_SHOWN, KernelReport, ReportData, storage, worst_kernels
-from .signal_noise import decibels
+from .figure_svg import Scale, Series, decibel_plot
+from .histogram_svg import histogram_svg
+from .pages import location_name, page, render
 
 _MAX_HISTOGRAMS = 6
 
@@ -20,7 +26,7 @@ _LEAST_PART = 0.01
 """The part of the values that fills a bar if no kernel has a larger one."""
 
 
-def html_of(report: ReportData, title: str | None) -> str:
+def quantizer_html(report: ModelReport, title: str | None) -> str:
     """
     Return a report as HTML.
 
@@ -37,7 +43,7 @@ def html_of(report: ReportData, title: str | None) -> str:
     return page(title, body) if is_page else body
 
 
-def _body(report: ReportData, *, is_page: bool) -> str:
+def _body(report: ModelReport, *, is_page: bool) -> str:
     worst = worst_kernels(report.kernels)
     histograms = [
         (number, kernel)

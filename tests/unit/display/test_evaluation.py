@@ -8,8 +8,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.calibration import Statistics, calibrate
-from xdsl_quant.calibration.evaluation import Evaluation, evaluate, suggested_types
 from xdsl_quant.calibration.statistics import KeyObservation
+from xdsl_quant.display.evaluation import Evaluation, evaluate, suggested_types
 from xdsl_quant.numerics import QuantizationParameters, measure_error
 from xdsl_quant.numerics.observers import parse_observer
 from xdsl_quant.runtime.loading import apply_passes, parse_module, parse_passes

@@ -1,4 +1,4 @@
-"""HTML from the templates of this package, which are files of `display`."""
+"""HTML from the templates of this folder."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from xdsl_quant.diagnostics import counted, shortened_text
-
-from .extras import check_packages
+from xdsl_quant.runtime.extras import check_packages
 
 if TYPE_CHECKING:
     from jinja2 import Environment
