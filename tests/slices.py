@@ -21,6 +21,7 @@ NAMES = {
     "execution.scheduling": r"schedul|unscheduled",
     "frontends.stablehlo": r"stablehlo",
     "frontends.tflite": r"tfl|litert|lite\b",
+    "frontends.tosa": r"tosa",
     "numerics.formats": r"formats|nf4|gguf|\bmx",
     "proving": r"prov(e|ing)\b",
     "rosetta": r"rosetta",

@@ -17,11 +17,22 @@ _FOLDERS = {
     "xdsl_quant.quantizer.weight_products": "xdsl_quant.quantizer.weight_only",
     "xdsl_quant.runtime.array_types": "xdsl_quant.runtime.arrays",
     "xdsl_quant.transforms.building.arrays": "xdsl_quant.runtime.arrays",
+    "xdsl_quant.transforms.building.tosa_rescale": "xdsl_quant.frontends.tosa.rescale",
+    **{
+        f"xdsl_quant.transforms.quant.{name}": f"xdsl_quant.frontends.tosa.{name}"
+        for name in (
+            "quant_block_scaled_to_tosa",
+            "quant_requantize_to_tosa",
+            "tosa_rescale_to_quant",
+        )
+    },
     "xdsl_quant.transforms.building.block_scaled_arithmetic": (
         "xdsl_quant.transforms.building.codec_arithmetic"
     ),
     "xdsl_quant.transforms.stablehlo": "xdsl_quant.frontends.stablehlo.lowering",
     "xdsl_quant.transforms.tfl": "xdsl_quant.frontends.tflite.lowering",
+    "xdsl_quant.xdsl_patches.tosa": "xdsl_quant.frontends.tosa.patches",
+    "xdsl_quant.xdsl_patches.tosa_ops": "xdsl_quant.frontends.tosa.ops",
 }
 """
 Old and new names of modules and packages; the first that fits is taken. The files of

@@ -52,7 +52,7 @@ _CORE = QuantizationUniverse(
     ),
 )
 
-_SLICES = ("frontends.stablehlo", "frontends.tflite")
+_SLICES = ("frontends.stablehlo", "frontends.tflite", "frontends.tosa")
 """Folders with a `slice.py` that declares what they add; each of them may be missing."""
 
 

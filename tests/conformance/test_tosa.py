@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from xdsl_quant.xdsl_patches.tosa_ops import OPERATIONS
+from xdsl_quant.frontends.tosa.ops import OPERATIONS
 
 from .answers import Accepted, Crashed, Rejected
 from .real_mlir import PYTHON_24, Mlir, mlir_24

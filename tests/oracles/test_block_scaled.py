@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from xdsl.context import Context
 
-from tests.unit.transforms.quant.mx_programs import STORAGE, all_products, printed
-from xdsl_quant.machines.numpy import run_function
-from xdsl_quant.rosetta.tosa import TosaTools
-from xdsl_quant.runtime.loading import parse_module
-from xdsl_quant.transforms.quant.quant_block_scaled_to_tosa import (
+from tests.unit.frontends.tosa.mx_programs import STORAGE, all_products, printed
+from xdsl_quant.frontends.tosa.quant_block_scaled_to_tosa import (
     QuantBlockScaledToTosaPass,
     ScalesIn,
 )
+from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.rosetta.tosa import TosaTools
+from xdsl_quant.runtime.loading import parse_module
 
 from .tosa import TOOLS
 

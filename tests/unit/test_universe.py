@@ -117,6 +117,7 @@ def test_the_plugin_imports_nothing_heavy():
         "['xdsl_quant', 'xdsl_quant.diagnostics', 'xdsl_quant.frontends', "
         "'xdsl_quant.frontends.stablehlo', 'xdsl_quant.frontends.stablehlo.slice', "
         "'xdsl_quant.frontends.tflite', 'xdsl_quant.frontends.tflite.slice', "
+        "'xdsl_quant.frontends.tosa', 'xdsl_quant.frontends.tosa.slice', "
         "'xdsl_quant.moved_modules', 'xdsl_quant.runtime', 'xdsl_quant.runtime.plugins', "
         "'xdsl_quant.universe', 'xdsl_quant.xdsl_patches']\n"
     )

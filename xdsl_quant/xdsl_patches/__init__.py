@@ -40,8 +40,8 @@ PATCHED_DIALECTS = ("builtin", "arith", "func", "linalg", "tensor", "tosa")
 NEWEST_TESTED_XDSL = (0, 75)
 """The newest release of xDSL that `make xdsl-versions` runs the tests with."""
 
-_LARGE = {"tosa"}
-"""Dialects with patches that take long to import, and that few modules have."""
+_SLICES = {"tosa": "xdsl_quant.frontends.tosa.patches"}
+"""Modules with patches of a slice, which may be missing; few modules need them."""
 
 
 def are_on() -> bool:
@@ -72,7 +72,14 @@ def _warn_of_untested_xdsl() -> None:
 
 @cache
 def _apply_to(dialect_name: str) -> None:
-    for patch in import_module(f"{__name__}.{dialect_name}").PATCHES:
+    module = _SLICES.get(dialect_name, f"{__name__}.{dialect_name}")
+    try:
+        patches = import_module(module).PATCHES
+    except ModuleNotFoundError:
+        if dialect_name in _SLICES:
+            return
+        raise
+    for patch in patches:
         patch()
 
 
@@ -92,7 +99,7 @@ def apply(*dialect_names: str) -> None:
     _warn_of_untested_xdsl()
     if are_on():
         for name in dialect_names or PATCHED_DIALECTS:
-            if dialect_names or name not in _LARGE:
+            if dialect_names or name not in _SLICES:
                 _apply_to(name)
 
 

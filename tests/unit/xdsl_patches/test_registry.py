@@ -249,7 +249,7 @@ MLIRLexer._unescaped_characters_regex = re.compile('"[^"]*+"')
 AttrParser._TensorLiteralElement.to_type = lambda self, parser, type: math.inf
 AttrParser._parse_dense_literal_type = lambda self: self.parse_type()
 AttrParser._parse_dialect_resource_handle = lambda self, name, interface: "a_0"
-from xdsl_quant.xdsl_patches.tosa_ops import ATTRIBUTES, OPERATIONS
+from xdsl_quant.frontends.tosa.ops import ATTRIBUTES, OPERATIONS
 for class_ in tosa.TOSA.operations:
     class_.traits.add_trait(NoMemoryEffect())
     class_.print = lambda self, printer: None

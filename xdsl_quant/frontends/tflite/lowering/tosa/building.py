@@ -40,20 +40,20 @@ from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
 )
 from xdsl_quant.frontends.tflite.formulas.fixed_point import Multiplier
+from xdsl_quant.frontends.tosa import ops as tosa_ops
+from xdsl_quant.frontends.tosa.rescale import (
+    DOUBLE_ROUND,
+    SINGLE_ROUND,
+    Rescale,
+    constant,
+)
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
     element_type_of,
     shape_of,
 )
-from xdsl_quant.transforms.building.tosa_rescale import (
-    DOUBLE_ROUND,
-    SINGLE_ROUND,
-    Rescale,
-    constant,
-)
 from xdsl_quant.unsupported import Unsupported
-from xdsl_quant.xdsl_patches import tosa_ops
 
 from ..fallbacks import SIZES_HINT
 

@@ -30,10 +30,10 @@ from xdsl_quant.frontends.tflite.formulas.tables import (
     table_of_8_bits,
     table_of_16_bits,
 )
+from xdsl_quant.frontends.tosa import ops as tosa_ops
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
-from xdsl_quant.xdsl_patches import tosa_ops
 
 from ..kernels import IMPLEMENTATIONS, Computation
 from ..kernels.computing import activation_of, check_moves_stored_values

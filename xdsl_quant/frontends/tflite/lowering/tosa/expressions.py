@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.frontends.tflite.formulas.fixed_point import Multiplier
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
+from xdsl_quant.frontends.tosa import ops as tosa_ops
 from xdsl_quant.machines.expression import (
     UNBOUNDED,
     Bounds,
@@ -42,7 +43,6 @@ from xdsl_quant.machines.expression import (
 )
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
-from xdsl_quant.xdsl_patches import tosa_ops
 
 from .building import Operand, TosaBuilder
 

@@ -20,9 +20,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.formulas import floats
+from xdsl_quant.frontends.tosa import ops as tosa_ops
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
-from xdsl_quant.xdsl_patches import tosa_ops
 
 from ..kernels import IMPLEMENTATIONS, Computation
 from .building import Operand, TosaBuilder, lowered_type, parameters_of

@@ -26,11 +26,11 @@ from xdsl_quant.frontends.tflite.formulas.quantized import (
     round_away,
     scale_of,
 )
+from xdsl_quant.frontends.tosa import ops as tosa_ops
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.primitives import with_part
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
-from xdsl_quant.xdsl_patches import tosa_ops
 
 from ..kernels.computing import check_moves_stored_values
 from ..kernels.moving import check_indices

@@ -37,9 +37,9 @@ from xdsl_quant.frontends.tflite.formulas.fixed_point import (
 from xdsl_quant.frontends.tflite.formulas.products import Window, requantization_ratio
 from xdsl_quant.frontends.tflite.formulas.products import windows as places
 from xdsl_quant.frontends.tflite.formulas.quantized import activation_bounds, scale_of
+from xdsl_quant.frontends.tosa import ops as tosa_ops
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
-from xdsl_quant.xdsl_patches import tosa_ops
 
 from ..windows import window_of
 from .building import (

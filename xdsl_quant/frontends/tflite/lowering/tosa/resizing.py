@@ -10,9 +10,9 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.formulas import floats, windows
+from xdsl_quant.frontends.tosa import ops as tosa_ops
 from xdsl_quant.transforms.building.builder import element_type_of
 from xdsl_quant.unsupported import Unsupported
-from xdsl_quant.xdsl_patches import tosa_ops
 
 from .building import Operand, TosaBuilder, is_unsigned
 from .elementwise import Lowering, stored

@@ -50,6 +50,16 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.frontends.tosa.ops import (
+    BLOCK_ELEMENT_TYPES,
+    BLOCK_SIZE,
+    BlockScaledType,
+    BlockSize,
+    BlockSizeAttr,
+    CastFromBlockScaledOp,
+    CastOp,
+    MXInt8Type,
+)
 from xdsl_quant.numerics.arrays import Array, bytes_of
 from xdsl_quant.runtime.arrays import (
     ElementsAttr,
@@ -60,16 +70,6 @@ from xdsl_quant.runtime.arrays import (
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
-from xdsl_quant.xdsl_patches.tosa_ops import (
-    BLOCK_ELEMENT_TYPES,
-    BLOCK_SIZE,
-    BlockScaledType,
-    BlockSize,
-    BlockSizeAttr,
-    CastFromBlockScaledOp,
-    CastOp,
-    MXInt8Type,
-)
 
 ScalesIn: TypeAlias = Literal["operand", "type"]
 

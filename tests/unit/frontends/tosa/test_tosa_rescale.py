@@ -31,26 +31,26 @@ from xdsl.utils.exceptions import PassFailedException
 from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
 from tests.unit.frontends.tflite.lowering.tosa_execution import executable, validated
-from tests.unit.transforms.tosa_rescale_programs import Program, storage_range
+from tests.unit.frontends.tosa.rescale_programs import Program, storage_range
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
-from xdsl_quant.machines.numpy import run_function
-from xdsl_quant.rounding_mode import ScaleRounding
-from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
-from xdsl_quant.transforms.building.builder import LoweringBuilder, element_type_of
-from xdsl_quant.transforms.building.tosa_rescale import (
+from xdsl_quant.frontends.tosa.quant_requantize_to_tosa import (
+    QuantRequantizeToTosaPass,
+    RequantizationToTosa,
+)
+from xdsl_quant.frontends.tosa.rescale import (
     INEXACT_ROUND,
     Rescale,
     constant,
 )
-from xdsl_quant.transforms.quant.lower_quant_ops import LowerQuantOpsPass
-from xdsl_quant.transforms.quant.quant_requantize_to_tosa import (
-    QuantRequantizeToTosaPass,
-    RequantizationToTosa,
-)
-from xdsl_quant.transforms.quant.tosa_rescale_to_quant import (
+from xdsl_quant.frontends.tosa.tosa_rescale_to_quant import (
     RescaleToQuant,
     TosaRescaleToQuantPass,
 )
+from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.rounding_mode import ScaleRounding
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
+from xdsl_quant.transforms.building.builder import LoweringBuilder, element_type_of
+from xdsl_quant.transforms.quant.lower_quant_ops import LowerQuantOpsPass
 
 ROUNDINGS: tuple[ScaleRounding, ...] = ("single", "double")
 ROUNDING_MODES = {"single": "SINGLE_ROUND", "double": "DOUBLE_ROUND"}

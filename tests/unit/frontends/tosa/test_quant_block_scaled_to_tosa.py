@@ -24,23 +24,22 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
+from tests.unit.frontends.tosa.mx_programs import STORAGE, all_products, printed
 from xdsl_quant.dialects.quant import DequantizeCastOp
 from xdsl_quant.dialects.quant.format_types import block_scaled_type
-from xdsl_quant.machines.numpy import run_function
-from xdsl_quant.numerics.formats import FORMATS
-from xdsl_quant.numerics.small_floats import small_float
-from xdsl_quant.runtime.arrays import dense_elements
-from xdsl_quant.runtime.loading import parse_module
-from xdsl_quant.transforms.quant.quant_block_scaled_to_tosa import (
+from xdsl_quant.frontends.tosa.ops import BlockScaledType
+from xdsl_quant.frontends.tosa.quant_block_scaled_to_tosa import (
     BlockScaledOperands,
     QuantBlockScaledToTosaPass,
     ScalesIn,
     block_scaled_operands,
 )
+from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.numerics.formats import FORMATS
+from xdsl_quant.numerics.small_floats import small_float
+from xdsl_quant.runtime.arrays import dense_elements
+from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.xdsl_patches.resources import resource_data
-from xdsl_quant.xdsl_patches.tosa_ops import BlockScaledType
-
-from .mx_programs import STORAGE, all_products, printed
 
 MX = ("MXFP8_E4M3", "MXFP8_E5M2", "MXFP6_E2M3", "MXFP6_E3M2", "MXFP4", "MXINT8")
 
@@ -421,7 +420,7 @@ def test_a_missing_package_is_a_located_message(monkeypatch: pytest.MonkeyPatch)
     def fail(*_: object):
         raise ImportError("no 'ml_dtypes'")
 
-    module = "xdsl_quant.transforms.quant.quant_block_scaled_to_tosa.dense_elements"
+    module = "xdsl_quant.frontends.tosa.quant_block_scaled_to_tosa.dense_elements"
     monkeypatch.setattr(module, fail)
     with pytest.raises(PassFailedException, match=r"to TOSA: no 'ml_dtypes'"):
         converted(constants("MXFP4", "dense<1.0>", "4x64"), "type")

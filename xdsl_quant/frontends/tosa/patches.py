@@ -33,8 +33,9 @@ from xdsl.ir import Block
 from xdsl.irdl import AttrConstraint, BaseAttr, IRDLOperation, PropertyDef, ResultDef
 from xdsl.traits import MemoryEffect, Pure
 
-from .tosa_ops import ATTRIBUTES, OPERATIONS, parse_with_keywords, print_with_keywords
-from .widening import Widened, takes
+from xdsl_quant.xdsl_patches.widening import Widened, takes
+
+from .ops import ATTRIBUTES, OPERATIONS, parse_with_keywords, print_with_keywords
 
 
 def add_ops() -> None:

@@ -39,6 +39,11 @@ from xdsl_quant.dialects.quant.types import (
     uniform_type,
     with_element_type,
 )
+from xdsl_quant.frontends.tosa.rescale import (
+    INEXACT_ROUND,
+    ROUNDING_MODES,
+    Rescale,
+)
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.builder import (
@@ -47,13 +52,7 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
 )
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
-from xdsl_quant.transforms.building.tosa_rescale import (
-    INEXACT_ROUND,
-    ROUNDING_MODES,
-    Rescale,
-)
-
-from .quant_scales_to_fixed_point import fixed_point_type
+from xdsl_quant.transforms.quant.quant_scales_to_fixed_point import fixed_point_type
 
 
 class RequantizationTypes(NamedTuple):

@@ -33,9 +33,13 @@ from xdsl_quant.numerics.arrays import Array, Integers, check_bounds
 from xdsl_quant.numerics.fixed_point import MAX_SHIFT, MIN_SHIFT
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.arrays import dense_elements
-
-from .builder import LoweringBuilder, element_type_of, integer_attr, shape_of
-from .fixed_point_requantization import Requantization
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    element_type_of,
+    integer_attr,
+    shape_of,
+)
+from xdsl_quant.transforms.building.fixed_point_requantization import Requantization
 
 SINGLE_ROUND = tosa.RoundingMode.SINGLE_ROUND
 DOUBLE_ROUND = tosa.RoundingMode.DOUBLE_ROUND

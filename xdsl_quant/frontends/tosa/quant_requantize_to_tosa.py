@@ -27,10 +27,10 @@ from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, StorageC
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.dialects.quant.ops import requantized_dcast
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.frontends.tosa.rescale import Rescale
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
-from xdsl_quant.transforms.building.tosa_rescale import Rescale
 
 
 def requantization_rescale(

@@ -1,0 +1,14 @@
+"""Declarations of the passes from and to TOSA, whose dialect is xDSL's."""
+
+from xdsl_quant.runtime.plugins import QuantizationUniverse, pass_factories
+
+SLICE = QuantizationUniverse(
+    all_passes=pass_factories(
+        "frontends.tosa",
+        (
+            "quant-block-scaled-to-tosa",
+            "quant-requantize-to-tosa",
+            "tosa-rescale-to-quant",
+        ),
+    )
+)
