@@ -129,7 +129,7 @@ def _fold_moved_constant(op: Operation) -> None:
     if isinstance(op, stablehlo.TransposeOp):
         elements = elements.transpose(op.permutation.get_values())
     elements = elements.reshape(type_.get_shape())
-    Rewriter.replace_op(op, _constant(source, elements))
+    Rewriter.replace_op(op, _constant_like(source, elements))
     _erase_unused(source)
 
 
@@ -154,7 +154,7 @@ def _combine_broadcasts(op: Operation) -> None:
         return
     elements = constant_elements(constant.output)
     assert elements is not None
-    copy = _constant(constant, elements.squeeze())
+    copy = _constant_like(constant, elements.squeeze())
     kept = [to for to, size in zip(dimensions, shape, strict=True) if size != 1]
     broadcast = stablehlo.BroadcastInDimOp(
         copy, result_types=op.result_types, broadcast_dimensions=kept
@@ -169,7 +169,7 @@ def _is_float_tensor(type_: Attribute) -> TypeGuard[TensorType[AnyFloat]]:
     return is_float and isinstance(type_, TensorType)
 
 
-def _constant(
+def _constant_like(
     source: stablehlo.ConstantOp, elements: NDArray[np.generic]
 ) -> stablehlo.ConstantOp:
     """A constant with the element type and location of another one."""

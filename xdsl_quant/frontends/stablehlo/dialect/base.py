@@ -144,7 +144,7 @@ PropertyValue = Attribute | bool | int | Sequence[int] | None
 """A property when an op is made, `None` if the op does not have it."""
 
 
-def _property(value: PropertyValue) -> Attribute | None:
+def _property_of(value: PropertyValue) -> Attribute | None:
     if value is None or isinstance(value, Attribute):
         return value
     if isinstance(value, bool):
@@ -178,7 +178,9 @@ class StableHLOOp(IRDLOperation, ABC):
             operands=operands,
             result_types=result_types,
             regions=regions,
-            properties={name: _property(value) for name, value in properties.items()},
+            properties={
+                name: _property_of(value) for name, value in properties.items()
+            },
         )
 
     @property

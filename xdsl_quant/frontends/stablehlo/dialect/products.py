@@ -50,7 +50,7 @@ from .base import (
     StableHLOOp,
     are_compatible_elements,
 )
-from .rules import WindowDimension, verify_count, verify_dimensions, window_of
+from .rules import WindowDimension, verify_count, verify_dimensions, window_dimensions
 from .syntax import FUNCTIONAL_TYPE
 
 __all__ = [
@@ -262,8 +262,8 @@ class ConvolutionOp(ProductOp):
     assembly_format = (
         "`` `(` operands `)` "
         "`dim_numbers` `=` custom<ConvDimensions>($dimension_numbers) `,` "
-        "`window` `=` custom<Window>($window_strides, $padding, $lhs_dilation, "
-        f"$rhs_dilation, $window_reversal) {FUNCTIONAL_TYPE}"
+        "`window` `=` custom<ConvolutionWindow>($window_strides, $padding, "
+        f"$lhs_dilation, $rhs_dilation, $window_reversal) {FUNCTIONAL_TYPE}"
     )
     irdl_options = (ParsePropInAttrDict(),)
 
@@ -277,7 +277,7 @@ class ConvolutionOp(ProductOp):
         """
         shape = self.tensor_types[1].get_shape()
         spatial = self.dimension_numbers.kernel_spatial_dimensions.get_values()
-        return window_of(
+        return window_dimensions(
             [shape[dimension] for dimension in spatial],
             self.window_strides,
             self.padding,

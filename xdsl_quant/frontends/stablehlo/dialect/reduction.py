@@ -46,7 +46,7 @@ from . import tensor_kinds as kinds
 from .attributes import dimensions_attr, dimensions_text, parse_dimensions
 from .base import Operand, PropertyValue, StableHLOOp
 from .elementwise import BinaryOp
-from .rules import WindowDimension, verify_count, verify_dimensions, window_of
+from .rules import WindowDimension, verify_count, verify_dimensions, window_dimensions
 from .syntax import parse_attributes
 
 __all__ = [
@@ -439,7 +439,7 @@ class ReduceWindowOp(ReducingOp):
         Raises:
             VerifyException: if properties do not belong together.
         """
-        return window_of(
+        return window_dimensions(
             self.window_dimensions.get_values(),
             self.window_strides,
             self.padding,

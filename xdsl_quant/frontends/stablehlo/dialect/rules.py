@@ -108,7 +108,7 @@ def _edges(attribute: DenseIntOrFPElementsAttr | None) -> Sequence[tuple[int, in
     return list(zip(sizes[::2], sizes[1::2], strict=True))
 
 
-def window_of(
+def window_dimensions(
     sizes: Sequence[int],
     strides: Numbers | None,
     padding: DenseIntOrFPElementsAttr | None,

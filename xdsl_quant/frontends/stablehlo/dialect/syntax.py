@@ -353,7 +353,7 @@ def _window_values_text(attribute: Attribute) -> str:
 
 
 @assembly.irdl_custom_directive
-class Window(assembly.CustomDirective):
+class ConvolutionWindow(assembly.CustomDirective):
     """`{stride = [1, 1], pad = [[1, 1], [1, 1]]}`: properties, as far as they are there."""
 
     window_strides: assembly.AttributeVariable
@@ -392,7 +392,7 @@ DIRECTIVES = (
     SameOperandsAndResultType,
     SelectType,
     SliceRanges,
-    Window,
+    ConvolutionWindow,
 )
 """The directives that assembly formats of all ops can use."""
 

@@ -36,7 +36,7 @@ from .attributes import TokenType, TypeExtensionsAttr
 from .base import real_type
 
 
-class ElementKind(Enum):
+class ElementGroup(Enum):
     """A group of element types, by the words that StableHLO has for it."""
 
     PRED = "bool"
@@ -53,7 +53,7 @@ _INTEGER_WIDTHS = (2, 4, 8, 16, 32, 64)
 _STORAGE_WIDTHS = (2, 4, 8, 16, 32)
 
 
-def element_kind(type_: Attribute) -> ElementKind | None:
+def element_kind(type_: Attribute) -> ElementGroup | None:
     """The group that an element type belongs to; `None` if no op takes it."""
     if isinstance(type_, PerTensorType | PerAxisType):
         is_signless = type_.storage_type == type_.signless_storage_type
@@ -65,27 +65,27 @@ def element_kind(type_: Attribute) -> ElementKind | None:
         ):
             return None
         is_per_axis = isinstance(type_, PerAxisType)
-        return ElementKind.PER_AXIS if is_per_axis else ElementKind.PER_TENSOR
+        return ElementGroup.PER_AXIS if is_per_axis else ElementGroup.PER_TENSOR
     if isinstance(type_, AnyFloat):
-        return ElementKind.FLOAT if type_.bitwidth in _FLOAT_WIDTHS else None
+        return ElementGroup.FLOAT if type_.bitwidth in _FLOAT_WIDTHS else None
     if isinstance(type_, IntegerType):
         return _integer_kind(cast(IntegerType, type_))
     if isinstance(real_type(type_), Float32Type | Float64Type):
-        return ElementKind.COMPLEX
+        return ElementGroup.COMPLEX
     return None
 
 
-def _integer_kind(type_: IntegerType) -> ElementKind | None:
+def _integer_kind(type_: IntegerType) -> ElementGroup | None:
     signedness = type_.signedness.data
     if type_.bitwidth == 1 and signedness is Signedness.SIGNLESS:
-        return ElementKind.PRED
+        return ElementGroup.PRED
     if type_.bitwidth not in _INTEGER_WIDTHS or signedness is Signedness.SIGNED:
         return None
     is_unsigned = signedness is Signedness.UNSIGNED
-    return ElementKind.UNSIGNED if is_unsigned else ElementKind.SIGNED
+    return ElementGroup.UNSIGNED if is_unsigned else ElementGroup.SIGNED
 
 
-def _fits(element_type: Attribute, shape: Sequence[int]) -> bool:
+def _has_quantized_axis(element_type: Attribute, shape: Sequence[int]) -> bool:
     """C12 and C13: the quantized dimension exists, and has a scale for each index."""
     return not isinstance(element_type, PerAxisType) or (
         element_type.has_axes_in(shape) and element_type.has_matching_sizes(shape)
@@ -103,7 +103,7 @@ def _is_scalar(type_: RankedTensor) -> bool:
     return not type_.get_shape()
 
 
-def _is_static(type_: RankedTensor) -> bool:
+def _is_sized(type_: RankedTensor) -> bool:
     return DYNAMIC_INDEX not in type_.get_shape()
 
 
@@ -119,25 +119,25 @@ def _is_static_or_bounded(type_: RankedTensor) -> bool:
     return dimension < len(bounds) and bounds[dimension] != DYNAMIC_INDEX
 
 
-ElementKinds = Sequence[ElementKind | tuple[ElementKind, ...]]
+ElementGroups = Sequence[ElementGroup | tuple[ElementGroup, ...]]
 """Groups of element types in their order; those that have a common name as a tuple."""
 
 
-def _values_of(element_kinds: ElementKinds) -> str:
+def _values_of(groups: ElementGroups) -> str:
     words = (
         "2/4/8/16/32/64-bit integer" if isinstance(kind, tuple) else kind.value
-        for kind in element_kinds
+        for kind in groups
     )
     return f"{' or '.join(words)} values"
 
 
 def _tensor_of(
-    *element_kinds: ElementKind | tuple[ElementKind, ...],
+    *groups: ElementGroup | tuple[ElementGroup, ...],
     shape: str = "ranked",
     has_shape: Callable[[RankedTensor], bool] | None = None,
 ) -> TypeKind[RankedTensor]:
-    groups = (kind if isinstance(kind, tuple) else (kind,) for kind in element_kinds)
-    kinds = frozenset(chain.from_iterable(groups))
+    listed = (group if isinstance(group, tuple) else (group,) for group in groups)
+    kinds = frozenset(chain.from_iterable(listed))
 
     def has(type_: Attribute) -> bool:
         if not isinstance(type_, TensorType):
@@ -146,47 +146,47 @@ def _tensor_of(
         element_type = tensor_type.element_type
         return (
             element_kind(element_type) in kinds
-            and _fits(element_type, tensor_type.get_shape())
+            and _has_quantized_axis(element_type, tensor_type.get_shape())
             and (has_shape is None or has_shape(tensor_type))
         )
 
-    return TypeKind(f"{shape} tensor of {_values_of(element_kinds)}", has)
+    return TypeKind(f"{shape} tensor of {_values_of(groups)}", has)
 
 
-_INTEGER = (ElementKind.SIGNED, ElementKind.UNSIGNED)
-_FLOAT = (ElementKind.FLOAT, ElementKind.COMPLEX, ElementKind.PER_TENSOR)
+_INTEGER = (ElementGroup.SIGNED, ElementGroup.UNSIGNED)
+_FLOAT = (ElementGroup.FLOAT, ElementGroup.COMPLEX, ElementGroup.PER_TENSOR)
 _NUMBER = (_INTEGER, *_FLOAT)
-_NOT_QUANTIZED = (ElementKind.FLOAT, ElementKind.PRED, _INTEGER, ElementKind.COMPLEX)
-_PER_TENSOR = (*_NOT_QUANTIZED, ElementKind.PER_TENSOR)
-_PER_AXIS = (*_PER_TENSOR, ElementKind.PER_AXIS)
+_NOT_QUANTIZED = (ElementGroup.FLOAT, ElementGroup.PRED, _INTEGER, ElementGroup.COMPLEX)
+_PER_TENSOR = (*_NOT_QUANTIZED, ElementGroup.PER_TENSOR)
+_PER_AXIS = (*_PER_TENSOR, ElementGroup.PER_AXIS)
 
 TENSOR_NOT_QUANTIZED = _tensor_of(*_NOT_QUANTIZED)
 TENSOR = _tensor_of(*_PER_TENSOR)
 TENSOR_OR_PER_AXIS = _tensor_of(*_PER_AXIS)
 SCALAR = _tensor_of(*_PER_TENSOR, shape="0D", has_shape=_is_scalar)
-STATIC_NUMBER = _tensor_of(*_NUMBER, shape="statically shaped", has_shape=_is_static)
+STATIC_NUMBER = _tensor_of(*_NUMBER, shape="statically shaped", has_shape=_is_sized)
 STATIC_OR_PER_AXIS = _tensor_of(
-    *_PER_AXIS, shape="statically shaped", has_shape=_is_static
+    *_PER_AXIS, shape="statically shaped", has_shape=_is_sized
 )
 STATIC_OR_BOUNDED_OR_PER_AXIS = _tensor_of(
     *_PER_AXIS,
     shape="statically shaped or single bounded dimension",
     has_shape=_is_static_or_bounded,
 )
-PRED_TENSOR = _tensor_of(ElementKind.PRED)
-PRED_OR_INTEGER = _tensor_of(ElementKind.PRED, _INTEGER)
+PRED_TENSOR = _tensor_of(ElementGroup.PRED)
+PRED_OR_INTEGER = _tensor_of(ElementGroup.PRED, _INTEGER)
 INTEGER_TENSOR = _tensor_of(_INTEGER)
-FLOAT_TENSOR = _tensor_of(ElementKind.FLOAT)
-FLOAT_OR_QUANTIZED = _tensor_of(ElementKind.FLOAT, ElementKind.PER_TENSOR)
-QUANTIZED_OR_PER_AXIS = _tensor_of(ElementKind.PER_TENSOR, ElementKind.PER_AXIS)
+FLOAT_TENSOR = _tensor_of(ElementGroup.FLOAT)
+FLOAT_OR_QUANTIZED = _tensor_of(ElementGroup.FLOAT, ElementGroup.PER_TENSOR)
+QUANTIZED_OR_PER_AXIS = _tensor_of(ElementGroup.PER_TENSOR, ElementGroup.PER_AXIS)
 FLOAT_OR_QUANTIZED_OR_PER_AXIS = _tensor_of(
-    ElementKind.FLOAT, ElementKind.PER_TENSOR, ElementKind.PER_AXIS
+    ElementGroup.FLOAT, ElementGroup.PER_TENSOR, ElementGroup.PER_AXIS
 )
 FLOAT_OR_COMPLEX = _tensor_of(*_FLOAT)
 NUMBER = _tensor_of(*_NUMBER)
-SIGNED_NUMBER = _tensor_of(ElementKind.SIGNED, *_FLOAT)
+SIGNED_NUMBER = _tensor_of(ElementGroup.SIGNED, *_FLOAT)
 SIGNED_REAL_NUMBER = _tensor_of(
-    ElementKind.SIGNED, ElementKind.FLOAT, ElementKind.PER_TENSOR
+    ElementGroup.SIGNED, ElementGroup.FLOAT, ElementGroup.PER_TENSOR
 )
 I32_TENSOR: TypeKind[RankedTensor] = TypeKind(
     "ranked tensor of 32-bit signless integer values",
@@ -199,13 +199,13 @@ I32_TENSOR: TypeKind[RankedTensor] = TypeKind(
 def _is_buffer(type_: Attribute) -> bool:
     return isinstance(type_, MemRefType) and (
         element_kind(cast(Attribute, type_.element_type))
-        not in (None, ElementKind.PER_AXIS)
+        not in (None, ElementGroup.PER_AXIS)
     )
 
 
 RETURNED = _either(
     TENSOR,
-    _tensor_of(ElementKind.PER_AXIS),
+    _tensor_of(ElementGroup.PER_AXIS),
     TypeKind("token", lambda type_: isinstance(type_, TokenType)),
     TypeKind(f"memref of {_values_of(_PER_TENSOR)}", _is_buffer),
 )

@@ -35,7 +35,7 @@ from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import (
     STATIC_OR_PER_AXIS,
     TENSOR,
     TENSOR_OR_PER_AXIS,
-    ElementKind,
+    ElementGroup,
     element_kind,
 )
 
@@ -43,39 +43,39 @@ I3 = IntegerType(3)
 UI8 = IntegerType(8, Signedness.UNSIGNED)
 SI8 = IntegerType(8, Signedness.SIGNED)
 
-KINDS: list[tuple[Attribute, ElementKind | None]] = [
+KINDS: list[tuple[Attribute, ElementGroup | None]] = [
     *[
-        (type_, ElementKind.FLOAT)
+        (type_, ElementGroup.FLOAT)
         for type_ in (f16, bf16, f32, f64, Float8E4M3FNType())
     ],
     (Float80Type(), None),
     (FloatTF32Type(), None),
-    (i1, ElementKind.PRED),
-    (i8, ElementKind.SIGNED),
-    (i64, ElementKind.SIGNED),
-    (UI8, ElementKind.UNSIGNED),
+    (i1, ElementGroup.PRED),
+    (i8, ElementGroup.SIGNED),
+    (i64, ElementGroup.SIGNED),
+    (UI8, ElementGroup.UNSIGNED),
     (SI8, None),
     (I3, None),
     (IntegerType(128), None),
     (IntegerType(1, Signedness.UNSIGNED), None),
     (IndexType(), None),
-    (ComplexType(f32), ElementKind.COMPLEX),
+    (ComplexType(f32), ElementGroup.COMPLEX),
     (ComplexType(f16), None),
     (ComplexType(i8), None),
-    (UniformQuantizedType(i8, f32, 0.5, 127), ElementKind.PER_TENSOR),
+    (UniformQuantizedType(i8, f32, 0.5, 127), ElementGroup.PER_TENSOR),
     (UniformQuantizedType(i8, f32, 0.5, 128), None),
-    (UniformQuantizedType(i8, f32, 0.5, -128), ElementKind.PER_TENSOR),
+    (UniformQuantizedType(i8, f32, 0.5, -128), ElementGroup.PER_TENSOR),
     (UniformQuantizedType(i8, f32, 0.5, -129), None),
-    (UniformQuantizedType(i8, f32, 0.5, 255, is_signed=False), ElementKind.PER_TENSOR),
+    (UniformQuantizedType(i8, f32, 0.5, 255, is_signed=False), ElementGroup.PER_TENSOR),
     (UniformQuantizedType(i8, f32, 0.5, -1, is_signed=False), None),
     (UniformQuantizedType(i8, f32, 0.5, 8, storage_type_max=7), None),
-    (UniformQuantizedType(UI8, f32, 0.5), ElementKind.PER_TENSOR),
+    (UniformQuantizedType(UI8, f32, 0.5), ElementGroup.PER_TENSOR),
     (UniformQuantizedType(SI8, f32, 0.5), None),
     (UniformQuantizedType(I3, f32, 0.5), None),
     (UniformQuantizedType(i1, f32, 0.5), None),
     (
         UniformQuantizedPerAxisType(i8, f32, [0.5, 1.0], quantized_dimension=0),
-        ElementKind.PER_AXIS,
+        ElementGroup.PER_AXIS,
     ),
     (
         UniformQuantizedPerAxisType(
@@ -95,7 +95,7 @@ KINDS: list[tuple[Attribute, ElementKind | None]] = [
 
 
 @pytest.mark.parametrize(("type_", "kind"), KINDS, ids=lambda value: str(value))
-def test_kinds(type_: Attribute, kind: ElementKind | None):
+def test_kinds(type_: Attribute, kind: ElementGroup | None):
     assert element_kind(type_) is kind
 
 

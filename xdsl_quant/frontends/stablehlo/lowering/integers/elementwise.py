@@ -46,7 +46,7 @@ from xdsl_quant.transforms.building.dequantize_fallback import replace_with_buil
 from ..linalg.elementwise import LowerElementwise
 from .scales import (
     MULTIPLIER_BITS,
-    Quantization,
+    ScaledTensor,
     Scaling,
     comparison_factors,
     product_scaling,
@@ -103,7 +103,7 @@ class IntegerPattern(CheckedPattern[Form]):
 def replace_with_form(op: Operation, form: Form, rewriter: PatternRewriter) -> None:
     """Replace an op on quantized tensors by ops on their stored values."""
     owners = dict.fromkeys(operand.owner for operand in op.operands)
-    stored = [_stored_values(operand, rewriter) for operand in op.operands]
+    stored = [_stored_operand(operand, rewriter) for operand in op.operands]
 
     def build(builder: LoweringBuilder) -> Values:
         builder.name_hint = op.results[0].name_hint
@@ -131,7 +131,7 @@ def _replace_casts(
             rewriter.replace(user, (), (stored,))
 
 
-def _stored_values(value: SSAValue, rewriter: PatternRewriter) -> SSAValue:
+def _stored_operand(value: SSAValue, rewriter: PatternRewriter) -> SSAValue:
     """The stored values of a quantized tensor, or another tensor itself."""
     owner = value.owner
     if quantized_type_of(value.type) is None:
@@ -180,8 +180,8 @@ def at_position(tensor: SSAValue, bounds: Bounds, is_signed: bool = True) -> Ele
     return Element(tensor, dimensions(range(len(shape_of(tensor)))), bounds, is_signed)
 
 
-def stored_elements(
-    tensors: Values, operands: Sequence[Quantization]
+def operand_elements(
+    tensors: Values, operands: Sequence[ScaledTensor]
 ) -> Sequence[Element]:
     """The stored values of operands at the position of the result."""
     types = (operand.quantized_type for operand in operands)
@@ -191,7 +191,7 @@ def stored_elements(
     ]
 
 
-def zero_points(operands: Sequence[Quantization]) -> Sequence[Integers]:
+def zero_points(operands: Sequence[ScaledTensor]) -> Sequence[Integers]:
     """The zero points of operands."""
     return [operand.zero_points for operand in operands]
 
@@ -250,7 +250,7 @@ class Rescaling:
     """How integers in units of some scales become stored values of a result."""
 
     scaling: Scaling
-    target: Quantization
+    target: ScaledTensor
     rounding: ScaleRounding
 
     @property
@@ -348,7 +348,7 @@ COMPARISONS: Mapping[ComparisonDirection, np.ufunc] = {
 """The formulas of `compare`."""
 
 
-def quantizations(types: Sequence[Attribute]) -> Sequence[Quantization] | None:
+def quantizations(types: Sequence[Attribute]) -> Sequence[ScaledTensor] | None:
     """
     How tensors are quantized, in terms of the dimensions of the last one; `None` if one of
     them has no stored values.
@@ -361,7 +361,7 @@ def quantizations(types: Sequence[Attribute]) -> Sequence[Quantization] | None:
     rank = len(storage_of(types[-1]).get_shape())
     # That they have scales is checked.
     element_types = map(scalar_or_element_type, types)
-    return [Quantization(cast(ScaledQuantizedType, t), rank) for t in element_types]
+    return [ScaledTensor(cast(ScaledQuantizedType, t), rank) for t in element_types]
 
 
 def formula_form(
@@ -390,7 +390,7 @@ def formula_form(
         return rescaling.stored(formula, [*corrected], *values[2 * count :])
 
     def build(builder: LoweringBuilder, tensors: Values) -> Values:
-        elements, type_ = stored_elements(tensors, operands), storage_of(types[-1])
+        elements, type_ = operand_elements(tensors, operands), storage_of(types[-1])
         return [elementwise(builder, elements, numbers, type_, stored)]
 
     return build
@@ -441,7 +441,7 @@ class ComparisonToIntegers(IntegerPattern):
             return compare((lhs - lhs_zero) * factors[0], (rhs - rhs_zero) * factors[1])
 
         def build(builder: LoweringBuilder, tensors: Values) -> Values:
-            elements = stored_elements(tensors, operands)
+            elements = operand_elements(tensors, operands)
             return [elementwise(builder, elements, numbers, op.result.type, compared)]
 
         return build

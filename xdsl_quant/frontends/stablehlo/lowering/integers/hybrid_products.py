@@ -88,8 +88,8 @@ class HybridProductToIntegers(IntegerPattern):
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
             lhs, rhs = stored
-            floats = _converted(builder, lhs, compute)
-            scales, activations = _quantized(builder, floats, scaled)
+            floats = _as_elements(builder, lhs, compute)
+            scales, activations = _activations(builder, floats, scaled)
             # Properties about the precision of floats have no effect on integers.
             properties = {
                 name: value
@@ -98,15 +98,15 @@ class HybridProductToIntegers(IntegerPattern):
             }
             sums = builder.op(
                 type(op),
-                (activations, _converted(builder, rhs, i8)),
+                (activations, _as_elements(builder, rhs, i8)),
                 with_element_type(op.result.type, i32),
                 properties,
             )
-            result = _converted(builder, sums, compute)
-            factor = _broadcast(builder, scales, scaled.values(), result.type)
+            result = _as_elements(builder, sums, compute)
+            factor = _spread(builder, scales, scaled.values(), result.type)
             result = builder.add(stablehlo.MultiplyOp(result, factor))
             result = _times_weight_scales(builder, result, weight_type, position)
-            return [_converted(builder, result, weight_type.expressed_type)]
+            return [_as_elements(builder, result, weight_type.expressed_type)]
 
         return build
 
@@ -125,11 +125,11 @@ class DequantizedWeightToStablehlo(IntegerPattern):
         compute = _compute_type(weight_type)
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
-            result = _converted(builder, stored[0], compute)
+            result = _as_elements(builder, stored[0], compute)
             result = _times_weight_scales(
                 builder, result, weight_type, weight_type.axis
             )
-            return [_converted(builder, result, weight_type.expressed_type)]
+            return [_as_elements(builder, result, weight_type.expressed_type)]
 
         return build
 
@@ -191,13 +191,13 @@ def _compute_type(weight_type: _WeightType) -> AnyFloat:
 # Ops
 
 
-def _quantized(
+def _activations(
     builder: LoweringBuilder, floats: SSAValue, scaled: Mapping[int, int]
 ) -> tuple[SSAValue, SSAValue]:
     """The scales of a tensor, and its stored values."""
     element_type, shape = element_type_of(floats), shape_of(floats)
     scalar = TensorType(element_type, ())
-    zero, low, high = (_constant(builder, scalar, x) for x in (0, -_HIGH, _HIGH))
+    zero, low, high = (_filled(builder, scalar, x) for x in (0, -_HIGH, _HIGH))
     magnitudes = builder.add(stablehlo.AbsOp(floats))
     reduced = [d for d in range(len(shape)) if d not in scaled]
     scale_type = TensorType(element_type, [shape[d] for d in scaled])
@@ -206,15 +206,15 @@ def _quantized(
             [magnitudes], [zero], stablehlo.MaximumOp, [scale_type], dimensions=reduced
         )
     )
-    steps = _constant(builder, scale_type, _HIGH)
+    steps = _filled(builder, scale_type, _HIGH)
     scales = builder.add(stablehlo.DivideOp(largest, steps))
-    smallest = _constant(builder, scale_type, _SMALLEST_SCALE)
+    smallest = _filled(builder, scale_type, _SMALLEST_SCALE)
     scales = builder.add(stablehlo.MaximumOp(scales, smallest))
-    divisors = _broadcast(builder, scales, scaled, floats.type)
+    divisors = _spread(builder, scales, scaled, floats.type)
     quotients = builder.add(stablehlo.DivideOp(floats, divisors))
     rounded = builder.add(stablehlo.RoundNearestEvenOp(quotients))
     clamped = builder.op(stablehlo.ClampOp, (low, rounded, high), floats.type)
-    return scales, _converted(builder, clamped, i8)
+    return scales, _as_elements(builder, clamped, i8)
 
 
 def _times_weight_scales(
@@ -226,15 +226,15 @@ def _times_weight_scales(
     """The product of a tensor and scales, which are for the indices of a dimension."""
     scales, type_ = weight_type.get_scales(), cast(TensorType, value.type)
     if position is None:
-        factors = _constant(builder, type_, float(scales))
+        factors = _filled(builder, type_, float(scales))
     else:
         along = TensorType(type_.element_type, scales.shape)
-        values = _constant(builder, along, *scales.tolist())
-        factors = _broadcast(builder, values, [position], type_)
+        values = _filled(builder, along, *scales.tolist())
+        factors = _spread(builder, values, [position], type_)
     return builder.add(stablehlo.MultiplyOp(value, factors))
 
 
-def _broadcast(
+def _spread(
     builder: LoweringBuilder,
     value: SSAValue,
     positions: Iterable[int],
@@ -247,7 +247,7 @@ def _broadcast(
     )
 
 
-def _converted(
+def _as_elements(
     builder: LoweringBuilder, value: SSAValue, element_type: TypeAttribute
 ) -> SSAValue:
     if element_type_of(value) == element_type:
@@ -256,7 +256,7 @@ def _converted(
     return builder.op(stablehlo.ConvertOp, (value,), type_)
 
 
-def _constant(builder: LoweringBuilder, type_: TensorType, *values: float) -> SSAValue:
+def _filled(builder: LoweringBuilder, type_: TensorType, *values: float) -> SSAValue:
     """A constant with these elements, or with one for all."""
     floats = cast(TensorType[AnyFloat], type_)
     value = DenseIntOrFPElementsAttr.from_list(floats, values)

@@ -58,14 +58,14 @@ from .elementwise import (
     Values,
     at_position,
     elementwise,
+    operand_elements,
     quantizations,
     storage_of,
-    stored_elements,
     widened,
     wider_type,
     zero_points,
 )
-from .scales import Quantization, product_scaling
+from .scales import ScaledTensor, product_scaling
 
 
 def rhs_geometry(op: ProductOp) -> tuple[Sequence[int], Sequence[int]]:
@@ -100,7 +100,7 @@ class ProductToIntegers(IntegerPattern):
             rhs = replace(rhs, axis=positions[kept.index(rhs_type.axis)])
         zero_point = lhs_type.zero_point_range[0]
         sizes = [size for d, size in enumerate(shape_of(op.rhs)) if d not in kept]
-        accumulator, largest_sum = _accumulator(lhs, rhs, sizes)
+        accumulator, largest_sum = _sum_limits(lhs, rhs, sizes)
         largest = largest_sum * lhs.largest
         scaling = product_scaling([lhs, rhs], target, largest)
         rescaling = Rescaling(scaling, target, self.rounding)
@@ -121,7 +121,7 @@ class ProductToIntegers(IntegerPattern):
                 right = widen(builder, right, rhs_type)
             properties = dict(op.properties)
             if isinstance(op, ConvolutionOp) and zero_point:
-                left = _padded(builder, op, left, zero_point)
+                left = _padded_lhs(builder, op, left, zero_point)
                 for name in ("padding", "lhs_dilation"):
                     properties.pop(name, None)
             type_ = storage_of(op.result.type)
@@ -130,7 +130,7 @@ class ProductToIntegers(IntegerPattern):
             bound = largest_sum * lhs.largest_stored
             elements = [at_position(products, (-bound, bound))]
             if zero_point:
-                sums = _sums(builder, right, kept, accumulator)
+                sums = _contracted_sums(builder, right, kept, accumulator)
                 bounds = -largest_sum, largest_sum
                 elements.append(Element(sums, dimensions(positions), bounds))
             return [elementwise(builder, elements, rescaling.numbers, type_, stored)]
@@ -138,8 +138,8 @@ class ProductToIntegers(IntegerPattern):
         return build
 
 
-def _accumulator(
-    lhs: Quantization, rhs: Quantization, sizes: Sequence[int]
+def _sum_limits(
+    lhs: ScaledTensor, rhs: ScaledTensor, sizes: Sequence[int]
 ) -> tuple[IntegerType, int]:
     """
     The type of sums of products, and the largest absolute value of a sum of
@@ -170,13 +170,13 @@ def _corrected(
     builder: LoweringBuilder, stored: SSAValue, quantized_type: ScaledQuantizedType
 ) -> SSAValue:
     """Zero-point-corrected values as wider signed integers."""
-    operands = [Quantization(quantized_type, len(shape_of(stored)))]
-    elements = stored_elements([stored], operands)
+    operands = [ScaledTensor(quantized_type, len(shape_of(stored)))]
+    elements = operand_elements([stored], operands)
     type_ = with_element_type(stored.type, wider_type(quantized_type))
     return elementwise(builder, elements, zero_points(operands), type_, sub)
 
 
-def _sums(
+def _contracted_sums(
     builder: LoweringBuilder,
     value: SSAValue,
     kept: Sequence[int],
@@ -187,22 +187,22 @@ def _sums(
     if element_type_of(value) != element_type:
         wider = with_element_type(value.type, element_type)
         value = builder.op(arith.ExtSIOp, (value,), wider)
-    zero = _scalar(builder, 0, element_type)
+    zero = _scalar_of(builder, 0, element_type)
     summed = [dimension for dimension in range(len(shape)) if dimension not in kept]
     type_ = TensorType(element_type, [shape[dimension] for dimension in kept])
     return builder.add(ReduceOp([value], [zero], AddOp, [type_], dimensions=summed))
 
 
-def _scalar(builder: LoweringBuilder, value: int, type_: IntegerType) -> SSAValue:
+def _scalar_of(builder: LoweringBuilder, value: int, type_: IntegerType) -> SSAValue:
     attribute = DenseIntOrFPElementsAttr.from_list(TensorType(type_, ()), [value])
     return builder.op(ConstantOp, (), attribute.type, {"value": attribute})
 
 
-def _padded(
+def _padded_lhs(
     builder: LoweringBuilder, op: ConvolutionOp, lhs: SSAValue, zero_point: int
 ) -> SSAValue:
     """The left side as the convolution pads and dilates it, with the zero point."""
     spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
     element_type = cast(IntegerType, element_type_of(lhs))
-    value = _scalar(builder, zero_point, element_type)
+    value = _scalar_of(builder, zero_point, element_type)
     return padded_for(builder, lhs, spatial, op.window, value)

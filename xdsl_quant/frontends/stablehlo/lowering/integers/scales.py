@@ -40,7 +40,7 @@ _EXACT_BITS = 16
 
 
 @dataclass(frozen=True)
-class Quantization:
+class ScaledTensor:
     """
     How the elements of an operand or of the result are quantized.
 
@@ -121,7 +121,9 @@ def _rounded_shift(array: NDArray[Any], shift: NDArray[Any] | int) -> NDArray[An
     return (array + (1 << shift >> 1)) >> shift
 
 
-def _reduced(multipliers: Sequence[Integers], shifts: Integers, bits: int) -> Scaling:
+def _reduced_to(
+    multipliers: Sequence[Integers], shifts: Integers, bits: int
+) -> Scaling:
     """A scaling with multipliers of at most so many bits."""
     surplus = MULTIPLIER_BITS - bits
     if (shifts <= surplus).any():
@@ -133,7 +135,7 @@ def _reduced(multipliers: Sequence[Integers], shifts: Integers, bits: int) -> Sc
 
 
 def product_scaling(
-    factors: Sequence[Quantization], target: Quantization, largest: int
+    factors: Sequence[ScaledTensor], target: ScaledTensor, largest: int
 ) -> Scaling:
     """
     The scaling of an integer in units of the product of some scales.
@@ -160,7 +162,7 @@ def product_scaling(
     multipliers, shifts = rescale_multiplier(
         [factor.scales for factor in factors], target.scales
     )
-    scaling = _reduced([multipliers.astype(np.int64)], shifts.astype(np.int64), bits)
+    scaling = _reduced_to([multipliers.astype(np.int64)], shifts.astype(np.int64), bits)
     ratios = math.prod(_exact(factor.scales) for factor in factors) / _exact(
         target.scales
     )
@@ -171,7 +173,7 @@ def product_scaling(
     return scaling
 
 
-def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
+def sum_scaling(terms: Sequence[ScaledTensor], target: ScaledTensor) -> Scaling:
     """
     The scaling of two integers, each in units of its own scale, with one shift for both.
 
@@ -191,7 +193,7 @@ def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
     ]
     largest = max(term.largest for term in terms)
     bits = min(MULTIPLIER_BITS, 62 - largest.bit_length())
-    scaling = _reduced(multipliers, shifts, bits)
+    scaling = _reduced_to(multipliers, shifts, bits)
     target_scales = _exact(target.scales)
     ratios = [_exact(term.scales) / target_scales for term in terms]
     if _largest_error(terms, ratios, scaling) <= _LARGEST_ERROR:
@@ -199,7 +201,7 @@ def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
     # Both sums of products, and what is carried from one to the other, fit 63 bits.
     bits = min(30, 61 - largest.bit_length())
     shifts = shifts + (2 * bits - MULTIPLIER_BITS)
-    powers = _power(shifts)
+    powers = _two_to(shifts)
     multipliers = [((2 * r * powers + 1) // 2).astype(np.int64) for r in ratios]
     scaling = Scaling(multipliers, shifts, bits, low_bits=bits)
     error = _largest_error(terms, ratios, scaling)
@@ -223,16 +225,18 @@ def _exact(scales: NDArray[np.float64]) -> NDArray[Any]:
     return np.array([*map(Fraction, scales.flat)], object).reshape(scales.shape)
 
 
-def _power(exponents: Integers) -> NDArray[Any]:
+def _two_to(exponents: Integers) -> NDArray[Any]:
     """Powers of two as integers of any size."""
     return 1 << exponents.astype(object)
 
 
 def _largest_error(
-    terms: Sequence[Quantization], ratios: Sequence[NDArray[Any]], scaling: Scaling
+    terms: Sequence[ScaledTensor],
+    ratios: Sequence[NDArray[Any]],
+    scaling: Scaling,
 ) -> float:
     """How far multipliers make a sum be off at most, in units of the result."""
-    powers = _power(scaling.shifts)
+    powers = _two_to(scaling.shifts)
     errors: Sequence[NDArray[Any]] = [
         abs(multiplier - ratio * powers) * term.largest / powers
         for term, multiplier, ratio in zip(
@@ -242,7 +246,7 @@ def _largest_error(
     return float(sum(errors[1:], errors[0]).max())
 
 
-def comparison_factors(lhs: Quantization, rhs: Quantization) -> tuple[int, int]:
+def comparison_factors(lhs: ScaledTensor, rhs: ScaledTensor) -> tuple[int, int]:
     """
     The integers to multiply two integers by, each in units of its own per-tensor scale, to
     compare them. The products fit 64 bits.

@@ -30,7 +30,7 @@ from xdsl_quant.transforms.building.signless_types import signless
 
 from .data_movement import element_index, padded_for, window_count
 from .elementwise import converted, product, total
-from .lowering import LinalgLowering, Values, bit_width, is_float, without_linalg
+from .lowering import LinalgLowering, Values, bit_width, is_floating, without_linalg
 from .reduction import reducing_loops
 
 Factor: TypeAlias = tuple[SSAValue, Sequence[AffineExpr]]
@@ -57,7 +57,7 @@ def sum_of_products(
     """
     *factor_types, element_type = map(element_type_of, (op.lhs, op.rhs, op.result))
     sum_type = element_type
-    if is_float(element_type) and bit_width(element_type) < 32:
+    if is_floating(element_type) and bit_width(element_type) < 32:
         sum_type = f32
     shape, rank = static_sizes(result_sizes), len(result_sizes)
 
@@ -131,7 +131,9 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
         lhs = padded_for(builder, lhs, spatial, window)
         if (reversal := op.window_reversal) is not None:
             is_reversed = zip(kernel_spatial, reversal.get_values(), strict=True)
-            rhs = _reversed(builder, rhs, [d for d, value in is_reversed if value])
+            rhs = _reversed_along(
+                builder, rhs, [d for d, value in is_reversed if value]
+            )
 
         # The loop over groups is before that over the features of one.
         loops = dimensions(range(2 * rank - 1 + is_grouped))
@@ -176,7 +178,7 @@ def _group_size(
     return builder.floor_divided(size, group_count)
 
 
-def _reversed(
+def _reversed_along(
     builder: LoweringBuilder, value: SSAValue, along: Sequence[int]
 ) -> SSAValue:
     """A tensor with the elements along these dimensions in the reverse order."""

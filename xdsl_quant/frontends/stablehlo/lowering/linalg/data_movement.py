@@ -47,7 +47,7 @@ from .lowering import (
     LinalgLowering,
     Values,
     bit_width,
-    is_unsigned,
+    is_unsigned_type,
     stored_type,
     without_linalg,
 )
@@ -265,7 +265,7 @@ def _clamped_index(
     """An integer as an index from 0 to `last`."""
     value = converted(builder, value, type_, i64)
     limit = builder.number(last, i64)
-    if is_unsigned(type_):
+    if is_unsigned_type(type_):
         value = builder.add(arith.MinUIOp(value, limit))
     else:
         value = builder.add(arith.MaxSIOp(value, builder.number(0, i64)))

@@ -34,8 +34,8 @@ from .lowering import (
     Values,
     bit_width,
     is_boolean,
-    is_float,
-    is_unsigned,
+    is_floating,
+    is_unsigned_type,
     stored_type,
 )
 
@@ -62,10 +62,10 @@ def _by_kind(
     """The op for each element type; what is left out is that for signed integers."""
 
     def op_for(type_: Attribute) -> _MakeOp:
-        if is_float(type_):
+        if is_floating(type_):
             return floats
         kind = booleans if is_boolean(type_) else unsigned
-        return kind if kind and is_unsigned(type_) else signed
+        return kind if kind and is_unsigned_type(type_) else signed
 
     return op_for
 
@@ -100,11 +100,11 @@ def _always(op_type: _MakeOp) -> Formula:
 def _divide(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
     lhs, rhs = args
     type_ = _element_type(op.operands[0])
-    if is_float(type_):
+    if is_floating(type_):
         return builder.add(arith.DivfOp(lhs, rhs))
     zero, one, minus_one = (builder.number(value, rhs.type) for value in (0, 1, -1))
     is_zero = builder.add(arith.CmpiOp(rhs, zero, "eq"))
-    if is_unsigned(type_):
+    if is_unsigned_type(type_):
         divisor = arith.SelectOp(is_zero, one, rhs)
         quotient = builder.add(arith.DivUIOp(lhs, builder.add(divisor)))
         return builder.add(arith.SelectOp(is_zero, minus_one, quotient))
@@ -120,7 +120,7 @@ def _divide(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
 
 def _negate(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
     (value,) = args
-    if is_float(value.type):
+    if is_floating(value.type):
         return builder.add(arith.NegfOp(value))
     return builder.add(arith.SubiOp(builder.number(0, value.type), value))
 
@@ -130,7 +130,7 @@ def _not(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
     return builder.add(arith.XOrIOp(value, builder.number(-1, value.type)))
 
 
-def _logistic(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+def _sigmoid(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
     """
     `1 / (1 + exp(-x))`, and `exp(x) / (1 + exp(x))` for a negative `x`: nothing overflows,
     and results near zero keep their digits.
@@ -153,17 +153,21 @@ def _convert(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
     return converted(builder, args[0], *types)
 
 
-def _compare(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+def _compared_scalars(
+    builder: LoweringBuilder, op: Operation, args: Values
+) -> SSAValue:
     op = cast(CompareOp, op)
     direction, kind = op.comparison_direction.data.value, op.compare_type
     lhs, rhs = args
     type_ = _element_type(op.operands[0])
-    if is_float(type_):
+    if is_floating(type_):
         if kind is None or kind.data.value != "TOTALORDER":
             ordering = "u" if direction == "NE" else "o"
             return builder.add(arith.CmpfOp(lhs, rhs, ordering + direction.lower()))
         lhs, rhs = (_in_total_order(builder, value) for value in args)
-    prefix = "" if direction in ("EQ", "NE") else "u" if is_unsigned(type_) else "s"
+    prefix = (
+        "" if direction in ("EQ", "NE") else "u" if is_unsigned_type(type_) else "s"
+    )
     return builder.add(arith.CmpiOp(lhs, rhs, prefix + direction.lower()))
 
 
@@ -189,11 +193,11 @@ FORMULAS: dict[str, Formula] = {
     "stablehlo.add": _applied(_ADD),
     "stablehlo.and": _always(arith.AndIOp),
     "stablehlo.clamp": _clamp,
-    "stablehlo.compare": _compare,
+    "stablehlo.compare": _compared_scalars,
     "stablehlo.convert": _convert,
     "stablehlo.divide": _divide,
     "stablehlo.exponential": _always(math.ExpOp),
-    "stablehlo.logistic": _logistic,
+    "stablehlo.logistic": _sigmoid,
     "stablehlo.maximum": _applied(_MAXIMUM),
     "stablehlo.minimum": _applied(_MINIMUM),
     "stablehlo.multiply": _applied(_MULTIPLY),
@@ -260,17 +264,17 @@ def converted(
         return value
     if is_boolean(target):
         zero = builder.number(0, value.type)
-        if is_float(source):
+        if is_floating(source):
             return builder.add(arith.CmpfOp(value, zero, "une"))
         return builder.add(arith.CmpiOp(value, zero, "ne"))
-    if is_float(target):
+    if is_floating(target):
         return _as_float(builder, value, source, cast(AnyFloat, target))
-    if is_float(source):
+    if is_floating(source):
         return _float_as_integer(builder, value, target)
     width, new_width = bit_width(source), bit_width(target)
     if width == new_width:
         return value
-    wider = arith.ExtUIOp if is_unsigned(source) else arith.ExtSIOp
+    wider = arith.ExtUIOp if is_unsigned_type(source) else arith.ExtSIOp
     op_type = arith.TruncIOp if width > new_width else wider
     return builder.op(op_type, (value,), signless(target))
 
@@ -278,8 +282,8 @@ def converted(
 def _as_float(
     builder: LoweringBuilder, value: SSAValue, source: Attribute, target: AnyFloat
 ) -> SSAValue:
-    if not is_float(source):
-        op_type = arith.UIToFPOp if is_unsigned(source) else arith.SIToFPOp
+    if not is_floating(source):
+        op_type = arith.UIToFPOp if is_unsigned_type(source) else arith.SIToFPOp
         return builder.op(op_type, (value,), target)
     width = bit_width(source)
     if width == target.bitwidth:
@@ -296,7 +300,7 @@ def _float_as_integer(
         # The bounds of integers may be infinite in the smaller types.
         value = builder.op(arith.ExtFOp, (value,), f32)
     float_type = cast(AnyFloat, value.type)
-    is_signed = not is_unsigned(target)
+    is_signed = not is_unsigned_type(target)
     bits = bit_width(target) - is_signed
     end = 2.0**bits
     # The largest float that is an integer of the type, if floats have all of its digits.

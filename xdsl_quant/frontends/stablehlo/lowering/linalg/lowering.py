@@ -117,14 +117,14 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
         builder = LoweringBuilder(InsertPoint.at_end(block), location=op.location)
         try:
             args = [
-                _cast(builder, operand, stored_type(operand.type))
+                _bit_cast(builder, operand, stored_type(operand.type))
                 for operand in op.operands
             ]
             values = self.lower(builder, cast(OpT, op), args)
             results: list[SSAValue] = []
             for value, result in zip(values, op.results, strict=True):
                 value = builder.cast(value, stored_type(result.type))
-                results.append(_cast(builder, value, result.type))
+                results.append(_bit_cast(builder, value, result.type))
                 for new in (value, results[-1]):
                     new.name_hint = new.name_hint or result.name_hint
         except Unsupported:
@@ -146,7 +146,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
         rewriter.has_done_action = True
 
 
-def _cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
+def _bit_cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
     """A value as one of another type with the same bits."""
     if value.type == type_:
         return value
@@ -158,7 +158,7 @@ def _cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAVal
 # Types
 
 
-def is_float(type_: Attribute) -> bool:
+def is_floating(type_: Attribute) -> bool:
     """Whether an element type is a float."""
     return isinstance(type_, AnyFloat)
 
@@ -173,7 +173,7 @@ def is_boolean(type_: Attribute) -> bool:
     return isa(type_, IntegerType) and type_.bitwidth == 1
 
 
-def is_unsigned(type_: Attribute) -> bool:
+def is_unsigned_type(type_: Attribute) -> bool:
     """True for unsigned integers, which `i1` counts as, and if they are stored."""
     if isinstance(type_, StoredQuantizedType):
         return not type_.is_signed

@@ -71,7 +71,7 @@ class LowerReduce(LinalgLowering[ReduceOp]):
         count, sizes = len(op.results), builder.sizes(args[0])
         reduced = op.dimensions.get_values()
         source = dimensions(range(len(sizes)))
-        return _reduced(
+        return _region_loops(
             builder,
             op,
             [(value, source) for value in args[:count]],
@@ -113,7 +113,7 @@ class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
         # The loops over the window have the sizes of a tensor that is not read.
         shape = builder.empty(TensorType(element_type_of(args[0]), extents), extents)
         inputs.append((shape, dimensions(range(rank, 2 * rank))))
-        return _reduced(builder, op, inputs, args[count:], sizes, 2 * rank)
+        return _region_loops(builder, op, inputs, args[count:], sizes, 2 * rank)
 
 
 def reducing_loops(
@@ -152,7 +152,7 @@ def reducing_loops(
     )
 
 
-def _reduced(
+def _region_loops(
     builder: LoweringBuilder,
     op: ReducingOp,
     inputs: Sequence[tuple[SSAValue, Sequence[AffineExpr]]],
@@ -180,7 +180,7 @@ def _reduced(
             TensorType(element_type, static_sizes(result_sizes)),
             result_sizes,
             value,
-            lambda body, args: _converted(body, args[0], init_value, result),
+            lambda body, args: _converted_element(body, args[0], init_value, result),
         )
 
     def body(body: LoweringBuilder, args: Values) -> Values:
@@ -188,14 +188,16 @@ def _reduced(
         values = (*args[-count:], *args[:count])
         sources = (*op.results, *op.inputs)
         block = op.body.block
-        scalars = map(_converted, [body] * (2 * count), values, sources, block.args)
+        scalars = map(
+            _converted_element, [body] * (2 * count), values, sources, block.args
+        )
         return _inlined(body, block, [*scalars])
 
     results = [*map(filled, init_values, op.init_values, op.results)]
     return reducing_loops(builder, inputs, results, [*sizes], loop_count, body)
 
 
-def _converted(
+def _converted_element(
     builder: LoweringBuilder, value: SSAValue, source: SSAValue, target: SSAValue
 ) -> SSAValue:
     """An element of `source` as one of the type that elements of `target` have."""
@@ -217,7 +219,7 @@ def _inlined(builder: LoweringBuilder, block: Block, args: Values) -> Values:
         try:
             args = [scalars[operand] for operand in op.operands]
         except KeyError:
-            raise _unsupported(op, "which uses a value from outside of the body")
+            raise _unsupported_body(op, "which uses a value from outside of the body")
         if isinstance(op, ReturnOp | LinalgYieldOp):
             return args
         results = (
@@ -229,7 +231,7 @@ def _inlined(builder: LoweringBuilder, block: Block, args: Values) -> Values:
     raise AssertionError("a block ends with its results")
 
 
-def _unsupported(op: Operation, problem: str) -> Unsupported:
+def _unsupported_body(op: Operation, problem: str) -> Unsupported:
     return without_linalg(f"has a body with '{op_name(op)}', {problem}")
 
 
@@ -238,14 +240,16 @@ def _check_scalar(op: Operation, type_: Attribute) -> None:
     if type_ != element_type and not (
         isinstance(type_, TensorType) and not type_.get_shape()
     ):
-        raise _unsupported(op, "which has values that are no tensors of rank 0")
+        raise _unsupported_body(op, "which has values that are no tensors of rank 0")
     if isinstance(element_type, QuantizedType):
         if accepts_stored_values(op):
             return
         if op_name(op) in FORMULAS:
             raise Unsupported(QUANTIZED_ARITHMETIC)
     if not is_arithmetic(element_type):
-        raise _unsupported(op, f"for which there is no arithmetic on '{element_type}'")
+        raise _unsupported_body(
+            op, f"for which there is no arithmetic on '{element_type}'"
+        )
 
 
 def _scalar_result(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
@@ -255,7 +259,7 @@ def _scalar_result(builder: LoweringBuilder, op: Operation, args: Values) -> SSA
     if isinstance(op, StorageCastOp | tensor.SplatOp):
         return args[0]
     if len(op.results) != 1:
-        raise _unsupported(op, "which is not elementwise")
+        raise _unsupported_body(op, "which is not elementwise")
     type_ = scalar_or_element_type(stored_type(op.results[0].type))
     if isinstance(op, tensor.EmptyOp):
         # It has any number.
@@ -263,13 +267,13 @@ def _scalar_result(builder: LoweringBuilder, op: Operation, args: Values) -> SSA
     if isinstance(op, ConstantOp | arith.ConstantOp):
         value = op.value
         if isinstance(value, DenseResourceAttr):
-            raise _unsupported(op, "whose value is a resource")
+            raise _unsupported_body(op, "whose value is a resource")
         if not isinstance(value, DenseIntOrFPElementsAttr):
             return builder.constant(value, type_)
         (number,) = value.get_values()
         return builder.number(cast(float, number), type_)
     if not op.name.startswith(("arith.", "math.")):
         if has_quantization_trait(op, ComputesElementwise):
-            raise _unsupported(op, "which has no formula on scalars")
-        raise _unsupported(op, "which is not elementwise")
+            raise _unsupported_body(op, "which has no formula on scalars")
+        raise _unsupported_body(op, "which is not elementwise")
     return builder.op(type(op), args, type_, op.properties)
