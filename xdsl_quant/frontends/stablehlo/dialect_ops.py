@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects.quant import QuantizedType
-from xdsl_quant.dialects.quant.dialect_ops import DialectOps, expressed_type
+from xdsl_quant.dialects.quant.dialect_ops import DialectOps
 
 from . import dialect as stablehlo
 from .dialect.tensor_kinds import element_kind
@@ -29,8 +29,7 @@ class _StableHLOOps(DialectOps):
         return stablehlo.UniformQuantizeOp(value, result_types=[type_])
 
     def dequantize(self, value: SSAValue) -> Operation:
-        type_ = expressed_type(value)
-        return stablehlo.UniformDequantizeOp(value, result_types=[type_])
+        return stablehlo.UniformDequantizeOp(value)
 
     def add(self, lhs: SSAValue, rhs: SSAValue) -> Operation:
         return stablehlo.AddOp(lhs, rhs)

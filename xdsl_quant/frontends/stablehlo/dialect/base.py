@@ -168,26 +168,39 @@ class StableHLOOp(IRDLOperation, ABC):
     ):
         """
         Operands are in the order of their declarations, and a sequence where there are
-        any number of them. The result has the type of the first operand by default. Of
-        the properties, a `bool` becomes an `i1`, an `int` an `i64`, and a sequence of
-        these an array of `i64`.
+        any number of them. The types of results that are left out follow from the op, or
+        are that of the first operand. Of the properties, a `bool` becomes an `i1`, an
+        `int` an `i64`, and a sequence of these an array of `i64`.
         """
-        if result_types is None:
-            result_types = [SSAValue.get(cast(Operand, operands[0])).type]
+        first = operands[0] if operands else ()
+        values = first if isinstance(first, Sequence) else (first,)
         super().__init__(
             operands=operands,
-            result_types=result_types,
+            result_types=[SSAValue.get(value).type for value in values[:1]]
+            if result_types is None
+            else result_types,
             regions=regions,
             properties={
                 name: _property_of(value) for name, value in properties.items()
             },
         )
+        if result_types is None:
+            self.infer_result_types()
 
     @property
     def tensor_types(self) -> tuple[RankedTensor, ...]:
         """The types of operands and results of an op that has tensors only."""
         types = (*self.operand_types, *self.result_types)
         return cast(tuple[RankedTensor, ...], types)
+
+    def inferred_types(self) -> Sequence[Attribute]:
+        """The types of results, up to scales, zero points and unknown sizes."""
+        return self.result_types
+
+    def infer_result_types(self) -> None:
+        """Give results the types that follow from the op."""
+        for result, type_ in zip(self.results, self.inferred_types(), strict=True):
+            result._type = type_  # pyright: ignore[reportPrivateUsage] no public way
 
     def verify_inferred(self, inferred: Sequence[RankedTensor]) -> None:
         """
@@ -229,5 +242,8 @@ class InferredTypeOp(StableHLOOp, ABC):
             VerifyException: if operands and properties do not belong together.
         """
 
+    def inferred_types(self) -> Sequence[RankedTensor]:
+        return [self.inferred_type()]
+
     def verify_(self) -> None:
-        self.verify_inferred([self.inferred_type()])
+        self.verify_inferred(self.inferred_types())

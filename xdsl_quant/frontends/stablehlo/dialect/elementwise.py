@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     ParsePropInAttrDict,
@@ -534,13 +534,13 @@ class CompareOp(InferredTypeOp, ElementwiseOp):
     )
 
     def inferred_type(self) -> RankedTensor:
-        lhs, rhs, result = self.tensor_types
+        lhs, rhs, _ = self.tensor_types
         require(
             are_compatible_elements(lhs.element_type, rhs.element_type),
             f"'{self.name}' op requires compatible element types for all operands",
         )
         ELEMENTWISE.verify(self)
-        return TensorType(result.element_type, lhs.shape)
+        return TensorType(i1, lhs.shape)
 
 
 @irdl_op_definition

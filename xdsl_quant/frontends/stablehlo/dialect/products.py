@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
+    TensorType,
     i1,
     i64,
 )
@@ -35,7 +36,11 @@ from xdsl_quant.dialects.quant.traits import (
     MultipliesAndAccumulates,
 )
 from xdsl_quant.dialects.quant.types import PerAxisType
-from xdsl_quant.dialects.verification import are_compatible_shapes, require
+from xdsl_quant.dialects.verification import (
+    RankedTensor,
+    are_compatible_shapes,
+    require,
+)
 
 from . import rules
 from . import tensor_kinds as kinds
@@ -132,6 +137,11 @@ class ProductOp(StableHLOOp, ABC):
         Raises:
             VerifyException: if zero points or quantized dimensions are not possible here.
         """
+
+    def inferred_types(self) -> Sequence[RankedTensor]:
+        """The type of the result with elements as those of the left side."""
+        element_type = self.tensor_types[0].element_type
+        return [TensorType(element_type, self.inferred_shape())]
 
     def verify_(self) -> None:
         precisions = self.precision_config or ()

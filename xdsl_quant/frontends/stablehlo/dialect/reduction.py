@@ -134,19 +134,24 @@ class ReducingOp(StableHLOOp, ABC):
         inputs: Sequence[Operand],
         init_values: Sequence[Operand],
         body: type[BinaryOp] | Region,
-        result_types: Sequence[Attribute],
+        result_types: Sequence[Attribute] | None = None,
         **properties: PropertyValue,
     ):
-        """`body` may be a binary op on two scalars of the type of the first input."""
+        """
+        `body` may be a binary op on two scalars of the type of the first input. The types
+        of results that are left out follow from the op.
+        """
         if isinstance(body, type):
             body = _body_of(body, _scalar_type(SSAValue.get(inputs[0]).type))
         super().__init__(
             inputs,
             init_values,
-            result_types=[result_types],
+            result_types=[result_types or [SSAValue.get(v).type for v in inputs]],
             regions=[body],
             **properties,
         )
+        if result_types is None:
+            self.infer_result_types()
 
     @abstractmethod
     def inferred_shape(self, shape: Sequence[int]) -> Sequence[int]:
@@ -194,9 +199,14 @@ class ReducingOp(StableHLOOp, ABC):
             _verify_parameter(index + count, second, result, is_exact=False)
             _verify_init(index, result, inits[index])
             _verify_input(index + count, second, inputs[index], allowed)
-        self.verify_inferred(
-            [TensorType(type_.element_type, inferred_shape) for type_ in returned]
-        )
+        self.verify_inferred(self.inferred_types())
+
+    def inferred_types(self) -> Sequence[RankedTensor]:
+        shape = self.inferred_shape(self.tensor_types[0].get_shape())
+        last_op = self.body.block.last_op
+        assert last_op is not None
+        returned = cast(Sequence[RankedTensor], last_op.operand_types)
+        return [TensorType(type_.element_type, shape) for type_ in returned]
 
 
 def _is_promotable(a: Attribute, b: Attribute) -> bool:

@@ -200,12 +200,12 @@ def _activations(
     zero, low, high = (_filled(builder, scalar, x) for x in (0, -_HIGH, _HIGH))
     magnitudes = builder.add(stablehlo.AbsOp(floats))
     reduced = [d for d in range(len(shape)) if d not in scaled]
-    scale_type = TensorType(element_type, [shape[d] for d in scaled])
     largest = builder.add(
         stablehlo.ReduceOp(
-            [magnitudes], [zero], stablehlo.MaximumOp, [scale_type], dimensions=reduced
+            [magnitudes], [zero], stablehlo.MaximumOp, dimensions=reduced
         )
     )
+    scale_type = TensorType(element_type, shape_of(largest))
     steps = _filled(builder, scale_type, _HIGH)
     scales = builder.add(stablehlo.DivideOp(largest, steps))
     smallest = _filled(builder, scale_type, _SMALLEST_SCALE)
@@ -213,7 +213,7 @@ def _activations(
     divisors = _spread(builder, scales, scaled, floats.type)
     quotients = builder.add(stablehlo.DivideOp(floats, divisors))
     rounded = builder.add(stablehlo.RoundNearestEvenOp(quotients))
-    clamped = builder.op(stablehlo.ClampOp, (low, rounded, high), floats.type)
+    clamped = builder.add(stablehlo.ClampOp(low, rounded, high))
     return scales, _as_elements(builder, clamped, i8)
 
 

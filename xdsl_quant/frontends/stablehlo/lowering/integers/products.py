@@ -183,14 +183,12 @@ def _contracted_sums(
     element_type: IntegerType,
 ) -> SSAValue:
     """The sums of a tensor of signed integers over all dimensions but some."""
-    shape = shape_of(value)
     if element_type_of(value) != element_type:
         wider = with_element_type(value.type, element_type)
         value = builder.op(arith.ExtSIOp, (value,), wider)
     zero = _scalar_of(builder, 0, element_type)
-    summed = [dimension for dimension in range(len(shape)) if dimension not in kept]
-    type_ = TensorType(element_type, [shape[dimension] for dimension in kept])
-    return builder.add(ReduceOp([value], [zero], AddOp, [type_], dimensions=summed))
+    summed = [d for d in range(len(shape_of(value))) if d not in kept]
+    return builder.add(ReduceOp([value], [zero], AddOp, dimensions=summed))
 
 
 def _scalar_of(builder: LoweringBuilder, value: int, type_: IntegerType) -> SSAValue:

@@ -169,30 +169,18 @@ class StableHLOBuilder(LoweringBuilder):
         strides: Sequence[int] | None = None,
     ) -> SSAValue:
         """A slice of a tensor."""
-        strides = strides or [1] * len(starts)
-        sizes = [
-            -(-(limit - start) // stride)
-            for start, limit, stride in zip(starts, limits, strides, strict=True)
-        ]
-        type_ = TensorType(element_type_of(value), sizes)
         return self.add(
             stablehlo.SliceOp(
                 value,
-                result_types=[type_],
                 start_indices=starts,
                 limit_indices=limits,
-                strides=strides,
+                strides=strides or [1] * len(starts),
             )
         )
 
     def joined(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
         """Tensors one after the other along a dimension."""
-        shape = [*shape_of(values[0])]
-        shape[axis] = sum(shape_of(value)[axis] for value in values)
-        type_ = TensorType(element_type_of(values[0]), shape)
-        return self.add(
-            stablehlo.ConcatenateOp(values, result_types=[type_], dimension=axis)
-        )
+        return self.add(stablehlo.ConcatenateOp(values, dimension=axis))
 
     def reduced(
         self,
@@ -202,18 +190,14 @@ class StableHLOBuilder(LoweringBuilder):
         axes: Sequence[int],
     ) -> SSAValue:
         """Elements that a function combines along dimensions, which are dropped."""
-        shape, element_type = shape_of(value), element_type_of(value)
-        axes = sorted({axis % len(shape) for axis in axes})
-        kept = [size for axis, size in enumerate(shape) if axis not in axes]
-        init, type_ = self.scalar(start, element_type), TensorType(element_type, kept)
-        return self.add(
-            stablehlo.ReduceOp([value], [init], op_type, [type_], dimensions=axes)
-        )
+        axes = sorted({axis % len(shape_of(value)) for axis in axes})
+        init = self.scalar(start, element_type_of(value))
+        return self.add(stablehlo.ReduceOp([value], [init], op_type, dimensions=axes))
 
     def clamped(self, value: SSAValue, low: float, high: float) -> SSAValue:
         """Elements limited to a range."""
         least, most = (self.scalar(end, element_type_of(value)) for end in (low, high))
-        return self.op(stablehlo.ClampOp, (least, value, most), value.type)
+        return self.add(stablehlo.ClampOp(least, value, most))
 
     def activated(self, op: Operation, value: SSAValue) -> SSAValue:
         """

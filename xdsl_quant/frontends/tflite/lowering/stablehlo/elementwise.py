@@ -44,7 +44,6 @@ def _compared(direction: ComparisonDirection) -> Lowering:
             stablehlo.CompareOp(
                 lhs,
                 rhs,
-                result_types=op.result_types,
                 comparison_direction=stablehlo.ComparisonDirectionAttr(direction),
             )
         )

@@ -10,7 +10,6 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
@@ -32,12 +31,8 @@ def _reshaped(
 def _transposed(
     b: StableHLOBuilder, op: tfl.TransposeOp, x: SSAValue, perm: SSAValue
 ) -> SSAValue:
-    rank, shape = len(shape_of(x)), shape_of(x)
-    permutation = [axis % rank for axis in integers(perm)]
-    type_ = TensorType(element_type_of(x), [shape[axis] for axis in permutation])
-    return b.add(
-        stablehlo.TransposeOp(x, result_types=[type_], permutation=permutation)
-    )
+    permutation = [axis % len(shape_of(x)) for axis in integers(perm)]
+    return b.add(stablehlo.TransposeOp(x, permutation=permutation))
 
 
 # Parts
@@ -134,19 +129,13 @@ def _padded(
     if fill is None:
         fill = b.scalar(0, element_type_of(x))
     low, high = np.reshape(integers(widths), (-1, 2)).T.tolist()
-    shape = [
-        size if size == DYNAMIC_INDEX else size + before + after
-        for size, before, after in zip(shape_of(x), low, high, strict=True)
-    ]
-    type_, interior = TensorType(element_type_of(x), shape), [0] * len(shape)
     return b.add(
         stablehlo.PadOp(
             x,
             b.with_shape(fill, ()),
-            result_types=[type_],
             edge_padding_low=low,
             edge_padding_high=high,
-            interior_padding=interior,
+            interior_padding=[0] * len(low),
         )
     )
 
@@ -165,7 +154,7 @@ def _selected(
     is_rows = isinstance(op, tfl.SelectOp) and len(shape_of(condition)) == 1
     condition = b.broadcast(condition, shape, [0] if is_rows else None)
     x, y = (b.broadcast(value, shape) for value in values)
-    return b.op(stablehlo.SelectOp, (condition, x, y), x.type)
+    return b.add(stablehlo.SelectOp(condition, x, y))
 
 
 # Elements in order

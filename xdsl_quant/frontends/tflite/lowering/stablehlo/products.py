@@ -99,18 +99,7 @@ def _dot(
         [*range(batch)], [*range(batch)], *([axis] for axis in contracting)
     )
     lhs, rhs = b.expressed(lhs), b.expressed(rhs)
-    free = [
-        size
-        for value, axis in zip((lhs, rhs), contracting, strict=True)
-        for dimension, size in enumerate(shape_of(value))
-        if dimension >= batch and dimension != axis
-    ]
-    type_ = TensorType(element_type_of(lhs), [*shape_of(lhs)[:batch], *free])
-    return b.add(
-        stablehlo.DotGeneralOp(
-            lhs, rhs, result_types=[type_], dot_dimension_numbers=numbers
-        )
-    )
+    return b.add(stablehlo.DotGeneralOp(lhs, rhs, dot_dimension_numbers=numbers))
 
 
 def _fully_connected(
