@@ -5,8 +5,7 @@ The attributes and types of StableHLO, and their text: enumerations, dimensions,
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import (
@@ -495,15 +494,10 @@ class ConvDimensionNumbersAttr(FieldsAttr):
         The dimensions of input, kernel and output: the two that are not spatial, in the
         order of their parameters, and then the spatial ones.
         """
-        values = [
-            [parameter.data]
-            if isinstance(parameter, IntAttr)
-            else parameter.get_values()
-            for parameter in cast(Sequence[IntAttr | Dimensions], self.parameters)
-        ]
+        fields: Iterator[Any] = iter(self.parameters)
         return {
-            name: [*chain.from_iterable(values[3 * index : 3 * index + 3])]
-            for index, name in enumerate(_LETTERS)
+            name: [next(fields).data, next(fields).data, *next(fields).get_values()]
+            for name in _LETTERS
         }
 
     @classmethod
@@ -542,9 +536,8 @@ class ConvDimensionNumbersAttr(FieldsAttr):
         texts: list[str] = []
         for letters, numbers in zip(_LETTERS.values(), tensors.values(), strict=True):
             names = [*letters, *map(str, range(len(numbers) - 2))]
-            ordered = sorted(zip(numbers, names, strict=True))
-            texts.append(f"[{', '.join(name for _, name in ordered)}]")
-        printer.print_string(f"{texts[0]}x{texts[1]}->{texts[2]}")
+            texts.append(", ".join(names[numbers.index(d)] for d in range(len(names))))
+        printer.print_string("[{}]x[{}]->[{}]".format(*texts))
 
 
 def _parse_tensor_dimensions(parser: AttrParser, letters: str) -> Sequence[Attribute]:

@@ -9,10 +9,9 @@ from typing import cast
 from xdsl.dialects.builtin import (
     I64,
     AnyFloat,
-    ComplexType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    IntegerType,
+    FixedBitwidthType,
     TensorType,
     i64,
 )
@@ -44,7 +43,7 @@ from xdsl_quant.dialects.verification import (
 
 from . import tensor_kinds as kinds
 from .attributes import dimensions_attr, dimensions_text, parse_dimensions
-from .base import Operand, PropertyValue, StableHLOOp
+from .base import Operand, PropertyValue, StableHLOOp, real_type
 from .elementwise import BinaryOp
 from .rules import WindowDimension, verify_count, verify_dimensions, window_dimensions
 from .syntax import parse_attributes
@@ -216,16 +215,16 @@ def _is_promotable(a: Attribute, b: Attribute) -> bool:
     """
     if isinstance(a, AnyFloat) and isinstance(b, AnyFloat):
         return True
-    if isinstance(a, IntegerType) and isinstance(b, IntegerType):
-        return a.bitwidth <= b.bitwidth
     if isinstance(a, StoredQuantizedType) and isinstance(b, StoredQuantizedType):
         a_width, b_width = a.storage_type_integral_width, b.storage_type_integral_width
         return a.expressed_type == b.expressed_type and a_width <= b_width
-    if isinstance(a, ComplexType) and isinstance(b, ComplexType):
-        a_part = cast(ComplexType[AnyFloat], a).element_type
-        b_part = cast(ComplexType[AnyFloat], b).element_type
-        return a_part.bitwidth <= b_part.bitwidth
-    return False
+    parts = real_type(a), real_type(b)
+    if type(a) is not type(b) or not all(
+        isinstance(t, FixedBitwidthType) for t in parts
+    ):
+        return False
+    a_part, b_part = cast(Sequence[FixedBitwidthType], parts)
+    return a_part.bitwidth <= b_part.bitwidth
 
 
 def _verify_parameter(
@@ -342,11 +341,10 @@ class ReduceOp(ReducingOp):
     def print(self, printer: Printer) -> None:
         def print_pair(pair: tuple[SSAValue, SSAValue]) -> None:
             input, init_value = pair
-            printer.print_string("(")
-            printer.print_ssa_value(input)
-            printer.print_string(" init: ")
-            printer.print_ssa_value(init_value)
-            printer.print_string(")")
+            with printer.in_parens():
+                printer.print_ssa_value(input)
+                printer.print_string(" init: ")
+                printer.print_ssa_value(init_value)
 
         printer.print_list(zip(self.inputs, self.init_values, strict=True), print_pair)
         if (applied := applied_op(self)) is not None:
