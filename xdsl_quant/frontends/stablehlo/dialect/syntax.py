@@ -5,7 +5,7 @@ attributes, and the types of operands and results, which are one type if all are
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from itertools import zip_longest
 from typing import cast
 
@@ -128,10 +128,22 @@ class SameOperandsAndResultType(assembly.CustomDirective):
     operand_types: assembly.TypeDirective
     result_type: assembly.TypeDirective
 
-    def _set(
-        self, parser: Parser, state: ParsingState, type_: FunctionType, pos: int
-    ) -> None:
-        count = len(state.operands)
+    def parse_types(self, parser: Parser, operand_count: int) -> FunctionType:
+        """Parse a function type, or the types that stand for it."""
+        type_ = parser.parse_type()
+        if isinstance(type_, FunctionType):
+            return type_
+        return FunctionType.from_lists((type_,) * operand_count, (type_,))
+
+    def short_types(self, op: IRDLOperation) -> Sequence[Attribute] | None:
+        """The types that stand for the function type, or `None` if they cannot."""
+        result_type = op.result_types[0]
+        is_same = all(type_ == result_type for type_ in op.operand_types)
+        return [result_type] if is_same else None
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        pos, count = parser.pos, len(state.operands)
+        type_ = self.parse_types(parser, count)
         inputs, outputs = type_.inputs.data, type_.outputs.data
         if len(inputs) != count:
             parser.raise_error(
@@ -143,19 +155,10 @@ class SameOperandsAndResultType(assembly.CustomDirective):
         self.result_type.set(state, outputs)
         state.context = ParsedTypes()
 
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        pos = parser.pos
-        type_ = parser.parse_type()
-        if not isinstance(type_, FunctionType):
-            count = len(state.operands)
-            type_ = FunctionType.from_lists((type_,) * count, (type_,))
-        self._set(parser, state, type_, pos)
-
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
         state.print_whitespace(printer)
-        result_type = op.result_types[0]
-        if all(type_ == result_type for type_ in op.operand_types):
-            printer.print_attribute(result_type)
+        if (types := self.short_types(op)) is not None:
+            printer.print_list(types, printer.print_attribute)
         else:
             printer.print_function_type(op.operand_types, op.result_types)
 
@@ -170,29 +173,24 @@ class SelectType(SameOperandsAndResultType):
     operand_types: assembly.TypeDirective
     result_type: assembly.TypeDirective
 
-    def parse(self, parser: Parser, state: ParsingState) -> None:
+    def parse_types(self, parser: Parser, operand_count: int) -> FunctionType:
         pos = parser.pos
         match parser.parse_comma_separated_list(
             parser.Delimiter.NONE, parser.parse_type
         ):
             case [FunctionType() as type_]:
-                pass
+                return type_
             case [pred, result]:
-                type_ = FunctionType.from_lists((pred, result, result), (result,))
+                return FunctionType.from_lists((pred, result, result), (result,))
             case _:
                 parser.raise_error(
                     "expected functional type or list of two types", pos, parser.pos
                 )
-        self._set(parser, state, type_, pos)
 
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        state.print_whitespace(printer)
+    def short_types(self, op: IRDLOperation) -> Sequence[Attribute] | None:
         pred, on_true, on_false = op.operand_types
         result = op.result_types[0]
-        if on_true == result == on_false:
-            printer.print_list((pred, result), printer.print_attribute)
-        else:
-            printer.print_function_type(op.operand_types, op.result_types)
+        return [pred, result] if on_true == result == on_false else None
 
 
 @assembly.irdl_custom_directive
@@ -254,14 +252,12 @@ class DotDimensions(assembly.CustomDirective):
         numbers = self.dot_dimension_numbers.get(op)
         assert isinstance(numbers, DotDimensionNumbersAttr)
         batching, contracting = (
-            f"{name} = {dimensions_text(lhs)} x {dimensions_text(rhs)}"
-            for name, (lhs, rhs) in zip(
-                ("batching_dims", "contracting_dims"), numbers.pairs(), strict=True
-            )
+            f"{dimensions_text(lhs)} x {dimensions_text(rhs)}"
+            for lhs, rhs in numbers.pairs()
         )
         if any(numbers.pairs()[0]):
-            printer.print_string(f"{batching}, ")
-        printer.print_string(contracting)
+            printer.print_string(f"batching_dims = {batching}, ")
+        printer.print_string(f"contracting_dims = {contracting}")
 
 
 @assembly.irdl_custom_directive
