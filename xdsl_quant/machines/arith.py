@@ -51,9 +51,9 @@ from .expression import (
     are_within,
     bounds_of,
     chosen_bounds,
-    float_bounds,
     signed_bounds,
     union,
+    widened_bounds,
 )
 
 _INTEGER_OPS: Mapping[IntegerOperation, type[Operation]] = {
@@ -174,7 +174,7 @@ class Condition(Truth):
         if any(isinstance(x, float) for x in (a, b)):
             raise ValueError("a choice between floats that have no type")
         bounds = union(bounds_of(a), bounds_of(b))
-        values = [_integer(builder, x, type_for(bounds)) for x in (a, b)]
+        values = [_integer_operand(builder, x, type_for(bounds)) for x in (a, b)]
         return IntegerExpression(builder, self._selected(*values), bounds)
 
     def _selected(self, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -187,7 +187,9 @@ def _truth(builder: ScalarBuilder, value: Truth | bool, type_: Attribute) -> SSA
     return builder.number(int(cast(bool, value)), type_)
 
 
-def _integer(builder: ScalarBuilder, number: Number, type_: IntegerType) -> SSAValue:
+def _integer_operand(
+    builder: ScalarBuilder, number: Number, type_: IntegerType
+) -> SSAValue:
     if isinstance(number, Truth):
         number = number.number
     if isinstance(number, IntegerExpression):
@@ -222,7 +224,7 @@ class IntegerExpression(Integer):
 
     def as_float(self, type_: AnyFloat) -> FloatExpression:
         value = self.builder.op(arith.SIToFPOp, (self.value,), type_)
-        bounds = float_bounds(*map(float, self.bounds))
+        bounds = widened_bounds(*map(float, self.bounds))
         return FloatExpression(self.builder, value, bounds, may_be_nan=False)
 
     def bits_as_float(self, type_: AnyFloat) -> FloatExpression:
@@ -235,8 +237,8 @@ class IntegerExpression(Integer):
         self, lhs: Number, rhs: Number, *bounds: Bounds
     ) -> tuple[SSAValue, SSAValue]:
         type_ = type_for(*bounds, bounds_of(lhs), bounds_of(rhs))
-        first = _integer(self.builder, lhs, type_)
-        return first, _integer(self.builder, rhs, type_)
+        first = _integer_operand(self.builder, lhs, type_)
+        return first, _integer_operand(self.builder, rhs, type_)
 
     def _combined(
         self, operation: IntegerOperation, lhs: Number, rhs: Number, bounds: Bounds
@@ -288,7 +290,7 @@ class FloatExpression(Real):
         is_wider = self.type.bitwidth < type_.bitwidth
         op_type = arith.ExtFOp if is_wider else arith.TruncFOp
         value = self.builder.op(op_type, (self.value,), type_)
-        bounds = self.bounds if is_wider else float_bounds(*self.bounds)
+        bounds = self.bounds if is_wider else widened_bounds(*self.bounds)
         return FloatExpression(self.builder, value, bounds, self.may_be_nan)
 
     def as_value(self, type_: Attribute) -> SSAValue:

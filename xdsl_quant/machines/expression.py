@@ -104,7 +104,7 @@ def combined(function: Callable[[int, int], int], a: Number, b: Number) -> Bound
     return min(ends), max(ends)
 
 
-def float_bounds(*values: float) -> FloatBounds:
+def widened_bounds(*values: float) -> FloatBounds:
     """
     Return the bounds of these values after rounding; all numbers if one of them is NaN or
     all of them are one infinity.
@@ -518,7 +518,7 @@ class Real(_Ordered["RealNumber"]):
                 for a in float_bounds_of(lhs)
                 for b in float_bounds_of(rhs)
             ]
-        return self.function(name, lhs, rhs, bounds=float_bounds(*ends))
+        return self.function(name, lhs, rhs, bounds=widened_bounds(*ends))
 
     def __add__(self, other: RealNumber) -> Self:
         return self._arithmetic("add", self, other)
@@ -586,7 +586,7 @@ class Real(_Ordered["RealNumber"]):
     def sign(self) -> Self:
         """-1, 0 or 1; of NaN, NaN."""
         sign = ((self > 0) - (self < 0).number).as_float(self.type)
-        return cast("Self", _where(self.is_nan(), self, sign))
+        return cast("Self", _choice(self.is_nan(), self, sign))
 
     def copysign(self, sign: RealNumber) -> Self:
         """The value with the sign of another one."""
@@ -640,11 +640,16 @@ def _with_expression_first(method: str) -> Callable[[Any, Any], Any]:
     return function
 
 
-def _clip(x: Any, low: Any, high: Any) -> Any:
-    return x.clipped(low, high)
+def _method(name: str) -> Callable[..., Any]:
+    """A function that is a method of its first operand."""
+
+    def function(x: Any, *operands: object) -> Any:
+        return getattr(x, name)(*operands)
+
+    return function
 
 
-def _where(condition: Truth | bool, a: Any, b: Any) -> Any:
+def _choice(condition: Truth | bool, a: Any, b: Any) -> Any:
     if not isinstance(condition, Truth):
         return a if condition else b
     return condition.chosen(a, b)
@@ -656,7 +661,7 @@ def _float(x: object) -> Real:
     return x
 
 
-def _of_floats(name: str, *bounds: float) -> Callable[[Real], Real]:
+def _float_function(name: str, *bounds: float) -> Callable[[Real], Real]:
     limits = cast("FloatBounds", bounds) or UNBOUNDED
     return lambda x: _float(x).function(name, x, bounds=limits)
 
@@ -665,7 +670,7 @@ def _rounded(name: str) -> Callable[[Real], Real]:
     return lambda x: _float(x).rounded(name)
 
 
-def _power(x: object, exponent: Any) -> Real:
+def _float_power(x: object, exponent: Any) -> Real:
     return _float(x).power(exponent)
 
 
@@ -673,14 +678,6 @@ def _remainder(x: Any, y: Any) -> Any:
     if any(isinstance(v, Real | float) for v in (x, y)):
         return Real.remainder(x, y)
     return operator.mod(x, y)
-
-
-def _absolute(x: Any) -> Any:
-    return x.absolute()
-
-
-def _sign(x: Any) -> Any:
-    return x.sign()
 
 
 # What the annotations of these functions say is not about expressions.
@@ -713,24 +710,24 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.maximum: _with_expression_first("maximum"),
     np.fmin: _with_expression_first("number_minimum"),
     np.fmax: _with_expression_first("number_maximum"),
-    np.absolute: _absolute,
-    np.sign: _sign,
+    np.absolute: _method("absolute"),
+    np.sign: _method("sign"),
     np.copysign: Real.copysign,
     np.isnan: Real.is_nan,
     np.signbit: Real.sign_bit,
-    np.power: _power,
+    np.power: _float_power,
     np.floor: _rounded("floor"),
     np.ceil: _rounded("ceil"),
     np.rint: _rounded("rint"),
     np.trunc: _rounded("trunc"),
-    np.sqrt: _of_floats("sqrt"),
-    np.exp: _of_floats("exp", 0, math.inf),
-    np.expm1: _of_floats("expm1", -1, math.inf),
-    np.log: _of_floats("log"),
-    np.tanh: _of_floats("tanh", -1, 1),
-    np.sin: _of_floats("sin", -1, 1),
-    np.cos: _of_floats("cos", -1, 1),
-    np.clip: _clip,
-    np.where: _where,
+    np.sqrt: _float_function("sqrt"),
+    np.exp: _float_function("exp", 0, math.inf),
+    np.expm1: _float_function("expm1", -1, math.inf),
+    np.log: _float_function("log"),
+    np.tanh: _float_function("tanh", -1, 1),
+    np.sin: _float_function("sin", -1, 1),
+    np.cos: _float_function("cos", -1, 1),
+    np.clip: _method("clipped"),
+    np.where: _choice,
 }
 """The form of each NumPy function on expressions."""

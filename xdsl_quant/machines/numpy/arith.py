@@ -36,12 +36,12 @@ from .implementations import interpreter_functions
 from .values import (
     Load,
     as_numbers,
+    bit_width,
     constant_array,
     failure,
     resized,
     signed,
     unsigned,
-    width_of,
     wrapped_to,
 )
 
@@ -50,7 +50,7 @@ Binary = Callable[[Array, Array], Array]
 # Constants
 
 
-def _constant_value(op: arith.ConstantOp) -> Array:
+def _constant_elements(op: arith.ConstantOp) -> Array:
     value = op.value
     if isinstance(value, IntegerAttr):
         return _integer_constant(value.value.data, value.type)
@@ -122,7 +122,7 @@ def _multiply_extended(
     product = factors[0] * factors[1]
     low, high = (
         np.asarray(part & ((1 << 64) - 1), object).astype(np.uint64)[()]
-        for part in (product, product >> width_of(type_))
+        for part in (product, product >> bit_width(type_))
     )
     return resized(low, type_), resized(high, type_)
 
@@ -143,7 +143,7 @@ def _compare_integers(op: arith.CmpiOp, lhs: Array, rhs: Array) -> Array:
     return compare(load(lhs, op.lhs.type), load(rhs, op.lhs.type))
 
 
-def _selected(op: arith.SelectOp, condition: Array, lhs: Array, rhs: Array) -> Array:
+def _select(op: arith.SelectOp, condition: Array, lhs: Array, rhs: Array) -> Array:
     if not np.ndim(condition):
         return lhs if condition else rhs
     type_ = op.result.type
@@ -233,7 +233,7 @@ def _to_odd_f64(integers: Array) -> Array:
 def _float_to_int(is_signed: bool, op: Operation, value: Array) -> Array:
     floats = as_numbers(value, op.operands[0].type)
     type_ = op.results[0].type
-    width = width_of(type_)
+    width = bit_width(type_)
     if floats.dtype.itemsize < 4:
         # The bounds of the integer may be too large for the type.
         floats = floats.astype(np.float32)
@@ -274,7 +274,7 @@ def _bits_as_type(op: arith.BitcastOp, value: Array) -> Array:
 
 ARITH = interpreter_functions(
     {
-        arith.ConstantOp: _constant_value,
+        arith.ConstantOp: _constant_elements,
         # Integers
         arith.AddiOp: partial(_integer_result, np.add, signed),
         arith.SubiOp: partial(_integer_result, np.subtract, signed),
@@ -300,7 +300,7 @@ ARITH = interpreter_functions(
         arith.MulSIExtendedOp: partial(_multiply_extended, signed),
         arith.MulUIExtendedOp: partial(_multiply_extended, unsigned),
         arith.CmpiOp: _compare_integers,
-        arith.SelectOp: _selected,
+        arith.SelectOp: _select,
         # Floats
         arith.AddfOp: partial(floats, np.add),
         arith.SubfOp: partial(floats, np.subtract),

@@ -21,7 +21,7 @@ from xdsl_quant.numerics.float_dtypes import rounded
 
 from .arith import floats
 from .implementations import interpreter_functions
-from .values import as_numbers, failure, signed, unsigned, width_of, wrapped_to
+from .values import as_numbers, bit_width, failure, signed, unsigned, wrapped_to
 
 
 def _in_f64(function: Callable[..., Array], op: Operation, *args: Array) -> Array:
@@ -31,10 +31,10 @@ def _in_f64(function: Callable[..., Array], op: Operation, *args: Array) -> Arra
     return rounded(result, values[0].dtype)
 
 
-def round_away(values: Array) -> Array:
+def round_half_away(values: Array) -> Array:
     """Floats rounded to integers, ties away from zero."""
     if values.dtype.itemsize < 4:
-        return round_away(values.astype(np.float32)).astype(values.dtype)
+        return round_half_away(values.astype(np.float32)).astype(values.dtype)
     # With a true half, 0.49999997 would become 1.
     half = np.nextafter(values.dtype.type(0.5), values.dtype.type(0.0))
     return np.trunc(values + np.copysign(half, values))
@@ -91,7 +91,7 @@ def _leading_zeros(op: math.CountLeadingZerosOp, value: Array) -> Array:
     high = bits.astype(np.uint64) >> np.uint64(32)
     _, exponents = np.frexp(np.where(high > 0, high, low).astype(np.float64))
     used = exponents + np.where(high > 0, 32, 0)
-    return wrapped_to((width_of(type_) - used).astype(bits.dtype), type_)
+    return wrapped_to((bit_width(type_) - used).astype(bits.dtype), type_)
 
 
 MATH = interpreter_functions(
@@ -104,7 +104,7 @@ MATH = interpreter_functions(
         math.FloorOp: partial(floats, np.floor),
         math.FmaOp: _fma,
         math.RoundEvenOp: partial(floats, np.rint),
-        math.RoundOp: partial(floats, round_away),
+        math.RoundOp: partial(floats, round_half_away),
         math.SqrtOp: partial(floats, np.sqrt),
         math.TruncOp: partial(floats, np.trunc),
         math.AcosOp: partial(_in_f64, np.arccos),

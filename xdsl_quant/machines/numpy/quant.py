@@ -58,17 +58,17 @@ Parameters: TypeAlias = QuantizationParameters | BlockScaledParameters
 
 
 @lru_cache(maxsize=64)
-def _parameters(quantized_type: Attribute) -> Parameters:
+def _cast_parameters(quantized_type: Attribute) -> Parameters:
     if isinstance(quantized_type, BlockScaledQuantizedType):
         return BlockScaledParameters.from_type(quantized_type)
     return QuantizationParameters.from_type(cast(QuantizedType, quantized_type))
 
 
-def _parameters_of(value: SSAValue) -> Parameters:
-    return _parameters(scalar_or_element_type(value.type))
+def _value_parameters(value: SSAValue) -> Parameters:
+    return _cast_parameters(scalar_or_element_type(value.type))
 
 
-def _uniform(parameters: Parameters) -> QuantizationParameters:
+def _uniform_parameters(parameters: Parameters) -> QuantizationParameters:
     assert isinstance(parameters, QuantizationParameters)
     return parameters
 
@@ -76,11 +76,11 @@ def _uniform(parameters: Parameters) -> QuantizationParameters:
 def _run_quantize(
     rounding: Rounding, interpreter: Interpreter, op: QuantizeCastOp, value: Array
 ) -> Array:
-    parameters = _parameters_of(op.result)
+    parameters = _value_parameters(op.result)
     if (dcast := requantized_dcast(op)) is not None:
         (stored,) = interpreter.get_values((dcast.input,))
-        source = _uniform(_parameters_of(dcast.input))
-        return requantize_fixed_point(stored, source, _uniform(parameters))
+        source = _uniform_parameters(_value_parameters(dcast.input))
+        return requantize_fixed_point(stored, source, _uniform_parameters(parameters))
     rounding = rounding._replace(nan=nan_result(op, rounding.nan))
     return _quantized_values(as_numbers(value, op.input.type), parameters, rounding)
 
@@ -102,7 +102,7 @@ def _quantized_values(
 def _dequantized_values(
     rounding: Rounding, op: DequantizeCastOp, value: Array
 ) -> Array:
-    parameters = _parameters_of(op.input)
+    parameters = _value_parameters(op.input)
     if isinstance(parameters, BlockScaledParameters):
         return dequantize_blocks(value, parameters)
     return dequantize(value, parameters, rounding_mode=rounding.mode)
@@ -187,7 +187,7 @@ def _simulate(
         type_ = quantized_result_type(op, exact_bits=True)
     except PassFailedException as e:
         raise InterpretationError(str(e)) from None
-    parameters = _uniform(_parameters(scalar_or_element_type(type_)))
+    parameters = _uniform_parameters(_cast_parameters(scalar_or_element_type(type_)))
     stored = _quantized_values(as_numbers(value, op.input.type), parameters, rounding)
     return dequantize(stored, parameters, rounding_mode=rounding.mode)
 

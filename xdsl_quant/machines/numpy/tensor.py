@@ -265,7 +265,7 @@ def _shape_of(op: ShapeOfOp, value: Array) -> Array:
     return np.array(np.shape(value), np.int64)
 
 
-def _element_count(op: NumElementsOp, shape: Array) -> np.int64:
+def _shape_size(op: NumElementsOp, shape: Array) -> np.int64:
     return np.int64(math.prod(shape.tolist()))
 
 
@@ -279,7 +279,7 @@ def _split_at(op: SplitAtOp, shape: Array, index: int) -> tuple[Array, Array]:
 
 TENSOR = interpreter_functions(
     {
-        NumElementsOp: _element_count,
+        NumElementsOp: _shape_size,
         ShapeOfOp: _shape_of,
         SplitAtOp: _split_at,
         tensor.CastOp: _cast_tensor,

@@ -41,7 +41,7 @@ def as_numbers(value: object, type_: Attribute) -> Array:
     return numpy_dtype(type_).type(value)
 
 
-def width_of(type_: Attribute) -> int:
+def bit_width(type_: Attribute) -> int:
     """The number of bits of the integers of a type."""
     width = integer_width(type_)
     assert width is not None
@@ -50,7 +50,7 @@ def width_of(type_: Attribute) -> int:
 
 def _lowest_bits(array: Array, type_: Attribute) -> Array:
     """Integers with the lowest bits of others, zero or sign extended like their dtype."""
-    if not (unused := 8 * array.dtype.itemsize - width_of(type_)):
+    if not (unused := 8 * array.dtype.itemsize - bit_width(type_)):
         return array
     shift = array.dtype.type(unused)
     return array << shift >> shift

@@ -84,7 +84,7 @@ def rounded_shift(
     Nothing overflows: the half is added after the first part of the shift.
     """
     one = i64_constant(builder, 1)
-    if (known := _constant_value(shift)) is None:
+    if (known := _known_integer(shift)) is None:
         but_one = subtract(builder, shift, one)
     else:
         but_one = i64_constant(builder, known - 1)
@@ -92,7 +92,7 @@ def rounded_shift(
     return _op(builder, arith.ShRSIOp, add(builder, halves, one), one)
 
 
-def _constant_value(number: SSAValue) -> int | None:
+def _known_integer(number: SSAValue) -> int | None:
     """The value of a constant that is an integer: nothing is left to be folded then."""
     if isinstance(op := number.owner, arith.ConstantOp):
         attr = op.value
@@ -107,7 +107,7 @@ def _rounded_first(
     The product before a shift of more than 31 with what double rounding adds to it: `2**30`
     away from zero.
     """
-    known = _constant_value(shift)
+    known = _known_integer(shift)
     if known is not None and known <= 31:
         return product
     # There is no comparison of tensors in xDSL: these are all bits, or none.

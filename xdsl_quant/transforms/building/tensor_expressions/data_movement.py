@@ -31,8 +31,8 @@ from .expressions import (
     View,
     as_expression,
     broadcast,
-    broadcast_shape,
     builder_of,
+    common_shape,
     implements,
     storage_type,
 )
@@ -59,7 +59,7 @@ def reshaped(x: TensorExpression, shape: Sequence[int]) -> TensorExpression:
     if shape == x.shape:
         return x
     if (parts := _split_dimensions(x.shape, shape)) is not None:
-        return View(x, shape, lambda indices: _joined(parts, shape, indices))
+        return View(x, shape, lambda indices: _joined_indices(parts, shape, indices))
     value = x.computed.value
     type_ = TensorType(cast(TensorType, value.type).element_type, shape)
     result = x.builder.reshaped(value, type_, shape)
@@ -85,7 +85,9 @@ def _split_dimensions(old: Shape, new: Shape) -> list[list[int]] | None:
     return parts
 
 
-def _joined(parts: Sequence[Sequence[int]], shape: Shape, indices: Indices) -> Indices:
+def _joined_indices(
+    parts: Sequence[Sequence[int]], shape: Shape, indices: Indices
+) -> Indices:
     """The index of each dimension from those of the ones that it is split into."""
 
     def index(group: Sequence[int]) -> AffineExpr:
@@ -100,7 +102,7 @@ def _joined(parts: Sequence[Sequence[int]], shape: Shape, indices: Indices) -> I
 
 
 @implements(np.transpose)
-def _transposed(x: TensorExpression, order: Sequence[int]) -> TensorExpression:
+def _transposition(x: TensorExpression, order: Sequence[int]) -> TensorExpression:
     moved = [d for d in order if x.shape[d] != 1]
     if moved == sorted(moved):
         return reshaped(x, [x.shape[d] for d in order])
@@ -124,7 +126,7 @@ def _part(x: TensorExpression, key: Sequence[Any]) -> TensorExpression:
         if isinstance(item, np.ndarray | TensorExpression | list)
     ]
     if not axes:
-        return _sliced(x, items)
+        return _basic_slice(x, items)
     first, end = axes[0], axes[-1] + 1
     others = items[:first] + items[end:]
     if len(axes) < end - first or any(item != slice(None) for item in others):
@@ -132,10 +134,10 @@ def _part(x: TensorExpression, key: Sequence[Any]) -> TensorExpression:
             "unsupported index: arrays must be next to each other, and all other "
             "dimensions whole"
         )
-    return _picked(x, items[first:end], first)
+    return _elements_at(x, items[first:end], first)
 
 
-def _sliced(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
+def _basic_slice(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
     """What NumPy's indexing with slices and numbers gives."""
     shape: list[int] = []
     sources: list[range | None] = []
@@ -200,14 +202,14 @@ def _linear(index: AffineExpr, places: range) -> AffineExpr:
 @implements(np.take)
 def _taken(x: TensorExpression, indices: Value, axis: int = 0) -> TensorExpression:
     """Slices along a dimension at indices, which may be known."""
-    return _picked(x, [indices], axis % x.ndim)
+    return _elements_at(x, [indices], axis % x.ndim)
 
 
-def _picked(
+def _elements_at(
     x: TensorExpression, arrays: Sequence[Value], axis: int
 ) -> TensorExpression:
     """Slices at indices from arrays, one for each dimension from `axis` on."""
-    shape = broadcast_shape(*arrays)
+    shape = common_shape(*arrays)
     every = [broadcast(as_expression(array, x.builder), shape) for array in arrays]
     end = axis + len(shape)
 
@@ -222,12 +224,12 @@ def _picked(
 
 
 @implements("lookup")
-def _looked_up(table: Array, indices: TensorExpression) -> TensorExpression:
+def _looked_up_elements(table: Array, indices: TensorExpression) -> TensorExpression:
     return _taken(as_expression(table, indices.builder), indices)
 
 
 @implements(np.pad)
-def _pad(
+def _padded_elements(
     x: TensorExpression,
     widths: ArrayLike,
     mode: str = "constant",
@@ -245,7 +247,7 @@ def _pad(
     value = np.asarray(constant_values)[()]
     if isinstance(x, Mapped) and (found := _preimage(x, value)) is not None:
         inner, number = found
-        padded = _pad(inner, pairs, constant_values=number)
+        padded = _padded_elements(inner, pairs, constant_values=number)
         operands = [padded if o is inner else o for o in x.operands]
         return Mapped(x.builder, padded.shape, x.dtype, x.function, operands)
     base = x.computed
@@ -326,7 +328,7 @@ def _common(parts: Sequence[Loaded]) -> tuple[Bounds, Attribute]:
 
 
 @implements(np.concatenate)
-def _concatenated(parts: Sequence[Value], axis: int = 0) -> TensorExpression:
+def _concatenation(parts: Sequence[Value], axis: int = 0) -> TensorExpression:
     builder = builder_of(*parts)
     every = [as_expression(part, builder) for part in parts]
     every = [part for part in every if part.shape[axis]] or every[:1]
@@ -350,7 +352,7 @@ def _concatenated(parts: Sequence[Value], axis: int = 0) -> TensorExpression:
 def _stacked(parts: Sequence[Value], axis: int = 0) -> TensorExpression:
     builder = builder_of(*parts)
     every = [expanded(as_expression(part, builder), axis) for part in parts]
-    return _concatenated(every, axis)
+    return _concatenation(every, axis)
 
 
 @implements(np.expand_dims)
@@ -372,7 +374,7 @@ def _squeezed(x: TensorExpression, axis: Axis = None) -> TensorExpression:
 
 
 @implements(np.split)
-def _split(
+def _split_parts(
     x: TensorExpression, parts: int | Sequence[int], axis: int = 0
 ) -> list[TensorExpression]:
     axis = axis % x.ndim
@@ -394,7 +396,7 @@ def _moved_axis(x: TensorExpression, source: int, target: int) -> TensorExpressi
     order = [*range(x.ndim)]
     axis = order.pop(source)
     order.insert(target % x.ndim, axis)
-    return _transposed(x, order)
+    return _transposition(x, order)
 
 
 @implements(np.flip)

@@ -110,7 +110,7 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
         """The same array, of which all elements are in memory."""
         loops = Loops(self.builder)
         scalar = self.element(loops, loops_of(range(self.ndim)))
-        return self._with_elements(loops, scalar, element_type(scalar, self.dtype))
+        return self._with_elements(loops, scalar, memory_type(scalar, self.dtype))
 
     def _with_elements(self, loops: Loops, scalar: Scalar, type_: Attribute) -> Loaded:
         value = as_scalar(loops.builder, scalar, type_)
@@ -494,7 +494,7 @@ def storage_type(bounds: Bounds) -> IntegerType:
     return type_for(bounds)
 
 
-def element_type(scalar: Scalar, dtype: DType) -> Attribute:
+def memory_type(scalar: Scalar, dtype: DType) -> Attribute:
     """The type that elements of an array have in memory."""
     if dtype == np.bool_:
         return i1
@@ -561,7 +561,7 @@ def _dtype_of(value: Value) -> Any:
     return float if isinstance(value, float) else int
 
 
-def broadcast_shape(*values: Value) -> Shape:
+def common_shape(*values: Value) -> Shape:
     """The shape of values that are broadcast to each other."""
     arrays = [x if isinstance(x, TensorExpression) else np.asarray(x) for x in values]
     return np.broadcast_shapes(*(x.shape for x in arrays))
@@ -579,17 +579,17 @@ def mapped(ufunc: np.ufunc, *operands: Value) -> TensorExpression:
     def function(*scalars: Scalar) -> Scalar:
         return as_dtype(ufunc(*map(as_dtype, scalars, operand_dtypes)), dtype)
 
-    return _elementwise(builder, dtype, function, operands)
+    return _mapped_elements(builder, dtype, function, operands)
 
 
-def _elementwise(
+def _mapped_elements(
     builder: LoweringBuilder,
     dtype: DType,
     function: Callable[..., object],
     operands: Sequence[Value],
 ) -> TensorExpression:
     """A function of the elements of operands, which are broadcast."""
-    shape = broadcast_shape(*operands)
+    shape = common_shape(*operands)
     arguments = [
         broadcast(as_expression(x, builder), shape)
         if isinstance(x, TensorExpression) or np.ndim(x)
@@ -617,14 +617,14 @@ def broadcast(x: TensorExpression, shape: Shape) -> TensorExpression:
 
 
 @implements(np.where)
-def _where(condition: Value, x: Value, y: Value) -> TensorExpression:
+def _chosen_elements(condition: Value, x: Value, y: Value) -> TensorExpression:
     builder = builder_of(condition, x, y)
     dtype = np.result_type(
         *(v if isinstance(v, int | float) else _dtype_of(v) for v in (x, y))
     )
     if not isinstance(condition, TensorExpression) and np.ndim(condition) == 0:
         chosen = as_expression(x if condition else y, builder)
-        return broadcast(chosen, broadcast_shape(x, y)).astype(dtype)
+        return broadcast(chosen, common_shape(x, y)).astype(dtype)
 
     def function(choice: Scalar, a: Scalar, b: Scalar) -> Scalar:
         choice, a, b = map(as_dtype, (choice, a, b), (np.dtype(np.bool_), dtype, dtype))
@@ -634,11 +634,11 @@ def _where(condition: Value, x: Value, y: Value) -> TensorExpression:
             a, b = (as_number(choice.builder, v) for v in (a, b))
         return cast(Any, np.where)(choice, a, b)
 
-    return _elementwise(builder, dtype, function, (condition, x, y))
+    return _mapped_elements(builder, dtype, function, (condition, x, y))
 
 
 @implements(np.clip)
-def _clip(x: Value, low: Value, high: Value) -> TensorExpression:
+def _clipped_elements(x: Value, low: Value, high: Value) -> TensorExpression:
     return mapped(np.minimum, mapped(np.maximum, x, low), high)
 
 
@@ -674,7 +674,7 @@ def _ndim(x: TensorExpression) -> int:
 
 
 @implements(np.shape)
-def _shape(x: TensorExpression) -> Shape:
+def _expression_shape(x: TensorExpression) -> Shape:
     return x.shape
 
 

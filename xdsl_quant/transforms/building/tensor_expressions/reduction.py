@@ -59,7 +59,7 @@ _COMBINED: Mapping[str, tuple[type[Operation], type[Operation]]] = {
 
 
 @implements("reduced")
-def _reduced(
+def _reduction(
     kind: str,
     x: TensorExpression,
     axis: Axis,
@@ -283,7 +283,7 @@ def _folded(
 
 
 @implements("top_k")
-def _top_k(
+def _top_elements(
     x: TensorExpression, count: int
 ) -> tuple[TensorExpression, TensorExpression]:
     x, size = x.computed, x.shape[-1]
@@ -300,10 +300,10 @@ def _top_k(
 
 
 @implements(np.prod)
-def _product(
+def _product_along(
     x: TensorExpression, axis: Axis = None, keepdims: bool = False
 ) -> TensorExpression:
-    return _reduced("prod", x, axis, keepdims)
+    return _reduction("prod", x, axis, keepdims)
 
 
 FUNCTIONS.update(
