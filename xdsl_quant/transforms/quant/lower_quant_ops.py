@@ -53,8 +53,8 @@ The code for an op has three layers, each with one place:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import cast
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -284,7 +284,7 @@ class LowerQuantOpsPass(CountingPass):
 
     @patched_pass
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        pattern = LowerQuantCast(*self._options)
+        pattern = LowerQuantCast(**self._options)
         ops = [*op.walk()]
         casts = [o for o in ops if isinstance(o, CastOp)]
         dynamic_ops = [o for o in ops if isinstance(o, DynamicOp)]
@@ -317,22 +317,16 @@ class LowerQuantOpsPass(CountingPass):
         )
 
     @property
-    def _options(self):
-        """The arguments of the patterns for casts."""
-        return (
-            self.rounding_mode,
-            self.fuse,
-            self.runtime_checks,
-            self.scale_rounding,
-            self.zero_point_order,
-            self.nan,
-        )
+    def _options(self) -> dict[str, Any]:
+        """The options that patterns for casts have, too."""
+        names = [option.name for option in fields(RoundedCastPattern)]
+        return {name: getattr(self, name) for name in names}
 
     def _dynamic_patterns(self):
         # They need NumPy, whose import takes longer than starting `xdsl-opt`.
-        from xdsl_quant.transforms.building.dynamic_arithmetic import LowerDynamicCast
-        from xdsl_quant.transforms.building.dynamic_parameters import (
+        from xdsl_quant.transforms.building.dynamic_arithmetic import (
             LowerChooseParameters,
+            LowerDynamicCast,
         )
 
-        return LowerDynamicCast(*self._options), LowerChooseParameters()
+        return LowerDynamicCast(**self._options), LowerChooseParameters()

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple
 
 from xdsl.context import Context
@@ -36,9 +35,8 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue, Use
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
-from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.diagnostics import fail, op_name, refuse, refusing
+from xdsl_quant.diagnostics import fail, op_name, refusing
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
@@ -109,20 +107,6 @@ def _passed_operands(op: Operation) -> Sequence[int]:
 
 def _is_passed(use: Use) -> bool:
     return use.index in _passed_operands(use.operation)
-
-
-@lru_cache(maxsize=1024)
-def _uncastable_reason(type_: Attribute, storage: Attribute) -> str | None:
-    """Why there is no cast between a quantized type and its storage type, if so."""
-    # Whether a per-axis or sub-channel type fits its tensor is known to the cast.
-    cast_op = StorageCastOp(Block(arg_types=(storage,)).args[0], type_)
-    try:
-        cast_op.verify_()
-    except VerifyException as e:
-        return str(e)
-    finally:
-        cast_op.erase()
-    return None
 
 
 class _Interface(NamedTuple):
@@ -221,9 +205,10 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
             self._types.replace(type_)
 
     def _check_castable(self, op: Operation, value: SSAValue, what: str) -> None:
-        reason = _uncastable_reason(value.type, self._types.replace(value.type))
-        if reason is not None:
-            refuse(op, f"{what} cannot be stripped", reason)
+        quantized_type = QuantizedType.get_quantized_element_type(value.type)
+        assert quantized_type is not None
+        with refusing(op, f"{what} cannot be stripped"):
+            quantized_type.verify_container(value.type)
 
     # Rewriting
 

@@ -32,8 +32,10 @@ from xdsl_quant.numerics import (
     quantize,
 )
 from xdsl_quant.runtime.loading import apply_passes, parse_module
-from xdsl_quant.transforms.building.dynamic_arithmetic import LowerDynamicCast
-from xdsl_quant.transforms.building.dynamic_parameters import LowerChooseParameters
+from xdsl_quant.transforms.building.dynamic_arithmetic import (
+    LowerChooseParameters,
+    LowerDynamicCast,
+)
 
 Array = NDArray[Any]
 
