@@ -15,8 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
-    AnyFloat,
-    IntegerType,
     NoneAttr,
     UnrankedTensorType,
 )
@@ -32,17 +30,17 @@ from xdsl_quant.dialects.quant import (
     QuantizeCastOp,
     StorageCastOp,
 )
-from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.types import (
     UniformType,
     scalar_or_element_type,
     with_element_type,
 )
-from xdsl_quant.transforms.building.builder import LoweringBuilder, integer_attr
+from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 from xdsl_quant.transforms.building.quantization_arithmetic import (
+    Dequantization,
     cast_compute_type,
-    dense,
     unsupported_cast_reason,
 )
 
@@ -134,26 +132,16 @@ def _constants(
     builder: LoweringBuilder, quantized_type: UniformType
 ) -> tuple[SSAValue, SSAValue | None]:
     """The scales and, if any is not 0, the zero points."""
-    expressed: AnyFloat = quantized_type.expressed_type
-    storage: IntegerType = quantized_type.signless_storage_type
-    scales = float_format(expressed).nearest_all(quantized_type.scale_array())
-    width = storage.width.data
-    zero_points = [
-        integer_attr(z, width).value.data for z in quantized_type.zero_point_array()
-    ]
-    has_zero_points = not quantized_type.is_fixed_point
-    if quantized_type.is_per_tensor:
-        scale = builder.number(scales[0], expressed)
-        zero_point = (
-            builder.number(zero_points[0], storage) if has_zero_points else None
-        )
-        return scale, zero_point
-    shape = quantized_type.get_scales_shape()
-    tensors = [dense(scales, expressed, shape)]
-    if has_zero_points:
-        tensors.append(dense(zero_points, storage, shape))
-    values = [builder.constant(tensor, tensor.type) for tensor in tensors]
-    return values[0], values[1] if has_zero_points else None
+    casts = Dequantization(quantized_type, Rounding("truncate"), fuse=True)
+    # Operands have the expressed type, whatever is computed in.
+    casts.computed = casts.expressed
+    layout = casts.layout
+    scale, *zero_points = (
+        casts.constants(builder)
+        if layout is None
+        else casts.parameters(builder, layout).values()
+    )
+    return scale, next(iter(zero_points), None)
 
 
 # Pass
