@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     FloatAttr,
@@ -170,40 +169,30 @@ def minimum(lhs: Array, rhs: Array) -> Array:
     return -maximum(-lhs, -rhs)
 
 
-def _are_never(lhs: Array, rhs: Array) -> NDArray[np.bool_]:
-    return (lhs == rhs) & np.False_
-
-
-def _are_numbers(lhs: Array, rhs: Array) -> NDArray[np.bool_]:
-    return (lhs == lhs) & (rhs == rhs)
-
-
-def _are_apart(lhs: Array, rhs: Array) -> NDArray[np.bool_]:
-    return (lhs < rhs) | (lhs > rhs)
-
-
-_ORDERED_PREDICATES: tuple[Binary, ...] = (
-    _are_never,
-    operator.eq,
-    operator.gt,
-    operator.ge,
-    operator.lt,
-    operator.le,
-    _are_apart,
-    _are_numbers,
+_FLOAT_COMPARISONS = (
+    np.equal,
+    np.greater,
+    np.greater_equal,
+    np.less,
+    np.less_equal,
+    np.not_equal,
 )
-"""In the order of the numbers that MLIR gives them. With NaN they are all false."""
+"""In the order of the numbers that MLIR gives them, from 1 and, true for NaN, from 8."""
 
-_OPPOSITES = (6, 5, 4, 3, 2, 1, 7, 0)
-"""For each unordered predicate, from number 8 on, the ordered one that is its opposite."""
+_ORDERED, _UNORDERED, _TRUE = 7, 14, 15
 
 
 def _compare_floats(op: arith.CmpfOp, lhs: Array, rhs: Array) -> Array:
     predicate, type_ = op.predicate.value.data, op.lhs.type
     lhs, rhs = as_numbers(lhs, type_), as_numbers(rhs, type_)
-    if predicate < len(_ORDERED_PREDICATES):
-        return _ORDERED_PREDICATES[predicate](lhs, rhs)
-    return ~_ORDERED_PREDICATES[_OPPOSITES[predicate - 8]](lhs, rhs)
+    has_nan = np.not_equal(lhs, lhs) | np.not_equal(rhs, rhs)
+    if predicate in (_ORDERED, _UNORDERED):
+        return has_nan == (predicate == _UNORDERED)
+    if predicate in (0, _TRUE):
+        return has_nan & np.False_ | (predicate == _TRUE)
+    if predicate < _ORDERED:
+        return _FLOAT_COMPARISONS[predicate - 1](lhs, rhs) & ~has_nan
+    return _FLOAT_COMPARISONS[predicate - 8](lhs, rhs) | has_nan
 
 
 # Conversions
