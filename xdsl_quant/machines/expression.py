@@ -238,6 +238,33 @@ class _Ordered(Expression, Generic[OperandT]):
     """A number that can be compared."""
 
     @abstractmethod
+    def _arithmetic(
+        self,
+        name: Literal["add", "multiply", "subtract"],
+        lhs: Any,
+        rhs: Any,
+    ) -> Self:
+        """Build an operator on two numbers, one of which is this one."""
+
+    def __add__(self, other: OperandT) -> Self:
+        return self._arithmetic("add", self, other)
+
+    def __radd__(self, other: OperandT) -> Self:
+        return self._arithmetic("add", other, self)
+
+    def __sub__(self, other: OperandT) -> Self:
+        return self._arithmetic("subtract", self, other)
+
+    def __rsub__(self, other: OperandT) -> Self:
+        return self._arithmetic("subtract", other, self)
+
+    def __mul__(self, other: OperandT) -> Self:
+        return self._arithmetic("multiply", self, other)
+
+    def __rmul__(self, other: OperandT) -> Self:
+        return self._arithmetic("multiply", other, self)
+
+    @abstractmethod
     def _compared(self, direction: Direction, other: OperandT) -> Truth:
         """Build a comparison, which is false for NaN but for `ne`."""
 
@@ -260,6 +287,16 @@ class _Ordered(Expression, Generic[OperandT]):
         return self._compared("ne", other)
 
     __hash__ = object.__hash__
+
+
+_OPERATORS: Mapping[IntegerOperation, tuple[Callable[[int, int], int], int]] = {
+    "add": (int.__add__, 0),
+    "subtract": (int.__sub__, 0),
+    "multiply": (int.__mul__, 1),
+    "shift_left": (int.__lshift__, 0),
+    "shift_right": (int.__rshift__, 0),
+}
+"""Operators, and the second operand that changes nothing."""
 
 
 class Integer(_Ordered["Number"]):
@@ -305,72 +342,38 @@ class Integer(_Ordered["Number"]):
         constant += factor * own_constant
         return base + constant if factor == own_factor else constant - base
 
-    def __add__(self, other: Number) -> Self:
-        if bounds_of(other) == (0, 0):
+    def _arithmetic(self, name: IntegerOperation, lhs: Number, rhs: Number) -> Self:
+        if name in ("add", "multiply") and not isinstance(lhs, Expression):
+            lhs, rhs = rhs, lhs
+        function, neutral = _OPERATORS[name]
+        if lhs is self and bounds_of(rhs) == (neutral, neutral):
             return self
-        if self.bounds == (0, 0) and isinstance(other, type(self)):
-            return other
-        bounds = combined(operator.add, self, other)
-        if isinstance(other, Expression):
-            return self._combined("add", self, other, bounds)
-        if (merged := self.plus(int(other))) is not None:
+        if name == "add" and self.bounds == (0, 0) and isinstance(rhs, type(self)):
+            return rhs
+        bounds = combined(function, lhs, rhs)
+        constant = rhs if lhs is self else lhs
+        if name not in ("add", "subtract") or isinstance(constant, Expression):
+            return self._combined(name, lhs, rhs, bounds)
+        # This integer or what it is subtracted from is known.
+        factor = 1 if lhs is self else -1
+        added = int(constant) * (-1 if name == "subtract" and factor == 1 else 1)
+        if (merged := self.plus(added, factor)) is not None:
             return merged
-        result = self._combined("add", self, other, bounds)
-        result.linear = self, 1, int(other)
-        return result
-
-    def __radd__(self, other: Number) -> Self:
-        return self + other
-
-    def __sub__(self, other: Number) -> Self:
-        if bounds_of(other) == (0, 0):
-            return self
-        bounds = combined(operator.sub, self, other)
-        if isinstance(other, Expression):
-            return self._combined("subtract", self, other, bounds)
-        if (merged := self.plus(-int(other))) is not None:
-            return merged
-        result = self._combined("subtract", self, other, bounds)
-        result.linear = self, 1, -int(other)
-        return result
-
-    def __rsub__(self, other: Number) -> Self:
-        bounds = combined(operator.sub, other, self)
-        if isinstance(other, Expression):
-            return self._combined("subtract", other, self, bounds)
-        if (merged := self.plus(int(other), -1)) is not None:
-            return merged
-        result = self._combined("subtract", other, self, bounds)
-        result.linear = self, -1, int(other)
+        result = self._combined(name, lhs, rhs, bounds)
+        result.linear = self, factor, added
         return result
 
     def __neg__(self) -> Self:
         return 0 - self
 
-    def __mul__(self, other: Number) -> Self:
-        if bounds_of(other) == (1, 1):
-            return self
-        bounds = combined(operator.mul, self, other)
-        return self._combined("multiply", self, other, bounds)
-
-    def __rmul__(self, other: Number) -> Self:
-        return self * other
-
     def __lshift__(self, other: Number) -> Self:
-        if bounds_of(other) == (0, 0):
-            return self
-        bounds = combined(lambda a, b: a << b, self, other)
-        return self._combined("shift_left", self, other, bounds)
+        return self._arithmetic("shift_left", self, other)
 
     def __rlshift__(self, other: Number) -> Self:
-        bounds = combined(lambda a, b: a << b, other, self)
-        return self._combined("shift_left", other, self, bounds)
+        return self._arithmetic("shift_left", other, self)
 
     def __rshift__(self, other: Number) -> Self:
-        if bounds_of(other) == (0, 0):
-            return self
-        bounds = combined(lambda a, b: a >> b, self, other)
-        return self._combined("shift_right", self, other, bounds)
+        return self._arithmetic("shift_right", self, other)
 
     def __and__(self, other: SupportsIndex) -> Self:
         """The bits that `other` has, which is not negative."""
@@ -519,24 +522,6 @@ class Real(_Ordered["RealNumber"]):
                 for b in float_bounds_of(rhs)
             ]
         return self.function(name, lhs, rhs, bounds=widened_bounds(*ends))
-
-    def __add__(self, other: RealNumber) -> Self:
-        return self._arithmetic("add", self, other)
-
-    def __radd__(self, other: RealNumber) -> Self:
-        return self._arithmetic("add", other, self)
-
-    def __sub__(self, other: RealNumber) -> Self:
-        return self._arithmetic("subtract", self, other)
-
-    def __rsub__(self, other: RealNumber) -> Self:
-        return self._arithmetic("subtract", other, self)
-
-    def __mul__(self, other: RealNumber) -> Self:
-        return self._arithmetic("multiply", self, other)
-
-    def __rmul__(self, other: RealNumber) -> Self:
-        return self._arithmetic("multiply", other, self)
 
     def __truediv__(self, other: RealNumber) -> Self:
         return self.function("divide", self, other)
