@@ -20,8 +20,13 @@ from typing import Any
 from unittest.mock import patch
 
 from xdsl_quant.execution import llvm_library, runtime_library
-from xdsl_quant.execution.code_options import CodeOptions
-from xdsl_quant.execution.cpu import Cpu, available_cpus, cpu_named, known_cpus
+from xdsl_quant.execution.cpu import (
+    CodeOptions,
+    Cpu,
+    available_cpus,
+    cpu_named,
+    known_cpus,
+)
 from xdsl_quant.execution.llvm_library import LinkedObject
 from xdsl_quant.execution.machine_code import MachineCode
 

@@ -54,7 +54,6 @@ MUTATED = (
     "xdsl_quant/numerics/arithmetic.py",
     "xdsl_quant/numerics/float_dtypes.py",
     "xdsl_quant/numerics/quantization.py",
-    "xdsl_quant/numerics/rounding.py",
     "xdsl_quant/transforms/quant/lower_quant_ops.py",
     "xdsl_quant/transforms/building/*arithmetic.py",
 )

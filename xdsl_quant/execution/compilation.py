@@ -28,10 +28,9 @@ from xdsl_quant.runtime.loading import (
 from xdsl_quant.xdsl_patches.resources import resource_data
 
 from . import disk_cache
-from .code_options import CodeOptions
 from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
-from .cpu import CpuName, cpu_named
+from .cpu import CodeOptions, CpuName, cpu_named
 from .entry_wrapper import EntryWrapper
 from .stored_lowering import Lowered, is_known, read_lowered, write_lowered
 

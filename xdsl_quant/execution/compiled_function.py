@@ -19,7 +19,7 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 from . import runtime_library
 from .bound_call import BoundCall
 from .boundary import Boundary
-from .code_options import CodeOptions
+from .cpu import CodeOptions
 from .entry_wrapper import EntryWrapper
 from .profile import Profile, measure_steps, rows_of
 from .stored_code import StoredCode, code_of

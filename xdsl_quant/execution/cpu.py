@@ -145,3 +145,20 @@ def cpu_named(name: object) -> Cpu:
         missing = [f for f in known[name].features if f not in machine_features()]
         what = f"cpu {name!r} needs {', '.join(missing)}, which this machine lacks"
     raise ValueError(f"{what}; available: {', '.join(map(repr, available))}")
+
+
+@dataclass(frozen=True)
+class CodeOptions:
+    """What the code of the same module may differ in; its results are the same."""
+
+    schedule: bool
+    """Whether it is made fast, beside what MLIR does."""
+
+    cpu: Cpu
+    """The instructions that it may use."""
+
+    threads: int = 1
+    """The number of threads that compute large products."""
+
+    stream: bool = False
+    """Whether the kernel streams results, where it can."""

@@ -42,9 +42,6 @@ class EntryPoint:
     host_declarations: Mapping[str, Sequence[Boundary]]
     """The arguments of the functions in the module that Python defines, by name."""
 
-    has_reductions: bool
-    """Whether values are combined, as in a product of matrices."""
-
     @staticmethod
     def of(
         module: ModuleOp, name: str | None, host_names: Collection[str] = ()
@@ -84,7 +81,6 @@ class EntryPoint:
             _boundaries(type_.inputs, "argument", entry_name),
             _boundaries(type_.outputs, "result", entry_name),
             {name: _host_arguments(op) for name, op in declarations.items()},
-            _has_reductions(own_module),
         )
 
 
@@ -95,20 +91,6 @@ def _boundaries(
         Boundary.of(type_, f"{noun} {i} of '{function}'")
         for i, type_ in enumerate(types)
     ]
-
-
-def _has_reductions(module: ModuleOp) -> bool:
-    # Not needed for what is in the cache.
-    from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-    from xdsl.dialects.linalg.attrs import IteratorType
-    from xdsl.dialects.linalg.ops import ReduceOp
-
-    return any(
-        IteratorType.REDUCTION in {kind.data for kind in op.get_iterator_types()}
-        if isinstance(op, LinalgStructuredOperation)
-        else isinstance(op, ReduceOp)
-        for op in module.walk()
-    )
 
 
 def _private(op: Operation) -> Operation:

@@ -4,8 +4,7 @@ The functions around an entry point whose arguments and results are plain arrays
 There are two, as text of MLIR:
 
 * The kernel writes all results to buffers that the caller provides. It is marked in such
-  a way that bufferization writes nothing else, and that LLVM takes wider vectors where
-  they pay.
+  a way that bufferization writes nothing else, and that LLVM takes the widest vectors.
 * If a result has a dynamic size, another function finds out all such sizes. It, too,
   calls the entry point, but MLIR throws away what is not needed for the sizes: usually all
   but the sizes of arguments.
@@ -118,15 +117,6 @@ class EntryWrapper:
         return (
             f"func.func @{name}({', '.join((*arrays, *buffers))}) attributes "
             "{llvm.emit_c_interface, passthrough = "
-            f'["noinline", ["prefer-vector-width", "{self._vector_width}"]]}} {{\n'
+            '["noinline", ["prefer-vector-width", "512"]]} {\n'
             f"  {lines}\n}}"
         )
-
-    @property
-    def _vector_width(self) -> int:
-        """
-        In bits. The widest vectors there are compute and read fastest, but writing more
-        than is read is 20 % slower with 512 bits than with 256, where little is computed.
-        """
-        only_writes = self.writes_more_than_it_reads and not self.entry.has_reductions
-        return 256 if only_writes else 512

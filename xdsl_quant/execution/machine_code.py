@@ -17,8 +17,8 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 from . import float_fixes, llvm_fixes, loop_fixes, runtime_library, tensor_fixes
 from . import mlir_bindings as mlir
 from .clock_reads import ClockReads
-from .code_options import CodeOptions
 from .compilation_error import CompilationError
+from .cpu import CodeOptions
 from .mlir_bindings import ir
 from .schedule import (
     Schedule,

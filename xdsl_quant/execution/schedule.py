@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 from xdsl_quant.runtime.host_functions import HostFunctions
 
 from . import mlir_bindings as mlir
-from .code_options import CodeOptions
+from .cpu import CodeOptions
 from .mlir_bindings import ir
 
 ThreadFunctions: TypeAlias = Mapping[str, tuple[int, Sequence[str]]]

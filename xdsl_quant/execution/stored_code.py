@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from xdsl_quant.runtime.host_functions import HostFunctions
 
 from . import disk_cache, runtime_library
-from .code_options import CodeOptions
+from .cpu import CodeOptions
 from .llvm_library import LinkedObject, LinkError
 from .schedule import thread_calls_of
 

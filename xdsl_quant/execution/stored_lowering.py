@@ -47,7 +47,6 @@ def read_lowered(key: str) -> Lowered | None:
         arguments,
         results,
         {},
-        header["has_reductions"],
     )
     return Lowered(entry_point, entry.content.decode())
 
@@ -72,7 +71,6 @@ def write_lowered(key: str, lowered: Lowered) -> None:
         "name": entry_point.name,
         "symbols": [*entry_point.symbols],
         **signature,
-        "has_reductions": entry_point.has_reductions,
     }
     disk_cache.write(key, disk_cache.Entry(header, text.encode()))
 

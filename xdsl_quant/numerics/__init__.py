@@ -8,14 +8,12 @@ from .fixed_point import (
     affine_to_fixed_point,
     apply_scale,
     fixed_point_to_affine,
-    quantize_multiplier,
-)
-from .fixed_point_requantization import requantize_fixed_point, rescale_multiplier
-from .multiplier_pairs import (
     multiplier_from_tflite,
     multiplier_to_tflite,
     normalize_multiplier,
+    quantize_multiplier,
 )
+from .fixed_point_requantization import requantize_fixed_point, rescale_multiplier
 from .parameters import DynamicParameters, QuantizationParameters
 from .quantization import dequantize, quantize, requantize
 

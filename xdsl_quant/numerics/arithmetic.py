@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from itertools import islice
 from operator import is_
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,6 @@ from .blocks import Grid, Shape, aligned, grid_block_shape, pieces
 from .codecs import Codec, codec_of, represented_numbers
 from .float_dtypes import float_info, rounded
 from .parameters import QuantizationParameters, storage_range
-from .rounding import Rounder, check_rounding
 
 PIECE_BYTES = 1 << 17
 """Size of a buffer: some of them fit the L2 cache."""
@@ -383,3 +383,49 @@ def _expanded(operand: Array, shape: Shape) -> Array:
             return operand
         return operand.repeat(shape[-1]).reshape(shape)
     return np.ascontiguousarray(np.broadcast_to(operand, shape))
+
+
+# Rounding
+
+
+ROUNDING_MODES: tuple[RoundingMode, ...] = get_args(RoundingMode)
+
+
+def check_rounding(rounding: Rounding) -> None:
+    """Raise a `ValueError` if there is no such rounding."""
+    if (mistake := rounding.mistake()) is not None:
+        raise ValueError(mistake)
+
+
+class Rounder:
+    """
+    Rounds arrays of finite floats in place, in so far that a conversion to integers, which
+    truncates, then gives the rounded number.
+    """
+
+    def __init__(self, rounding_mode: RoundingMode, dtype: DType, limit: int):
+        """
+        Args:
+            rounding_mode: how to round.
+            dtype: `float32` or `float64`.
+            limit: how many elements an array has at most.
+        """
+        self._rounding_mode = rounding_mode
+        if rounding_mode != "nearest-away":
+            return
+        bits = np.dtype(f"int{8 * dtype.itemsize}")
+        self._sign = np.array(-0.0, dtype).view(bits)
+        # With a half, the number just below a half would become 1. In sums with all
+        # other numbers the difference is rounded away.
+        self._almost_half = np.nextafter(np.array(0.5, dtype), dtype.type(0)).view(bits)
+        self._offset = np.empty(limit, bits)
+
+    def __call__(self, values: Array) -> None:
+        """Round one-dimensional `values`."""
+        if self._rounding_mode == "nearest-even":
+            np.rint(values, out=values)
+        elif self._rounding_mode == "nearest-away":
+            offset = self._offset[: values.size]
+            np.bitwise_and(values.view(offset.dtype), self._sign, out=offset)
+            np.bitwise_or(offset, self._almost_half, out=offset)
+            np.add(values, offset.view(values.dtype), out=values)

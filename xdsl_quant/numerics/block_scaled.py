@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 
 from xdsl_quant.rounding_mode import Rounding
 
+from .arithmetic import check_rounding
 from .arrays import Array, DType, Floats, check_unmasked
 from .float_dtypes import float_dtype, rounded
 from .parameters import NamedType, QuantizationParameters
 from .quantization import dequantize, quantize
-from .rounding import check_rounding
 
 
 class TypeWithBlockScales(Protocol):

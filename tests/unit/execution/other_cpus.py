@@ -11,9 +11,8 @@ from unittest.mock import patch
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_quant.execution.code_options import CodeOptions
 from xdsl_quant.execution.compiled_function import CompiledFunction
-from xdsl_quant.execution.cpu import CPU_LEVELS, Cpu
+from xdsl_quant.execution.cpu import CPU_LEVELS, CodeOptions, Cpu
 from xdsl_quant.execution.entry_wrapper import EntryWrapper
 from xdsl_quant.execution.mlir_bindings import ir
 from xdsl_quant.execution.scheduling import byte_products

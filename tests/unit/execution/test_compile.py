@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.execution import CompiledFunction, compile
-from xdsl_quant.execution.entry_point import EntryPoint
-from xdsl_quant.execution.entry_wrapper import EntryWrapper
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.rounding_mode import RoundingMode
@@ -165,73 +163,6 @@ func.func @f(%x: tensor<?x{count}xf64>, %y: tensor<4x{count}x!q>)
         results = function(expressed, stored)
         check(results[0], stored, parameters.storage_dtype)
         check(results[1], expressed, np.float64)
-
-
-@pytest.mark.parametrize(("type_", "width"), [("i8:f32", 512), ("i32:f16", 256)])
-def test_vectors_are_widest_where_more_is_read_than_written(type_: str, width: int):
-    _, expressed = type_.split(":")
-    module = parse_module(
-        f"""
-!q = !quant.uniform<{type_}, 0.5>
-func.func @f(%x: tensor<?x{expressed}>) -> tensor<?x!q> {{
-  %q = quant.qcast %x : tensor<?x{expressed}> to tensor<?x!q>
-  return %q : tensor<?x!q>
-}}"""
-    )
-    wrapper = EntryWrapper(EntryPoint.of(module, None))
-    assert f'["noinline", ["prefer-vector-width", "{width}"]]' in wrapper.text
-
-
-MATMUL = """
-func.func @f(%x: tensor<4x1xf16>, %y: tensor<1x4xf16>) -> tensor<4x4xf16> {
-  %zeros = arith.constant dense<0.0> : tensor<4x4xf16>
-  %z = linalg.matmul ins(%x, %y : tensor<4x1xf16>, tensor<1x4xf16>)
-      outs(%zeros : tensor<4x4xf16>) -> tensor<4x4xf16>
-  return %z : tensor<4x4xf16>
-}
-"""
-
-REDUCE = """
-func.func @f(%x: tensor<4x1xf16>, %y: tensor<1xf16>) -> tensor<9xf16> {
-  %zeros = arith.constant dense<0.0> : tensor<9xf16>
-  %sum = linalg.reduce ins(%x : tensor<4x1xf16>) outs(%y : tensor<1xf16>) dimensions = [0]
-    (%a: f16, %b: f16) {
-      %c = arith.addf %a, %b : f16
-      linalg.yield %c : f16
-    }
-  return %zeros : tensor<9xf16>
-}
-"""
-
-GENERIC = """
-func.func @f(%x: tensor<4x4xf16>) -> tensor<4x4xf32> {{
-  %zeros = arith.constant dense<0.0> : tensor<4x4xf32>
-  %y = linalg.generic {{
-      indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, {kept})>],
-      iterator_types = ["parallel", "{kind}"]}}
-      ins(%x : tensor<4x4xf16>) outs(%zeros : tensor<4x4xf32>) {{
-    ^bb0(%element: f16, %sum: f32):
-      %wide = arith.extf %element : f16 to f32
-      %next = arith.addf %sum, %wide : f32
-      linalg.yield %next : f32
-    }} -> tensor<4x4xf32>
-  return %y : tensor<4x4xf32>
-}}
-"""
-
-
-@pytest.mark.parametrize(
-    ("text", "width"),
-    [
-        (MATMUL, 512),
-        (REDUCE, 512),
-        (GENERIC.format(kept="0", kind="reduction"), 512),
-        (GENERIC.format(kept="j", kind="parallel"), 256),
-    ],
-)
-def test_vectors_are_widest_where_values_are_combined(text: str, width: int):
-    wrapper = EntryWrapper(EntryPoint.of(parse_module(text), None))
-    assert f'["noinline", ["prefer-vector-width", "{width}"]]' in wrapper.text
 
 
 def test_fake_quantization_rounds_and_other_instrumentation_goes():

@@ -222,7 +222,7 @@ def lookup(
 def looked_up(text: str) -> str:
     """The function, once bytes are looked up."""
     ir: Any = import_module("mlir.ir")
-    selections: Any = import_module("xdsl_quant.execution.scheduling.table_selections")
+    selections: Any = import_module("xdsl_quant.execution.scheduling.constant_codes")
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         selections.look_up_whole_bytes(module)

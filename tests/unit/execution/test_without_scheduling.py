@@ -10,8 +10,7 @@ import pytest
 pytest.importorskip("mlir")
 
 from xdsl_quant.execution import compile
-from xdsl_quant.execution.code_options import CodeOptions
-from xdsl_quant.execution.cpu import cpu_named
+from xdsl_quant.execution.cpu import CodeOptions, cpu_named
 from xdsl_quant.execution.schedule import Schedule, schedule_for
 
 SCHEDULING = "xdsl_quant.execution.scheduling"

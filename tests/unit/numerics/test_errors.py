@@ -17,7 +17,7 @@ from xdsl_quant.numerics import (
     measure_error,
     quantize,
 )
-from xdsl_quant.numerics.rounding import ROUNDING_MODES
+from xdsl_quant.numerics.arithmetic import ROUNDING_MODES
 
 RANDOM = np.random.default_rng(0)
 SHAPE = (6, 40, 64)

@@ -37,7 +37,7 @@ from xdsl_quant.numerics import (
     quantize,
     requantize,
 )
-from xdsl_quant.numerics.rounding import ROUNDING_MODES
+from xdsl_quant.numerics.arithmetic import ROUNDING_MODES
 from xdsl_quant.rounding_mode import Rounding, RoundingMode
 
 EXPRESSED = ("f16", "bf16", "f32", "f64")

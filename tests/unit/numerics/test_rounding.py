@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xdsl_quant.numerics.rounding import ROUNDING_MODES, Rounder
+from xdsl_quant.numerics.arithmetic import ROUNDING_MODES, Rounder
 from xdsl_quant.rounding_mode import RoundingMode
 
 DTYPES = [np.dtype(np.float32), np.dtype(np.float64)]

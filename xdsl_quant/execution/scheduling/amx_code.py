@@ -25,9 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_vectors import SUMS
 from .epilogues import Epilogue
-from .vector_code import LANES, Axis, Memref, packed_loops
+from .vector_code import LANES, SUMS, Axis, Memref, packed_loops
 from .vnni_code import Product, ProductFunction, RuntimeMatrix, Weighted
 
 _ROWS = 16

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from itertools import count
 
 from .. import mlir_bindings as mlir
+from ..loop_fixes import iterations
 from ..mlir_bindings import Values, func, ir
 from .memrefs import buffer_of, is_distinct_buffer
 
@@ -101,3 +102,38 @@ def mark_buffers_as_distinct(module: ir.Module, names: Collection[str]) -> None:
                 for argument in mlir.body_of(function).arguments
             )
             function.attributes["arg_attrs"] = ir.Attribute.parse(f"[{listed}]")
+
+
+# Short loops
+
+
+_MOST_ITERATIONS = 1 << 12
+"""Scalar code runs so many iterations in a few microseconds, the time of one callback."""
+
+
+def keep_small_loops_plain(module: ir.Module) -> None:
+    """
+    Let LLVM neither unroll nor vectorize loops that run at most 4096 iterations in a call,
+    those of the loops around them included. No number changes.
+    """
+    with module.context:
+        annotation = ir.Attribute.parse(
+            "#llvm.loop_annotation<vectorize = <disable = true>, "
+            "unroll = <disable = true>>"
+        )
+    for loop in mlir.ops_in(module, "scf.for"):
+        if 0 < _iterations_in_call(loop) <= _MOST_ITERATIONS:
+            loop.attributes["loop_annotation"] = annotation
+
+
+def _iterations_in_call(loop: ir.Operation) -> int:
+    """Return how often a call runs the body of a loop; 0 if that is not known."""
+    count, op = 1, loop
+    while op.name != "func.func":
+        if op.name == "scf.for":
+            count *= len(iterations(op))
+        elif op.name == "scf.while":
+            return 0
+        assert op.parent is not None
+        op = op.parent
+    return count

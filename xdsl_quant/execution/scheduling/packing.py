@@ -12,17 +12,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from .byte_vectors import (
+from .vector_code import (
     BYTES,
+    LANES,
     SIGNS,
     SUMS,
+    Axis,
+    Code,
+    Memref,
     as_bytes,
     as_sums,
+    function_lines,
     interleaved,
+    packed_loops,
     with_products,
     wrapped_i32,
 )
-from .vector_code import LANES, Axis, Code, Memref, function_lines, packed_loops
 
 
 @dataclass(frozen=True)

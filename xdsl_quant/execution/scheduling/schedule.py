@@ -8,23 +8,21 @@ from typing import TypeVar, TypeVarTuple
 from xdsl_quant.runtime.host_functions import HostFunctions
 
 from .. import mlir_bindings as mlir
-from ..code_options import CodeOptions
+from ..cpu import CodeOptions
 from ..mlir_bindings import ir
 from ..schedule import Schedule, StepError
 from .buffer_planning import plan_buffers
 from .byte_products import call_byte_products, keep_byte_products
 from .channel_multipliers import merge_channels
-from .constant_codes import decode_constants
+from .constant_codes import decode_constants, look_up_whole_bytes, select_from_tables
 from .constant_sums import fold_constant_sums
 from .destinations import share_destinations
-from .outlining import mark_buffers_as_distinct, outline_loops
+from .outlining import keep_small_loops_plain, mark_buffers_as_distinct, outline_loops
 from .packed_codes import pack_constants
 from .reduce_min_max import reduce_min_max
 from .rounding_conversions import round_in_f32, round_while_converting
 from .shared_loops import share_loops
-from .small_loops import keep_small_loops_plain
 from .streaming_stores import mark_results, stream_marked_results, streamable_ops
-from .table_selections import look_up_whole_bytes, select_from_tables
 from .tiling import tile_contractions
 
 _Arguments = TypeVarTuple("_Arguments")

@@ -17,28 +17,26 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_vectors import (
-    BYTES,
-    SIGNS,
-    SUMS,
-    as_bytes,
-    as_sums,
-    interleaved,
-    repeated,
-    with_products,
-    wrapped_i32,
-)
 from .epilogues import Epilogue
 from .vector_bodies import BodyCode, Interval
 from .vector_code import (
+    BYTES,
     LANES,
+    SIGNS,
+    SUMS,
     Axis,
     Code,
     ColumnTable,
     Globals,
     Memref,
+    as_bytes,
+    as_sums,
     function_lines,
+    interleaved,
     packed_loops,
+    repeated,
+    with_products,
+    wrapped_i32,
 )
 
 _REGISTERS = {512: 24, 256: 6}

@@ -15,8 +15,8 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.numerics.arithmetic import check_rounding
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.numerics.rounding import check_rounding
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.arrays import check_argument
 from xdsl_quant.runtime.entry_function import (

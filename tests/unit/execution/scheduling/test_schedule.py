@@ -20,9 +20,8 @@ from tests.unit.execution.other_cpus import (
 )
 from tests.unit.execution.scheduling.test_byte_products import product, some
 from xdsl_quant.execution import disk_cache
-from xdsl_quant.execution.code_options import CodeOptions
 from xdsl_quant.execution.compiled_function import CompiledFunction
-from xdsl_quant.execution.cpu import cpu_named
+from xdsl_quant.execution.cpu import CodeOptions, cpu_named
 from xdsl_quant.execution.machine_code import MachineCode
 from xdsl_quant.execution.mlir_bindings import ir, ops_in
 from xdsl_quant.execution.scheduling import schedule

@@ -9,7 +9,7 @@ pytest.importorskip("mlir")
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.mlir_bindings import ir, ops_in
 from xdsl_quant.execution.scheduling import schedule
-from xdsl_quant.execution.scheduling.small_loops import keep_small_loops_plain
+from xdsl_quant.execution.scheduling.outlining import keep_small_loops_plain
 
 
 @pytest.mark.parametrize(

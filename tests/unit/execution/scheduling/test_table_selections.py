@@ -14,7 +14,7 @@ from xdsl_quant import execution
 
 def selected(text: str) -> str:
     ir: Any = import_module("mlir.ir")
-    scheduling: Any = import_module("xdsl_quant.execution.scheduling.table_selections")
+    scheduling: Any = import_module("xdsl_quant.execution.scheduling.constant_codes")
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         scheduling.select_from_tables(module)

@@ -15,9 +15,8 @@ from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
 from tests.unit.frontends.tflite.files.models import DTYPES, model_of
 from tests.unit.frontends.tflite.formulas.cases import Case, Tensor
-from xdsl_quant.execution.code_options import CodeOptions
 from xdsl_quant.execution.compiled_function import CompiledFunction
-from xdsl_quant.execution.cpu import cpu_named
+from xdsl_quant.execution.cpu import CodeOptions, cpu_named
 from xdsl_quant.execution.entry_point import EntryPoint
 from xdsl_quant.execution.entry_wrapper import EntryWrapper
 from xdsl_quant.execution.source_ops import NumberedSource
