@@ -106,7 +106,7 @@ def schedule_for(
     return scheduling.FastSchedule(kernel, functions, options)
 
 
-class ThreadCalls(Protocol):
+class CallsByThreads(Protocol):
     """Makes calls of functions by several threads."""
 
     @property
@@ -118,7 +118,7 @@ class ThreadCalls(Protocol):
         """Look for the functions by their names, once there is code."""
 
 
-def thread_calls_of(functions: ThreadFunctions) -> ThreadCalls | None:
+def thread_calls_of(functions: ThreadFunctions) -> CallsByThreads | None:
     """Return what makes the calls of several threads, if there are any."""
     if not functions:
         return None

@@ -82,7 +82,7 @@ def gptq(
     rest, steps = (np.take_along_axis(each, rows, -2) for each in (rest, steps))
     squares = np.take_along_axis(squares, rows, -2)
     squares = np.take_along_axis(squares, columns, -1)
-    stored = _stored_values(rest, _factor(squares, damping), steps, storage_range)
+    stored = _rounded_in_turn(rest, _factor(squares, damping), steps, storage_range)
     result = np.empty_like(stored)
     np.put_along_axis(result, rows, stored, -2)
     return result
@@ -128,7 +128,7 @@ def _factor(hessian: Floats, damping: float) -> Floats:
     return np.triu(upper)
 
 
-def _stored_values(
+def _rounded_in_turn(
     rest: Floats, factor: Floats, steps: Floats, storage_range: tuple[int, int]
 ) -> Array:
     """The stored values; `rest`, which is changed, has what of the weights is left."""

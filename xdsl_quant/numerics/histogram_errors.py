@@ -65,7 +65,7 @@ def estimate_error(
     bounds = storage_min - zero_points, storage_max - zero_points
     exponents = histogram.exponents.ravel()
     with np.errstate(all="ignore"):
-        sums = _sums(histogram, Quantizer(steps, *bounds))
+        sums = _sums_by_channel(histogram, Quantizer(steps, *bounds))
         # What is too small beside the largest unit is nothing.
         weights = np.square(np.ldexp(1.0, exponents - exponents.max()))
     totals = histogram.counts.reshape(-1, BINS).sum(axis=1)
@@ -80,7 +80,7 @@ def estimate_error(
     )
 
 
-def _sums(histogram: Histogram, quantizer: Quantizer) -> Floats:
+def _sums_by_channel(histogram: Histogram, quantizer: Quantizer) -> Floats:
     """Sums of squares and squared errors, and counts of saturated values, by channel."""
     sums = np.empty((3, len(quantizer.steps)))
     for rows in channel_pieces(len(quantizer.steps)):

@@ -49,7 +49,7 @@ def _as_integer(byte: ir.Value) -> ir.Value:
     return arith.sitofp(ir.F32Type.get(), byte)
 
 
-def _halves(numbers: Array) -> Array:
+def _halves_of_f16(numbers: Array) -> Array:
     return (numbers.astype(np.float16).view(np.int16) >> 8).astype(np.int8)
 
 
@@ -65,7 +65,7 @@ def _as_part_of_f16(byte: ir.Value) -> ir.Value:
 
 _ENCODINGS = (
     _Encoding("integers", _integer_codes, _floats_of_integers, _as_integer),
-    _Encoding("halves", _halves, _floats_of_halves, _as_part_of_f16),
+    _Encoding("halves", _halves_of_f16, _floats_of_halves, _as_part_of_f16),
 )
 
 

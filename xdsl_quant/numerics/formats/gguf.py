@@ -421,7 +421,7 @@ def _packed_scales(codes: Array, type_name: str) -> Bytes:
     if planes := _SCALE_PLANES.get(type_name):
         return np.concatenate([*_packed_planes(codes, type_name, planes)], -1)
     # The first four of each have 6 bits of a byte; the others are split over the rest.
-    first, last = _halves(codes)
+    first, last = _fours_of_eights(codes)
     high = last >> np.uint8(4) << np.uint8(6)
     return np.concatenate([first | high, join_bits(last, 4, 4)], -1)
 
@@ -434,10 +434,10 @@ def _unpacked_scales(packed: Bytes, type_name: str) -> Array:
     first, low = packed[..., :8], split_bits(packed[..., 8:], 4, 4)
     last = low | first >> np.uint8(6) << np.uint8(4)
     codes = np.concatenate([first & np.uint8(63), last], -1)
-    return np.concatenate(_halves(codes), -1)
+    return np.concatenate(_fours_of_eights(codes), -1)
 
 
-def _halves(codes: Array) -> Sequence[Array]:
+def _fours_of_eights(codes: Array) -> Sequence[Array]:
     """The first four of each eight codes, and the last four."""
     fours = codes.reshape(*codes.shape[:-1], 2, 2, 4)
     return [fours[..., i, :].reshape(*codes.shape[:-1], 8) for i in range(2)]
