@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from xdsl_quant.numerics.small_floats import small_float
 
 from . import mlir_bindings as mlir
-from .building import has_identity_layout, memref_bytes
+from .building import memref_bytes
 from .compilation_error import CompilationError
-from .mlir_bindings import Values, arith, cf, ir, linalg, memref, scf
+from .mlir_bindings import Values, arith, cf, ir, memref, scf
 
 _OF_SHAPES = (
     "arith.",
@@ -37,36 +37,6 @@ def depends_on_shapes_alone(module: ir.Module, names: Collection[str]) -> bool:
         for function in mlir.functions_in(module, names)
         for op in mlir.ops_in(function)
     )
-
-
-def copy_in_loops(module: ir.Module) -> None:
-    """
-    Erase copies of a memref to itself, and let copies be loops where memory has gaps: MLIR
-    calls a function for these.
-
-    Copies to themselves are left where results are computed in place, but a memref has
-    become more static than the one that it was written to.
-    """
-    for copy in mlir.ops_in(module, "memref.copy"):
-        source, target = copy.operands
-        if _uncast(source) == _uncast(target):
-            copy.erase()
-        elif not all(map(_is_contiguous, copy.operands)):
-            with ir.InsertionPoint(copy), copy.location:
-                linalg.copy(source, outs=[target])
-            copy.erase()
-
-
-def _is_contiguous(buffer: ir.Value) -> bool:
-    # Without a rank, there are no loops.
-    is_ranked = isinstance(buffer.type, ir.MemRefType)
-    return not is_ranked or has_identity_layout(buffer.type)
-
-
-def _uncast(buffer: ir.Value) -> ir.Value:
-    while cast := mlir.made_by(buffer, "memref.cast"):
-        buffer = cast.operands[0]
-    return buffer
 
 
 def store_whole_bytes(module: ir.Module) -> None:

@@ -171,7 +171,6 @@ class MachineCode:
             module = ir.Module.parse(text)
             try:
                 _lower_tensors(module, schedule)
-                loop_fixes.copy_in_loops(module)
                 mlir.run_passes(module, _BUFFERS_TO_LOOPS)
                 self.has_sizes_of_shapes = loop_fixes.depends_on_shapes_alone(
                     module, names[1:]

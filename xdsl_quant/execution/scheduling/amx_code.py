@@ -485,25 +485,12 @@ class _TileFunction(ProductFunction):
         self, pointers: Sequence[str], columns: str, panel: _Panel, v: int
     ) -> None:
         """Compute what follows for the sums of a vector of columns of a row."""
-        code, tiles = self.code, self._tiles
-        rest = panel.rest if v + 1 == panel.vectors else 0
-        count = rest or LANES
-        columns = code.at(columns, 4 * LANES * v)
-        sums = code.at(pointers[0], v * tiles.sums_bytes)
-        start = code.load(columns, SUMS, 64)
+        code, (sums, *row) = self.code, pointers
+        count = panel.rest if panel.rest and v + 1 == panel.vectors else LANES
+        sums = code.at(sums, v * self._tiles.sums_bytes)
+        start = code.load(code.at(columns, 4 * LANES * v), SUMS, 64)
         value = code.add(f"arith.addi {code.load(sums, SUMS, 64)}, {start} : {SUMS}")
-        place, *inputs = [
-            code.at(pointer, LANES * size * v)
-            for pointer, size in zip(pointers[1:], self.sizes, strict=True)
-        ]
-        if self.body is None:
-            before = code.load_lanes(place, "i32", count)
-            value = code.add(f"arith.addi {before}, {value} : {SUMS}")
-        else:
-            elements = zip(inputs, self.elements[1:], strict=True)
-            vectors = [code.load_lanes(*element, count) for element in elements]
-            value = self.body.call(code, columns, [value, *vectors])
-        code.store_lanes(place, value, self.elements[0], count)
+        self.store(value, row, columns, v, count)
 
 
 def tile_product_text(

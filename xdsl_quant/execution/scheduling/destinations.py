@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .. import mlir_bindings as mlir
-from ..building import is_dynamic
-from ..mlir_bindings import ir, tensor
+from ..building import has_identity_layout, is_dynamic
+from ..mlir_bindings import ir, linalg, tensor
 
 
 def share_destinations(module: ir.Module) -> None:
@@ -178,3 +178,36 @@ def _writes_to(use: ir.OpOperand) -> bool:
     if not op.name.startswith("linalg."):
         return False
     return number >= len(op.operands) - len(op.results)
+
+
+# Copies
+
+
+def copy_in_loops(module: ir.Module) -> None:
+    """
+    Erase copies of a memref to itself, and let copies be loops where memory has gaps: MLIR
+    calls a function for these.
+
+    Copies to themselves are left where results are computed in place, but a memref has
+    become more static than the one that it was written to.
+    """
+    for copy in mlir.ops_in(module, "memref.copy"):
+        source, target = copy.operands
+        if _uncast(source) == _uncast(target):
+            copy.erase()
+        elif not all(map(_is_contiguous, copy.operands)):
+            with ir.InsertionPoint(copy), copy.location:
+                linalg.copy(source, outs=[target])
+            copy.erase()
+
+
+def _is_contiguous(buffer: ir.Value) -> bool:
+    # Without a rank, there are no loops.
+    is_ranked = isinstance(buffer.type, ir.MemRefType)
+    return not is_ranked or has_identity_layout(buffer.type)
+
+
+def _uncast(buffer: ir.Value) -> ir.Value:
+    while cast := mlir.made_by(buffer, "memref.cast"):
+        buffer = cast.operands[0]
+    return buffer

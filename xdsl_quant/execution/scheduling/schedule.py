@@ -16,7 +16,7 @@ from .byte_products import call_byte_products, keep_byte_products
 from .channel_multipliers import merge_channels
 from .constant_codes import decode_constants, look_up_whole_bytes, select_from_tables
 from .constant_sums import fold_constant_sums
-from .destinations import share_destinations
+from .destinations import copy_in_loops, share_destinations
 from .outlining import keep_small_loops_plain, mark_buffers_as_distinct, outline_loops
 from .packed_codes import pack_constants
 from .reduce_min_max import reduce_min_max
@@ -66,6 +66,7 @@ class FastSchedule(Schedule):
         self.thread_functions = called or {}
         can_stream = self._run(self._mark_streamable, module, name=_STREAMING)
         self.can_stream = bool(can_stream)
+        self._run(copy_in_loops, module)
 
     def _mark_streamable(self, module: ir.Module) -> bool:
         streamable = streamable_ops(module, self._kernel)

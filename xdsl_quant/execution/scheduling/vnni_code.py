@@ -242,19 +242,6 @@ class _Pointers(NamedTuple):
     """The bytes, the result, and what else is read."""
 
 
-class _Place(NamedTuple):
-    """Where a vector of the result is."""
-
-    memrefs: Sequence[str]
-    """Pointers to the result, and to what else is read."""
-
-    vector: int
-    """The number of the vector of columns."""
-
-    columns: int
-    """How many columns the vector has."""
-
-
 @dataclass(frozen=True)
 class _Tile:
     """Some rows and vectors of columns."""
@@ -280,57 +267,23 @@ class _Tile:
         code, function = self.code, self.function
         start = [self._start(pointers, v) for v in range(self.vectors)]
         lhs, *others = pointers.memrefs
-        places = self._places(others)
-        sums: Sequence[str] = [start[place.vector] for place in places]
+        sums: Sequence[str] = start * self.rows
         if function.product.weights_zero_point:
             sums = self._with_row_sums(sums, pointers.row_sums)
-        if function.body is None:
-            sums = [
-                code.add(
-                    "arith.addi "
-                    f"{code.load_lanes(place.memrefs[0], 'i32', place.columns)}, {value} "
-                    f": {SUMS}"
-                )
-                for place, value in zip(places, sums, strict=True)
-            ]
         if isinstance(function.product, ChannelProduct):
             sums = self._windowed(function.product, sums, lhs, pointers.weights)
         else:
             sums = self._reduced(sums, lhs, pointers.weights)
-        for place, value in zip(places, sums, strict=True):
-            self._store(place, value, pointers.columns)
-
-    def _places(self, pointers: Sequence[str]) -> Sequence[_Place]:
-        """Where the vectors of the result are, and what else is read for them."""
-        code, function = self.code, self.function
+        values = iter(sums)
         steps = function.product.rows[-1].steps[1:]
-        return [
-            _Place(
-                [
-                    code.at(pointer, step * r + LANES * size * v)
-                    for pointer, step, size in zip(
-                        pointers, steps, function.sizes, strict=False
-                    )
-                ],
-                v,
-                self.rest if self.rest and v + 1 == self.vectors else LANES,
-            )
-            for r in range(self.rows)
-            for v in range(self.vectors)
-        ]
-
-    def _store(self, place: _Place, value: str, columns: str) -> None:
-        """Store a vector of sums, or what is made of it."""
-        code, function = self.code, self.function
-        memref, *inputs = place.memrefs
-        if function.body is not None:
-            columns = code.at(columns, 64 * place.vector)
-            vectors = [
-                code.load_lanes(pointer, element, place.columns)
-                for pointer, element in zip(inputs, function.elements[1:], strict=True)
+        for r in range(self.rows):
+            row = [
+                code.at(pointer, step * r)
+                for pointer, step in zip(others, steps, strict=False)
             ]
-            value = function.body.call(code, columns, [value, *vectors])
-        code.store_lanes(memref, value, function.elements[0], place.columns)
+            for v in range(self.vectors):
+                count = self.rest if self.rest and v + 1 == self.vectors else LANES
+                function.store(next(values), row, pointers.columns, v, count)
 
     def _start(self, pointers: _Pointers, vector: int) -> str:
         """What the sums of a vector of columns begin with."""
@@ -517,6 +470,34 @@ class ProductFunction:
         """The pointer to a constant of bytes."""
         self.globals.define(kind, data)
         return self.globals.pointer(self.code, kind, data.size)
+
+    def store(
+        self, value: str, row: Sequence[str], columns: str, vector: int, count: int
+    ) -> None:
+        """
+        Store some sums, with the result added, or what is made of them.
+
+        Args:
+            value: the sums.
+            row: pointers to a row of the result and of what else is read.
+            columns: the pointer to constants of the first column.
+            vector: the number of the vector of columns.
+            count: the number of columns.
+        """
+        code = self.code
+        place, *inputs = [
+            code.at(pointer, LANES * size * vector)
+            for pointer, size in zip(row, self.sizes, strict=True)
+        ]
+        if self.body is None:
+            before = code.load_lanes(place, "i32", count)
+            value = code.add(f"arith.addi {before}, {value} : {SUMS}")
+        else:
+            elements = zip(inputs, self.elements[1:], strict=True)
+            vectors = [code.load_lanes(*element, count) for element in elements]
+            constants = code.at(columns, 64 * vector)
+            value = self.body.call(code, constants, [value, *vectors])
+        code.store_lanes(place, value, self.elements[0], count)
 
     def text(self) -> str:
         """The function, after its constants and the function of what follows."""

@@ -35,7 +35,7 @@ STEPS = (
     *("tile_contractions", "call_byte_products", "round_while_converting"),
     *("round_in_f32", "pack_constants", "decode_constants", "select_from_tables"),
     *("look_up_whole_bytes", "share_destinations", "outline_loops", "plan_buffers"),
-    "mark_buffers_as_distinct",
+    *("mark_buffers_as_distinct", "copy_in_loops"),
 )
 
 WEIGHTS, X = some(64, 48), some(7, 64)
