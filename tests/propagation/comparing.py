@@ -23,7 +23,7 @@ from xdsl_quant.transforms.propagation.quant_propagate import Propagation
 from xdsl_quant.transforms.propagation.resolution.kernels import (
     Decision,
     Kernel,
-    Value,
+    PortValue,
 )
 from xdsl_quant.transforms.propagation.resolution.work_list import Resolver
 from xdsl_quant.transforms.propagation.resolution.writing import conflicts_of
@@ -195,7 +195,7 @@ def statistics_of_uses(program: Program) -> tuple[Parameters, Parameters]:
     decide = Resolver._decide_by_range  # pyright: ignore[reportPrivateUsage] a rule is replaced
     uses: list[tuple[Kernel, int, UniformType]] = []
 
-    def decide_uses(resolver: Resolver, value: Value) -> None:
+    def decide_uses(resolver: Resolver, value: PortValue) -> None:
         was_known = value.parameters is not None
         plain = [use for use in value.users if use[1] not in use[0].rescaled]
         decide(resolver, value)

@@ -20,7 +20,7 @@ from xdsl_quant.transforms.propagation.resolution import kernels
 from xdsl_quant.transforms.propagation.resolution.kernels import (
     Constraints,
     Kernel,
-    Value,
+    PortValue,
     constraints_of,
 )
 from xdsl_quant.transforms.propagation.resolution.work_list import Resolver
@@ -138,7 +138,7 @@ def _first_of_text(resolver: Resolver) -> object:
 _new_constant = vars(kernels)["_new_constant"]
 
 
-def _shared_constant(ssa: Any, uses: list[Value]) -> Value:
+def _shared_constant(ssa: Any, uses: list[PortValue]) -> PortValue:
     return uses[0] if uses else _new_constant(ssa, uses)
 
 
@@ -158,7 +158,7 @@ RULES: dict[str, tuple[str, object]] = {
     ),
     "ranges before a range are redundant": (
         "statistics._followed_by_range",
-        _returning(frozenset[Value]()),
+        _returning(frozenset[PortValue]()),
     ),
     "users change their order with the operand": (
         "statistics._reverse_users",

@@ -19,7 +19,7 @@ from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from xdsl_quant.transforms.propagation.module_kernels import (
     fitting_signature,
-    has_floats,
+    is_float_value,
     ports_of,
 )
 from xdsl_quant.transforms.propagation.port_ranges import port_ranges, set_specs
@@ -133,7 +133,7 @@ def _signature_width(kernel: RegionOp, signature: Signature) -> Width:
             port.storage is None
             or port.is_wildcard
             or number in biases
-            or not has_floats(value)
+            or not is_float_value(value)
             or isinstance(spec, UniformType | NoQuantizedType)
         ):
             continue

@@ -20,7 +20,7 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
-from xdsl_quant.transforms.propagation.module_kernels import has_floats, kernels_of
+from xdsl_quant.transforms.propagation.module_kernels import is_float_value, kernels_of
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
@@ -167,7 +167,7 @@ def _observed_operand(
 def _unmoved_value(value: SSAValue) -> SSAValue:
     """The value whose elements a value has, before they are moved."""
     while isinstance(kernel := value.owner, RegionOp) and _moves(kernel):
-        moved = [x for x in kernel.inputs if has_floats(x)]
+        moved = [x for x in kernel.inputs if is_float_value(x)]
         if len(moved) != 1:
             break
         value = moved[0]

@@ -119,15 +119,15 @@ def _is_of_floats(op: Operation) -> bool:
         or has_quantization_trait(op, CastsQuantization)
     ):
         return False
-    if any(map(has_floats, op.results)):
+    if any(map(is_float_value, op.results)):
         return not all(map(is_constant, op.results))
     # Of what gives no floats, sizes need none, and a store keeps them.
     is_store = not op.results and not op.has_trait(IsTerminator)
-    return any(map(has_floats, op.operands)) and (
+    return any(map(is_float_value, op.operands)) and (
         is_store or has_quantization_trait(op, *COMPUTATIONS)
     )
 
 
-def has_floats(value: SSAValue) -> bool:
+def is_float_value(value: SSAValue) -> bool:
     """Whether a value is a float or has elements that are."""
     return isinstance(scalar_or_element_type(value.type), AnyFloat)

@@ -68,7 +68,7 @@ COUPLED_PORTS = "quant.coupled_ports"
 _Entry: TypeAlias = Mapping[str, Attribute]
 
 
-def _entries(kernel: RegionOp, name: str) -> Sequence[tuple[int, _Entry]] | None:
+def _port_entries(kernel: RegionOp, name: str) -> Sequence[tuple[int, _Entry]] | None:
     """The ports of the entries of an attribute, and the entries; `None` if it is wrong."""
     entries = kernel.attributes.get(name, ArrayAttr[DictionaryAttr](()))
     if not isa(entries, ArrayAttr[DictionaryAttr]):
@@ -81,7 +81,9 @@ def _entries(kernel: RegionOp, name: str) -> Sequence[tuple[int, _Entry]] | None
     return found if len(found) == len(entries) else None
 
 
-def _set_entries(kernel: RegionOp, name: str, entries: Mapping[int, _Entry]) -> None:
+def _set_port_entries(
+    kernel: RegionOp, name: str, entries: Mapping[int, _Entry]
+) -> None:
     """Replace an attribute with an entry for each port; remove it without entries."""
     kernel.attributes.pop(name, None)
     if entries:
@@ -129,7 +131,7 @@ def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
 
 def _port_stats(kernel: RegionOp) -> Mapping[int, _Entry]:
     """The entries of the attribute by the number of the port."""
-    if (entries := _entries(kernel, PORT_STATS)) is None:
+    if (entries := _port_entries(kernel, PORT_STATS)) is None:
         fail(
             kernel,
             f"'{kernel.name}' op needs an array of dictionaries with an integer 'port' as "
@@ -154,7 +156,7 @@ def remove_used_ranges(kernel: RegionOp) -> None:
         for index, entry in _port_stats(kernel).items()
         if not isinstance(kernel.specs[index], UniformType)
     }
-    _set_entries(kernel, PORT_STATS, left)
+    _set_port_entries(kernel, PORT_STATS, left)
 
 
 def set_specs(
@@ -183,7 +185,7 @@ def set_specs(
             attributes |= port.layer_attributes()
         if attributes:
             stats[index] = attributes
-    _set_entries(kernel, PORT_STATS, stats)
+    _set_port_entries(kernel, PORT_STATS, stats)
 
 
 def _has_axis(type_: Attribute, ranges: ValueRanges) -> bool:
@@ -202,7 +204,7 @@ def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
     Raises:
         PassFailedException: if the attribute is wrong.
     """
-    entries = _entries(kernel, COUPLED_PORTS)
+    entries = _port_entries(kernel, COUPLED_PORTS)
     keys = {
         port: key.data
         for port, entry in entries or ()
@@ -223,4 +225,4 @@ def set_coupled_ports(kernel: RegionOp, keys: Mapping[int, str]) -> None:
     """Give ports keys, by number."""
     keys = {**coupled_ports(kernel), **keys}
     entries = {port: {"key": StringAttr(key)} for port, key in keys.items()}
-    _set_entries(kernel, COUPLED_PORTS, entries)
+    _set_port_entries(kernel, COUPLED_PORTS, entries)

@@ -93,7 +93,7 @@ _UNDECIDED = AnyQuantizedType | CalibratedQuantizedType
 """Types from which parameters are chosen later."""
 
 
-class Port(NamedTuple):
+class KernelPort(NamedTuple):
     """An operand or a result of a kernel."""
 
     kernel: RegionOp
@@ -124,7 +124,7 @@ class Port(NamedTuple):
         return f"{kind} #{number} of kernel '{self.kernel.kernel}'"
 
 
-def ports_of(kernel: RegionOp) -> Iterator[Port]:
+def kernel_ports(kernel: RegionOp) -> Iterator[KernelPort]:
     """
     The ports of a kernel.
 
@@ -133,7 +133,12 @@ def ports_of(kernel: RegionOp) -> Iterator[Port]:
     """
     values, ranges = (*kernel.inputs, *kernel.results), port_ranges(kernel)
     for number, (value, spec) in enumerate(zip(values, kernel.specs, strict=True)):
-        yield Port(kernel, number, value, spec, ranges.get(number))
+        yield KernelPort(kernel, number, value, spec, ranges.get(number))
+
+
+Port = KernelPort
+ports_of = kernel_ports
+"""Names of version 0.1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,7 +286,7 @@ class _LinkGroup:
     """The ops and ports of a value, or of values that are coupled."""
 
     links: list[LinkOp] = field(default_factory=list[LinkOp])
-    ports: list[Port] = field(default_factory=list[Port])
+    ports: list[KernelPort] = field(default_factory=list[KernelPort])
 
     passed: list[_LinkGroup] = field(default_factory=list["_LinkGroup"])
     """Those of the same value without ports, in callers and called functions."""
@@ -302,7 +307,7 @@ class _LinkGroup:
 
     def decided(
         self, constraints: Sequence[Constraint]
-    ) -> Iterator[tuple[Port, Constraint]]:
+    ) -> Iterator[tuple[KernelPort, Constraint]]:
         """
         The ports, each with the constraint that decides its specification; without those
         that keep the one they have.
@@ -337,7 +342,7 @@ class _LinkGroup:
                 if not isinstance(port.spec, ScaledQuantizedType):
                     yield port, chosen
 
-    def _specified_uses(self) -> Sequence[Port]:
+    def _specified_uses(self) -> Sequence[KernelPort]:
         """The ports of uses that have parameters of their own."""
         return [
             port
@@ -347,7 +352,7 @@ class _LinkGroup:
             and isinstance(port.spec, ScaledQuantizedType)
         ]
 
-    def _have_common_spec(self, own: Sequence[Port]) -> bool:
+    def _have_common_spec(self, own: Sequence[KernelPort]) -> bool:
         """True if all uses have the parameters of some, so that they decide the value."""
         uses = [port for port in self.ports if not port.is_output]
         values = {port.value for port in self.ports}
@@ -507,7 +512,7 @@ def _passed(call: CallOp, function: FuncOp) -> Iterator[tuple[SSAValue, SSAValue
 _T = TypeVar("_T")
 
 
-def _joined(pairs: Iterable[tuple[_T, _T]]) -> DisjointSet[_T]:
+def _connected(pairs: Iterable[tuple[_T, _T]]) -> DisjointSet[_T]:
     """The sets of values that pairs connect."""
     pairs = [*pairs]
     joined = DisjointSet([value for pair in pairs for value in pair])
@@ -517,7 +522,7 @@ def _joined(pairs: Iterable[tuple[_T, _T]]) -> DisjointSet[_T]:
 
 
 def _link_groups(
-    links: Sequence[LinkOp], ports: Sequence[Port], calls: Mapping[CallOp, FuncOp]
+    links: Sequence[LinkOp], ports: Sequence[KernelPort], calls: Mapping[CallOp, FuncOp]
 ) -> Sequence[_LinkGroup]:
     """
     The links and ports of a module, grouped by value and coupling.
@@ -533,7 +538,7 @@ def _link_groups(
         pairs.append((op.input, op.result))
         if isinstance(op, CoupledRefOp):
             pairs.append((op.input, op.coupled_key.data))
-    coupled = _joined(pairs)
+    coupled = _connected(pairs)
     groups = defaultdict[object, _LinkGroup](_LinkGroup)
     for op in links:
         groups[coupled.find(op.input)].links.append(op)
@@ -550,7 +555,7 @@ def _find_passed(
     """Find the groups without ports of values at calls: pairs of the same value."""
     members = {g: g.values for g in groups if not g.couplings or g.ports}
     pairs = [(values[0], value) for values in members.values() for value in values]
-    linked = _joined([*passed, *pairs])
+    linked = _connected([*passed, *pairs])
     by_value = defaultdict[SSAValue, list[_LinkGroup]](list)
     for group, (first, *_) in members.items():
         if not group.ports:
@@ -641,9 +646,9 @@ class _Resolution:
         self.unconstrained: set[LinkOp] = set()
         """Couplings of values about which nothing is known."""
 
-        ports = [x for op in ops if isinstance(op, RegionOp) for x in ports_of(op)]
+        ports = [x for op in ops if isinstance(op, RegionOp) for x in kernel_ports(op)]
         pairs = [(op.input, op.result) for op in self.links]
-        self._same = _joined([*pairs, *((port.value, port.value) for port in ports)])
+        self._same = _connected([*pairs, *((port.value, port.value) for port in ports)])
         self._at_ports = {self._same.find(port.value) for port in ports}
         groups = _link_groups(self.links, ports, calls)
         for group in groups:
@@ -788,7 +793,7 @@ class QuantConstraintsToSpecsPass(CountingPass):
         )
 
 
-def _check_port(port: Port, constraint: Constraint) -> None:
+def _check_port(port: KernelPort, constraint: Constraint) -> None:
     """
     Raises:
         PassFailedException: if a port cannot be as a constraint says.
@@ -810,7 +815,7 @@ def _specify(kernel: RegionOp, constraints: dict[int, Constraint]) -> None:
             constraints[port.number].type_for(port.value.type)
             if port.number in constraints
             else port.spec
-            for port in ports_of(kernel)
+            for port in kernel_ports(kernel)
         ],
         {
             number: constraint.ranges

@@ -47,7 +47,7 @@ from .kernel_matching import is_constant
 from .module_kernels import (
     ParametersType,
     float_ops_of,
-    has_floats,
+    is_float_value,
     kernels_of,
     ports_of,
 )
@@ -141,7 +141,7 @@ class QuantExportPass(CountingPass):
 def needs_parameters(value: SSAValue) -> bool:
     """Whether a port with a value is float, and neither constant nor a destination."""
     return (
-        has_floats(value)
+        is_float_value(value)
         and not isinstance(value.owner, tensor.EmptyOp | linalg.ops.FillOp)
         and not is_constant(value)
     )
@@ -191,7 +191,7 @@ def _unexpected(export: KernelExport) -> Iterator[RegionOp]:
     that is to stay so, and those that another warning is about.
     """
     for region, reason in export.in_float.items():
-        specs = [spec for value, spec in ports_of(region) if has_floats(value)]
+        specs = [spec for value, spec in ports_of(region) if is_float_value(value)]
         if (
             specs
             and not isinstance(reason, UnsupportedParameters)

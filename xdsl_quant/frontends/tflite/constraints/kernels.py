@@ -105,12 +105,12 @@ class _Op:
 
     @cached_property
     def quantized(self) -> Sequence[tuple[_Tensor, UniformType]]:
-        return _quantized((*self.operands, *self.results))
+        return _quantized_tensors((*self.operands, *self.results))
 
     @cached_property
     def scales(self) -> Sequence[float] | None:
         """The only scale of each operand and result; `None` if one has no such scale."""
-        return _scales((*self.operands, *self.results))
+        return _only_scales((*self.operands, *self.results))
 
     def attribute(self, name: str) -> Attribute | None:
         return self.op.properties.get(name, self.op.attributes.get(name))
@@ -147,7 +147,9 @@ def _storage_name(quantized_type: UniformType) -> str:
     return f"{sign}{quantized_type.storage_type_integral_width}"
 
 
-def _quantized(tensors: Sequence[_Tensor]) -> Sequence[tuple[_Tensor, UniformType]]:
+def _quantized_tensors(
+    tensors: Sequence[_Tensor],
+) -> Sequence[tuple[_Tensor, UniformType]]:
     return [
         (tensor, quantized_type)
         for tensor in tensors
@@ -160,7 +162,7 @@ def _f32(value: float) -> float:
     return float_format(f32).nearest(value)
 
 
-def _scales(tensors: Sequence[_Tensor]) -> Sequence[float] | None:
+def _only_scales(tensors: Sequence[_Tensor]) -> Sequence[float] | None:
     """The only scale of each tensor; `None` if one has none or several."""
     types = [tensor.uniform_type for tensor in tensors]
     known = [type_ for type_ in types if type_ is not None and type_.is_per_tensor]
@@ -177,7 +179,7 @@ def _or(names: str) -> str:
 # Storage types
 
 
-def _storage(op: _Op, storages: str) -> Findings:
+def _storage_rule(op: _Op, storages: str) -> Findings:
     """
     Quantized tensors have one of several storage types.
 
@@ -351,7 +353,7 @@ def _division(op: _Op) -> Findings:
         )
 
 
-def _squared_difference(op: _Op) -> Findings:
+def _squared_difference_rule(op: _Op) -> Findings:
     if op.scales is None:
         return
     *operand_scales, scale = op.scales
@@ -402,17 +404,17 @@ def _is_power_of_two(scale: float) -> bool:
     return abs(log2(scale) - round(log2(scale))) < _LOG2_TOLERANCE
 
 
-def _comparison(op: _Op) -> Findings:
+def _comparison_rule(op: _Op) -> Findings:
     """
     Numbers of 8 bits are compared after a multiplication by their scale, others are not
     rescaled.
     """
-    operands = _quantized(op.operands)
+    operands = _quantized_tensors(op.operands)
     if any(_storage_name(type_) not in ("i8", "u8") for _, type_ in operands):
         yield from _same_parameters(op)
         return
     for tensor, _ in operands:
-        scales = _scales((tensor,))
+        scales = _only_scales((tensor,))
         if scales is not None and scales[0] >= 1:
             yield op.out_of_range(tensor, scales[0], "large", "less than 1")
 
@@ -420,7 +422,7 @@ def _comparison(op: _Op) -> Findings:
 def _softmax_input(op: _Op) -> Findings:
     """The scale, times `beta`, must be greater than 2^-26 in storage of 8 bits."""
     (tensor,) = op.operands
-    scales = _scales((tensor,))
+    scales = _only_scales((tensor,))
     if scales is None or tensor.storage not in ("i8", "u8"):
         return
     beta, factor = 1.0, ""
@@ -442,7 +444,7 @@ def _activation(op: _Op, names: str) -> Findings:
     if (
         isinstance(attribute, StringAttr)
         and attribute.data not in names.split()
-        and _quantized(first)
+        and _quantized_tensors(first)
     ):
         yield KernelFinding(
             "attribute 'fused_activation_function'",
@@ -479,7 +481,7 @@ class _Product:
         product = quantization_trait(op.op, traits.MultipliesAndAccumulates)
         assert product is not None
         activation, weight = op.operands[product.lhs], op.operands[product.rhs]
-        if not _quantized((activation, weight)):
+        if not _quantized_tensors((activation, weight)):
             return
         yield from _storage_differs(op.results[0], activation)
         yield from self._bias_findings(op, activation, weight)
@@ -526,7 +528,7 @@ class _Product:
             return
         # One of 64 bits, which no quantized type can have, gets a scale in the file. For
         # others the runtime takes 0, which it may compare with the product.
-        scales = _scales((activation, weight, op.results[0]))
+        scales = _only_scales((activation, weight, op.results[0]))
         if (
             isinstance(element_type, IntegerType)
             and element_type.bitwidth < 64
@@ -563,7 +565,7 @@ def _weight_granularity(op: _Op, activation: _Tensor, weight: _Tensor) -> Findin
 
 def _svdf_memory(op: _Op) -> Findings:
     """Weights of time and the state have 16 bits, each one scale."""
-    if not _quantized(op.operands[:1]):
+    if not _quantized_tensors(op.operands[:1]):
         return
     for tensor in (op.operands[2], op.operands[4]):
         if tensor.storage != "i16":
@@ -574,7 +576,7 @@ def _svdf_memory(op: _Op) -> Findings:
             )
 
 
-def _lookup(op: _Op) -> Findings:
+def _lookup_rule(op: _Op) -> Findings:
     """Rows stay as they are, or become numbers of f32."""
     (result,) = op.results
     if result.uniform_type is not None:
@@ -672,11 +674,11 @@ _KERNELS: Mapping[str, _Kernels] = {
         ),
         _Kernels("floor_mod", [_ignored_zero_points, _ignored_scales], "i8 i16"),
         _Kernels("elu", [], "i8"),
-        _Kernels("squared_difference", [_squared_difference], "i8"),
+        _Kernels("squared_difference", [_squared_difference_rule], "i8"),
         _Kernels("arg_max arg_min depth_to_space space_to_depth", [], "i8 u8 i32"),
         _Kernels(
             "equal not_equal greater greater_equal less less_equal",
-            [_comparison],
+            [_comparison_rule],
             "i8 u8 i16 i32",
         ),
         _Kernels(
@@ -714,7 +716,7 @@ _KERNELS: Mapping[str, _Kernels] = {
             [_Product({"i8": "i8"}, {"i8": "i32"}), _svdf_memory],
             activations="RELU",
         ),
-        _Kernels("embedding_lookup", [_lookup]),
+        _Kernels("embedding_lookup", [_lookup_rule]),
         _Kernels("quantize", [_requantization]),
         _Kernels("dequantize", [_dequantization], "i4 i8 u8 i16"),
     )
@@ -743,7 +745,7 @@ def kernel_findings(operation: Operation) -> Findings:
         return
     kernels = _KERNELS.get(name, _Kernels(name))
     if kernels.storages is not None:
-        yield from _storage(op, kernels.storages)
+        yield from _storage_rule(op, kernels.storages)
     if not kernels.mixes_storages and (
         has_quantization_trait(operation, traits.ComputesElementwise)
         or not has_quantization_trait(operation, *_MIXING_TRAITS)

@@ -64,7 +64,7 @@ def _has_accumulator_width(quantized_type: UniformType | None) -> bool:
     )
 
 
-def _product(op: Operation) -> traits.MultipliesAndAccumulates | None:
+def _weighted_product(op: Operation) -> traits.MultipliesAndAccumulates | None:
     """How an op multiplies by a weight, if it does."""
     product = quantization_trait(op, traits.MultipliesAndAccumulates)
     # An op that is not registered may have any number of operands.
@@ -127,7 +127,7 @@ class TFLiteConstraints:
             self._constants & {*kept[:1]}
         ):
             self._constants.update(op.results)
-        if _product(op) is not None:
+        if _weighted_product(op) is not None:
             self._products.update(dict.fromkeys(op.results, op))
         elif looked_through:
             operand, result = looked_through[0], op.results[0]
@@ -157,7 +157,7 @@ class TFLiteConstraints:
 
     def _find_uses(self, op: Operation) -> None:
         looked_through = _looked_through(op)
-        product = _product(op)
+        product = _weighted_product(op)
         for index, operand in enumerate(op.operands):
             if operand in looked_through:
                 self._uses[operand] |= self._uses[op.results[0]]
@@ -208,7 +208,7 @@ class TFLiteConstraints:
         elif _Use.BIAS in self._uses[value]:
             # Wider storage types have a rule of their own.
             if quantized_type.storage_type_integral_width < 16:
-                yield from _zero_points("zero-point", quantized_type, "biases")
+                yield from _zero_point_findings("zero-point", quantized_type, "biases")
             for op in self._biased.get(value, ()):
                 yield from self._bias_scale(quantized_type, op)
         elif not quantized_type.is_per_tensor and not (
@@ -223,7 +223,7 @@ class TFLiteConstraints:
             )
 
     def _bias_scale(self, bias: UniformType, op: Operation) -> Iterator[Finding]:
-        product = _product(op)
+        product = _weighted_product(op)
         assert product is not None
         trait = quantization_trait(op, traits.AccumulatorUniformScale)
         factors = (product.lhs, product.rhs) if trait is None else trait.factors
@@ -257,12 +257,14 @@ def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
             f"{short_text(quantized_type)} is no integer type",
         )
     elif quantized_type.storage_type_integral_width >= 16:
-        yield from _zero_points(
+        yield from _zero_point_findings(
             "zero-point", quantized_type, "storage types of 16 bits or more"
         )
 
 
-def _zero_points(rule: str, quantized_type: UniformType, who: str) -> Iterator[Finding]:
+def _zero_point_findings(
+    rule: str, quantized_type: UniformType, who: str
+) -> Iterator[Finding]:
     """Zero points that are not 0, which somebody demands."""
     if (subject := zero_points_outside(quantized_type, 0, 0)) is not None:
         yield Finding(rule, f"{subject} not 0, as {who} demand")
@@ -278,7 +280,7 @@ def _is_only_dequantized(value: SSAValue) -> bool:
 def _weight(quantized_type: UniformType, is_stored: bool) -> Iterator[Finding]:
     if not quantized_type.is_signed:
         return
-    yield from _zero_points("weight-zero-point", quantized_type, "weights")
+    yield from _zero_point_findings("weight-zero-point", quantized_type, "weights")
     low = quantized_type.storage_type_min.data
     if is_stored and quantized_type.storage_type_integral_width == 8 and low == -128:
         yield Finding(

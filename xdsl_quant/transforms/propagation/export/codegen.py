@@ -71,7 +71,7 @@ from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from ..module_kernels import ParametersType, has_floats
+from ..module_kernels import ParametersType, is_float_value
 from .float_kernels import (
     KernelExport,
     ResultOutOfRange,
@@ -237,7 +237,7 @@ class CodegenExport(KernelExport):
                 value = self._operand(builder, (index, i), value, port, may_wait[i])
                 is_same &= value.is_same_at_port and not value.difference
                 is_same &= port.is_of(value)
-            elif has_floats(argument):
+            elif is_float_value(argument):
                 self._read[value] = None
                 kernel.destinations[argument] = value
                 value = cast(RealConstant | Empty, constant_or_empty(value.owner))

@@ -46,7 +46,7 @@ from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from xdsl_quant.unsupported import Unsupported
 
-from ..module_kernels import ParametersType, has_floats
+from ..module_kernels import ParametersType, is_float_value
 from .float_kernels import (
     KernelExport,
     builder_after,
@@ -96,7 +96,7 @@ class FixedExport(KernelExport):
         specs = region.output_specs
         for old, new, spec in zip(region.results, results, specs, strict=True):
             new.name_hint = new.name_hint or old.name_hint
-            if isinstance(spec, ParametersType) and not has_floats(new):
+            if isinstance(spec, ParametersType) and not is_float_value(new):
                 self.stored[old] = {spec: new}
                 self.dialect_ops[old] = kernel.dialect_ops
             else:

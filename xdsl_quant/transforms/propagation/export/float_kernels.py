@@ -34,7 +34,7 @@ from xdsl_quant.transforms.statistics.ranges.float_constants import float_number
 from xdsl_quant.unsupported import Unsupported
 
 from ..kernel_matching import is_constant
-from ..module_kernels import has_floats, kernels_of, ports_of
+from ..module_kernels import is_float_value, kernels_of, ports_of
 
 
 class UnsupportedParameters(Unsupported):
@@ -77,7 +77,7 @@ def check_ports(region: RegionOp, is_known: Callable[[SSAValue], bool]) -> None:
     """
     for value, spec in ports_of(region):
         is_scaled = isinstance(spec, ScaledQuantizedType)
-        if has_floats(value) and not is_scaled and not is_known(value):
+        if is_float_value(value) and not is_scaled and not is_known(value):
             raise Unsupported(f"a port has the specification '{spec}'")
 
 
@@ -281,7 +281,7 @@ def check_constants(region: RegionOp) -> None:
         ):
             continue
         for index, operand in enumerate(op.operands):
-            value = _outside(region, operand) if has_floats(operand) else None
+            value = _outside(region, operand) if is_float_value(operand) else None
             if value is not None and is_constant(value):
                 check_not_cut_off(op, index, value, type_)
 

@@ -47,7 +47,7 @@ from xdsl_quant.transforms.building.builder import (
 )
 from xdsl_quant.unsupported import Unsupported
 
-from ..module_kernels import has_floats
+from ..module_kernels import is_float_value
 from .float_kernels import check_uses_own_values, in_names_of_kernel
 from .integers import Integers, common_scale
 from .loop_nests import (
@@ -134,7 +134,7 @@ class IntegerKernel:
         if isinstance(op, StatisticsOp | StatisticsRefOp):
             self.values[op.result] = self._value(op.input)
             return
-        if not any(map(has_floats, (*op.operands, *op.results))):
+        if not any(map(is_float_value, (*op.operands, *op.results))):
             operands = [cast(SSAValue, self._value(operand)) for operand in op.operands]
             check_uses_own_values(op)
             regions = [region.clone() for region in op.regions]
@@ -324,7 +324,7 @@ class IntegerKernel:
             if (numbers := known_numbers(op)) is not None:
                 elements[op.results[0]] = RealConstant(numbers)
                 continue
-            is_float = any(map(has_floats, (*op.operands, *op.results)))
+            is_float = any(map(is_float_value, (*op.operands, *op.results)))
             if is_float and op.name not in ELEMENTWISE:
                 raise Unsupported(f"'{op.name}' has no integer form")
             arguments = [known(f"'{op.name}'", value) for value in op.operands]

@@ -159,7 +159,7 @@ class IntegerLoop:
 
     def _corrected(self, x: Integers) -> Integers:
         """The same number with a zero point of 0."""
-        return replace(_with(x, self.number(x) - x.zero_point), zero_point=0)
+        return replace(_with_number(x, self.number(x) - x.zero_point), zero_point=0)
 
     def with_scale(self, x: Integers, scale: Fraction) -> Integers:
         """The same number with another scale and a zero point of 0."""
@@ -168,7 +168,7 @@ class IntegerLoop:
         lost = max(abs(s - f * scale) for s, f in zip(x.scales, factors, strict=True))
         number = self.number(x) * self.parameter(factors, x.axis)
         error = x.error + x.largest * lost
-        return replace(_with(x, number), scales=(scale,), axis=None, error=error)
+        return replace(_with_number(x, number), scales=(scale,), axis=None, error=error)
 
     def _aligned(self, *values: Integers) -> Sequence[Integers]:
         """The same numbers with one scale and one zero point."""
@@ -214,14 +214,14 @@ class IntegerLoop:
         if not isinstance(b, Integers):
             b = self.constant(_fraction(b), a)
         a, b = self._aligned(self._corrected(a), self._corrected(b))
-        return _combined(self.number(a) + self.number(b), a, b, sum)
+        return _combination(self.number(a) + self.number(b), a, b, sum)
 
     def negate(self, x: ScaledNumber) -> ScaledNumber:
         """The negative of a number."""
         if not isinstance(x, Integers):
             return -x
         x = self._corrected(x)
-        return _with(x, -self.number(x))
+        return _with_number(x, -self.number(x))
 
     def subtract(self, a: ScaledNumber, b: ScaledNumber) -> ScaledNumber:
         """The difference of two numbers."""
@@ -236,7 +236,7 @@ class IntegerLoop:
         if isinstance(b, Integers):
             a, b = self._corrected(a), self._corrected(b)
             number = self.number(a) * self.number(b)
-            return product_of(a, b, _with(a, number), 1, b.largest)
+            return product_of(a, b, _with_number(a, number), 1, b.largest)
         if not (factor := _fraction(b)):
             return 0.0
         if factor < 0:
@@ -261,7 +261,7 @@ class IntegerLoop:
             b = self.constant(bounded(b, a, is_maximum=is_maximum), a)
         a, b = self._aligned(a, b)
         order = IntegerExpression.maximum if is_maximum else IntegerExpression.minimum
-        return _combined(order(self.number(a), self.number(b)), a, b, max)
+        return _combination(order(self.number(a), self.number(b)), a, b, max)
 
     def absolute(self, x: ScaledNumber) -> ScaledNumber:
         """The absolute value of a number."""
@@ -279,7 +279,7 @@ class IntegerLoop:
             b = self.constant(_fraction(b), a)
         a, b = self._aligned(a, b)
         choice = Condition(self.inner, condition)
-        return _combined(choice.chosen(self.number(a), self.number(b)), a, b, max)
+        return _combination(choice.chosen(self.number(a), self.number(b)), a, b, max)
 
     # Ports
 
@@ -303,7 +303,7 @@ class IntegerLoop:
         number = self.number(x).clipped(
             self.parameter(lows, axis), self.parameter(highs, axis)
         )
-        return replace(_with(x, number), error=x.error + error)
+        return replace(_with_number(x, number), error=x.error + error)
 
     def rescaled(self, x: Integers, port: StoredRange) -> Integers:
         """
@@ -367,11 +367,11 @@ def loop_over(
     return loop, loop.element(tensor, dimensions(range(rank)))
 
 
-def _with(x: Integers, number: IntegerExpression) -> Integers:
+def _with_number(x: Integers, number: IntegerExpression) -> Integers:
     return replace(x, value=number.value, bounds=number.bounds)
 
 
-def _combined(
+def _combination(
     number: IntegerExpression,
     a: Integers,
     b: Integers,
@@ -380,7 +380,7 @@ def _combined(
     """An integer that is computed from two, and how far it is off."""
     error, difference = both((a.error, b.error)), both((a.difference, b.difference))
     return replace(
-        _with(a, number), error=Fraction(error), difference=Fraction(difference)
+        _with_number(a, number), error=Fraction(error), difference=Fraction(difference)
     )
 
 

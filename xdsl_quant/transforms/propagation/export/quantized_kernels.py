@@ -39,7 +39,7 @@ from xdsl_quant.transforms.building.builder import shape_of
 from xdsl_quant.transforms.building.type_replacement import is_quantized
 from xdsl_quant.unsupported import Unsupported
 
-from ..module_kernels import ParametersType, has_floats
+from ..module_kernels import ParametersType, is_float_value
 from .float_kernels import (
     check_not_cut_off,
     check_uses_own_values,
@@ -72,7 +72,7 @@ def _is_accumulator(type_: Attribute) -> TypeGuard[ScaledQuantizedType]:
     )
 
 
-def _accumulator(
+def _accumulator_of_scales(
     scales: NDArray[np.float64], axis: int | None, expressed_type: AnyFloat
 ) -> ScaledQuantizedType:
     parameters = QuantizationParameters(
@@ -107,7 +107,7 @@ def _accumulator_type(
         bias = spec.get_scales()
         if bias.shape == scales.shape and np.allclose(bias, scales, _F32_ROUNDING, 0):
             scales = bias
-    return _accumulator(scales, rhs.axis, lhs.expressed_type)
+    return _accumulator_of_scales(scales, rhs.axis, lhs.expressed_type)
 
 
 def _along_each_axis(
@@ -226,7 +226,7 @@ class QuantizedKernel:
         constant would be rounded. Rounding commutes with moving and ordering elements.
         """
         peer, *_ = quantized
-        constants = [x for x in operands if has_floats(x)]
+        constants = [x for x in operands if is_float_value(x)]
         needs_no_axis = not has_quantization_trait(op, *_TAKES_ACCUMULATORS) and any(
             isinstance(type_, PerAxisType) and _is_accumulator(type_)
             for type_ in quantized
@@ -292,13 +292,13 @@ class QuantizedKernel:
         if not is_quantized:
             return _with_types(op, operands, op.result_types)
         # The types of results that are no floats stay: there is one choice.
-        gives_floats = any(map(has_floats, op.results))
+        gives_floats = any(map(is_float_value, op.results))
         candidates = self._element_types(op, operands) if gives_floats else (None,)
         reason: VerifyException | None = None
         for element_type in candidates:
             types = [
                 with_element_type(result.type, element_type)
-                if element_type is not None and has_floats(result)
+                if element_type is not None and is_float_value(result)
                 else result.type
                 for result in op.results
             ]
@@ -435,7 +435,7 @@ def _sum_type(op: Operation, terms: SSAValue) -> ScaledQuantizedType:
         raise Unsupported(
             f"sums of '{op.name}' may need more than {_ACCUMULATOR_BITS} bits"
         )
-    return _accumulator(type_.get_scales(), type_.axis, type_.expressed_type)
+    return _accumulator_of_scales(type_.get_scales(), type_.axis, type_.expressed_type)
 
 
 def _set_element_types(op: Operation, element_type: QuantizedType) -> None:
@@ -443,7 +443,7 @@ def _set_element_types(op: Operation, element_type: QuantizedType) -> None:
     blocks = [block for region in op.regions for block in region.blocks]
     for block in blocks:
         results = [result for inner in block.ops for result in inner.results]
-        for value in filter(has_floats, (*block.args, *results)):
+        for value in filter(is_float_value, (*block.args, *results)):
             type_ = with_element_type(value.type, element_type)
             Rewriter.replace_value_with_new_type(value, type_)
 

@@ -18,7 +18,7 @@ from xdsl_quant.dialects.quant.traits import has_quantization_trait, quantizatio
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.numerics.arrays import Array
 
-from .kernels import Kernel, Value, computing_ops
+from .kernels import Kernel, PortValue, computing_ops
 from .parameters import with_axis
 
 
@@ -63,7 +63,7 @@ def without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
     ]
 
 
-def coefficient_ranges(value: Value) -> tuple[int, Array] | None:
+def coefficient_ranges(value: PortValue) -> tuple[int, Array] | None:
     """
     The ranges of a dimension, of shape `(n, 2)`, if it is the coefficient axis of all
     kernels that take the value. No kernel may compute it: most ops give results of one

@@ -35,7 +35,7 @@ from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 from ..kernel_matching import is_constant
 from ..module_kernels import (
     fitting_signature,
-    has_floats,
+    is_float_value,
     ops_outside_kernels,
     ports_of,
 )
@@ -73,7 +73,7 @@ class Decision:
 
 
 @dataclass(eq=False, slots=True, repr=False)
-class Value:
+class PortValue:
     """
     A value at the ports of kernels: one state for its definition and all uses. Each use of
     a constant is a value of its own.
@@ -97,7 +97,7 @@ class Value:
     ranges: ValueRanges | None = None
     """The said range with those of a dimension, if statistics say so."""
 
-    coupled: list[Value] = field(default_factory=list["Value"])
+    coupled: list[PortValue] = field(default_factory=list["PortValue"])
     """The values that have the same parameters, with this one; none if it is alone."""
 
     parameters: UniformType | None = None
@@ -167,7 +167,7 @@ class Kernel:
     op: RegionOp
     ports: Sequence[Port]
     constraints: Constraints
-    values: list[Value | None] = field(default_factory=list["Value | None"])
+    values: list[PortValue | None] = field(default_factory=list["PortValue | None"])
     """The value at each port; `None` where a port is not quantized."""
 
     rescaled: dict[int, tuple[UniformType, Decision]] = field(
@@ -342,10 +342,10 @@ def _constraints_of_ops(op: RegionOp) -> Constraints:
 class Graph:
     """The kernels of a module that a target has, and the values at their ports."""
 
-    items: list[Kernel | Value] = field(default_factory=list["Kernel | Value"])
+    items: list[Kernel | PortValue] = field(default_factory=list["Kernel | PortValue"])
     """Kernels and constants, in the order of the text."""
 
-    values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+    values: dict[SSAValue, PortValue] = field(default_factory=dict[SSAValue, PortValue])
     """The values that are no constants, in the order of the text."""
 
     float_kernels: list[tuple[RegionOp, str]] = field(
@@ -358,9 +358,9 @@ class Graph:
         return [item for item in self.items if isinstance(item, Kernel)]
 
     @property
-    def all_values(self) -> Sequence[Value]:
+    def all_values(self) -> Sequence[PortValue]:
         """The values at the ports of kernels of the target, with those of constants."""
-        constants = [item for item in self.items if isinstance(item, Value)]
+        constants = [item for item in self.items if isinstance(item, PortValue)]
         return [*self.values.values(), *constants]
 
 
@@ -411,8 +411,8 @@ def collect(
         for value, spec in ports_of(op)
         if isinstance(spec, NoQuantizedType)
     }
-    constants: dict[Operation, list[Value]] = {}
-    order: list[Kernel | list[Value]] = []
+    constants: dict[Operation, list[PortValue]] = {}
+    order: list[Kernel | list[PortValue]] = []
     for op in ops:
         if op.has_trait(ConstantLike):
             order.append(constants.setdefault(op, []))
@@ -433,7 +433,7 @@ def collect(
 
 def _couple(graph: Graph) -> None:
     """Find the values of one float type whose ports have one key."""
-    by_key: dict[tuple[str, Attribute], list[Value]] = {}
+    by_key: dict[tuple[str, Attribute], list[PortValue]] = {}
     for kernel in graph.kernels:
         if COUPLED_PORTS not in kernel.op.attributes:
             continue
@@ -507,13 +507,13 @@ def _misfit(op: RegionOp, known: KernelSpec, specs: Sequence[Attribute]) -> str:
 def _connect(
     graph: Graph,
     kernel: Kernel,
-    constants: dict[Operation, list[Value]],
+    constants: dict[Operation, list[PortValue]],
     source: _Sources,
 ) -> None:
     """Find or make the values at the ports of a kernel."""
     op = kernel.op
     for port, ssa in enumerate((*op.inputs, *op.results)):
-        if kernel.ports[port].storage is None or not has_floats(ssa):
+        if kernel.ports[port].storage is None or not is_float_value(ssa):
             kernel.values.append(None)
             continue
         ssa = source(ssa)
@@ -521,7 +521,7 @@ def _connect(
         if isinstance(owner, Operation) and owner.has_trait(ConstantLike):
             value = _new_constant(ssa, constants.setdefault(owner, []))
         else:
-            value = graph.values.setdefault(ssa, Value(ssa))
+            value = graph.values.setdefault(ssa, PortValue(ssa))
         if port < kernel.input_count:
             value.users.append((kernel, port))
         else:
@@ -529,14 +529,14 @@ def _connect(
         kernel.values.append(value)
 
 
-def _new_constant(ssa: SSAValue, uses: list[Value]) -> Value:
+def _new_constant(ssa: SSAValue, uses: list[PortValue]) -> PortValue:
     """A value for one more use of a constant."""
-    value = Value(ssa, is_constant=True)
+    value = PortValue(ssa, is_constant=True)
     uses.append(value)
     return value
 
 
-def _read_specs(value: Value) -> None:
+def _read_specs(value: PortValue) -> None:
     """
     What specifications say about a value. That where it is computed counts more than those
     where it is used. There a uniform type is that of the port alone, unless all uses have
@@ -573,7 +573,7 @@ def _read_specs(value: Value) -> None:
                 kernel.rescaled[port] = spec, decision
 
 
-def _have_common_spec(value: Value) -> bool:
+def _have_common_spec(value: PortValue) -> bool:
     """True if all uses of a value are in kernels and have one uniform type."""
     specs = {kernel.op.specs[port] for kernel, port in value.users}
     return (

@@ -20,8 +20,8 @@ from xdsl_quant.dialects.quant.types import (
 )
 
 from ..kernel_matching import is_constant
-from ..module_kernels import float_ops_of, has_floats, ports_of
-from .kernels import Decision, Graph, Kernel, Value
+from ..module_kernels import float_ops_of, is_float_value, ports_of
+from .kernels import Decision, Graph, Kernel, PortValue
 from .writing import conflicts_of
 
 
@@ -273,7 +273,7 @@ class _Description:
         ports: dict[SSAValue, list[tuple[RegionOp, int]]] = {}
         for op in regions:
             for port, ssa in enumerate((*op.inputs, *op.results)):
-                if has_floats(ssa):
+                if is_float_value(ssa):
                     ports.setdefault(ssa, []).append((op, port))
             reason = self._reasons.get(op)
             if reason is None and (port := undecided_port(self._kernels[op])):
@@ -348,7 +348,7 @@ def _place_text(op: Operation) -> str:
 def _decision(kernel: Kernel, port: int) -> tuple[object, Decision | None]:
     """The parameters of a value, and why it has them."""
     value = kernel.values[port]
-    assert isinstance(value, Value)
+    assert isinstance(value, PortValue)
     is_computed = port >= kernel.input_count
     # Only where a value is computed, or for a constant, the port counts for all of it.
     if port in kernel.rescaled and (is_computed or value.is_constant):

@@ -18,7 +18,7 @@ from xdsl_quant.dialects.quant.regions import RegionOp
 from xdsl_quant.dialects.quant.traits import has_quantization_trait
 from xdsl_quant.dialects.quant.types import UniformType
 
-from .kernels import Decision, Kernel, Range, Value, computing_ops
+from .kernels import Decision, Kernel, PortValue, Range, computing_ops
 
 
 def unite_ranges(kernels: Iterable[Kernel]) -> None:
@@ -53,7 +53,7 @@ def unite_ranges(kernels: Iterable[Kernel]) -> None:
             value.range = min(lows), max(highs)
 
 
-def remove_redundant_statistics(values: Iterable[Value]) -> None:
+def remove_redundant_statistics(values: Iterable[PortValue]) -> None:
     """
     Forget ranges that follow from others.
 
@@ -75,7 +75,7 @@ def remove_redundant_statistics(values: Iterable[Value]) -> None:
             _reverse_users(value)
 
 
-def _reverse_users(value: Value) -> None:
+def _reverse_users(value: PortValue) -> None:
     """
     Change the order in which the users of a value without its range take their turn: in
     TensorFlow Lite removing the op of the range does so.
@@ -83,12 +83,12 @@ def _reverse_users(value: Value) -> None:
     value.users.reverse()
 
 
-def _followed_by_range(values: Sequence[Value]) -> set[Value]:
+def _followed_by_range(values: Sequence[PortValue]) -> set[PortValue]:
     """
     The values with ranges that kernels of same scale take, where a result has one of these
     ranges, and so on backwards.
     """
-    found: set[Value] = set()
+    found: set[PortValue] = set()
     stack, seen = [*values], {*values}
     while stack:
         value = stack.pop()
@@ -109,13 +109,13 @@ def _followed_by_range(values: Sequence[Value]) -> set[Value]:
     return found
 
 
-def _has_fixed_range(value: Value) -> bool:
+def _has_fixed_range(value: PortValue) -> bool:
     return value.producer is not None and (
         value.producer[1] in value.producer[0].constraints.fixed
     )
 
 
-def _has_range_of_operand(value: Value) -> bool:
+def _has_range_of_operand(value: PortValue) -> bool:
     if value.producer is None:
         return False
     kernel, _ = value.producer
@@ -134,7 +134,7 @@ def _has_range_of_operand(value: Value) -> bool:
 class Clamped:
     """A value of which numbers are cut off where it is computed or used."""
 
-    value: Value
+    value: PortValue
     numbers: Range
     """The smallest and the largest number that the value has."""
 
@@ -150,7 +150,7 @@ class Clamped:
     port: int
 
 
-def clamped_values(values: Iterable[Value]) -> Sequence[Clamped]:
+def clamped_values(values: Iterable[PortValue]) -> Sequence[Clamped]:
     """
     The values with statistics that parameters exceed, but for those that only kernels take
     which move or order elements: of these, the results count.
@@ -163,7 +163,7 @@ def clamped_values(values: Iterable[Value]) -> Sequence[Clamped]:
     ]
 
 
-def clamped_constants(values: Iterable[Value]) -> Sequence[Clamped]:
+def clamped_constants(values: Iterable[PortValue]) -> Sequence[Clamped]:
     """The constants that exceed what they have one scale with, if that changes results."""
     found: list[Clamped] = []
     for value in values:
@@ -193,7 +193,7 @@ def clamped_constants(values: Iterable[Value]) -> Sequence[Clamped]:
     return found
 
 
-def _clamped_parameters(value: Value, numbers: Range) -> Clamped | None:
+def _clamped_parameters(value: PortValue, numbers: Range) -> Clamped | None:
     kernel, port = value.producer or value.users[0]
     computed = value.parameters
     if value.producer is not None:

@@ -26,7 +26,7 @@ from xdsl_quant.numerics.arrays import Floats
 
 from ..target_spec import QuantFn
 from .axes import carried, channel_axis, coefficient_axis, coefficient_ranges
-from .kernels import Decision, Graph, Kernel, Value
+from .kernels import Decision, Graph, Kernel, PortValue
 from .parameters import ParameterChoice, with_scales
 from .statistics import remove_redundant_statistics, unite_ranges
 
@@ -40,7 +40,7 @@ class Resolver:
     def __init__(self, graph: Graph, rule: RangeRule):
         self.graph = graph
         self.rule: RangeRule = rule
-        self.work: list[Kernel | Value] = []
+        self.work: list[Kernel | PortValue] = []
         self.waiting: list[Kernel] = []
         """
         Kernels of which an operand was decided by another one that takes it. Their turn is
@@ -70,19 +70,19 @@ class Resolver:
         while self.work or self.waiting:
             while self.work:
                 item = self._next()
-                if isinstance(item, Value):
+                if isinstance(item, PortValue):
                     self._decide_by_content(item)
                 elif not item.is_done:
                     item.is_done = self._apply(item)
             self.work += reversed(self.waiting)
             self.waiting.clear()
 
-    def _next(self) -> Kernel | Value:
+    def _next(self) -> Kernel | PortValue:
         return self.work.pop()
 
     # What is known before propagation
 
-    def _decide_by_range(self, value: Value) -> None:
+    def _decide_by_range(self, value: PortValue) -> None:
         if value.parameters is None and value.range is not None:
             choice = self._choice(value)
             try:
@@ -100,7 +100,7 @@ class Resolver:
             self._fit_ports(value)
             self._share(value)
 
-    def _share(self, value: Value) -> None:
+    def _share(self, value: PortValue) -> None:
         """Give the values that are coupled with one its parameters, if it has one scale."""
         if value.parameters is None or not value.parameters.is_per_tensor:
             return
@@ -116,14 +116,14 @@ class Resolver:
                 self._push_users(other)
                 self._push_producer(other)
 
-    def _choice(self, value: Value) -> ParameterChoice:
+    def _choice(self, value: PortValue) -> ParameterChoice:
         """How a value is stored where it is computed, or where it is first used."""
         kernel, port = min(value.ports, key=lambda p: p[0].ports[p[1]].is_wildcard)
         choice = kernel.choice(port, self.rule)
         is_power_of_two = any(k.constraints.is_power_of_two for k, _ in value.ports)
         return replace(choice, is_power_of_two=is_power_of_two)
 
-    def _fit_ports(self, value: Value) -> None:
+    def _fit_ports(self, value: PortValue) -> None:
         """Rescale at ports that store values in another way."""
         assert value.parameters is not None
         for kernel, port in value.ports:
@@ -151,7 +151,7 @@ class Resolver:
 
     # Constants
 
-    def _decide_by_content(self, value: Value) -> None:
+    def _decide_by_content(self, value: PortValue) -> None:
         """The parameters of a weight, or of any constant that nothing else decides."""
         kernel, port = value.users[0]
         constraints = kernel.constraints
@@ -159,7 +159,7 @@ class Resolver:
         if not (value.parameters is not None or constraints.is_same_scale or is_bias):
             self._choose_for_content(value)
 
-    def _choose_for_content(self, value: Value) -> None:
+    def _choose_for_content(self, value: PortValue) -> None:
         kernel, port = value.users[0]
         is_weight = port in kernel.constraints.coefficients
         axis, choice = coefficient_axis(kernel, port), self._choice(value)
@@ -256,21 +256,21 @@ class Resolver:
             self._push_users(value)
 
     def _decide(
-        self, value: Value, parameters: UniformType, decision: Decision
+        self, value: PortValue, parameters: UniformType, decision: Decision
     ) -> None:
         value.parameters, value.decision = parameters, decision
         self._fit_ports(value)
         self._share(value)
 
-    def _push_users(self, value: Value) -> None:
+    def _push_users(self, value: PortValue) -> None:
         """The first user in the text is the next in turn."""
         self.work += [user for user, _ in reversed(value.users)]
 
-    def _push_producer(self, value: Value) -> None:
+    def _push_producer(self, value: PortValue) -> None:
         if value.producer is not None:
             self.work.append(value.producer[0])
 
-    def _wait(self, value: Value) -> None:
+    def _wait(self, value: PortValue) -> None:
         """
         Let the other users of a value wait. TensorFlow Lite forgets them, so that a second
         run would decide what the first one left.
@@ -436,7 +436,7 @@ def _checked_parameters(
     return found
 
 
-def _is_only_moved(value: Value) -> bool:
+def _is_only_moved(value: PortValue) -> bool:
     """Whether a value is a constant that a kernel moves, and nothing decides the result."""
     if value.parameters is not None or not value.is_constant or not value.users:
         return False
@@ -447,7 +447,7 @@ def _is_only_moved(value: Value) -> bool:
     )
 
 
-def _first_specification(value: Value) -> UniformType | None:
+def _first_specification(value: PortValue) -> UniformType | None:
     """
     The parameters of the first kernel that takes a value, if those of all kernels that take
     it are specified, and nothing else decides it.

@@ -12,7 +12,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl_quant.dialects.quant.types import UniformType
 
 from ..port_ranges import remove_used_ranges
-from .kernels import Decision, Kernel, Value
+from .kernels import Decision, Kernel, PortValue
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ParameterChange:
     """Why they differ."""
 
 
-def conflicts_of(values: Iterable[Value]) -> Sequence[ParameterChange]:
+def conflicts_of(values: Iterable[PortValue]) -> Sequence[ParameterChange]:
     """The rescales that values need, in the order of values and of their users."""
     found: list[ParameterChange] = []
     for value in values:
@@ -88,7 +88,7 @@ def write_specs(kernels: Iterable[Kernel]) -> None:
         remove_used_ranges(op)
 
 
-def duplicate_constants(values: Iterable[Value]) -> None:
+def duplicate_constants(values: Iterable[PortValue]) -> None:
     """Give each constant one set of parameters: a copy for each other one that it has."""
     copies: dict[tuple[Operation, UniformType | None], Operation] = {}
     first: dict[Operation, UniformType | None] = {}
