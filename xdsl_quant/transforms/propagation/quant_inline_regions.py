@@ -33,7 +33,7 @@ from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.hints import isa
 
@@ -45,6 +45,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.regions import RegionOp, ReturnOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.runtime.toml_tables import quoted
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
 from .module_kernels import fitting_signature, kernels_of
@@ -77,7 +78,7 @@ class QuantInlineRegionsPass(CountingPass):
         known = {region.kernel for region in regions}
         for name in self.kernels:
             if name not in known:
-                available = ", ".join(f"'{each}'" for each in sorted(known)) or "none"
+                available = quoted(sorted(known)) or "none"
                 raise PassFailedException(
                     f"unknown kernel in 'kernels', found '{name}', available: {available}; "
                     "use one that the module has"
@@ -96,9 +97,7 @@ class QuantInlineRegionsPass(CountingPass):
 
 def _has_kernel(target: TargetSpec, region: RegionOp) -> bool:
     kernel = target.kernels.get(region.kernel)
-    return kernel is not None and bool(
-        fitting_signature(region, kernel, [*region.specs])
-    )
+    return kernel is not None and bool(fitting_signature(region, kernel, region.specs))
 
 
 def inline_regions(regions: Sequence[RegionOp]) -> None:
@@ -174,8 +173,7 @@ def inline_region(region: RegionOp) -> None:
     ):
         cast = _quantized_as_specified(builder, value, spec, ranges.get(number))
         result.replace_all_uses_with(cast)
-    region.detach()
-    region.erase()
+    Rewriter.erase_op(region)
 
 
 def _quantized_as_specified(

@@ -34,7 +34,7 @@ After:
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -85,15 +85,13 @@ class QuantPropagatePass(CountingPass):
         target = target_of_option(self.target)
         try:
             # A file that cannot be written is an error before the module changes.
-            with self._opened_report() as stream:
+            opened = open_atomically(self.report) if self.report is not None else None
+            with opened or nullcontext() as stream:
                 return self._propagate(op, target, stream)
         except OSError as e:
             raise PassFailedException(
                 f"cannot write report '{self.report}': {e.strerror or e}"
             ) from None
-
-    def _opened_report(self) -> AbstractContextManager[BinaryIO | None]:
-        return nullcontext() if self.report is None else open_atomically(self.report)
 
     def _propagate(
         self, op: ModuleOp, target: TargetSpec, stream: BinaryIO | None

@@ -30,6 +30,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.traits import has_quantization_trait, quantization_trait
 from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.transforms.building.type_replacement import defined_values
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 from xdsl_quant.unsupported import Unsupported
 
@@ -110,15 +111,7 @@ def check_uses_own_values(op: Operation) -> None:
     """
     if not op.regions:
         return
-    own = {
-        value
-        for inner in op.walk()
-        for values in (
-            inner.results,
-            *(block.args for region in inner.regions for block in region.blocks),
-        )
-        for value in values
-    }
+    own = {value for inner in op.walk() for value in defined_values(inner)}
     inside = (inner for inner in op.walk() if inner is not op)
     if not all(value in own for inner in inside for value in inner.operands):
         raise Unsupported(f"'{op.name}' uses values from outside of its regions")

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, AnyFloat, DenseArrayBase
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
@@ -36,7 +35,11 @@ from xdsl_quant.dialects.quant.types import (
 )
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.transforms.building.builder import shape_of
-from xdsl_quant.transforms.building.type_replacement import is_quantized
+from xdsl_quant.transforms.building.type_replacement import (
+    defined_values,
+    is_quantized,
+    set_type,
+)
 from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import ParametersType, is_float_value
@@ -440,12 +443,9 @@ def _sum_type(op: Operation, terms: SSAValue) -> ScaledQuantizedType:
 
 def _set_element_types(op: Operation, element_type: QuantizedType) -> None:
     """Give the floats in the regions of an op a quantized type."""
-    blocks = [block for region in op.regions for block in region.blocks]
-    for block in blocks:
-        results = [result for inner in block.ops for result in inner.results]
-        for value in filter(is_float_value, (*block.args, *results)):
-            type_ = with_element_type(value.type, element_type)
-            Rewriter.replace_value_with_new_type(value, type_)
+    values = {value for inner in op.walk() for value in defined_values(inner)}
+    for value in filter(is_float_value, values.difference(op.results)):
+        set_type(value, with_element_type(value.type, element_type))
 
 
 def _with_types(

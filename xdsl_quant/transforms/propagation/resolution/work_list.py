@@ -180,9 +180,11 @@ class Resolver:
         constraints = kernel.constraints
         is_done = not constraints.functions
         if constraints.is_same_scale:
-            parameters = _shared_parameters(kernel)
-            if parameters is not None:
-                self._set_all(kernel, parameters)
+            if (parameters := _shared_parameters(kernel)) is not None:
+                for port, value in enumerate(kernel.values):
+                    if value is not None:
+                        decision = Decision("same scale", kernel)
+                        self._set(kernel, port, parameters, decision)
             elif not self._carry_axis(kernel):
                 return False
         self._fix_results(kernel)
@@ -204,12 +206,6 @@ class Resolver:
                     continue
                 self._set(kernel, port, fixed, Decision("fixed result", kernel))
 
-    def _set_all(self, kernel: Kernel, parameters: UniformType) -> None:
-        decision = Decision("same scale", kernel)
-        for port in (*kernel.inputs, *kernel.outputs):
-            if kernel.values[port] is not None:
-                self._set(kernel, port, parameters, decision)
-
     def _carry_axis(self, kernel: Kernel) -> bool:
         """
         Give all ports of a kernel of same scale the parameters of one that has several
@@ -219,8 +215,8 @@ class Resolver:
         known = [port for port in ports if kernel.parameters(port) is not None]
         if not known:
             return False
-        fixed = [port for port in known if _is_immutable(kernel, port)]
-        source = (fixed or known)[0]
+        fixed = (port for port in known if _is_immutable(kernel, port))
+        source = next(fixed, known[0])
         carried_to = {port: carried(kernel, source, port) for port in ports}
         decision = Decision("same scale", kernel)
         if None in carried_to.values():
