@@ -21,7 +21,7 @@ from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.transforms.propagation.quant_propagate import Propagation
 from xdsl_quant.transforms.propagation.resolution.kernels import (
-    Decision,
+    SPECIFICATION,
     Kernel,
     PortValue,
 )
@@ -205,7 +205,7 @@ def statistics_of_uses(program: Program) -> tuple[Parameters, Parameters]:
             return
         value.parameters, value.is_immutable = None, False
         for kernel, port in plain:
-            kernel.rescaled[port] = parameters, Decision("specification")
+            kernel.rescaled[port] = parameters, SPECIFICATION
             uses.append((kernel, port, parameters))
 
     with patch.object(Resolver, "_decide_by_range", decide_uses):

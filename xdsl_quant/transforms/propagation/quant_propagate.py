@@ -208,12 +208,13 @@ class Propagation:
         """
         found = [each for each in self._cut_off if each.kernel.op in self._left]
         for first in found[:1]:
-            first.kernel.warn(
+            kernel, port = first.kernel, first.port
+            kernel.warn(
                 f"values are cut off, found {len(found)}, the first one "
                 f"'{name_of(first.value.ssa)}' with statistics {_from_to(first.numbers)} "
-                f"and a range {_from_to(first.limits)} at "
-                f"{first.kernel.port_text(first.port)} ({first.decision}); give it a "
-                "specification, or larger statistics to what it has one scale with"
+                f"and a range {_from_to(first.limits)} at {kernel.port_text(port)} "
+                f"({kernel.decision(port)}); give it a specification, or larger "
+                "statistics to what it has one scale with"
             )
 
     def warn_of_missing_dimensions(self) -> None:

@@ -56,20 +56,8 @@ Range: TypeAlias = tuple[float, float]
 """The smallest and the largest number."""
 
 
-@dataclass(frozen=True)
-class Decision:
-    """Why a value has its parameters."""
-
-    rule: str
-    """What decided: `specification`, `statistics`, `weight`, `same scale` and the like."""
-
-    kernel: Kernel | None = None
-    """The kernel whose constraint it was, if it was one."""
-
-    def __str__(self) -> str:
-        return (
-            self.rule if self.kernel is None else f"{self.rule} of {self.kernel.name}"
-        )
+SPECIFICATION = "specification"
+"""Why a value has the parameters that it had before propagation."""
 
 
 @dataclass(eq=False, slots=True, repr=False)
@@ -104,7 +92,9 @@ class PortValue:
     is_immutable: bool = False
     """Whether parameters were said before propagation."""
 
-    decision: Decision | None = None
+    decision: str | None = None
+    """What decided the parameters: `statistics`, `bias of` a kernel and the like."""
+
     float_reason: str | None = None
     """Why there are no parameters, if there are none."""
 
@@ -170,8 +160,8 @@ class Kernel:
     values: list[PortValue | None] = field(default_factory=list["PortValue | None"])
     """The value at each port; `None` where a port is not quantized."""
 
-    rescaled: dict[int, tuple[UniformType, Decision]] = field(
-        default_factory=dict[int, "tuple[UniformType, Decision]"]
+    rescaled: dict[int, tuple[UniformType, str]] = field(
+        default_factory=dict[int, tuple[UniformType, str]]
     )
     """The parameters at ports that differ from those of the value there."""
 
@@ -212,7 +202,7 @@ class Kernel:
             or all(math.frexp(scale)[0] == 0.5 for scale in parameters.scale_array())
         )
 
-    def decision(self, port: int) -> Decision:
+    def decision(self, port: int) -> str:
         """Why a port with parameters has them."""
         value = self.values[port]
         assert value is not None
@@ -240,6 +230,10 @@ class Kernel:
     def port_text(self, port: int) -> str:
         """A port in words, with the name of the kernel."""
         return f"{self.port_name(port)} of kernel '{self.name}'"
+
+    def rule_text(self, rule: str) -> str:
+        """A rule of the kernel as what decides parameters."""
+        return f"{rule} of {self.name}"
 
     def warn(self, message: str) -> None:
         """Say something about the kernel on standard error."""
@@ -564,13 +558,12 @@ def _read_specs(value: PortValue) -> None:
                 value.said = value.range = low, high
                 value.ranges = ranges
         elif isinstance(spec, UniformType):
-            decision = Decision("specification")
             is_of_value = is_common or port >= kernel.input_count
             if not is_known and is_of_value:
-                value.parameters, value.decision = spec, decision
+                value.parameters, value.decision = spec, SPECIFICATION
                 value.is_immutable = True
             elif value.parameters != spec:
-                kernel.rescaled[port] = spec, decision
+                kernel.rescaled[port] = spec, SPECIFICATION
 
 
 def _have_common_spec(value: PortValue) -> bool:

@@ -21,7 +21,7 @@ from xdsl_quant.dialects.quant.types import (
 
 from ..kernel_matching import is_constant
 from ..module_kernels import float_ops_of, is_float_value, ports_of
-from .kernels import Decision, Graph, Kernel, PortValue
+from .kernels import Graph, Kernel, PortValue
 from .writing import conflicts_of
 
 
@@ -313,10 +313,10 @@ class _Description:
             str(ssa.type),
             owner.kernel if isinstance(owner := ssa.owner, RegionOp) else None,
             None if parameters is None else str(parameters),
-            None if decision is None else str(decision),
+            decision,
             None if parameters is not None else self._float_reason(ports, known),
             [
-                Rescale(kernel.name, port, str(change.after), str(change.decision))
+                Rescale(kernel.name, port, str(change.after), change.decision)
                 for kernel, port in known
                 if (change := self._conflicts.get((kernel, port))) is not None
             ],
@@ -345,7 +345,7 @@ def _place_text(op: Operation) -> str:
     return location_prefix(op.location).removesuffix(": ")
 
 
-def _decision(kernel: Kernel, port: int) -> tuple[object, Decision | None]:
+def _decision(kernel: Kernel, port: int) -> tuple[object, str | None]:
     """The parameters of a value, and why it has them."""
     value = kernel.values[port]
     assert isinstance(value, PortValue)

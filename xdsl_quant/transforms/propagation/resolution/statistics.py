@@ -18,7 +18,7 @@ from xdsl_quant.dialects.quant.regions import RegionOp
 from xdsl_quant.dialects.quant.traits import has_quantization_trait
 from xdsl_quant.dialects.quant.types import UniformType
 
-from .kernels import Decision, Kernel, PortValue, Range, computing_ops
+from .kernels import Kernel, PortValue, Range, computing_ops
 
 
 def unite_ranges(kernels: Iterable[Kernel]) -> None:
@@ -141,9 +141,6 @@ class Clamped:
     limits: Range
     """The smallest and the largest number that is left."""
 
-    decision: Decision
-    """What decided the parameters that cut off."""
-
     kernel: Kernel
     """The kernel that computes the value, or takes what is left."""
 
@@ -188,8 +185,7 @@ def clamped_constants(values: Iterable[PortValue]) -> Sequence[Clamped]:
             min(high, limits[1]) if "minimum" in names else high,
         )
         if _exceeds(numbers, limits, tolerance):
-            decision = kernel.decision(port)
-            found.append(Clamped(value, (low, high), limits, decision, kernel, port))
+            found.append(Clamped(value, (low, high), limits, kernel, port))
     return found
 
 
@@ -210,15 +206,14 @@ def _clamped_parameters(value: PortValue, numbers: Range) -> Clamped | None:
             )
             or not all(_decides_by_itself(user) for user, _ in value.users)
         ):
-            decision = kernel.decision(port)
-            return Clamped(value, numbers, limits, decision, kernel, port)
+            return Clamped(value, numbers, limits, kernel, port)
     for user, use in value.users:
         type_ = user.parameters(use)
         if type_ is None or _decides_by_itself(user):
             continue
         limits, tolerance = _range_limits(type_)
         if _exceeds(numbers, limits, tolerance):
-            return Clamped(value, numbers, limits, user.decision(use), user, use)
+            return Clamped(value, numbers, limits, user, use)
     return None
 
 

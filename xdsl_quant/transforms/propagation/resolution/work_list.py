@@ -26,7 +26,7 @@ from xdsl_quant.numerics.arrays import Floats
 
 from ..target_spec import QuantFn
 from .axes import carried, channel_axis, coefficient_axis, coefficient_ranges
-from .kernels import Decision, Graph, Kernel, PortValue
+from .kernels import SPECIFICATION, Graph, Kernel, PortValue
 from .parameters import ParameterChoice, with_scales
 from .statistics import remove_redundant_statistics, unite_ranges
 
@@ -62,7 +62,7 @@ class Resolver:
                 self._choose_for_content(value)
                 self._work_off()
             elif (parameters := _first_specification(value)) is not None:
-                self._decide(value, parameters, Decision("specification"))
+                self._decide(value, parameters, SPECIFICATION)
                 self._push_producer(value)
                 self._work_off()
 
@@ -94,7 +94,7 @@ class Resolver:
             except ValueError as e:
                 value.float_reason = str(e)
                 return
-            value.parameters, value.decision = parameters, Decision("statistics")
+            value.parameters, value.decision = parameters, "statistics"
             value.is_immutable = True
         if value.parameters is not None:
             self._fit_ports(value)
@@ -110,7 +110,7 @@ class Resolver:
         for other in others:
             if other.parameters is None:
                 other.parameters = value.parameters
-                other.decision = Decision("coupling")
+                other.decision = "coupling"
                 other.is_immutable = value.is_immutable
                 self._fit_ports(other)
                 self._push_users(other)
@@ -129,10 +129,10 @@ class Resolver:
         for kernel, port in value.ports:
             if port in kernel.rescaled or kernel.accepts(port, value.parameters):
                 continue
-            self._rescale(kernel, port, value.parameters, Decision("storage", kernel))
+            self._rescale(kernel, port, value.parameters, kernel.rule_text("storage"))
 
     def _rescale(
-        self, kernel: Kernel, port: int, parameters: UniformType, decision: Decision
+        self, kernel: Kernel, port: int, parameters: UniformType, decision: str
     ) -> None:
         """Give a port parameters of its own."""
         kernel.rescaled[port] = self._acceptable(kernel, port, parameters), decision
@@ -170,7 +170,7 @@ class Resolver:
             value.float_reason = str(e)
             return
         rule = "weight" if is_weight else "constant"
-        self._decide(value, parameters, Decision(rule, kernel))
+        self._decide(value, parameters, kernel.rule_text(rule))
         self._push_users(value)
 
     # Constraints
@@ -183,7 +183,7 @@ class Resolver:
             if (parameters := _shared_parameters(kernel)) is not None:
                 for port, value in enumerate(kernel.values):
                     if value is not None:
-                        decision = Decision("same scale", kernel)
+                        decision = kernel.rule_text("same scale")
                         self._set(kernel, port, parameters, decision)
             elif not self._carry_axis(kernel):
                 return False
@@ -204,7 +204,7 @@ class Resolver:
                 except ValueError as e:
                     value.float_reason = str(e)
                     continue
-                self._set(kernel, port, fixed, Decision("fixed result", kernel))
+                self._set(kernel, port, fixed, kernel.rule_text("fixed result"))
 
     def _carry_axis(self, kernel: Kernel) -> bool:
         """
@@ -218,7 +218,7 @@ class Resolver:
         fixed = (port for port in known if _is_immutable(kernel, port))
         source = next(fixed, known[0])
         carried_to = {port: carried(kernel, source, port) for port in ports}
-        decision = Decision("same scale", kernel)
+        decision = kernel.rule_text("same scale")
         if None in carried_to.values():
             for port in ports:
                 if (value := kernel.values[port]) is not None:
@@ -233,7 +233,7 @@ class Resolver:
         return True
 
     def _set(
-        self, kernel: Kernel, port: int, parameters: UniformType, decision: Decision
+        self, kernel: Kernel, port: int, parameters: UniformType, decision: str
     ) -> None:
         """Set the parameters at a port: those of the value, unless it has others."""
         parameters = self._acceptable(kernel, port, parameters)
@@ -251,9 +251,7 @@ class Resolver:
         else:
             self._push_users(value)
 
-    def _decide(
-        self, value: PortValue, parameters: UniformType, decision: Decision
-    ) -> None:
+    def _decide(self, value: PortValue, parameters: UniformType, decision: str) -> None:
         value.parameters, value.decision = parameters, decision
         self._fit_ports(value)
         self._share(value)
@@ -299,7 +297,7 @@ class Resolver:
         except ValueError as e:
             value.float_reason = str(e)
             return True
-        self._set(kernel, port, parameters, Decision(rule, kernel))
+        self._set(kernel, port, parameters, kernel.rule_text(rule))
         return True
 
     def _enlarged(
@@ -374,7 +372,7 @@ class Resolver:
                     fail(kernel.op, f"{subject} changed {changed_port}")
                 port = ports[index]
                 parameters = _checked_parameters(kernel, port, found[index], subject)
-                self._set(kernel, port, parameters, Decision(name, kernel))
+                self._set(kernel, port, parameters, kernel.rule_text(name))
 
 
 def _filter_and_input(
@@ -413,7 +411,7 @@ def _set_filter_scales(
         filter_parameters.get_scales(),
     )
     filter.parameters = with_scales(filter_parameters, scales)
-    filter.decision = Decision("bias", kernel)
+    filter.decision = kernel.rule_text("bias")
 
 
 def _checked_parameters(
@@ -453,8 +451,7 @@ def _first_specification(value: PortValue) -> UniformType | None:
     specified = [
         own[0]
         for kernel, port in value.users
-        if (own := kernel.rescaled.get(port)) is not None
-        and own[1].rule == "specification"
+        if (own := kernel.rescaled.get(port)) is not None and own[1] == SPECIFICATION
     ]
     return specified[0] if specified and len(specified) == len(value.users) else None
 
@@ -485,6 +482,6 @@ def _shared_parameters(kernel: Kernel) -> UniformType | None:
 
 def _is_immutable(kernel: Kernel, port: int) -> bool:
     if (own := kernel.rescaled.get(port)) is not None:
-        return own[1].rule == "specification"
+        return own[1] == SPECIFICATION
     value = kernel.values[port]
     return value is not None and value.is_immutable

@@ -12,7 +12,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl_quant.dialects.quant.types import UniformType
 
 from ..port_ranges import remove_used_ranges
-from .kernels import Decision, Kernel, PortValue
+from .kernels import Kernel, PortValue
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ParameterChange:
     after: UniformType
     """The parameters of the port."""
 
-    decision: Decision
+    decision: str
     """Why they differ."""
 
 
