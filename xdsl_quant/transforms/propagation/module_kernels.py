@@ -78,11 +78,8 @@ def fitting_signature(
 
 def blocks_with_kernels(op: Operation) -> Iterator[Block]:
     """The blocks within an op that may have kernels."""
-    for block in _blocks(op):
-        yield block
-        for inner in block.ops:
-            if inner.regions:
-                yield from blocks_with_kernels(inner)
+    for inner in (op, *_ops_that_may_be_kernels(op)):
+        yield from _blocks(inner)
 
 
 def float_ops_of(op: Operation) -> Iterator[Operation]:
@@ -90,12 +87,14 @@ def float_ops_of(op: Operation) -> Iterator[Operation]:
     The ops within an op that take or give floats and are in no kernel, in the order of the
     text, but for constants, casts, and what passes values on.
     """
+    return filter(_is_of_floats, _ops_that_may_be_kernels(op))
+
+
+def _ops_that_may_be_kernels(op: Operation) -> Iterator[Operation]:
     for block in _blocks(op):
         for inner in block.ops:
-            if _is_of_floats(inner):
-                yield inner
-            if inner.regions:
-                yield from float_ops_of(inner)
+            yield inner
+            yield from _ops_that_may_be_kernels(inner)
 
 
 def _blocks(op: Operation) -> Iterator[Block]:

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i8,
 )
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_quant.dialects.quant import StatisticsOp, StatisticsRefOp
@@ -136,9 +136,7 @@ class IntegerKernel:
             return
         if not any(map(is_float_value, (*op.operands, *op.results))):
             operands = [cast(SSAValue, self._value(operand)) for operand in op.operands]
-            check_uses_own_values(op)
-            regions = [region.clone() for region in op.regions]
-            results = self.builder.same_op(op, operands, op.result_types, regions)
+            results = self._same_op(op, operands, op.result_types)
             self.values.update(zip(op.results, results, strict=True))
             return
         if isinstance(op, tensor.DimOp):
@@ -148,6 +146,13 @@ class IntegerKernel:
             if op.name != "arith.constant":
                 raise Unsupported(f"'{op.name}' has no integer form")
         self.values[op.results[0]] = self._integer_form(op)
+
+    def _same_op(
+        self, op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]
+    ) -> Sequence[SSAValue]:
+        check_uses_own_values(op)
+        regions = [region.clone() for region in op.regions]
+        return self.builder.same_op(op, operands, types, regions)
 
     def _size(self, op: tensor.DimOp) -> SSAValue:
         source, index = self._value(op.source), self._value(op.index)
@@ -217,9 +222,7 @@ class IntegerKernel:
             for value in operands
         ]
         type_ = with_element_type(op.results[0].type, _storage_of(source))
-        check_uses_own_values(op)
-        regions = [region.clone() for region in op.regions]
-        (value,) = self.builder.same_op(op, values, [type_], regions)
+        (value,) = self._same_op(op, values, [type_])
         return replace(source, value=value, axis=None, array=None)
 
     def _joined(self, op: Operation, joined: Sequence[SSAValue]) -> Integers:
@@ -263,13 +266,10 @@ class IntegerKernel:
             return self._tensor_of(known)
         if len(like.scales) > 1:
             raise Unsupported("a constant next to elements of different scales")
-        number = known.number
-        exact = (
-            bounded(number, like, is_maximum=number < 0)
-            if isinf(number)
-            else Fraction(number)
-        )
-        constant = IntegerLoop(self.builder, 0).constant(exact, like)
+        exact = known.number
+        if isinf(exact):
+            exact = bounded(exact, like, is_maximum=exact < 0)
+        constant = IntegerLoop(self.builder, 0).constant(Fraction(exact), like)
         type_ = _storage_of(like)
         if not _has_room(type_, union(like.bounds, constant.bounds)):
             type_ = type_for(constant.bounds)
@@ -287,15 +287,12 @@ class IntegerKernel:
             elements.append((loop, loop.with_scale(element, scale)))
         bounds = union(*(element.bounds for _, element in elements))
         type_ = type_for(bounds)
-        return [
-            loop.finished(
-                replace(
-                    element, value=loop.number(element).as_type(type_), bounds=bounds
-                ),
-                shape_of(x.value),
-            )
-            for x, (loop, element) in zip(tensors, elements, strict=True)
-        ]
+        results: list[Integers] = []
+        for x, (loop, element) in zip(tensors, elements, strict=True):
+            value = loop.number(element).as_type(type_)
+            result = replace(element, value=value, bounds=bounds)
+            results.append(loop.finished(result, shape_of(x.value)))
+        return results
 
     # Loop nests
 

@@ -6,7 +6,7 @@ holds between ports, and what is known so far, first of all from specifications.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
 
@@ -358,30 +358,27 @@ class Graph:
         return [*self.values.values(), *constants]
 
 
-class _Sources:
-    """Where values come from, through calls of functions that are called once."""
+_Source: TypeAlias = Callable[[SSAValue], SSAValue]
+"""Returns where a value comes from, through calls of functions that are called once."""
 
-    def __init__(self, calls: Mapping[CallOp, FuncOp]):
-        self._callees = calls
-        self._callers = {function.body.block: call for call, function in calls.items()}
 
-    def __call__(self, value: SSAValue) -> SSAValue:
-        while (source := self._next(value)) is not None:
-            value = source
+def _sources(calls: Mapping[CallOp, FuncOp]) -> _Source:
+    callers = {function.body.block: call for call, function in calls.items()}
+
+    def source(value: SSAValue) -> SSAValue:
+        match value:
+            case BlockArgument() if (call := callers.get(value.owner)) is not None:
+                return source(call.operands[value.index])
+            case OpResult(op=CallOp() as call) if call in calls:
+                body = calls[call].body
+                end = body.blocks[0].last_op
+                if len(body.blocks) == 1 and isinstance(end, ReturnOp):
+                    return source(end.operands[value.index])
+            case _:
+                pass
         return value
 
-    def _next(self, value: SSAValue) -> SSAValue | None:
-        owner = value.owner
-        if isinstance(owner, Block):
-            call = self._callers.get(owner)
-            assert isinstance(value, BlockArgument)
-            return None if call is None else call.operands[value.index]
-        function = self._callees.get(owner) if isinstance(owner, CallOp) else None
-        if function is None or len(function.body.blocks) != 1:
-            return None
-        end = function.body.block.last_op
-        assert isinstance(value, OpResult)
-        return end.operands[value.index] if isinstance(end, ReturnOp) else None
+    return source
 
 
 def collect(
@@ -396,7 +393,7 @@ def collect(
         calls: calls of functions that are called only there: their arguments are the
             operands of the call, and its results are what they return.
     """
-    graph, source = Graph(), _Sources(calls)
+    graph, source = Graph(), _sources(calls)
     ops = [*ops_outside_kernels(module)]
     unquantized = {
         source(value): spec
@@ -445,7 +442,7 @@ def _kernel_of(
     op: RegionOp,
     target: TargetSpec,
     unquantized: Mapping[SSAValue, Attribute],
-    source: _Sources,
+    source: _Source,
 ) -> Kernel | None:
     """A kernel with a signature; `None` if the target has none that fits."""
     # The content of a constant says more than a range of it, which any port may ignore.
@@ -502,7 +499,7 @@ def _connect(
     graph: Graph,
     kernel: Kernel,
     constants: dict[Operation, list[PortValue]],
-    source: _Sources,
+    source: _Source,
 ) -> None:
     """Find or make the values at the ports of a kernel."""
     op = kernel.op
