@@ -80,7 +80,21 @@ class _Tensor(NamedTuple):
         type_ = self.uniform_type
         return str(self.value.type) if type_ is None else short_text(type_)
 
-    def finding(self, rule: str, message: str) -> KernelFinding:
+    def finding(
+        self, rule: str, problem: str, must: str, of: str = "", who: str = "it"
+    ) -> KernelFinding:
+        """
+        Say what is wrong with the tensor.
+
+        Args:
+            rule: the name of the rule.
+            problem: a predicate, e.g. `has no scale`.
+            must: the remedy, e.g. `be i8`.
+            of: the part of the tensor that it is about, e.g. `scale 0.5 of`.
+            who: the pronoun for it.
+        """
+        subject = f"{of} {self.text}".strip()
+        message = f"{subject} {problem}: {who} must {must}"
         return KernelFinding(self.subject, Finding(rule, message))
 
 
@@ -116,24 +130,24 @@ class _Op:
         return self.op.properties.get(name, self.op.attributes.get(name))
 
     def out_of_range(
-        self, tensor: _Tensor, scale: float | str, size: str, must_be: str
+        self, tensor: _Tensor, scale: float, size: str, must: str, factor: str = ""
     ) -> KernelFinding:
         """A scale that is too large or too small for the fixed-point multiplier."""
-        scale = str(scale) if isinstance(scale, str) else f"{scale} of {tensor.text}"
-        return tensor.finding(
-            "scale-range",
-            f"scale {scale} is too {size} for the multiplier of {self.name}: it must be "
-            f"{must_be}",
-        )
+        problem = f"{factor}is too {size} for the multiplier of {self.name}"
+        return tensor.finding("scale-range", problem, must, f"scale {scale} of")
+
+    def no_kernel(self, tensor: _Tensor, storages: str) -> KernelFinding:
+        """A storage type that is none of several, if there are any."""
+        problem = f"has no kernel of {self.name}"
+        must = f"be {_or(storages) if storages else 'dequantized before'}"
+        of = f"storage type {tensor.storage} of"
+        return tensor.finding("kernel-storage", problem, must, of)
 
     def ignored(self, tensor: _Tensor, what: str, must_be: str) -> KernelFinding:
         """Parameters that the kernel does not look at."""
-        verb, pronoun = ("are", "they") if " and " in what else ("is", "it")
-        return tensor.finding(
-            "ignored-parameters",
-            f"{what} of {tensor.text} {verb} ignored by the kernel of {self.name}: "
-            f"{pronoun} must be {must_be}",
-        )
+        verb, who = ("are", "they") if " and " in what else ("is", "it")
+        problem, must = f"{verb} ignored by the kernel of {self.name}", f"be {must_be}"
+        return tensor.finding("ignored-parameters", problem, must, f"{what} of", who)
 
 
 Rule: TypeAlias = Callable[[_Op], Findings]
@@ -187,14 +201,9 @@ def _storage_rule(op: _Op, storages: str) -> Findings:
         op: the op.
         storages: their names; empty if there is no kernel for quantized tensors.
     """
-    must_be = f"must be {_or(storages)}" if storages else "must be dequantized before"
-    for tensor, quantized_type in op.quantized:
-        if (storage := _storage_name(quantized_type)) not in storages.split():
-            yield tensor.finding(
-                "kernel-storage",
-                f"storage type {storage} of {tensor.text} has no kernel of {op.name}: it "
-                f"{must_be}",
-            )
+    for tensor, _ in op.quantized:
+        if tensor.storage not in storages.split():
+            yield op.no_kernel(tensor, storages)
             return
 
 
@@ -207,11 +216,8 @@ def _same_storage(op: _Op) -> Findings:
 
 def _storage_differs(tensor: _Tensor, first: _Tensor) -> Findings:
     if tensor.storage != first.storage:
-        yield tensor.finding(
-            "operand-storage",
-            f"{tensor.text} is not stored as {first.subject}, which is {first.text}: it "
-            f"must be {first.storage}",
-        )
+        problem = f"is not stored as {first.subject}, which is {first.text}"
+        yield tensor.finding("operand-storage", problem, f"be {first.storage}")
 
 
 # Scales and zero points
@@ -234,9 +240,10 @@ def _same_parameters(op: _Op) -> Findings:
         ):
             yield tensor.finding(
                 "same-parameters",
-                f"{tensor.text} has another scale or zero point than {first.subject}, "
-                f"which is {first.text}, and {op.name} does not rescale: they must be "
-                "the same",
+                f"has another scale or zero point than {first.subject}, which is "
+                f"{first.text}, and {op.name} does not rescale",
+                "be the same",
+                who="they",
             )
 
 
@@ -282,11 +289,9 @@ def _fixed_result(op: _Op) -> Findings:
         ),
     ):
         if is_wrong:
-            yield result.finding(
-                f"result-{name.replace(' ', '-')}",
-                f"{name} {found} of {result.text} is not that of the results of "
-                f"{op.name}: it must be {expected}",
-            )
+            rule, of = f"result-{name.replace(' ', '-')}", f"{name} {found} of"
+            problem = f"is not that of the results of {op.name}"
+            yield result.finding(rule, problem, f"be {expected}", of)
 
 
 def _ignored_zero_points(op: _Op) -> Findings:
@@ -345,12 +350,10 @@ def _division(op: _Op) -> Findings:
     ratio = lhs_scale / (rhs_scale * scale)
     low, high = shifts
     if not 2**low <= ratio < 2**high:
-        yield result.finding(
-            "scale-range",
-            f"scale {scale} of {result.text} gives lhs scale / (rhs scale x result "
-            f"scale) = {ratio}, for which {op.name} has no multiplier: it must be at "
-            f"least 2^{low} and less than 2^{high}",
-        )
+        problem = f"gives lhs scale / (rhs scale x result scale) = {ratio}, for which "
+        problem += f"{op.name} has no multiplier"
+        must = f"be at least 2^{low} and less than 2^{high}"
+        yield result.finding("scale-range", problem, must, f"scale {scale} of")
 
 
 def _squared_difference_rule(op: _Op) -> Findings:
@@ -360,14 +363,14 @@ def _squared_difference_rule(op: _Op) -> Findings:
     least = max(operand_scales) ** 2 / 2**12
     if scale <= least:
         words = "the square of the larger scale of the operands by 2^12"
-        must_be = f"greater than {least}, {words}"
-        yield op.out_of_range(op.results[0], scale, "small", must_be)
+        must = f"be greater than {least}, {words}"
+        yield op.out_of_range(op.results[0], scale, "small", must)
 
 
 def _hard_swish(op: _Op) -> Findings:
     if op.scales is not None and _f32(op.scales[0] / 128 / op.scales[1]) >= 1:
-        must_be = f"less than 128 times that of the result, {128 * op.scales[1]}"
-        yield op.out_of_range(op.operands[0], op.scales[0], "large", must_be)
+        must = f"be less than 128 times that of the result, {128 * op.scales[1]}"
+        yield op.out_of_range(op.operands[0], op.scales[0], "large", must)
 
 
 def _sum_rule(op: _Op) -> Findings:
@@ -385,19 +388,17 @@ def _sum_rule(op: _Op) -> Findings:
         and all(map(_is_power_of_two, op.scales))
     ):
         if round(log2(larger)) != round(log2(scale)):
-            yield result.finding(
-                "power-of-two-scales",
-                f"scale {scale} of {result.text} is not the larger one of those of the "
-                f"operands of {op.name}, which are powers of two: it must be {larger}, "
-                "or pot_scale_int16 must be false",
-            )
+            problem = "is not the larger one of those of the operands of "
+            problem += f"{op.name}, which are powers of two"
+            must = f"be {larger}, or pot_scale_int16 must be false"
+            of = f"scale {scale} of"
+            yield result.finding("power-of-two-scales", problem, must, of)
         return
     width = 14 if storage == "i16" else 19
     least = larger / 2**width
     if scale <= least:
-        words = f"the larger scale of the operands by 2^{width}"
-        must_be = f"greater than {least}, {words}"
-        yield op.out_of_range(result, scale, "small", must_be)
+        must = f"be greater than {least}, the larger scale of the operands by 2^{width}"
+        yield op.out_of_range(result, scale, "small", must)
 
 
 def _is_power_of_two(scale: float) -> bool:
@@ -416,7 +417,7 @@ def _comparison_rule(op: _Op) -> Findings:
     for tensor, _ in operands:
         scales = _only_scales((tensor,))
         if scales is not None and scales[0] >= 1:
-            yield op.out_of_range(tensor, scales[0], "large", "less than 1")
+            yield op.out_of_range(tensor, scales[0], "large", "be less than 1")
 
 
 def _softmax_input(op: _Op) -> Findings:
@@ -428,10 +429,10 @@ def _softmax_input(op: _Op) -> Findings:
     beta, factor = 1.0, ""
     if isinstance(attribute := op.attribute("beta"), FloatAttr):
         beta = cast("FloatAttr[AnyFloat]", attribute).value.data
-        factor = f" x beta {beta}"
+        factor = f"x beta {beta} "
     if scales[0] * beta <= 2.0**-26:
-        text = f"{scales[0]} of {tensor.text}{factor}"
-        yield op.out_of_range(tensor, text, "small", f"greater than {2.0**-26}")
+        must = f"be greater than {2.0**-26}"
+        yield op.out_of_range(tensor, scales[0], "small", must, factor)
 
 
 # Activation functions
@@ -490,18 +491,12 @@ class _Product:
             # The kernel quantizes the activation itself.
             return
         if weights is None:
-            yield activation.finding(
-                "kernel-storage",
-                f"storage type {activation.storage} of {activation.text} has no kernel of "
-                f"{op.name}: it must be {_or(' '.join(self.weights))}",
-            )
+            yield op.no_kernel(activation, " ".join(self.weights))
             return
         if weight.storage not in weights.split():
-            yield weight.finding(
-                "weight-storage",
-                f"{weight.text} cannot be multiplied with {activation.storage} by "
-                f"{op.name}: it must be stored as {_or(weights)}",
-            )
+            problem = f"cannot be multiplied with {activation.storage} by {op.name}"
+            must = f"be stored as {_or(weights)}"
+            yield weight.finding("weight-storage", problem, must)
         yield from _weight_granularity(op, activation, weight)
 
     def _bias_findings(self, op: _Op, activation: _Tensor, weight: _Tensor) -> Findings:
@@ -512,19 +507,18 @@ class _Product:
         element_type = scalar_or_element_type(bias.value.type)
         if isinstance(element_type, NoneType):
             if self.needs_bias:
-                yield bias.finding(
-                    "bias-operand",
-                    f"quantized {op.name} has no bias: it must have one, if only of zeros",
+                message = (
+                    f"quantized {op.name} has no bias: it must have one, if only of "
+                )
+                yield KernelFinding(
+                    bias.subject, Finding("bias-operand", f"{message}zeros")
                 )
             return
         storage = str(activation.storage)
         legal = self.biases.get(storage, storage)
         if (bias.storage or str(element_type)) not in legal.split():
-            yield bias.finding(
-                "bias-storage",
-                f"{bias.text} cannot be added to products of {activation.text} by "
-                f"{op.name}: it must be stored as {_or(legal)}",
-            )
+            problem = f"cannot be added to products of {activation.text} by {op.name}"
+            yield bias.finding("bias-storage", problem, f"be stored as {_or(legal)}")
             return
         # One of 64 bits, which no quantized type can have, gets a scale in the file. For
         # others the runtime takes 0, which it may compare with the product.
@@ -536,11 +530,9 @@ class _Product:
             and scales is not None
             and scales[0] * scales[1] / scales[2] > 0.02
         ):
-            yield bias.finding(
-                "bias-scale",
-                f"{bias.text} has no scale for {op.name}: it must be quantized with "
-                f"input scale x weight scale = {scales[0] * scales[1]}",
-            )
+            product = scales[0] * scales[1]
+            must = f"be quantized with input scale x weight scale = {product}"
+            yield bias.finding("bias-scale", f"has no scale for {op.name}", must)
 
 
 def _weight_granularity(op: _Op, activation: _Tensor, weight: _Tensor) -> Findings:
@@ -549,18 +541,18 @@ def _weight_granularity(op: _Op, activation: _Tensor, weight: _Tensor) -> Findin
     if coefficient is None or quantized_type is None or quantized_type.axis is None:
         return
     if coefficient.dimension is None or activation.storage == "u8":
-        reason = " of activations of u8" if activation.storage == "u8" else ""
+        reason = "of activations of u8 " if activation.storage == "u8" else ""
+        problem = f"{reason}have several scales in {op.name}"
         yield weight.finding(
-            "weight-granularity",
-            f"weights {weight.text}{reason} have several scales in {op.name}: they must "
-            "have one",
+            "weight-granularity", problem, "have one", "weights", "they"
         )
     elif quantized_type.axis != coefficient.dimension:
-        yield weight.finding(
-            "weight-dimension",
-            f"quantized dimension {quantized_type.axis} of {weight.text} is not that of "
-            f"the outputs of {op.name}: it must be {coefficient.dimension}",
+        problem, must = (
+            f"is not that of the outputs of {op.name}",
+            f"be {coefficient.dimension}",
         )
+        of = f"quantized dimension {quantized_type.axis} of"
+        yield weight.finding("weight-dimension", problem, must, of)
 
 
 def _svdf_memory(op: _Op) -> Findings:
@@ -569,11 +561,8 @@ def _svdf_memory(op: _Op) -> Findings:
         return
     for tensor in (op.operands[2], op.operands[4]):
         if tensor.storage != "i16":
-            yield tensor.finding(
-                "weight-storage",
-                f"{tensor.text} cannot be multiplied by {op.name} of "
-                f"{op.operands[0].storage}: it must be stored as i16",
-            )
+            problem = f"cannot be multiplied by {op.name} of {op.operands[0].storage}"
+            yield tensor.finding("weight-storage", problem, "be stored as i16")
 
 
 def _lookup_rule(op: _Op) -> Findings:
@@ -596,30 +585,27 @@ _REQUANTIZED = {
 def _requantization(op: _Op) -> Findings:
     """The pairs of storage types between which there is a kernel."""
     (operand,), (result,) = op.operands, op.results
-    legal = _REQUANTIZED.get(str(operand.storage))
+    legal, problem = (
+        _REQUANTIZED.get(str(operand.storage)),
+        f"has no kernel of {op.name}",
+    )
     if not legal:
-        yield operand.finding(
-            "kernel-storage",
-            f"{operand.text} has no kernel of {op.name}: it must be stored as "
-            f"{_or(' '.join(_REQUANTIZED))}",
-        )
+        must = f"be stored as {_or(' '.join(_REQUANTIZED))}"
+        yield operand.finding("kernel-storage", problem, must)
     elif result.storage not in legal.split():
-        yield result.finding(
-            "kernel-storage",
-            f"{result.text} has no kernel of {op.name} from {operand.storage}: it must "
+        problem, must = (
+            f"{problem} from {operand.storage}",
             f"be stored as {_or(legal)}",
         )
+        yield result.finding("kernel-storage", problem, must)
 
 
 def _dequantization(op: _Op) -> Findings:
     (tensor,) = op.operands
     type_ = tensor.uniform_type
     if type_ is not None and tensor.storage == "i16" and not type_.is_per_tensor:
-        yield tensor.finding(
-            "activation-granularity",
-            f"{tensor.text} has several scales, for which {op.name} has no kernel "
-            "of i16: it must have one",
-        )
+        problem = f"has several scales, for which {op.name} has no kernel of i16"
+        yield tensor.finding("activation-granularity", problem, "have one")
 
 
 # The kernels
