@@ -201,7 +201,7 @@ def elementwise(
     elements: Sequence[Element],
     numbers: Sequence[Integers],
     result_type: Attribute,
-    formula: Callable[..., IntegerExpression | Condition],
+    formula: Callable[..., object],
 ) -> SSAValue:
     """
     A tensor of which each element is computed from elements of others.
@@ -239,7 +239,7 @@ def elementwise(
         result = formula(*numbers)
         if isinstance(result, IntegerExpression):
             return result.as_type(cast(IntegerType, type_.element_type))
-        return result.value
+        return cast(Condition, result).value
 
     inputs = [(element.tensor, element.indices) for element in read]
     return builder.map(inputs, type_, builder.sizes(elements[0].tensor), body)
@@ -265,11 +265,11 @@ class Rescaling:
     def stored(
         self,
         formula: Formula,
-        values: Sequence[Any],
-        zero_point: Any,
-        shift: Any,
-        *multipliers: Any,
-    ) -> Any:
+        values: Sequence[Integers],
+        zero_point: Integers,
+        shift: Integers,
+        *multipliers: Integers,
+    ) -> Integers:
         """The stored value for what a formula computes from integers."""
         bits, one = self.scaling.bits, cast(Any, 1)
         if self.scaling.is_one:
@@ -311,7 +311,7 @@ def have_one_meaning(types: Sequence[Attribute]) -> bool:
 class Formula(NamedTuple):
     """What an elementwise op computes from zero-point-corrected integers."""
 
-    combine: Callable[..., Any]
+    combine: Callable[..., Integers]
     """The NumPy function of the operands."""
 
     is_sum: bool = False
@@ -321,7 +321,7 @@ class Formula(NamedTuple):
     """
 
 
-def _same(value: Any) -> Any:
+def _same(value: Integers) -> Integers:
     return value
 
 
@@ -385,7 +385,7 @@ def formula_form(
     rescaling = Rescaling(scaling, target, rounding)
     count, numbers = len(operands), [*zero_points(operands), *rescaling.numbers]
 
-    def stored(*values: Any) -> IntegerExpression:
+    def stored(*values: Integers) -> Integers:
         corrected = map(sub, values[:count], values[count : 2 * count])
         return rescaling.stored(formula, [*corrected], *values[2 * count :])
 
@@ -437,8 +437,9 @@ class ComparisonToIntegers(IntegerPattern):
         compare = COMPARISONS[op.comparison_direction.data]
         factors, numbers = comparison_factors(*operands), zero_points(operands)
 
-        def compared(lhs: Any, rhs: Any, lhs_zero: Any, rhs_zero: Any) -> Condition:
-            return compare((lhs - lhs_zero) * factors[0], (rhs - rhs_zero) * factors[1])
+        def compared(*values: Integers) -> object:
+            lhs, rhs = map(sub, values[:2], values[2:])
+            return compare(lhs * factors[0], rhs * factors[1])
 
         def build(builder: LoweringBuilder, tensors: Values) -> Values:
             elements = operand_elements(tensors, operands)

@@ -39,7 +39,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     ReduceOp,
 )
 from xdsl_quant.frontends.stablehlo.dialect.products import ProductOp
-from xdsl_quant.machines.arith import IntegerExpression
+from xdsl_quant.numerics.primitives import Integers
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
@@ -105,7 +105,7 @@ class ProductToIntegers(IntegerPattern):
         scaling = product_scaling([lhs, rhs], target, largest)
         rescaling = Rescaling(scaling, target, self.rounding)
 
-        def stored(product: IntegerExpression, *numbers: Any) -> IntegerExpression:
+        def stored(product: Any, *numbers: Integers) -> Integers:
             if zero_point:
                 product = product - numbers[0] * zero_point
                 numbers = numbers[1:]

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.numerics import rescale_multiplier
-from xdsl_quant.numerics.primitives import Integers
+from xdsl_quant.numerics.primitives import Array, Integers
 from xdsl_quant.transforms.building.quantization_arithmetic import (
     unsupported_cast_reason,
 )
@@ -71,7 +71,7 @@ class ScaledTensor:
         """The zero points."""
         return self._along_axis(self.quantized_type.get_zero_points())
 
-    def _along_axis(self, numbers: NDArray[Any]) -> NDArray[Any]:
+    def _along_axis(self, numbers: Array) -> Array:
         # NumPy makes numbers of 64 bits of what has no dimension.
         shape = [1] * max(self.rank, 1)
         if (axis := self.quantized_type.axis) is not None:
@@ -116,7 +116,7 @@ class Scaling(NamedTuple):
         return all(bool((m == 1 << self.shifts).all()) for m in self.multipliers)
 
 
-def _rounded_shift(array: NDArray[Any], shift: NDArray[Any] | int) -> NDArray[Any]:
+def _rounded_shift(array: Array, shift: Array | int) -> Array:
     """Numbers divided by a power of two, and rounded half up."""
     return (array + (1 << shift >> 1)) >> shift
 
@@ -220,24 +220,24 @@ def sum_scaling(terms: Sequence[ScaledTensor], target: ScaledTensor) -> Scaling:
     return scaling
 
 
-def _exact(scales: NDArray[np.float64]) -> NDArray[Any]:
+def _exact(scales: NDArray[np.float64]) -> Array:
     """Scales as fractions."""
     return np.array([*map(Fraction, scales.flat)], object).reshape(scales.shape)
 
 
-def _two_to(exponents: Integers) -> NDArray[Any]:
+def _two_to(exponents: Integers) -> Array:
     """Powers of two as integers of any size."""
     return 1 << exponents.astype(object)
 
 
 def _largest_error(
     terms: Sequence[ScaledTensor],
-    ratios: Sequence[NDArray[Any]],
+    ratios: Sequence[Array],
     scaling: Scaling,
 ) -> float:
     """How far multipliers make a sum be off at most, in units of the result."""
     powers = _two_to(scaling.shifts)
-    errors: Sequence[NDArray[Any]] = [
+    errors: Sequence[Array] = [
         abs(multiplier - ratio * powers) * term.largest / powers
         for term, multiplier, ratio in zip(
             terms, scaling.multipliers, ratios, strict=True
