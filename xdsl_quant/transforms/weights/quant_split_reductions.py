@@ -33,12 +33,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf, prod
 from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, math
 from xdsl.dialects.builtin import (
-    AnyFloat,
     Float32Type,
     ModuleOp,
     TensorType,
@@ -63,6 +63,7 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
     static_sizes,
 )
+from xdsl_quant.transforms.propagation.export.loop_nests import loop_nest_of
 
 
 class _Contraction(NamedTuple):
@@ -83,20 +84,16 @@ class _Contraction(NamedTuple):
 
 def _contraction_of(op: linalg.ops.GenericOp) -> _Contraction | None:
     """An op as a sum of products of floats over a loop of known size, if it is one."""
-    kinds = [*op.iterator_types]
     # On buffers there is no result.
-    counts = len(op.inputs), len(op.results), kinds.count(REDUCTION)
-    if counts != (2, 1, 1):
+    nest = loop_nest_of(op) if op.results else None
+    if nest is None or (len(op.inputs), nest.kinds.count(REDUCTION)) != (2, 1):
         return None
-    if not isinstance(element_type_of(op.outputs[0]), AnyFloat):
-        return None
-    maps = [
-        loops for map_ in op.indexing_maps if (loops := _loops(map_.data)) is not None
-    ]
-    loop = kinds.index(REDUCTION)
+    loop = nest.kinds.index(REDUCTION)
+    maps = [loops for map_ in nest.maps if (loops := _loops(map_)) is not None]
     if len(maps) != 3 or [loop in loops for loops in maps] != [True, True, False]:
         return None
-    if not _adds_products(op):
+    name, factors = nest.combined() or ("", ())
+    if name != "arith.mulf" or {*factors} != {*nest.arguments[:2]}:
         return None
     # If it is not known for one of them, it is -1.
     size = min(
@@ -111,21 +108,6 @@ def _loops(indices: AffineMap) -> Sequence[int] | None:
     loops = [e.position for e in indices.results if isinstance(e, AffineDimExpr)]
     is_plain = len({*loops}) == len(indices.results) and not indices.num_symbols
     return loops if is_plain else None
-
-
-def _adds_products(op: linalg.ops.GenericOp) -> bool:
-    """Whether an element of the result is what it was plus a product of the inputs."""
-    block = op.body.block
-    lhs, rhs, so_far = block.args
-    match [*block.ops]:
-        case [arith.MulfOp() as product, arith.AddfOp() as total, end]:
-            return (
-                {product.lhs, product.rhs} == {lhs, rhs}
-                and {total.lhs, total.rhs} == {product.result, so_far}
-                and [*end.operands] == [total.result]
-            )
-        case _:
-            return False
 
 
 @dataclass(frozen=True)
@@ -202,10 +184,7 @@ def _multiplied_and_added(
 
 def _element_total(value: SSAValue) -> float:
     """The number of elements of a tensor."""
-    size = 1.0
-    for each in shape_of(value):
-        size *= each if each >= 0 else float("inf")
-    return size
+    return prod(size if size >= 0 else inf for size in shape_of(value))
 
 
 @dataclass(frozen=True)
