@@ -171,22 +171,19 @@ def _target(table: TomlTable, name: str, files: Sequence[str]) -> TargetSpec:
     bases = extended_targets(table, files)
     rule = table.values.get("range-rule", bases[0].range_rule if bases else "exact")
     if rule not in _RANGE_RULES:
-        table.fail(
-            f"unknown rule for ranges, found {toml_text(rule)}; use one of "
-            f"{quoted(_RANGE_RULES)}",
-            "range-rule",
-        )
+        problem = f"unknown rule for ranges, found {toml_text(rule)}"
+        table.fail(f"{problem}; use one of {quoted(_RANGE_RULES)}", "range-rule")
     name = _entry_name(table) or name
     description = table.text("description") or ""
     extended = united_kernels(bases)
     kernels: dict[str, KernelSpec] = {}
     for entry, kernel in target_kernels(table, extended):
         if kernel.name in kernels:
-            entry.fail(
-                f"kernels with one name, found two of '{kernel.name}'; give one another "
-                "name, or one kernel several [[kernels.signatures]]",
-                found=kernel.name,
+            problem = f"kernels with one name, found two of '{kernel.name}'"
+            remedy = (
+                "give one another name, or one kernel several [[kernels.signatures]]"
             )
+            entry.fail(f"{problem}; {remedy}", found=kernel.name)
         kernels[kernel.name] = kernel
     for kernel in kernels.values():
         known = extended.get(kernel.name, kernel)
@@ -281,10 +278,8 @@ def _kernels(
         owner = "a kernel" if name is None else f"kernel '{name}'"
         table.fail(f"expected ops of {owner}, found none; add 'ops' or 'patterns'")
     if texts and name is None:
-        table.fail(
-            "expected a name of a kernel with patterns, found none; add 'name'",
-            "patterns",
-        )
+        problem = "expected a name of a kernel with patterns, found none"
+        table.fail(f"{problem}; add 'name'", "patterns")
     signatures = _signatures(table)
     if name is None:
         return [
@@ -301,12 +296,9 @@ def _kernels(
 def _op_name(table: TomlTable, key: str, name: str, found: str) -> str:
     name = re.sub(r"\s*([\[\],])\s*", r"\1", name.strip())
     if _OP_NAME.fullmatch(name) is None:
-        table.fail(
-            f"expected the name of an op, found '{name}'; write it with its dialect, e.g. "
-            "'stablehlo.add'",
-            key,
-            found,
-        )
+        problem = f"expected the name of an op, found '{name}'"
+        remedy = "write it with its dialect, e.g. 'stablehlo.add'"
+        table.fail(f"{problem}; {remedy}", key, found)
     return name
 
 
@@ -315,11 +307,8 @@ def _pattern_step(
 ) -> PatternStep:
     for index, name in enumerate(names):
         if name in names[:index]:
-            table.fail(
-                f"expected different ops, found '{name}' twice; leave out one",
-                key,
-                name,
-            )
+            problem = f"expected different ops, found '{name}' twice"
+            table.fail(f"{problem}; leave out one", key, name)
     return PatternStep(names, is_optional)
 
 
@@ -341,12 +330,10 @@ def _pattern(table: TomlTable, text: str) -> OpPattern | MatchFn:
         for step in text.split("->")
     ]
     if all(step.is_optional for step in steps):
-        table.fail(
-            f"expected an op that must be there, found only optional ones in '{text}'; "
-            "leave out a '?'",
-            "patterns",
-            text,
+        problem = (
+            f"expected an op that must be there, found only optional ones in '{text}'"
         )
+        table.fail(f"{problem}; leave out a '?'", "patterns", text)
     return OpPattern(steps)
 
 
@@ -359,12 +346,9 @@ def _extension(
 ) -> _T:
     """What a plugin has under a name after `@`."""
     if (factory := known.get(text.removeprefix("@"))) is None:
-        table.fail(
-            f"unknown {kind} of a plugin, found '{text}', available: "
-            f"{quoted(sorted(known)) or 'none'}; install the plugin that has it",
-            key,
-            text,
-        )
+        available = quoted(sorted(known)) or "none"
+        problem = f"unknown {kind} of a plugin, found '{text}', available: {available}"
+        table.fail(f"{problem}; install the plugin that has it", key, text)
     return factory()
 
 
@@ -376,17 +360,15 @@ def _signatures(table: TomlTable) -> Sequence[Signature]:
         return [_signature(table)]
     for key in _SIGNATURE_KEYS:
         if key in table:
-            table.fail(
-                f"expected one place of a signature, found '{key}' beside 'signatures'; "
-                "move it into a table of [[kernels.signatures]]",
-                key,
+            problem = (
+                f"expected one place of a signature, found '{key}' beside 'signatures'"
             )
+            remedy = "move it into a table of [[kernels.signatures]]"
+            table.fail(f"{problem}; {remedy}", key)
     tables = table.tables("signatures")
     if not tables:
-        table.fail(
-            "expected signatures, found none; add a table [[kernels.signatures]]",
-            "signatures",
-        )
+        remedy = "add a table [[kernels.signatures]]"
+        table.fail(f"expected signatures, found none; {remedy}", "signatures")
     for each in tables:
         each.check_keys(_SIGNATURE_KEYS, "a signature")
     return [*map(_signature, tables)]
@@ -395,10 +377,8 @@ def _signatures(table: TomlTable) -> Sequence[Signature]:
 def _signature(table: TomlTable) -> Signature:
     for key in ("inputs", "outputs"):
         if key not in table:
-            table.fail(
-                f"missing '{key}' of a kernel; add an array of ports, e.g. {key} = "
-                '["i8"]'
-            )
+            remedy = f'add an array of ports, e.g. {key} = ["i8"]'
+            table.fail(f"missing '{key}' of a kernel; {remedy}")
     inputs, is_variadic = _ports(table, "inputs")
     outputs, has_variadic_results = _ports(table, "outputs")
     signature = Signature(inputs, outputs, is_variadic, has_variadic_results)
@@ -416,24 +396,20 @@ def _ports(table: TomlTable, key: str) -> tuple[Sequence[Port], bool]:
     if is_variadic:
         texts = texts[:-1]
     if "..." in texts or (is_variadic and not texts):
-        table.fail(
-            f"expected '...' after the last of the ports of '{key}', found it elsewhere; "
-            "move it to the end",
-            key,
-            "...",
+        problem = (
+            f"expected '...' after the last of the ports of '{key}', found it elsewhere"
         )
+        table.fail(f"{problem}; move it to the end", key, "...")
     return [_port(table, key, text) for text in texts], is_variadic
 
 
 def _port(table: TomlTable, key: str, text: str) -> Port:
     if (match := _PORT.fullmatch(text)) is None:
-        table.fail(
-            f"expected a port, found '{text}'; write a storage type such as 'i8', "
-            "'i8<-127:127>', 'u8', 'any=i8' or 'i16:0', or '-' for one that is not "
-            "quantized",
-            key,
-            text,
+        remedy = (
+            "write a storage type such as 'i8', 'i8<-127:127>', 'u8', 'any=i8' or "
+            "'i16:0', or '-' for one that is not quantized"
         )
+        table.fail(f"expected a port, found '{text}'; {remedy}", key, text)
     is_constant, is_wildcard = match["const"] is not None, match["any"] is not None
     if match["float"] is not None:
         return Port(is_constant=is_constant)
@@ -445,12 +421,8 @@ def _port(table: TomlTable, key: str, text: str) -> Port:
     zero_point = None if match["zero"] is None else int(match["zero"])
     low, high = storage.storage_range
     if zero_point is not None and not low <= zero_point <= high:
-        table.fail(
-            f"zero point is not in the range of the storage, found '{text}'; write one "
-            f"from {low} to {high}",
-            key,
-            text,
-        )
+        problem = f"zero point is not in the range of the storage, found '{text}'"
+        table.fail(f"{problem}; write one from {low} to {high}", key, text)
     return Port(storage, is_wildcard, zero_point, is_constant)
 
 
@@ -476,11 +448,9 @@ def _constraint(table: TomlTable, value: object, signature: Signature) -> Constr
     if not isinstance(values, dict) or not isinstance(
         kind := cast("dict[str, object]", values).get("kind"), str
     ):
-        table.fail(
-            f"expected a constraint, found {toml_text(value)}; write a name, e.g. "
-            "'same-scale', or a table with 'kind'",
-            "constraints",
-        )
+        remedy = "write a name, e.g. 'same-scale', or a table with 'kind'"
+        problem = f"expected a constraint, found {toml_text(value)}"
+        table.fail(f"{problem}; {remedy}", "constraints")
     table = table.inline("constraints", cast("dict[str, object]", values), kind)
     if (constraint_type := CONSTRAINTS.get(kind)) is None:
         close = get_close_matches(kind, CONSTRAINTS, 1, 0.5)
@@ -505,10 +475,8 @@ def _argument(table: TomlTable, kind: str, key: str, field: Field[Any]) -> Any:
     value = table.values[key]
     is_right, words = _ARGUMENTS[str(field.type)]
     if not is_right(value):
-        table.fail(
-            f"expected {words} for '{key}' of '{kind}', found {toml_text(value)}; write "
-            f"{words}"
-        )
+        problem = f"expected {words} for '{key}' of '{kind}', found {toml_text(value)}"
+        table.fail(f"{problem}; write {words}")
     is_array = isinstance(value, list)
     return tuple(cast("list[int]", value)) if is_array else value
 
@@ -518,20 +486,15 @@ def _check_numbers(table: TomlTable, kind: str, arguments: Mapping[str, Any]) ->
     if "minimum" in arguments:
         low, high = arguments["minimum"], arguments["maximum"]
         if not (-math.inf < low <= 0 <= high < math.inf and low < high):
-            table.fail(
-                f"expected a finite range that contains 0 for '{kind}', found {low} to "
-                f"{high}; write other numbers"
-            )
+            problem = f"expected a finite range that contains 0 for '{kind}'"
+            table.fail(f"{problem}, found {low} to {high}; write other numbers")
     factors = arguments.get("factors")
     if factors == ():
-        table.fail(
-            f"expected factors of '{kind}', found none; add the indices of operands"
-        )
+        remedy = "add the indices of operands"
+        table.fail(f"expected factors of '{kind}', found none; {remedy}")
     if factors and (bias := arguments.get("bias")) in factors:
-        table.fail(
-            f"expected a bias that is none of the factors of '{kind}', found index {bias} "
-            "for both; use another index"
-        )
+        problem = f"expected a bias that is none of the factors of '{kind}'"
+        table.fail(f"{problem}, found index {bias} for both; use another index")
 
 
 def _check_ports(
@@ -549,15 +512,13 @@ def _check_ports(
         )
         for index in (value,) if isinstance(value, int) else value:
             if index < 0 or (index >= len(ports) and not variadic):
-                table.fail(
-                    f"unknown port, found index {index} for '{name}' of '{kind}' and "
-                    f"{len(ports)} {word}; count from 0"
-                )
+                problem = f"unknown port, found index {index} for '{name}' of '{kind}'"
+                table.fail(f"{problem} and {len(ports)} {word}; count from 0")
             if index < len(ports) and ports[index].storage is None:
-                table.fail(
-                    f"expected a quantized port for '{name}' of '{kind}', found '-' at "
-                    f"index {index} of {word}; use another index, or a storage type there"
-                )
+                problem = f"expected a quantized port for '{name}' of '{kind}'"
+                found = f"found '-' at index {index} of {word}"
+                remedy = "use another index, or a storage type there"
+                table.fail(f"{problem}, {found}; {remedy}")
 
 
 def _is_number(value: object) -> bool:

@@ -507,12 +507,9 @@ class _Product:
         element_type = scalar_or_element_type(bias.value.type)
         if isinstance(element_type, NoneType):
             if self.needs_bias:
-                message = (
-                    f"quantized {op.name} has no bias: it must have one, if only of "
-                )
-                yield KernelFinding(
-                    bias.subject, Finding("bias-operand", f"{message}zeros")
-                )
+                message = f"{op.name} has no bias: it must have one, if only of zeros"
+                finding = Finding("bias-operand", f"quantized {message}")
+                yield KernelFinding(bias.subject, finding)
             return
         storage = str(activation.storage)
         legal = self.biases.get(storage, storage)
@@ -547,11 +544,9 @@ def _weight_granularity(op: _Op, activation: _Tensor, weight: _Tensor) -> Findin
             "weight-granularity", problem, "have one", "weights", "they"
         )
     elif quantized_type.axis != coefficient.dimension:
-        problem, must = (
-            f"is not that of the outputs of {op.name}",
-            f"be {coefficient.dimension}",
-        )
         of = f"quantized dimension {quantized_type.axis} of"
+        problem = f"is not that of the outputs of {op.name}"
+        must = f"be {coefficient.dimension}"
         yield weight.finding("weight-dimension", problem, must, of)
 
 
