@@ -31,7 +31,7 @@ quant.region "k" (%a = %x : tensor<4xf32> as !quant.calibrated<f32<-1.0:2.0>>)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -66,6 +66,10 @@ COUPLED_PORTS = "quant.coupled_ports"
 """The attribute of a kernel with the keys of its ports."""
 
 _Entry: TypeAlias = Mapping[str, Attribute]
+
+
+def _fail(kernel: RegionOp, message: str) -> NoReturn:
+    fail(kernel, f"'{kernel.name}' op {message}")
 
 
 def _port_entries(kernel: RegionOp, name: str) -> Sequence[tuple[int, _Entry]] | None:
@@ -117,14 +121,16 @@ def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
             else:
                 continue
         except ValueError as e:
-            fail(kernel, f"'{kernel.name}' op {e}")
+            _fail(kernel, str(e))
         pairs = ranges[index].axis_ranges
         if pairs is not None and not _has_axis(types[index], ranges[index]):
-            fail(
+            found = (
+                f"{len(pairs)} ranges of dimension {ranges[index].axis} of port {index}"
+            )
+            _fail(
                 kernel,
-                f"'{kernel.name}' op has {len(pairs)} ranges of dimension "
-                f"{ranges[index].axis} of port {index} in '{PORT_STATS}', whose type is "
-                f"'{types[index]}'; expected one for each index of a dimension",
+                f"has {found} in '{PORT_STATS}', whose type is '{types[index]}'; expected "
+                "one for each index of a dimension",
             )
     return ranges
 
@@ -132,18 +138,14 @@ def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
 def _port_stats(kernel: RegionOp) -> Mapping[int, _Entry]:
     """The entries of the attribute by the number of the port."""
     if (entries := _port_entries(kernel, PORT_STATS)) is None:
-        fail(
-            kernel,
-            f"'{kernel.name}' op needs an array of dictionaries with an integer 'port' as "
-            f"'{PORT_STATS}'",
-        )
+        needed = "an array of dictionaries with an integer 'port'"
+        _fail(kernel, f"needs {needed} as '{PORT_STATS}'")
     stats: dict[int, _Entry] = {}
     for index, entry in entries:
         if index in stats or not 0 <= index < len(kernel.specs):
-            fail(
-                kernel,
-                f"'{kernel.name}' op has '{PORT_STATS}' of port {index}, expected the "
-                f"numbers of different ones of its {len(kernel.specs)} ports",
+            expected = f"numbers of different ones of its {len(kernel.specs)} ports"
+            _fail(
+                kernel, f"has '{PORT_STATS}' of port {index}, expected the {expected}"
             )
         stats[index] = entry
     return stats
@@ -212,12 +214,9 @@ def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
         and isinstance(key := entry.get("key"), StringAttr)
     }
     if entries is None or len(keys) < len(entries):
-        fail(
-            kernel,
-            f"'{kernel.name}' op needs an array of dictionaries with the integer 'port', "
-            f"the number of one of its {len(kernel.specs)} ports, and the string 'key' as "
-            f"'{COUPLED_PORTS}'",
-        )
+        port = f"the integer 'port', the number of one of its {len(kernel.specs)} ports"
+        needed = f"an array of dictionaries with {port}, and the string 'key'"
+        _fail(kernel, f"needs {needed} as '{COUPLED_PORTS}'")
     return keys
 
 

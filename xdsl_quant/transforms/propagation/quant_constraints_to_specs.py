@@ -396,10 +396,8 @@ class _LinkGroup:
         values = "a value"
         if self.couplings:
             values = f"values coupled by '{self.couplings[0].coupled_key.data}'"
-        fail(
-            b.op,
-            f"contradictory constraints on {values}, found {a} and {b}; keep one of them",
-        )
+        problem = f"contradictory constraints on {values}, found {a} and {b}"
+        fail(b.op, f"{problem}; keep one of them")
 
 
 def _cast_type(link: LinkOp, *, exact_bits: bool) -> QuantizedType | None:
@@ -745,18 +743,15 @@ class _Resolution:
             x for x in left if x in self.elsewhere and not isinstance(x, needless)
         ]
         unconstrained = [x for x in left if x in self.unconstrained]
-        _warn_of_links(
-            elsewhere,
-            "constraints on values that no kernel takes or returns stay",
-            "add kernels for the ops next to them to the target, or remove them"
-            if has_kernels
-            else "run 'quant-fuse-kernels' first, which makes kernels",
-        )
-        _warn_of_links(
-            unconstrained,
-            "couplings of values without constraints stay",
-            "add statistics, or remove them",
-        )
+        remedy = "run 'quant-fuse-kernels' first, which makes kernels"
+        if has_kernels:
+            remedy = (
+                "add kernels for the ops next to them to the target, or remove them"
+            )
+        problem = "constraints on values that no kernel takes or returns stay"
+        _warn_of_links(elsewhere, problem, remedy)
+        problem = "couplings of values without constraints stay"
+        _warn_of_links(unconstrained, problem, "add statistics, or remove them")
         return bool(elsewhere or unconstrained)
 
 
@@ -800,11 +795,8 @@ def _check_port(port: KernelPort, constraint: Constraint) -> None:
     """
     type_ = port.value.type
     if not is_specification(constraint.type_for(type_), type_):
-        fail(
-            port.kernel,
-            f"{port} has type '{type_}', which cannot be {constraint}; remove one of the "
-            "constraints",
-        )
+        problem = f"{port} has type '{type_}', which cannot be {constraint}"
+        fail(port.kernel, f"{problem}; remove one of the constraints")
 
 
 def _specify(kernel: RegionOp, constraints: dict[int, Constraint]) -> None:

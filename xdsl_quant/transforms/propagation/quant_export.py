@@ -168,11 +168,9 @@ def _warn_without_parameters(module: ModuleOp) -> bool:
         )
     )
     if is_undecided:
-        warn(
-            f"no kernel is quantized, found {len(kernels)} with ports without parameters; "
-            "'quant-propagate' decides them",
-            location_prefix(kernels[0].location),
-        )
+        found = f"found {len(kernels)} with ports without parameters"
+        message = f"no kernel is quantized, {found}; 'quant-propagate' decides them"
+        warn(message, location_prefix(kernels[0].location))
     return is_undecided
 
 
@@ -210,11 +208,10 @@ def _warn_of_unsupported_parameters(export: KernelExport) -> None:
     if not unsupported:
         return
     region, reason = unsupported[0]
-    warn(
-        f"{len(unsupported)} of {len(export.regions)} kernels stay in floating point "
-        f"between casts: {reason}; '{FLOAT_KERNELS}' lists them",
-        location_prefix(region.location),
-    )
+    kernels = f"{len(unsupported)} of {len(export.regions)} kernels"
+    message = f"{kernels} stay in floating point between casts: {reason}"
+    place = location_prefix(region.location)
+    warn(f"{message}; '{FLOAT_KERNELS}' lists them", place)
 
 
 def _descriptions(in_float: Mapping[RegionOp, Unsupported]) -> Iterator[str]:
@@ -233,11 +230,9 @@ def _check_fully_quantized(module: ModuleOp, copy: KernelExport) -> None:
     in_no_kernel = (
         f"{location_prefix(op.location)}'{op_name(op)}' is in no kernel" for op in ops
     )
-    fail(
-        (*kernels, *ops)[0],
-        f"{len(kernels) + len(ops)} kernels or ops stay in floating point, expected none: "
-        + "; ".join((*_descriptions(copy.in_float), *in_no_kernel)),
-    )
+    places = "; ".join((*_descriptions(copy.in_float), *in_no_kernel))
+    found = f"{len(kernels) + len(ops)} kernels or ops stay in floating point"
+    fail((*kernels, *ops)[0], f"{found}, expected none: {places}")
 
 
 def _rescales(export: CodegenExport) -> DictionaryAttr:

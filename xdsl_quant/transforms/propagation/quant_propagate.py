@@ -175,17 +175,14 @@ class Propagation:
             )
             warn(f"no kernel is propagated: {reason}; {remedy}", place)
             return
-        remedy = (
-            "run 'quant-constraints-to-specs' first, which makes specifications of "
-            "statistics"
-            if any(map(_has_statistics, reasons))
-            else "the option report=FILE lists all of them"
-        )
-        warn(
-            f"{len(reasons)} of {len(self._left)} kernels stay in floating point, found "
-            f"that {reason}; {remedy}",
-            place,
-        )
+        remedy = "the option report=FILE lists all of them"
+        if any(map(_has_statistics, reasons)):
+            remedy = (
+                "run 'quant-constraints-to-specs' first, which makes specifications "
+            )
+            remedy += "of statistics"
+        problem = f"{len(reasons)} of {len(self._left)} kernels stay in floating point"
+        warn(f"{problem}, found that {reason}; {remedy}", place)
 
     def warn_of_clamped_constants(self) -> None:
         """

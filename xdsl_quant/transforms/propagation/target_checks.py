@@ -111,11 +111,8 @@ def _check_op(
     else:
         reason, owner = unsupported_reason(op_type, name), "a kernel"
     if reason is not None:
-        entry.fail(
-            f"unsupported op of {owner}, found '{name}', {reason}; leave it out",
-            key,
-            text,
-        )
+        problem = f"unsupported op of {owner}, found '{name}', {reason}"
+        entry.fail(f"{problem}; leave it out", key, text)
     return None
 
 

@@ -285,10 +285,9 @@ class CodegenExport(KernelExport):
         if not isinstance(value, Integers):
             raise Unsupported("a result has elements that do not matter")
         if port.cuts_off(value):
-            raise ResultOutOfRange(
-                f"a result exceeds the range of '{port.type}'",
-                float((value.bounds[0] - value.zero_point) * min(value.scales)),
-            )
+            number = float((value.bounds[0] - value.zero_point) * min(value.scales))
+            message = f"a result exceeds the range of '{port.type}'"
+            raise ResultOutOfRange(message, number)
         # To round what was moved is to move what was rounded.
         is_same |= value.is_same_at_port and value.port == port.type
         result = region.results[key[1] - len(region.inputs)]

@@ -316,9 +316,8 @@ class QuantizedKernel:
             else:
                 return new
         assert reason is not None
-        raise Unsupported(
-            f"'{op.name}' does not accept the types: {reason_of(reason, op.name)}"
-        )
+        why = reason_of(reason, op.name)
+        raise Unsupported(f"'{op.name}' does not accept the types: {why}")
 
     def _element_types(
         self, op: Operation, operands: Sequence[SSAValue]
@@ -378,9 +377,7 @@ class QuantizedKernel:
             return
         largest = accumulator.get_scales().min() * 2.0 ** (_ACCUMULATOR_BITS - 1)
         if any(max(map(abs, ends_of(spec))) > largest for spec in self._result_types):
-            raise Unsupported(
-                f"sums of '{op.name}' may need more than {_ACCUMULATOR_BITS} bits"
-            )
+            raise _unsupported_sums(op)
 
     def _may_have(self, op: Operation, accumulator: ScaledQuantizedType) -> bool:
         """
@@ -402,6 +399,12 @@ def _with_storage_of(type_: UniformType, other: UniformType) -> QuantizedType:
     parameters = QuantizationParameters.from_integer_type(type_)
     storage = QuantizationParameters.from_integer_type(other).storage
     return uniform_type(replace(parameters, storage=storage), type_.expressed_type)
+
+
+def _unsupported_sums(op: Operation) -> Unsupported:
+    return Unsupported(
+        f"sums of '{op.name}' may need more than {_ACCUMULATOR_BITS} bits"
+    )
 
 
 def _is_sum(op: Operation) -> bool:
@@ -435,9 +438,7 @@ def _sum_type(op: Operation, terms: SSAValue) -> ScaledQuantizedType:
     low, high = type_.storage_range
     largest = high - low
     if DYNAMIC_INDEX in sizes or prod(sizes) * largest >= 1 << _ACCUMULATOR_BITS - 1:
-        raise Unsupported(
-            f"sums of '{op.name}' may need more than {_ACCUMULATOR_BITS} bits"
-        )
+        raise _unsupported_sums(op)
     return _accumulator_of_scales(type_.get_scales(), type_.axis, type_.expressed_type)
 
 

@@ -356,11 +356,8 @@ class Resolver:
                 [*map(operator.index, ports)] for ports in returned
             )
         except (TypeError, ValueError):
-            fail(
-                kernel.op,
-                f"{subject} returned '{returned}', expected the indices of changed "
-                "operands and those of changed results",
-            )
+            expected = "the indices of changed operands and those of changed results"
+            fail(kernel.op, f"{subject} returned '{returned}', expected {expected}")
         for kind, ports, changed, found in (
             ("operand", kernel.inputs, changed_inputs, inputs),
             ("result", kernel.outputs, changed_outputs, outputs),
@@ -422,11 +419,9 @@ def _checked_parameters(
     assert value is not None
     type_ = value.ssa.type
     if not isinstance(found, UniformType) or not is_specification(found, type_):
-        fail(
-            kernel.op,
-            f"{subject} made {kernel.port_name(port)} '{found}'; expected "
-            f"'!quant.uniform' of elements of '{type_}'",
-        )
+        expected = f"'!quant.uniform' of elements of '{type_}'"
+        made = f"{subject} made {kernel.port_name(port)} '{found}'"
+        fail(kernel.op, f"{made}; expected {expected}")
     return found
 
 
