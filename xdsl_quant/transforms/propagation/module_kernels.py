@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from xdsl_quant.diagnostics import op_name
@@ -55,6 +55,14 @@ def ops_outside_kernels(op: Operation) -> Iterator[Operation]:
 def ports_of(kernel: RegionOp) -> Iterator[tuple[SSAValue, Attribute]]:
     """The values at the ports of a kernel, operands then results, with specifications."""
     return zip((*kernel.inputs, *kernel.results), kernel.specs, strict=True)
+
+
+def operands_of(
+    kernel: RegionOp,
+) -> Iterator[tuple[BlockArgument, SSAValue, Attribute]]:
+    """The operands of a kernel: argument of its block, value and specification."""
+    args = kernel.body.block.args
+    return zip(args, kernel.inputs, kernel.input_specs, strict=True)
 
 
 def fitting_signature(

@@ -48,7 +48,7 @@ from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.toml_tables import quoted
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
-from .module_kernels import fitting_signature, kernels_of
+from .module_kernels import fitting_signature, kernels_of, operands_of
 from .port_ranges import port_ranges
 from .quant_fuse_kernels import POSITIONS
 from .target_files import target_of_option
@@ -157,9 +157,7 @@ def inline_region(region: RegionOp) -> None:
     assert isinstance(terminator, ReturnOp)
     builder = Builder(InsertPoint.before(region))
     ranges = port_ranges(region)
-    for number, (argument, value, spec) in enumerate(
-        zip(body.args, region.inputs, region.input_specs, strict=True)
-    ):
+    for number, (argument, value, spec) in enumerate(operands_of(region)):
         cast = _quantized_as_specified(builder, value, spec, ranges.get(number))
         argument.replace_all_uses_with(cast)
     returned = [*terminator.arguments]

@@ -71,7 +71,7 @@ from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from ..module_kernels import ParametersType, is_float_value
+from ..module_kernels import ParametersType, is_float_value, operands_of
 from .float_kernels import (
     KernelExport,
     ResultOutOfRange,
@@ -423,9 +423,7 @@ class CodegenExport(KernelExport):
         block = region.body.block
         values: dict[SSAValue, SSAValue] = {}
         is_same = True
-        for argument, value, spec in zip(
-            block.args, region.inputs, region.input_specs, strict=True
-        ):
+        for argument, value, spec in operands_of(region):
             values[argument], is_exact = self._as_floats(builder, value, spec)
             is_same &= is_exact
         for op in block.ops:

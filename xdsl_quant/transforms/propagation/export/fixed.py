@@ -46,7 +46,7 @@ from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from xdsl_quant.unsupported import Unsupported
 
-from ..module_kernels import ParametersType, is_float_value
+from ..module_kernels import ParametersType, is_float_value, operands_of
 from .float_kernels import (
     KernelExport,
     builder_after,
@@ -113,14 +113,11 @@ class FixedExport(KernelExport):
         if any(map(has_nan, region.inputs)):
             raise Unsupported("a constant that is no number")
         check_operands(region, self.out_of_range)
-        arguments = [
-            self._quantized(value, spec, dialect_ops)
-            if isinstance(spec, ScaledQuantizedType)
-            else value
-            for value, spec in zip(region.inputs, region.input_specs, strict=True)
-        ]
         kernel = QuantizedKernel(region, dialect_ops)
-        kernel.values |= zip(region.body.block.args, arguments, strict=True)
+        for argument, value, spec in operands_of(region):
+            if isinstance(spec, ScaledQuantizedType):
+                value = self._quantized(value, spec, dialect_ops)
+            kernel.values[argument] = value
         self._insert(kernel, kernel.results())
 
     def export_floats(
@@ -128,10 +125,7 @@ class FixedExport(KernelExport):
     ) -> Sequence[SSAValue]:
         # Constants are those of the float model.
         kernel = QuantizedKernel(region, dialect_ops_of(region))
-        block = region.body.block
-        for argument, value, spec in zip(
-            block.args, region.inputs, region.input_specs, strict=True
-        ):
+        for argument, value, spec in operands_of(region):
             if self.is_cut_off(value, spec):
                 pass
             elif isinstance(spec, ParametersType) and (

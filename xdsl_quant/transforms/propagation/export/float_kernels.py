@@ -35,7 +35,7 @@ from xdsl_quant.transforms.statistics.ranges.float_constants import float_number
 from xdsl_quant.unsupported import Unsupported
 
 from ..kernel_matching import is_constant
-from ..module_kernels import is_float_value, kernels_of, ports_of
+from ..module_kernels import is_float_value, kernels_of, operands_of, ports_of
 
 
 class UnsupportedParameters(Unsupported):
@@ -292,9 +292,7 @@ def check_operands(region: RegionOp, numbers: Mapping[SSAValue, float]) -> None:
             elements, so that its results may have this number.
         Unsupported: if another kernel has such a port.
     """
-    for index, (value, spec) in enumerate(
-        zip(region.inputs, region.input_specs, strict=True)
-    ):
+    for index, (_, value, spec) in enumerate(operands_of(region)):
         if value not in numbers or not cuts_off(spec, number := numbers[value]):
             continue
         *ops, _ = region.body.block.ops
