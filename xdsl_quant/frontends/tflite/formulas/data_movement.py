@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xdsl_quant.numerics.primitives import Array
+from xdsl_quant.numerics.primitives import Array, primitive
 
 
 class SliceMasks(NamedTuple):
@@ -59,6 +59,12 @@ def strided_slice(
         )
 
     return values[tuple(map(index, range(len(begin))))]
+
+
+@primitive
+def alongside(values: Array, *others: Array) -> Array:
+    """An array that machines take together with others, which may be expressions."""
+    return values
 
 
 def gather(values: Array, indices: Array, axis: int = 0, batch_dims: int = 0) -> Array:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from xdsl_quant.numerics.parameters import QuantizationParameters
 from xdsl_quant.numerics.primitives import (
+    primitive,
     radicand,
     rescaled,
     rounded_product,
@@ -194,6 +195,7 @@ def requantize(x: Quantized, result: QuantizationParameters) -> Integers:
     return clamped(rescaled(x.corrected, quantized_multiplier(ratio)), result)
 
 
+@primitive
 def quantize(values: NDArray[np.float32], result: QuantizationParameters) -> Integers:
     """
     Numbers of type `f32` as stored values, rounded half away from zero; NaN is the smallest

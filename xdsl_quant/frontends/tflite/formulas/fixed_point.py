@@ -20,6 +20,7 @@ from xdsl_quant.numerics.primitives import (
     doubling_high_product,
     half_sum,
     leading_zeros,
+    primitive,
     rounded_product,
     rounding_divide,
     saturated,
@@ -76,6 +77,12 @@ def checked_log2(scale: float | np.floating[Any]) -> int | None:
     return int(nearest) if np.abs(logarithm - nearest) < _LOG2_TOLERANCE else None
 
 
+@primitive
+def quotient(values: Any, divisors: Any) -> Any:
+    """Quotients of integers, rounded towards zero, as in C."""
+    return (values - np.fmod(values, divisors)) // divisors
+
+
 def scaled_by_power(values: Any, exponent: int) -> Integers:
     """`SaturatingRoundingMultiplyByPOT`: `values * 2**exponent` in 32 bits."""
     if exponent <= 0:
@@ -83,6 +90,7 @@ def scaled_by_power(values: Any, exponent: int) -> Integers:
     return saturating_shift(values, exponent)
 
 
+@primitive
 def rescaled_wide(values: Any, multiplier: Multiplier) -> Integers:
     """
     `MultiplyByQuantizedMultiplier` of 64 bits: the product with the upper 16 bits of a

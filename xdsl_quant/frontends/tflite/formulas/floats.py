@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from xdsl_quant.numerics.primitives import Array, divisor, erfc
+from xdsl_quant.numerics.primitives import Array, divisor, erfc, primitive
 
+from .fixed_point import quotient
 from .products import Window, windows
 
 # Activations
@@ -91,10 +92,10 @@ def divide(lhs: Array, rhs: Array) -> Array:
     """
     if lhs.dtype.kind == "f":
         return lhs / rhs
-    remainder = np.fmod(lhs, divisor(rhs))
-    return (lhs - remainder) // rhs
+    return quotient(lhs, divisor(rhs))
 
 
+@primitive
 def floor_divide(lhs: Array, rhs: Array) -> Array:
     """
     Quotients, rounded down.
@@ -107,6 +108,7 @@ def floor_divide(lhs: Array, rhs: Array) -> Array:
     return lhs // divisor(rhs)
 
 
+@primitive
 def floor_modulo(lhs: Array, rhs: Array) -> Array:
     """
     Remainders with the sign of the divisor.
@@ -189,6 +191,7 @@ def svdf(
 # Images and reduction
 
 
+@primitive
 def average_pool(values: Array, sizes: tuple[int, int], window: Window) -> Array:
     """
     Return the mean of the elements below each position of a window, inside the image.

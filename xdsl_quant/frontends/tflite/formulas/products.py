@@ -9,7 +9,13 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics.parameters import QuantizationParameters
-from xdsl_quant.numerics.primitives import Array, exact_factors, rescaled, saturated
+from xdsl_quant.numerics.primitives import (
+    Array,
+    exact_factors,
+    primitive,
+    rescaled,
+    saturated,
+)
 
 from .fixed_point import Integers, quantized_multiplier, rescaled_wide
 from .quantized import Quantized, activated, clamped, round_away, scale_of, scales_of
@@ -40,6 +46,7 @@ class Window(NamedTuple):
         return total // 2, total - total // 2
 
 
+@primitive
 def windows(
     values: Array, sizes: tuple[int, int], window: Window, fill: float = 0
 ) -> Array:
@@ -73,6 +80,7 @@ def windows(
 # Sums of products, of integers or floats
 
 
+@primitive
 def convolution_sums(values: Array, weights: Array, window: Window) -> Array:
     """
     The accumulators of [`convolution`][..convolution].
@@ -98,6 +106,7 @@ def convolution_sums(values: Array, weights: Array, window: Window) -> Array:
     return sums.astype(values.dtype).reshape(*view.shape[:3], outputs)
 
 
+@primitive
 def depthwise_sums(values: Array, weights: Array, window: Window) -> Array:
     """
     The accumulators of [`depthwise_convolution`][..depthwise_convolution]: as
@@ -111,6 +120,7 @@ def depthwise_sums(values: Array, weights: Array, window: Window) -> Array:
     return sums.reshape(*view.shape[:3], outputs)
 
 
+@primitive
 def transposed_sums(
     values: Array,
     weights: Array,

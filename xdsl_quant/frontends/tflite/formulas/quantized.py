@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics.parameters import QuantizationParameters
-from xdsl_quant.numerics.primitives import stored_values
+from xdsl_quant.numerics.primitives import Array, primitive, stored_values
 from xdsl_quant.unsupported import Unsupported
 
 from .fixed_point import Integers
@@ -56,6 +57,7 @@ def scales_of(parameters: QuantizationParameters) -> NDArray[np.float64]:
     return parameters.scales.astype(np.float32).astype(np.float64)
 
 
+@primitive
 def round_away(values: np.ndarray | np.floating[Any]) -> np.ndarray:
     """
     NumPy floats of 32 bits, rounded half away from zero, which is what C's `round`
@@ -63,6 +65,26 @@ def round_away(values: np.ndarray | np.floating[Any]) -> np.ndarray:
     """
     wide = values.astype(np.float64)
     return np.copysign(np.floor(np.abs(wide) + 0.5), wide)
+
+
+@primitive
+def tabulated(
+    values: Integers, low: int, high: int, function: Callable[[Integers], Integers]
+) -> Integers:
+    """A function of integers of a range, for which machines may have tables."""
+    return function(values)
+
+
+def nearest_stored(values: Array, parameters: QuantizationParameters) -> Integers:
+    """Floats as stored values, rounded half to even, in arithmetic of 32 bits."""
+    shape = [1] * values.ndim
+    if (dimension := parameters.quantized_dimension) is not None:
+        shape[dimension] = -1
+    inverse = (1 / parameters.scales).astype(np.float32).reshape(shape)
+    zero_points = parameters.zero_points.astype(np.float32).reshape(shape)
+    low, high = parameters.storage_min, parameters.storage_max
+    steps = np.clip(values * inverse + zero_points, low, high)
+    return np.rint(steps).astype(np.int64)
 
 
 def clamped(values: Integers, parameters: QuantizationParameters) -> Integers:

@@ -13,7 +13,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xdsl_quant.numerics.parameters import QuantizationParameters, storage_range
-from xdsl_quant.numerics.primitives import Array, lookup, rounded_product, wrapped
+from xdsl_quant.numerics.primitives import (
+    Array,
+    lookup,
+    primitive,
+    rounded_product,
+    wrapped,
+)
 from xdsl_quant.unsupported import Unsupported
 
 from .fixed_point import Integers, checked_log2
@@ -149,6 +155,7 @@ def table_of_16_bits(
     return np.clip(numbers, -32768, 32767).astype(np.int64)
 
 
+@primitive
 def interpolated_lookup(table: Integers, values: Integers) -> Integers:
     """`LUTLookup`: what a table of 513 points says about stored values of 16 bits."""
     index = 256 + (values >> 7)

@@ -7,14 +7,9 @@ import numpy as np
 from xdsl_quant.numerics.parameters import QuantizationParameters, storage_range
 from xdsl_quant.numerics.primitives import rounding_divide
 
-from .fixed_point import Integers
+from .fixed_point import Integers, quotient
 from .products import Window, windows
 from .quantized import activation_bounds
-
-
-def _quotient(values: Integers, divisors: Integers) -> Integers:
-    """Quotients rounded towards zero, as in C."""
-    return np.sign(values) * (np.abs(values) // divisors)
 
 
 def average_pool(
@@ -41,7 +36,7 @@ def average_pool(
     sums: Integers = windows(values, sizes, window).sum(axis=(-2, -1))
     counts: Integers = windows(np.ones_like(values), sizes, window).sum(axis=(-2, -1))
     half = counts // 2
-    means = _quotient(np.where(sums > 0, sums + half, sums - half), counts)
+    means = quotient(np.where(sums > 0, sums + half, sums - half), counts)
     return np.clip(means, *activation_bounds(result, activation))
 
 
@@ -83,6 +78,27 @@ def resize_bilinear(
     return rounding_divide(upper * (1024 - y) + lower * y, 20)
 
 
+def resize_bilinear_in_32_bits(
+    values: Integers,
+    sizes: tuple[int, int],
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Integers:
+    """
+    The same of stored values of 16 bits: the sum, which has more than 32 bits, is
+    `1024 * high + low`, and of the lower part it matters only whether it is 0.
+    """
+    upper, lower, y = interpolated_rows(
+        values, sizes, align_corners, half_pixel_centers
+    )
+    difference = lower - upper
+    low = (difference & 1023) * y
+    high = upper + (difference >> 10) * y + (low >> 10)
+    # Half a unit is rounded away from 0.
+    is_down = (high <= 0) & ((low & 1023) == 0)
+    return (high + 512 - is_down) >> 10
+
+
 def interpolated_rows(
     values: Integers,
     sizes: tuple[int, int],
@@ -117,8 +133,8 @@ def _places(
     positions = np.arange(result_size) * scale
     if half_pixel_centers:
         positions = positions + (scale // 2 - 512)
-    before = np.maximum(_quotient(positions, np.asarray(1024)), 0)
-    behind = np.minimum(_quotient(positions + 1023, np.asarray(1024)), size - 1)
+    before = np.maximum(quotient(positions, np.asarray(1024)), 0)
+    behind = np.minimum(quotient(positions + 1023, np.asarray(1024)), size - 1)
     return positions - 1024 * before, before, behind
 
 

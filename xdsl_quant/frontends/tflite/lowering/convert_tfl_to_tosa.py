@@ -23,40 +23,57 @@ func.func @main(
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import FunctionType, ModuleOp, f32
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import located_message, op_name
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.machines.expression import NO_FORM
+from xdsl_quant.numerics.primitives import Array
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
-from xdsl_quant.runtime.arrays import dense_elements
 from xdsl_quant.unsupported import Unsupported
 
 from .fallbacks import Fallback, list_fallbacks, without_conversion
-from .kernels import IMPLEMENTATIONS, Computation, parameters_of
-from .kernels.elementwise import ELEMENTWISE
-from .tosa import elementwise, floats, moving, products, resizing
-from .tosa.building import Operand, TosaBuilder, is_unsigned, lowered_type
-from .tosa.elementwise import Lowering
+from .kernels import (
+    IMPLEMENTATIONS,
+    MULTIPLIER_KERNELS,
+    Computation,
+    Implementation,
+    parameters_of,
+)
+from .tosa import arrays, contractions, floats, forms
+from .tosa.building import TosaBuilder, is_unsigned, lowered_type
+from .tosa.expressions import (
+    expression_of,
+    lifted_array,
+    stored_result,
+    stored_results,
+)
+from .tosa.special import IMPLEMENTATIONS_IN_TOSA, IN_32_BITS, SHAPES, WITHOUT_INTEGERS
 
-LOWERINGS: Mapping[type[Operation], Lowering] = {
-    **elementwise.LOWERINGS,
-    **moving.LOWERINGS,
-    **products.LOWERINGS,
-    **resizing.LOWERINGS,
+REGISTERED = arrays, contractions, forms
+"""The modules that implement functions for expressions."""
+
+LOWERINGS: Mapping[type[Operation], Implementation] = {
+    **{
+        op_type: implementation
+        for op_type, implementation in IMPLEMENTATIONS.items()
+        if op_type not in (tfl.ConstOp, tfl.QConstOp)
+    },
+    **MULTIPLIER_KERNELS,
+    **IMPLEMENTATIONS_IN_TOSA,
 }
-"""What builds the ops of TOSA for an op of TensorFlow Lite."""
+"""How each op is computed."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +159,8 @@ class _Conversion:
         self.block = Block(arg_types=types)
         self.values: dict[SSAValue, SSAValue | None] = {}
         """New values; `None` if the op that defines one has an error."""
-        self.constants: dict[SSAValue, Any] = {}
-        self.absent: set[SSAValue] = set()
+        self.arrays: dict[SSAValue, Array | None] = {}
+        """The values that are known; `None` for absent operands."""
 
     def convert(self) -> func.FuncOp:
         """
@@ -183,26 +200,22 @@ class _Conversion:
         builder = self._builder(op)
         try:
             if isinstance(op, tfl.ConstOp | tfl.QConstOp):
-                self.constants[op.results[0]] = _elements(op)
+                self.arrays[op.results[0]] = _elements(op)
             elif isinstance(op, tfl.NoValueOp):
-                self.absent.add(op.results[0])
+                self.arrays[op.results[0]] = None
             elif isinstance(op, func.ReturnOp):
                 self._return(builder, op)
             else:
                 self._lower(builder, op)
         except (ArithmeticError, IndexError, MemoryError, ValueError) as e:
-            self.errors.append(_message(op, str(e)))
+            words = str(e)
+            if words == NO_FORM:
+                words = f"on '{op.operands[0].type}' has no form in TOSA"
+            self.errors.append(_message(op, words))
             self.values.update(dict.fromkeys(op.results))
 
-    def _operand(self, builder: TosaBuilder, value: SSAValue) -> Operand | None:
-        if value in self.absent:
-            return None
-        array = self.constants.get(value)
-        lowered = None if array is not None else self.values[value]
-        return Operand(builder, value.type, lowered, array)
-
     def _lower(self, builder: TosaBuilder, op: Operation) -> None:
-        if type(op) not in LOWERINGS and _float_lowering(op) is None:
+        if type(op) not in LOWERINGS:
             raise Unsupported(without_conversion(op, "TOSA"))
         if any(self.values.get(operand, 0) is None for operand in op.operands):
             # What defines it has an error.
@@ -210,59 +223,59 @@ class _Conversion:
             return
         for result in op.results:
             lowered_type(result.type)
-        operands = [self._operand(builder, operand) for operand in op.operands]
-        results = self._results(builder, op, operands)
-        values = cast(
-            "Sequence[SSAValue]",
-            (results,) if isinstance(results, SSAValue) else results,
-        )
-        for value, new in zip(op.results, values, strict=True):
-            if new.type != (type_ := lowered_type(value.type)):
-                raise Unsupported(
-                    f"has results of type '{type_}', expected '{new.type}'"
-                )
-            new.name_hint = value.name_hint
-            self.values[value] = new
+        values = self._results(builder, op)
+        for result, value in zip(op.results, values, strict=True):
+            if isinstance(value, SSAValue):
+                value.name_hint = result.name_hint
+                self.values[result] = value
+            else:
+                self.arrays[result] = value
+
+    def _operands(self, builder: TosaBuilder, op: Operation) -> list[Array | None]:
+        """Arrays, `None` for absent operands, and expressions."""
+        shape_index = SHAPES.get(type(op))
+        return [
+            np.array(lowered_type(op.results[0].type).get_shape())
+            if index == shape_index
+            else self.arrays[operand]
+            if operand in self.arrays
+            else cast(Array, expression_of(builder, operand, self.values[operand]))
+            for index, operand in enumerate(op.operands)
+        ]
 
     def _results(
-        self, builder: TosaBuilder, op: Operation, operands: Sequence[Operand | None]
-    ) -> Any:
+        self, builder: TosaBuilder, op: Operation
+    ) -> Sequence[SSAValue | Array]:
         """
-        What an op becomes: stored values or floats, or stored values by floats.
+        What an op computes: stored values or floats, or stored values by floats.
 
         Raises:
             Unsupported: if it becomes none of these.
         """
-        of_floats = _float_lowering(op)
-        lowering = LOWERINGS.get(type(op), of_floats)
-        assert lowering is not None
-        known = [operand for operand in operands if operand is not None]
-        has_stored = any(operand.is_quantized for operand in known)
-        if not has_stored and of_floats is not None and _are_floats(op.results):
-            return of_floats(builder, op, *operands)
+        implementation = LOWERINGS[type(op)]
+        operands = self._operands(builder, op)
+        if not isinstance(implementation, Computation):
+            return stored_results(op, implementation(op, *operands))
+        if not any(map(_is_quantized, (*op.operands, *op.results))):
+            return stored_results(op, implementation.results(op, operands))
         last = self.block.last_op
         try:
-            _check_kernel(op)
-            if type(op) in LOWERINGS:
-                return lowering(builder, op, *operands)
-            raise Unsupported("has no integer form in TOSA")
+            if (missing := implementation.missing_kernel(op)) is not None:
+                raise Unsupported(missing.reason)
+            if (reason := WITHOUT_INTEGERS.get(type(op))) is not None:
+                raise Unsupported(reason)
+            builder.assumes_32_bits = type(op) in IN_32_BITS
+            return stored_results(op, implementation.results(op, operands, _refuse))
         except Unsupported as e:
-            if not has_stored or self.fallbacks is None:
+            if self.fallbacks is None:
                 raise
             self._erase_after(last)
-            # Constants that were built are erased, too.
-            operands = [
-                operand
-                if operand is None or operand.array is None
-                else replace(operand, lowered=None)
-                for operand in operands
-            ]
+            builder.assumes_32_bits = False
             try:
-                results = floats.fallen_back(
-                    builder, op, of_floats or lowering, *operands
-                )
+                operands = self._operands(builder, op)
+                values = floats.fallen_back(op, implementation, operands)
                 self.fallbacks.append((op, str(e)))
-                return results
+                return values
             except (Unsupported, ValueError):
                 # What is wrong is what the op itself is refused for.
                 self._erase_after(last)
@@ -276,52 +289,29 @@ class _Conversion:
     def _return(self, builder: TosaBuilder, op: func.ReturnOp) -> None:
         values: list[SSAValue] = []
         for operand in op.operands:
-            new = self._operand(builder, operand)
-            if new is None or (new.lowered is None and new.array is None):
+            value = self.values.get(operand)
+            if operand in self.arrays:
+                array = lifted_array(builder, self.arrays[operand])
+                value = stored_result(array, operand.type)
+            if value is None:
                 return
-            value = new.value
             if is_unsigned(operand.type):
                 value = builder.reinterpreted(value, to_signed=False)
             values.append(value)
         builder.insert(func.ReturnOp(*values))
 
 
-def _check_kernel(op: Operation) -> None:
-    """
-    Raises:
-        Unsupported: if there is no integer kernel for the types of an op that has some
-            quantized ones.
-    """
-    computation = IMPLEMENTATIONS.get(type(op))
-    if not isinstance(computation, Computation):
-        return
-    types = *op.operand_types, *op.result_types
-    if all(parameters_of(type_) is None for type_ in types):
-        return
-    if (missing := computation.missing_kernel(op)) is not None:
-        raise Unsupported(missing.reason)
+def _refuse(op: Operation, reason: str) -> None:
+    raise Unsupported(reason)
 
 
-def _float_lowering(op: Operation) -> floats.FloatLowering | None:
-    """Return how floats are computed: by the formula if nothing else is known of an op."""
-    by_formula = None
-    if type(op) in ELEMENTWISE and type(op) not in LOWERINGS:
-        by_formula = floats.by_formula
-    return floats.LOWERINGS.get(type(op), by_formula)
+def _is_quantized(value: SSAValue) -> bool:
+    return parameters_of(value.type) is not None
 
 
-def _are_floats(values: Sequence[SSAValue]) -> bool:
-    types = [scalar_or_element_type(value.type) for value in values]
-    return all(type_ == f32 for type_ in types)
-
-
-def _elements(op: tfl.ConstOp | tfl.QConstOp) -> Any:
-    """The elements of a constant: floats or integers, those of `u8` 128 less."""
+def _elements(op: tfl.ConstOp | tfl.QConstOp) -> Array:
+    """The elements of a constant."""
     try:
-        array = dense_elements(cast(Any, op.value))
+        return cast(Callable[..., Array], IMPLEMENTATIONS[type(op)])(op)
     except TypeError as e:
         raise Unsupported(str(e)) from e
-    if array.dtype.kind == "f":
-        return array
-    values = array.astype(np.int64)
-    return (values & 255) - 128 if is_unsigned(op.results[0].type) else values

@@ -544,6 +544,7 @@ def as_expression(value: Value, builder: LoweringBuilder) -> TensorExpression:
     return constant(builder, np.asarray(value))
 
 
+@implements("alongside")
 def with_expression(value: Value, *others: Value) -> TensorExpression:
     """A value as an expression, given others one of which is one."""
     return as_expression(value, builder_of(value, *others))

@@ -19,7 +19,7 @@ FILES = sorted(Path(formulas.__path__[0]).glob("*.py"))
 OF_EXPRESSIONS = {
     *("abs", "ceil", "clip", "concatenate", "copysign", "cos", "einsum", "exp"),
     *("expand_dims", "expm1", "floor", "fmax", "fmin", "fmod", "log", "maximum"),
-    *("minimum", "moveaxis", "negative", "ones_like", "pad", "rint", "sign", "signbit"),
+    *("minimum", "moveaxis", "negative", "ones_like", "pad", "rint", "signbit"),
     *("sin", "sqrt", "stack", "take", "tanh", "trunc", "where"),
 }
 """The NumPy functions that formulas apply to operands, which machines implement."""

@@ -26,8 +26,14 @@ from xdsl_quant.dialects.quant.types import (
     StoredQuantizedType,
     scalar_or_element_type,
 )
-from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
+from xdsl_quant.frontends.tflite.formulas import elementwise
+from xdsl_quant.frontends.tflite.formulas.quantized import (
+    Quantized,
+    nearest_stored,
+    tabulated,
+)
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.numerics.parameters import storage_range
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.transforms.building.quantization_arithmetic import (
     Dequantization,
@@ -311,6 +317,11 @@ def has_one_scale(parameters: QuantizationParameters | None) -> bool:
 # Operands
 
 
+def is_known(value: object) -> bool:
+    """Whether an operand is an array, and no expression."""
+    return isinstance(value, np.ndarray | np.generic)
+
+
 def _operand(value: Array | None, type_: Attribute) -> Array | Quantized | None:
     """A value with its parameters if it is quantized."""
     if value is None or (parameters := parameters_of(type_)) is None:
@@ -322,8 +333,10 @@ def expressed(value: Array, type_: Attribute) -> Array:
     """What stored values express; any other value as it is."""
     if (parameters := parameters_of(type_)) is None:
         return value
-    if not isinstance(value, TensorExpression):
+    if is_known(value):
         return dequantize(value, parameters)
+    if not isinstance(value, TensorExpression):
+        return elementwise.dequantize(Quantized(value.astype(np.int64), parameters))
     element_type = cast(ScaledQuantizedType, scalar_or_element_type(type_))
     casts = Dequantization(element_type, Rounding("nearest-even"), fuse=True)
     stored = value.tensor(element_type.signless_storage_type)
@@ -336,8 +349,10 @@ def quantized(value: Array, type_: Attribute, rounding: Rounding) -> Array:
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, ScaledQuantizedType):
         return value
+    parameters = cast(QuantizationParameters, parameters_of(type_))
+    if not is_known(value) and not isinstance(value, TensorExpression):
+        return nearest_stored(value, parameters)
     if not isinstance(value, TensorExpression):
-        parameters = cast(QuantizationParameters, parameters_of(type_))
         return quantize(
             np.asarray(value).astype(np.float32),
             parameters,
@@ -359,7 +374,7 @@ def integers_of(values: Array) -> list[int]:
     Raises:
         Unsupported: if they are known at run time only.
     """
-    if isinstance(values, TensorExpression):
+    if not is_known(values):
         raise Unsupported("has sizes, axes or indices that are not constant")
     return np.ravel(values).tolist()
 
@@ -391,6 +406,20 @@ def kernel_of(function: Callable[..., Array], *options: Callable[[Any], Any]) ->
         return function(*operands, result, *(option(op) for option in options))
 
     return kernel
+
+
+def table_of(kernel: Kernel) -> Kernel:
+    """A kernel of one operand, which is a table for stored values of 8 bits."""
+
+    def tabulating(
+        op: Operation, result: QuantizationParameters, x: Quantized
+    ) -> Array:
+        low, high = storage_range(x.parameters.storage)
+        return tabulated(
+            x.values, low, high, lambda v: kernel(op, result, x._replace(values=v))
+        )
+
+    return tabulating
 
 
 def formula_of(

@@ -18,7 +18,6 @@ from xdsl_quant.numerics import QuantizationParameters as Parameters
 from xdsl_quant.numerics.primitives import wrapped
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.arrays import integer_width, numpy_dtype
-from xdsl_quant.transforms.building.tensor_expressions import TensorExpression
 from xdsl_quant.unsupported import Unsupported
 
 from . import requirements
@@ -36,10 +35,12 @@ from .computing import (
     flag,
     formula_of,
     has_one_scale,
+    is_known,
     kernel_of,
     number,
     parameters_of,
     quantized,
+    table_of,
 )
 
 # Elementwise
@@ -129,7 +130,7 @@ def _negated(op: Operation, result: Parameters, x: Quantized) -> Array:
 def _reciprocal_square_root(op: Operation, result: Parameters, x: Quantized) -> Array:
     if result.storage_width == 16:
         return looked_up("rsqrt", x, result)
-    return elementwise.reciprocal_square_root(x, result)
+    return table_of(kernel_of(elementwise.reciprocal_square_root))(op, result, x)
 
 
 def _relu(activation: str) -> Implementation:
@@ -196,7 +197,7 @@ def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
 
 def _dequantize(op: tfl.DequantizeOp, value: Array) -> Array:
     parameters = parameters_of(op.input.type)
-    if not isinstance(value, TensorExpression) or parameters is None:
+    if is_known(value) or parameters is None:
         return expressed(value, op.input.type).astype(np.float32)
     return elementwise.dequantize(Quantized(value.astype(np.int64), parameters))
 
@@ -245,8 +246,8 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
         _selected, OnStoredValues(_selected), operands=Operands((0,)), takes_truths=True
     ),
     tfl.NegOp: _unary("neg", _negated, requirements.takes_negated),
-    tfl.AbsOp: _unary("abs", kernel_of(elementwise.absolute)),
-    tfl.SqrtOp: _unary("sqrt", kernel_of(elementwise.square_root)),
+    tfl.AbsOp: _unary("abs", table_of(kernel_of(elementwise.absolute))),
+    tfl.SqrtOp: _unary("sqrt", table_of(kernel_of(elementwise.square_root))),
     tfl.RsqrtOp: _unary("rsqrt", _reciprocal_square_root, requirements.takes_table),
     tfl.ExpOp: _unary("exp", _looked_up("exp"), requirements.takes_table),
     tfl.LogOp: _unary("log", _looked_up("log"), requirements.takes_table),
@@ -265,11 +266,14 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.Relu1Op: _relu("RELU_N1_TO_1"),
     tfl.Relu0To1Op: _relu("RELU_0_TO_1"),
     tfl.LeakyReluOp: Computation(
-        formula_of(floats.prelu, _alpha), kernel_of(elementwise.leaky_relu, _alpha)
+        formula_of(floats.prelu, _alpha),
+        table_of(kernel_of(elementwise.leaky_relu, _alpha)),
     ),
     tfl.PReluOp: _binary(floats.prelu, kernel_of(elementwise.prelu)),
     tfl.HardSwishOp: _unary(
-        "hard_swish", kernel_of(elementwise.hard_swish), requirements.takes_hard_swish
+        "hard_swish",
+        table_of(kernel_of(elementwise.hard_swish)),
+        requirements.takes_hard_swish,
     ),
     tfl.EluOp: _unary("elu", _looked_up("elu"), requirements.takes_bytes),
     tfl.GeluOp: Computation(

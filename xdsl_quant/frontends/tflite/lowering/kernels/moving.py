@@ -20,14 +20,12 @@ from xdsl_quant.frontends.tflite.formulas.quantized import (
     activation_bounds,
     round_away,
     scale_of,
+    tabulated,
 )
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.parameters import storage_range
 from xdsl_quant.numerics.primitives import top_k, with_part
 from xdsl_quant.runtime.arrays import dense_elements, numpy_dtype
-from xdsl_quant.transforms.building.tensor_expressions import (
-    TensorExpression,
-    with_expression,
-)
 from xdsl_quant.unsupported import Unsupported
 
 from .computing import (
@@ -43,6 +41,7 @@ from .computing import (
     expressed,
     have_one_scale,
     integers_of,
+    is_known,
     number,
     parameters_of,
 )
@@ -156,11 +155,9 @@ def _with_indices(
     values: Array, indices: Array, sizes: int | Sequence[int]
 ) -> tuple[Array, Array]:
     """A tensor and indices that it can be indexed with."""
-    if isinstance(indices, TensorExpression):
-        values = cast(Array, with_expression(values, indices))
-    else:
+    if is_known(indices):
         check_indices(indices, sizes)
-    return values, indices
+    return data_movement.alongside(values, indices), indices
 
 
 def _gather(op: tfl.GatherOp, values: Array, indices: Array) -> Array:
@@ -233,10 +230,14 @@ def _rescaled(x: Quantized, result: QuantizationParameters) -> Array:
         return x.values
     ratio = scale_of(x.parameters) * (np.float32(1) / scale_of(result))
     offset = np.float32(-int(x.parameters.zero_points)) * ratio
-    steps = round_away(x.values.astype(np.float32) * ratio + offset)
     low, high = result.storage_min, result.storage_max
-    stored = np.clip(steps + int(result.zero_points), low, high)
-    return stored.astype(np.int64)
+
+    def rescaled(values: Array) -> Array:
+        steps = round_away(values.astype(np.float32) * ratio + offset)
+        stored = np.clip(steps + int(result.zero_points), low, high)
+        return stored.astype(np.int64)
+
+    return tabulated(x.values, *storage_range(x.parameters.storage), rescaled)
 
 
 def _pack(op: tfl.PackOp, *parts: Array) -> Array:
@@ -253,7 +254,7 @@ def _pad(op: tfl.PadOp, value: Array, widths: Array) -> Array:
 
 
 def _pad_v2(op: tfl.PadV2Op, value: Array, widths: Array, fill: Array) -> Array:
-    if isinstance(fill, TensorExpression):
+    if not is_known(fill):
         raise Unsupported("has a padding value that is not constant")
     return _pad_with(value, widths, np.asarray(fill).item())
 
@@ -266,10 +267,8 @@ def _mirror_pad(op: tfl.MirrorPadOp, value: Array, widths: Array) -> Array:
 def _dynamic_update_slice(
     op: tfl.DynamicUpdateSliceOp, value: Array, update: Array, start: Array
 ) -> Array:
-    is_known = not isinstance(start, TensorExpression)
-    if not is_known or isinstance(update, TensorExpression):
-        value = cast(Array, with_expression(value, start, update))
-    return with_part(value, update, integers_of(start) if is_known else start)
+    places = integers_of(start) if is_known(start) else start
+    return with_part(data_movement.alongside(value, start, update), update, places)
 
 
 # Blocks and images

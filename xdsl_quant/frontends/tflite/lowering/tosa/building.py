@@ -34,7 +34,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects.quant.types import (
-    QuantizedType,
     ScaledQuantizedType,
     StoredQuantizedType,
     scalar_or_element_type,
@@ -47,6 +46,7 @@ from xdsl_quant.frontends.tosa.rescale import (
     Rescale,
     constant,
 )
+from xdsl_quant.machines.expression import ANY_INTEGER, Bounds, signed_bounds
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
@@ -56,35 +56,15 @@ from xdsl_quant.transforms.building.builder import (
 from xdsl_quant.unsupported import Unsupported
 
 from ..fallbacks import SIZES_HINT
+from ..kernels.computing import parameters_of
 
 i48 = IntegerType(48)
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
+
 ui8 = IntegerType(8, Signedness.UNSIGNED)
 
 
 # Types
-
-
-def parameters_of(type_: Attribute) -> QuantizationParameters | None:
-    """
-    The parameters of the stored values of a tensor, for `u8` those of its values as `i8`;
-    `None` if it is not quantized.
-    """
-    element_type = scalar_or_element_type(type_)
-    if not isinstance(element_type, QuantizedType):
-        return None
-    parameters = QuantizationParameters.from_integer_type(cast(Any, element_type))
-    if not is_unsigned(type_):
-        return parameters
-    if parameters.storage_width != 8:
-        raise Unsupported(f"has unsigned storage of {parameters.storage_width} bits")
-    return QuantizationParameters(
-        parameters.scales,
-        parameters.zero_points - 128,
-        storage="i8",
-        storage_min=parameters.storage_min - 128,
-        storage_max=parameters.storage_max - 128,
-        quantized_dimension=parameters.quantized_dimension,
-    )
 
 
 def is_unsigned(type_: Attribute) -> bool:
@@ -116,6 +96,8 @@ def lowered_type(type_: Attribute) -> TensorType:
         if (reason := element_type.unsupported_storage) is not None:
             raise Unsupported(f"has the type '{type_}': {reason}")
         width = element_type.storage_type.bitwidth
+        if not element_type.is_signed and width != 8:
+            raise Unsupported(f"has unsigned storage of {width} bits")
         element_type = i8 if width <= 8 else IntegerType(width)
     if element_type == ui8:
         element_type = i8
@@ -224,17 +206,6 @@ class TosaBuilder(LoweringBuilder):
         )
         return rescale.build(self, value, TensorType(i8, shape_of(value)))
 
-    def widened(self, value: SSAValue) -> SSAValue:
-        """
-        Stored values, or integers of at most 32 bits, as `i32`.
-
-        Raises:
-            Unsupported: if they have 64 bits.
-        """
-        if element_type_of(value) == i64:
-            raise Unsupported("has integers of 64 bits, expected at most 32 bits")
-        return self.with_elements(value, i32)
-
     def with_elements(self, value: SSAValue, element_type: Attribute) -> SSAValue:
         """Elements as another type, between which TOSA has a cast."""
         if element_type_of(value) == element_type:
@@ -266,12 +237,18 @@ class TosaBuilder(LoweringBuilder):
         return self.clamped(value, low, high)
 
     def binary(
-        self, op_type: type[Operation], lhs: SSAValue, rhs: SSAValue, **properties: Any
+        self,
+        op_type: type[Operation],
+        lhs: SSAValue,
+        rhs: SSAValue,
+        result_type: Attribute | None = None,
+        **properties: Attribute,
     ) -> SSAValue:
         """An elementwise op on operands that are broadcast as in NumPy."""
         shape = np.broadcast_shapes(shape_of(lhs), shape_of(rhs))
         lhs, rhs = (self.with_rank(operand, len(shape)) for operand in (lhs, rhs))
-        return self.tosa(op_type, (lhs, rhs), shape, element_type_of(lhs), **properties)
+        type_ = result_type or element_type_of(lhs)
+        return self.tosa(op_type, (lhs, rhs), shape, type_, **properties)
 
     # Shapes
 
@@ -308,6 +285,14 @@ class TosaBuilder(LoweringBuilder):
             return value
         operands = value, self.shape(start), self.shape(sizes)
         return self.tosa(tosa_ops.SliceOp, operands, sizes, element_type_of(value))
+
+    def tiled(self, value: SSAValue, counts: Sequence[int]) -> SSAValue:
+        """A tensor repeated along each dimension."""
+        if {*counts} <= {1}:
+            return value
+        shape = [a * b for a, b in zip(shape_of(value), counts, strict=True)]
+        operands = value, self.shape(counts)
+        return self.tosa(tosa_ops.TileOp, operands, shape, element_type_of(value))
 
     def padded(
         self, value: SSAValue, pads: Sequence[tuple[int, int]], fill: float
@@ -379,50 +364,18 @@ class Operand:
     type: Attribute
     """Its type in the dialect `tfl`."""
 
-    lowered: SSAValue | None
-    """The stored values; `None` for a constant, which has an array."""
-
-    array: NDArray[Any] | None
-    """The elements of a constant: those of `u8` are 128 less."""
+    value: SSAValue
+    """The stored values, those of `u8` 128 less."""
 
     @property
-    def value(self) -> SSAValue:
-        """The stored values."""
-        if self.lowered is None:
-            assert self.array is not None
-            type_ = lowered_type(self.type)
-            self.lowered = self.builder.array(
-                self.array.reshape(type_.get_shape()), type_.element_type
-            )
-        return self.lowered
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return lowered_type(self.type).get_shape()
-
-    @property
-    def parameters(self) -> QuantizationParameters:
-        """
-        Raises:
-            Unsupported: if the operand is not quantized per tensor.
-        """
-        return per_tensor(self.type)
-
-    @property
-    def is_quantized(self) -> bool:
-        return isinstance(scalar_or_element_type(self.type), QuantizedType)
-
-    @property
-    def numbers(self) -> list[int]:
-        """
-        The elements of a constant.
-
-        Raises:
-            Unsupported: if they are not known.
-        """
-        if self.array is None:
-            raise Unsupported("has an operand that is expected to be constant")
-        return [int(x) for x in self.array.ravel().tolist()]
+    def bounds(self) -> Bounds:
+        """What stored values or other integers are within."""
+        if (parameters := parameters_of(self.type)) is not None:
+            return parameters.storage_min, parameters.storage_max
+        if is_unsigned(self.type):
+            return 0, 255
+        width = cast(IntegerType, element_type_of(self.value)).bitwidth
+        return ANY_INTEGER if width >= 32 else signed_bounds(width)
 
 
 def per_tensor(type_: Attribute) -> QuantizationParameters:

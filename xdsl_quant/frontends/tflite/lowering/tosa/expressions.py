@@ -1,29 +1,41 @@
 """
-The machine of tensors: expressions as ops of TOSA on tensors of `i32` and `f32`.
+The machine of tensors: expressions as ops of TOSA on tensors.
 
-The integers of formulas are unbounded; TOSA has 32 bits. What exceeds 32 bits is refused,
-but for primitives, which have forms with `tosa.rescale`, `tosa.mul` and 32 bits. Ops are
-built where a value is used.
+The integers of formulas are unbounded; TOSA has 32 bits, and 64 bits for integers of which
+nothing is known. What exceeds 32 bits is refused, but for primitives, which have forms with
+`tosa.rescale`, `tosa.mul` and 32 bits. Ops are built where a value is used.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple, Self, SupportsIndex, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import cached_property, partial, reduce
+from operator import mul
+from typing import (
+    Any,
+    NamedTuple,
+    NoReturn,
+    Self,
+    SupportsIndex,
+    TypeVar,
+    cast,
+)
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from xdsl.dialects import tosa
-from xdsl.dialects.builtin import AnyFloat, BoolAttr, f32, i1, i8, i32
+from xdsl.dialects.builtin import AnyFloat, BoolAttr, f16, f32, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_quant.frontends.tflite.formulas.fixed_point import Multiplier
+from xdsl_quant.frontends.tflite.formulas.fixed_point import Integers, Multiplier
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
 from xdsl_quant.frontends.tosa import ops as tosa_ops
 from xdsl_quant.machines.expression import (
-    UNBOUNDED,
+    ANY_INTEGER,
+    FUNCTIONS,
+    NO_FORM,
     Bounds,
     Direction,
     Expression,
@@ -36,24 +48,33 @@ from xdsl_quant.machines.expression import (
     Truth,
     are_within,
     bounds_of,
-    chosen_bounds,
-    combined,
     signed_bounds,
-    union,
 )
+from xdsl_quant.numerics.primitives import Array
+from xdsl_quant.runtime.arrays import numpy_dtype
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from .building import Operand, TosaBuilder
+from .building import (
+    Operand,
+    TosaBuilder,
+    i48,
+    is_unsigned,
+    lowered_type,
+    per_tensor,
+)
+from .positions import Positions, positions_of, taken
 
 INT32 = signed_bounds(32)
 
 _INTEGER_OPS: Mapping[IntegerOperation, type[Operation]] = {
     "add": tosa.AddOp,
     "and": tosa_ops.BitwiseAndOp,
+    "divide": tosa_ops.IntDivOp,
     "maximum": tosa_ops.MaximumOp,
     "minimum": tosa_ops.MinimumOp,
     "shift_left": tosa_ops.LogicalLeftShiftOp,
+    "shift_right": tosa_ops.ArithmeticRightShiftOp,
     "subtract": tosa.SubOp,
 }
 
@@ -69,9 +90,16 @@ _FLOAT_OPS: Mapping[str, type[Operation]] = {
     "maximum": tosa_ops.MaximumOp,
     "minimum": tosa_ops.MinimumOp,
     "power": tosa_ops.PowOp,
+    "reciprocal": tosa.ReciprocalOp,
     "sin": tosa.SinOp,
     "subtract": tosa.SubOp,
     "tanh": tosa_ops.TanhOp,
+}
+
+_LOGICAL_OPS: Mapping[str, type[Operation]] = {
+    "and": tosa_ops.LogicalAndOp,
+    "or": tosa_ops.LogicalOrOp,
+    "xor": tosa_ops.LogicalXorOp,
 }
 
 _COMPARISONS: Mapping[Direction, type[Operation]] = {
@@ -83,142 +111,320 @@ _COMPARISONS: Mapping[Direction, type[Operation]] = {
     "le": tosa_ops.GreaterEqualOp,
 }
 
+FORMS: dict[object, Callable[..., Any]] = {}
+"""Forms of NumPy functions, and of others by their names."""
+
+FormT = TypeVar("FormT", bound=Callable[..., Any])
+
+
+def implements(*functions: object) -> Callable[[FormT], FormT]:
+    """Registers the decorated function as the form of functions."""
+
+    def decorate(form: FormT) -> FormT:
+        FORMS.update(dict.fromkeys(functions, form))
+        return form
+
+    return decorate
+
+
+def definition(primitive: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the definition of a primitive, to trace it where TOSA has no form."""
+    return cast(Any, primitive).__wrapped__
+
 
 class Tensor(Expression):
     """A tensor whose ops are built where it is used first."""
 
-    builder: TosaBuilder
-    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    bounds: tuple[Any, Any]
 
-    def _set(
-        self, builder: TosaBuilder, build: Callable[[], SSAValue], shape: Sequence[int]
-    ) -> None:
+    view: tuple[Tensor, Positions] | None = None
+    """A tensor, and the positions of its elements that this one has."""
+
+    biased: Callable[[SSAValue], SSAValue] | None = None
+    """Builds sums of products to which a number for each channel is added."""
+
+    def __init__(
+        self,
+        builder: TosaBuilder,
+        build: Callable[[], SSAValue],
+        shape: Sequence[int],
+        element_type: Attribute,
+        bounds: tuple[Any, Any] | None = None,
+    ):
+        """
+        Args:
+            builder: builds the ops.
+            build: builds the elements, or the lowest bits of integers.
+            shape: the shape of the tensor.
+            element_type: the type of what is built.
+            bounds: what the elements are within, if it is known.
+        """
         self.builder = builder
         self.shape = tuple(shape)
+        self.element_type = element_type
         self._build = build
-        self._low: SSAValue | None = None
+        if bounds is not None:
+            self.bounds = bounds
 
-    @property
-    def low(self) -> SSAValue:
-        """The elements, of integers the lowest 32 bits as signed numbers."""
-        if self._low is None:
-            self._low = self._build()
-        return self._low
+    @cached_property
+    def native(self) -> SSAValue:
+        """The elements as they are built."""
+        return self._build()
 
     @property
     def value(self) -> SSAValue:
-        """The elements."""
-        return self.low
+        """The elements as operands of an op."""
+        return self.native
+
+    def stored_as(self, element_type: Attribute, offset: int = 0) -> SSAValue:
+        """The elements less an offset as what is stored in results."""
+        if element_type != self.element_type:
+            raise Unsupported(
+                f"has results of '{self.element_type}', expected '{element_type}'"
+            )
+        return self.native
+
+    def like(self, build: Callable[[], SSAValue], shape: Sequence[int]) -> Self:
+        """A tensor of the same type and bounds."""
+        result = type(self)(self.builder, build, shape, self.element_type, self.bounds)
+        result.dtype = self.dtype
+        return result
+
+    def taken(self, positions: Positions) -> Self:
+        """The elements at some positions, in the shape of these."""
+        if self.view is not None:
+            source, own = self.view
+            return cast("Self", source.taken(own.ravel()[positions]))
+
+        def build() -> SSAValue:
+            return taken(self.builder, self.native, positions)
+
+        result = self.like(build, positions.shape)
+        result.view = self, positions
+        return result
+
+    @property
+    def by_channels(self) -> tuple[Tensor, Positions] | None:
+        """What this one is a view of, if elements have the same channels in both."""
+        if self.view is None:
+            return None
+        source, positions = self.view
+        channels = positions_of(source.shape[-1:])
+        are_same = self.shape[-1:] == source.shape[-1:] and bool(
+            (positions % channels.size == channels).all()
+        )
+        return self.view if are_same else None
+
+    # What arrays have
 
     @property
     def ndim(self) -> int:
         return len(self.shape)
 
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self[i] for i in range(len(self)))
+
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
     ) -> Any:
+        if method == "__call__" and not kwargs and ufunc in FORMS:
+            return FORMS[ufunc](*inputs)
         lifted = [lifted_array(self.builder, x) for x in inputs]
         return super().__array_ufunc__(ufunc, method, *lifted, **kwargs)
 
-    def _compared(self, direction: Direction, other: Any) -> TosaTruth:
+    def __array_function__(
+        self,
+        function: Callable[..., object],
+        types: Sequence[type],
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+    ) -> Any:
+        if function in FUNCTIONS:
+            return FUNCTIONS[function](*args)
+        if function not in FORMS:
+            return NotImplemented
+        return FORMS[function](*args, **kwargs)
+
+    def primitive(self, name: str) -> Callable[..., Any] | None:
+        return FORMS.get(name)
+
+    def __getitem__(self, key: Any) -> Self:
+        return self.taken(positions_of(self.shape)[key])
+
+    def reshape(self, *shape: int) -> Self:
+        """The elements in the same order in another shape."""
+        return self.taken(positions_of(self.shape).reshape(*shape))
+
+    def transpose(self, *order: int) -> Self:
+        """The dimensions in another order."""
+        return self.taken(positions_of(self.shape).transpose(*order))
+
+    def swapaxes(self, a: int, b: int) -> Self:
+        """Two dimensions exchanged."""
+        return self.taken(positions_of(self.shape).swapaxes(a, b))
+
+    @property
+    def T(self) -> Self:
+        """The dimensions in the reverse order."""
+        return self.transpose()
+
+    def __matmul__(self, other: Tensor | Array) -> Tensor:
+        return FORMS[np.matmul](self, other)
+
+    def sum(
+        self,
+        axis: ArrayLike | None = None,
+        keepdims: bool = False,
+        dtype: DTypeLike | None = None,
+    ) -> Self:
+        """The sums along dimensions."""
+        return FORMS["reduced"](self, tosa.ReduceSumOp, axis, keepdims)
+
+    def max(self, axis: ArrayLike | None = None, keepdims: bool = False) -> Self:
+        """The largest elements along dimensions."""
+        return FORMS["reduced"](self, tosa.ReduceMaxOp, axis, keepdims)
+
+    def min(self, axis: ArrayLike | None = None, keepdims: bool = False) -> Self:
+        """The smallest elements along dimensions."""
+        return FORMS["reduced"](self, tosa.ReduceMinOp, axis, keepdims)
+
+    def _with_bias(self, bias: object) -> Self | None:
+        """Sums of products and known numbers of channels, as one op; `None` if no such."""
+        if not isinstance(bias, np.ndarray) or bias.ndim != 1:
+            return None
+        if (view := self.by_channels) is not None:
+            source, positions = view
+            result = source._with_bias(cast("Array", bias))
+            return None if result is None else cast("Self", result.taken(positions))
+        if (biased := self.biased) is None:
+            return None
+        numbers = lifted_array(self.builder, cast("Array", bias))
+        return self.like(
+            lambda: biased(numbers.stored_as(self.element_type)), self.shape
+        )
+
+    def _compared(self, direction: Direction, other: object) -> TosaTruth:
         return _comparison(self, direction, other)
-
-
-def _operand(number: Any, like: Tensor, element_type: Attribute) -> SSAValue:
-    """An operand of an op on tensors that are broadcast."""
-    if isinstance(number, TosaTruth):
-        number = number.number
-    if isinstance(number, TosaInteger) and element_type == f32:
-        number = number.as_float(f32)
-    if isinstance(number, Tensor):
-        return number.value
-    if element_type == i32:
-        number = (int(number) + (1 << 31)) % (1 << 32) - (1 << 31)
-    return like.builder.array(np.full((1,) * like.ndim, number), element_type)
 
 
 def lifted_array(builder: TosaBuilder, number: Any) -> Any:
     """An array of numbers as an expression, and anything else as it is."""
     if not isinstance(number, np.ndarray) or not number.ndim:
         return cast(Any, number)
-    array = cast("NDArray[Any]", number)
-    low, high = array.min(), array.max()
-    if array.dtype.kind == "f":
-        values = array.astype(np.float32)
-        bounds = float(low), float(high)
-        return TosaReal(
-            builder, lambda: builder.array(values, f32), array.shape, bounds
-        )
-    bounds = int(low), int(high)
-    return TosaInteger(builder, lambda: builder.array(array, i32), bounds, array.shape)
+    array = cast("Array", number)
+    if array.dtype == np.bool_:
+        return TosaTruth(builder, partial(builder.array, array, i1), array.shape, i1)
+    if array.dtype.kind != "f":
+        return KnownInteger(builder, array)
+    build = partial(builder.array, array.astype(np.float32), f32)
+    bounds = float(array.min()), float(array.max())
+    return TosaReal(builder, build, array.shape, f32, bounds)
 
 
-def _comparison(x: Tensor, direction: Direction, other: Any) -> TosaTruth:
-    builder, shape = x.builder, _shape(x, other)
-    element_type = f32 if isinstance(x, TosaReal) else i32
+def apart(x: Tensor) -> tuple[Tensor, int]:
+    """A tensor without the constant that is added to it, and the constant."""
+    if isinstance(x, TosaInteger) and x.linear is not None and x.linear[1] == 1:
+        return x.linear[0], x.linear[2]
+    return x, 0
+
+
+def together(x: Tensor, constant: int) -> Tensor:
+    """The sum of a tensor and a constant, which is 0 unless it has integers."""
+    return x + constant if isinstance(x, TosaInteger) else x
+
+
+def broadcast_shape(*numbers: object) -> tuple[int, ...]:
+    """The shape of operands that are broadcast."""
+    shapes = [number.shape for number in numbers if isinstance(number, Tensor)]
+    return np.broadcast_shapes(*shapes)
+
+
+def operand(
+    number: object, like: Tensor, element_type: Attribute, is_checked: bool = True
+) -> SSAValue:
+    """
+    An operand of an op on tensors that are broadcast.
+
+    Args:
+        number: a tensor, or a number that is known.
+        like: another operand.
+        element_type: the type that the op computes with.
+        is_checked: whether only the lowest bits matter of what needs more bits.
+    """
+    if isinstance(number, TosaTruth) and element_type != i1:
+        number = number.number
+    if isinstance(number, TosaInteger) and element_type == f32:
+        number = number.as_float(f32)
+    if isinstance(number, TosaInteger) and not is_checked:
+        return like.builder.with_elements(number.low, element_type)
+    if isinstance(number, Tensor):
+        return like.builder.with_elements(number.value, element_type)
+    if element_type == i32:
+        number = (int(cast(SupportsIndex, number)) + (1 << 31)) % (1 << 32) - (1 << 31)
+    return like.builder.array(
+        np.full((1,) * like.ndim, cast(float, number)), element_type
+    )
+
+
+def _type_of(*numbers: object) -> Attribute:
+    """The type that an op on numbers computes with."""
+    if any(isinstance(x, TosaReal) for x in numbers):
+        return f32
+    wide = any(isinstance(x, TosaInteger) and x.element_type == i64 for x in numbers)
+    return i64 if wide else i32
+
+
+def _comparison(x: Tensor, direction: Direction, other: object) -> TosaTruth:
+    builder, shape = x.builder, broadcast_shape(x, other)
 
     def build() -> SSAValue:
-        pair = [_operand(number, x, element_type) for number in (x, other)]
+        pair = [operand(number, x, _type_of(x, other)) for number in (x, other)]
         if direction in ("lt", "le"):
             pair.reverse()
-        operands = [builder.with_rank(value, len(shape)) for value in pair]
-        value = builder.tosa(_COMPARISONS[direction], operands, shape, i1)
+        value = builder.binary(_COMPARISONS[direction], *pair, result_type=i1)
         if direction == "ne":
             value = builder.tosa(tosa_ops.LogicalNotOp, (value,), shape, i1)
         return value
 
-    return TosaTruth(builder, build, shape)
+    return TosaTruth(builder, build, shape, i1)
 
 
 class TosaTruth(Tensor, Truth):
     """A tensor of truth values."""
 
-    def __init__(
-        self, builder: TosaBuilder, build: Callable[[], SSAValue], shape: Sequence[int]
-    ):
-        self._set(builder, build, shape)
+    dtype = np.dtype(np.bool_)
 
-    def _logical(self, operation: str, other: Any) -> TosaTruth:
-        if operation != "and":
-            raise Unsupported(f"has no form of '{operation}' of truth values in TOSA")
-
+    def _logical(self, operation: str, other: object) -> TosaTruth:
         def build() -> SSAValue:
-            operands = self.value, other.value
-            return self.builder.binary(tosa_ops.LogicalAndOp, *operands)
+            if operation == "xor" and other is True:
+                op_type = tosa_ops.LogicalNotOp
+                return self.builder.tosa(op_type, (self.value,), self.shape, i1)
+            operands = self.value, operand(other, self, i1)
+            return self.builder.binary(_LOGICAL_OPS[operation], *operands)
 
-        return TosaTruth(self.builder, build, _shape(self, other))
+        return TosaTruth(self.builder, build, broadcast_shape(self, other), i1)
 
     @property
     def number(self) -> TosaInteger:
         def build() -> SSAValue:
             return self.builder.with_elements(self.value, i32)
 
-        return TosaInteger(self.builder, build, (0, 1), self.shape)
+        return TosaInteger(self.builder, build, self.shape, i32, (0, 1))
+
+    def astype(self, dtype: DTypeLike) -> Tensor:
+        """The elements as 0 and 1, or as they are."""
+        return self if np.dtype(dtype) == np.bool_ else self.number.astype(dtype)
 
     def chosen(self, a: Any, b: Any) -> Any:
-        builder = self.builder
-        a, b = lifted_array(builder, a), lifted_array(builder, b)
-        shape = _shape(self, a, b)
-        is_float = any(isinstance(x, TosaReal) for x in (a, b))
-        element_type: Attribute = f32 if is_float else i32
-
-        def build() -> SSAValue:
-            like = TosaTruth(builder, lambda: self.value, shape)
-            values = self.value, *(_operand(x, like, element_type) for x in (a, b))
-            operands = [builder.with_rank(value, len(shape)) for value in values]
-            return builder.tosa(tosa_ops.SelectOp, operands, shape, element_type)
-
-        if is_float:
-            bounds, _ = chosen_bounds(a, b)
-            return TosaReal(builder, build, shape, bounds)
-        return TosaInteger(builder, build, union(bounds_of(a), bounds_of(b)), shape)
+        return FORMS["chosen"](self, a, b)
 
 
 class Parts(NamedTuple):
     """Facts about a number, for ops that fuse several functions."""
-
-    stored: SSAValue | None = None
-    """Stored values."""
 
     shifted: tuple[TosaInteger, int] | None = None
     """A number, and by how many bits it is shifted to the left."""
@@ -229,43 +435,101 @@ class Parts(NamedTuple):
     saturated: tuple[Rescaling, int, int, int] | None = None
     """A product, a zero point that is added, and a range that limits the sum."""
 
+    nearest: TosaReal | None = None
+    """Floats that are rounded half to even."""
+
+
+class Rescaling(NamedTuple):
+    """A product with a multiplier that is shifted, rounded after each shift."""
+
+    x: TosaInteger
+
+    value: int | Array
+    """An integer, or one for each index of the last dimension."""
+
+    shift: int | Array
+
+    is_wide: bool = False
+    """Whether sums have 48 bits, the multiplier 16, and one rounding."""
+
+    @classmethod
+    def by(
+        cls, x: TosaInteger, multiplier: Multiplier, is_wide: bool = False
+    ) -> Rescaling:
+        """The product with a multiplier whose exponent is that of a power of two."""
+        return cls(x, multiplier[0], 31 - multiplier[1], is_wide)
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether TOSA defines it."""
+        shift = min(int(np.min(self.shift)), 31)
+        limit = 1 << (shift - 1) if shift > 1 else 0
+        low, high = self.x.bounds
+        is_short = np.max(self.shift) <= 62
+        return is_short and np.min(self.value) >= 0 and -limit <= low and high < limit
+
+    def build(
+        self, builder: TosaBuilder, element_type: Attribute = i32, output_zp: int = 0
+    ) -> SSAValue:
+        """The op, whose result has a zero point and saturates."""
+        if (view := self.x.by_channels) is not None:
+            source, positions = view
+            rescaling = self._replace(x=cast(TosaInteger, source))
+            stored = rescaling.build(builder, element_type, output_zp)
+            return taken(builder, stored, positions)
+        multiplier = Multiplier(self.value, 31 - self.shift)
+        x, factor, constant = self.x.linear or (self.x, 1, 0)
+        is_stored = x.element_type == i8 or (x.element_type == i16 and not constant)
+        if factor != 1 or not (is_stored or self.is_wide):
+            value, constant = self.x.value, 0
+        else:
+            value = x.native
+        return builder.rescaled(value, multiplier, element_type, -constant, output_zp)
+
+    def expression(self, bounds: Bounds | None = None) -> TosaInteger:
+        """The product as an expression."""
+        builder = self.x.builder
+        if bounds is None:
+            factor = np.max(self.value / 2.0**self.shift)
+            low, high = (math.floor(bound * factor) for bound in self.x.bounds)
+            bounds = max(min(low, 0) - 1, INT32[0]), min(max(high, 0) + 2, INT32[1])
+        build = partial(self.build, builder)
+        result = TosaInteger(builder, build, self.x.shape, i32, bounds)
+        result.parts = Parts(rescale=self)
+        return result
+
 
 class TosaInteger(Tensor, Integer):
     """A tensor of integers."""
 
     is_lazy = True
     dtype = np.dtype(np.int64)
-
-    def __init__(
-        self,
-        builder: TosaBuilder,
-        build: Callable[[], SSAValue],
-        bounds: Bounds,
-        shape: Sequence[int],
-        parts: Parts = Parts(),
-    ):
-        """
-        Args:
-            builder: builds the ops.
-            build: builds the lowest 32 bits of the value.
-            bounds: what the value is within.
-            shape: the shape of the tensor.
-            parts: what ops that fuse several functions are built from.
-        """
-        self._set(builder, build, shape)
-        self.bounds = bounds
-        self.parts = parts
+    parts = Parts()
 
     @classmethod
     def stored(cls, operand: Operand) -> TosaInteger:
-        """The stored values of an operand."""
-        builder, value = operand.builder, operand.value
-        bounds = INT32
-        if operand.is_quantized:
-            parameters = operand.parameters
-            bounds = parameters.storage_min, parameters.storage_max
-        build = partial(builder.widened, value)
-        return cls(builder, build, bounds, shape_of(value), Parts(stored=value))
+        """The stored values of an operand, or its elements."""
+        value, (low, high) = operand.value, operand.bounds
+        offset = 128 if is_unsigned(operand.type) else 0
+        bounds = low - offset, high - offset
+        type_, shape = element_type_of(value), shape_of(value)
+        return cls(operand.builder, lambda: value, shape, type_, bounds) + offset
+
+    def taken(self, positions: Positions) -> TosaInteger:
+        if self.linear is None:
+            return super().taken(positions)
+        base, factor, constant = self.linear
+        moved = base.taken(positions)
+        return moved + constant if factor == 1 else constant - moved
+
+    @cached_property
+    def low(self) -> SSAValue:
+        """The lowest 32 bits as signed numbers, or all 64 bits."""
+        if self.element_type == i48:
+            # A multiplier of 16 bits, as one of 31 bits whose lower half is 0.
+            return self.builder.rescaled(self.native, Multiplier(1 << 30, 31 - 30), i32)
+        type_ = i64 if self.element_type == i64 else i32
+        return self.builder.with_elements(self.native, type_)
 
     @property
     def value(self) -> SSAValue:
@@ -273,73 +537,69 @@ class TosaInteger(Tensor, Integer):
         Raises:
             Unsupported: if it needs more than 32 bits.
         """
-        if not _fits(self.bounds) and not self.builder.assumes_32_bits:
+        if not fits(self.bounds) and not self.builder.assumes_32_bits:
             raise Unsupported(
                 f"has numbers from {self.bounds[0]} to {self.bounds[1]}, which need "
                 "more than 32 bits"
             )
         return self.low
 
-    def __getitem__(self, index: Any) -> TosaInteger:
-        """Some of the elements, as NumPy takes them."""
-        build, shape = _picked(self, index)
-        return TosaInteger(self.builder, build, self.bounds, shape)
-
-    def low_operand(self, number: Number) -> SSAValue:
-        """The lowest 32 bits of an operand of an op with this one."""
-        if isinstance(number, TosaInteger):
-            return number.low
-        return _operand(number, self, i32)
-
     def _combined(
         self, operation: IntegerOperation, lhs: Number, rhs: Number, bounds: Bounds
     ) -> TosaInteger:
-        builder = self.builder
+        builder, type_ = self.builder, _type_of(lhs, rhs)
+        if ANY_INTEGER in (bounds_of(lhs), bounds_of(rhs)):
+            bounds = ANY_INTEGER
 
         def build() -> SSAValue:
-            low, value = (
-                self.low_operand,
-                partial(_operand, like=self, element_type=i32),
-            )
-            match operation:
-                case "multiply":
-                    return self.product(lhs, rhs, 0)
-                case "maximum" | "minimum":
-                    # The limit is built first.
-                    limit = value(rhs)
-                    return builder.binary(_INTEGER_OPS[operation], value(lhs), limit)
-                case "shift_right":
-                    op_type = tosa_ops.ArithmeticRightShiftOp
-                    operands = value(lhs), low(rhs)
-                    return builder.binary(
-                        op_type, *operands, round=BoolAttr.from_bool(False)
-                    )
-                case _:
-                    return builder.binary(_INTEGER_OPS[operation], low(lhs), low(rhs))
+            # Of all but these, the lowest bits of results depend on those of operands.
+            is_checked = operation in ("maximum", "minimum", "shift_right", "divide")
+            values = [operand(x, self, type_, is_checked) for x in (lhs, rhs)]
+            if operation == "multiply":
+                return product(builder, values[0], values[1])
+            properties: dict[str, Attribute] = {}
+            if operation == "shift_right":
+                properties["round"] = BoolAttr.from_bool(False)
+            if operation not in _INTEGER_OPS:
+                raise Unsupported(f"has no form of '{operation}' in TOSA")
+            op_type = _INTEGER_OPS[operation]
+            return builder.binary(op_type, values[0], values[1], **properties)
 
-        return TosaInteger(builder, build, bounds, _shape(lhs, rhs))
+        return TosaInteger(builder, build, broadcast_shape(lhs, rhs), type_, bounds)
 
     # Operators
 
     def __add__(self, other: Number) -> Self:
+        if self.element_type == i48 and isinstance(other, Expression):
+            raise Unsupported("has a bias of 64 bits that is expected to be constant")
+        if (biased := self._with_bias(other)) is not None:
+            low, high = bounds_of(lifted_array(self.builder, other))
+            biased.bounds = self.bounds[0] + low, self.bounds[1] + high
+            return biased
         return super().__add__(lifted_array(self.builder, other))
 
     def __sub__(self, other: Number) -> Self:
+        other = lifted_array(self.builder, other)
         low, high = bounds_of(other)
-        if not _fits((low, high)) and _fits((-high, -low)) and _fits(self.bounds):
+        if not fits((low, high)) and fits((-high, -low)) and fits(self.bounds):
             # The sum with what is as far from 0 does not overflow.
             bounds = self.bounds[0] - high, self.bounds[1] - low
             return cast("Self", self._combined("add", self, -low, bounds))
         return super().__sub__(other)
 
     def __mul__(self, other: Number) -> Self:
-        return super().__mul__(lifted_array(self.builder, other))
+        other = lifted_array(self.builder, other)
+        if isinstance(other, TosaReal | float):
+            return cast("Self", self._scaled(other))
+        return super().__mul__(other)
 
-    def product(self, lhs: Number, rhs: Number, shift: int) -> SSAValue:
-        """A product of 64 bits, shifted to the right and rounded half up."""
-        return product(
-            self.builder, self.low_operand(lhs), self.low_operand(rhs), shift
-        )
+    def _scaled(self, factor: TosaReal | float) -> TosaReal:
+        if not are_within(self.bounds, signed_bounds(24)):
+            raise Unsupported("has integers of more than 24 bits to multiply by floats")
+        return self.as_float(f32) * factor
+
+    def __truediv__(self, other: Number) -> NoReturn:
+        raise Unsupported(NO_FORM)
 
     def __floordiv__(self, other: Number) -> Self:
         """A quotient by a power of two."""
@@ -356,116 +616,183 @@ class TosaInteger(Tensor, Integer):
             result.parts = Parts(shifted=(self, int(other)))
         return result
 
-    def bits(self, mask: TosaInteger) -> TosaInteger:
-        """The bits that a mask has."""
-        return self._combined("and", self, cast(SupportsIndex, mask), mask.bounds)
+    def combined(
+        self, operation: IntegerOperation, other: TosaInteger, bounds: Bounds
+    ) -> TosaInteger:
+        """An op with another tensor."""
+        return self._combined(operation, self, other, bounds)
 
     # Functions
 
-    def primitive(self, name: str) -> Callable[..., Any] | None:
-        return _PRIMITIVES.get(name)
+    def _own(self, op_type: type[Operation], bounds: Bounds) -> TosaInteger:
+        """An op on each element."""
+        if self.element_type == i64:
+            raise Unsupported(NO_FORM)
+        if self.bounds == ANY_INTEGER:
+            bounds = ANY_INTEGER
+
+        def build() -> SSAValue:
+            return self.builder.tosa(op_type, (self.value,), self.shape, i32)
+
+        return TosaInteger(self.builder, build, self.shape, i32, bounds)
 
     def absolute(self) -> TosaInteger:
         low, high = self.bounds
-
-        def build() -> SSAValue:
-            return self.builder.tosa(tosa_ops.AbsOp, (self.value,), self.shape, i32)
-
-        return TosaInteger(self.builder, build, (0, max(-low, high)), self.shape)
+        return self._own(tosa_ops.AbsOp, (0, max(-low, high)))
 
     def sign(self) -> TosaInteger:
         return (self > 0).chosen(1, (self >> 31).maximum(-1))
+
+    def leading_zeros(self) -> TosaInteger:
+        low, high = (32 - bound.bit_length() for bound in reversed(self.bounds))
+        return self._own(tosa_ops.ClzOp, (low, high))
+
+    def clipped(self, low: Number, high: Number) -> Self:
+        is_known = not isinstance(low, Expression) and not isinstance(high, Expression)
+        if not is_known or self.element_type not in (i8, i16):
+            return super().clipped(low, high)
+        limits = int(cast(SupportsIndex, low)), int(cast(SupportsIndex, high))
+        if are_within(self.bounds, limits):
+            return self
+        result = self.like(
+            lambda: self.builder.clamped(self.native, *limits), self.shape
+        )
+        result.bounds = limits
+        return result
 
     def wrapped(self, bits: int = 32) -> TosaInteger:
         bounds = signed_bounds(bits)
         if are_within(self.bounds, bounds):
             return self
         if bits == 32:
-            return TosaInteger(
-                self.builder, lambda: self.low, bounds, self.shape, self.parts
+            result = TosaInteger(
+                self.builder, lambda: self.low, self.shape, i32, bounds
             )
-        shifted = (self << (32 - bits)).wrapped(32)
-        return TosaInteger(
-            self.builder, lambda: (shifted >> (32 - bits)).low, bounds, self.shape
-        )
-
-    def leading_zeros(self) -> TosaInteger:
-        low, high = (32 - bound.bit_length() for bound in reversed(self.bounds))
-
-        def build() -> SSAValue:
-            return self.builder.tosa(tosa_ops.ClzOp, (self.value,), self.shape, i32)
-
-        return TosaInteger(self.builder, build, (low, high), self.shape)
-
-    def max(self, axis: int, keepdims: bool) -> TosaInteger:
-        """The largest number along a dimension, which is kept."""
-        build, shape = _reduced(self, tosa.ReduceMaxOp, (axis,))
-        return TosaInteger(self.builder, build, self.bounds, shape)
-
-    def sum(self, axis: int, keepdims: bool) -> TosaInteger:
-        """The sum along a dimension, which is kept."""
-        size = self.shape[axis]
-        low, high = self.bounds
-        build, shape = _reduced(self, tosa.ReduceSumOp, (axis,))
-        return TosaInteger(self.builder, build, (low * size, high * size), shape)
+            result.parts = self.parts
+            return result
+        shifted = (self << (32 - bits)).wrapped(32) >> (32 - bits)
+        return TosaInteger(self.builder, lambda: shifted.low, self.shape, i32, bounds)
 
     def as_float(self, type_: AnyFloat) -> TosaReal:
-        build = partial(_converted, self, type_)
-        low, high = map(float, self.bounds)
-        return TosaReal(self.builder, build, self.shape, (low, high))
+        if self.element_type == i64:
+            raise Unsupported("casts 'i64' to 'f32', which TOSA has no cast for")
 
-    def astype(self, dtype: Any) -> TosaInteger | TosaReal:
-        """The elements as integers or floats of 32 bits."""
-        return self if np.dtype(dtype).kind == "i" else self.as_float(f32)
+        def build() -> SSAValue:
+            return self.builder.with_elements(self.value, type_)
+
+        low, high = map(float, self.bounds)
+        return TosaReal(self.builder, build, self.shape, type_, (low, high))
+
+    def astype(self, dtype: DTypeLike) -> Any:
+        """The elements with another dtype, floats with 32 bits."""
+        dtype = np.dtype(dtype)
+        if dtype.kind == "f":
+            return self.as_float(f32)
+        if dtype == np.bool_:
+            return self != 0
+        result = copy(self)
+        result.dtype = dtype
+        return result
 
     # Results
 
-    def stored_as(self, element_type: Attribute) -> SSAValue:
-        """The value with the type of stored values, which its bounds fit."""
-        if element_type == i32:
-            return self.value
+    def stored_as(self, element_type: Attribute, offset: int = 0) -> SSAValue:
+        builder = self.builder
+        if self.linear is not None and self.linear[1:] == (1, offset):
+            return self.linear[0].stored_as(element_type)
+        if (element_type, 0) == (self.element_type, offset):
+            return self.value if element_type == i32 else self.native
+        if self.view is not None:
+            source, positions = self.view
+            return taken(builder, source.stored_as(element_type, offset), positions)
         if self.parts.saturated is not None:
             rescaling, zero_point, low, high = self.parts.saturated
+            zero_point -= offset
             if not zero_point or element_type == i8:
-                result = rescaling.build(self.builder, element_type, zero_point)
-                return self.builder.bounded(result, low, high)
-        return self.builder.with_elements(self.value, element_type)
+                result = rescaling.build(builder, element_type, zero_point)
+                return builder.bounded(result, low - offset, high - offset)
+        if self.parts.nearest is not None:
+            nearest = (
+                self.parts.nearest - float(offset) if offset else self.parts.nearest
+            )
+            return builder.with_elements(nearest.value, element_type)
+        value = (self - offset).value
+        if element_type != i64:
+            # All casts are those from and to `i32`.
+            value = builder.with_elements(value, i32)
+        return builder.with_elements(value, element_type)
+
+
+FORMS.update(
+    {"leading_zeros": TosaInteger.leading_zeros, "wrapped": TosaInteger.wrapped}
+)
+
+
+class KnownInteger(TosaInteger):
+    """A tensor of constants."""
+
+    def __init__(self, builder: TosaBuilder, array: NDArray[Any]):
+        bounds = int(array.min()), int(array.max())
+        build = partial(self.stored_as, i32)
+        super().__init__(builder, build, array.shape, i32, bounds)
+        self.array = array.astype(np.int64)
+        self.dtype = array.dtype
+
+    def taken(self, positions: Positions) -> KnownInteger:
+        return KnownInteger(self.builder, self.array.ravel()[positions])
+
+    def plus(self, constant: int, factor: int = 1) -> KnownInteger:
+        return KnownInteger(self.builder, factor * self.array + constant)
+
+    def stored_as(self, element_type: Attribute, offset: int = 0) -> SSAValue:
+        return self.builder.array(self.array - offset, element_type)
 
 
 class TosaReal(Tensor, Real):
     """
-    A tensor of `f32`. A division is a product with the reciprocal, so results may differ
-    from quotients in their last bit.
+    A tensor of floats, which is computed with if they have 32 bits. A division is a product
+    with the reciprocal, so results may differ from quotients in their last bit.
     """
 
     dtype = np.dtype(np.float32)
 
-    def __init__(
-        self,
-        builder: TosaBuilder,
-        build: Callable[[], SSAValue],
-        shape: Sequence[int],
-        bounds: FloatBounds = UNBOUNDED,
-    ):
-        self._set(builder, build, shape)
-        self.bounds = bounds
+    integer: TosaInteger | None = None
+    """The same numbers as integers, if they are."""
 
     @classmethod
     def of(cls, builder: TosaBuilder, value: SSAValue) -> TosaReal:
         """A tensor as an expression."""
-        return cls(builder, lambda: value, shape_of(value))
+        type_ = element_type_of(value)
+        result = cls(builder, lambda: value, shape_of(value), type_)
+        result.dtype = np.dtype(np.float16 if type_ == f16 else np.float32)
+        return result
 
     @property
     def type(self) -> AnyFloat:
-        return f32
+        return cast(AnyFloat, self.element_type)
 
-    def __getitem__(self, index: Any) -> TosaReal:
-        """Some of the elements, as NumPy takes them."""
-        return TosaReal(self.builder, *_picked(self, index), self.bounds)
+    @property
+    def value(self) -> SSAValue:
+        if self.element_type != f32:
+            raise Unsupported(f"computes with '{self.element_type}', expected 'f32'")
+        return self.native
 
     def _arithmetic(self, name: str, lhs: RealNumber, rhs: RealNumber) -> Self:
         lifted = (lifted_array(self.builder, x) for x in (lhs, rhs))
         return super()._arithmetic(name, *lifted)
+
+    def __add__(self, other: RealNumber) -> Self:
+        biased = self._with_bias(other)
+        return super().__add__(other) if biased is None else biased
+
+    def __truediv__(self, other: RealNumber) -> Self:
+        if isinstance(other, np.ndarray):
+            return self * cast(Any, np.float32(1) / cast("Array", other))
+        return super().__truediv__(other)
+
+    def __pow__(self, exponent: int) -> Self:
+        """A product of factors, as `tosa.pow` is for positive numbers alone."""
+        return reduce(mul, [self] * exponent)
 
     def _function(
         self,
@@ -475,7 +802,12 @@ class TosaReal(Tensor, Real):
         may_be_nan: bool,
     ) -> TosaReal:
         build = partial(self._built, name, operands)
-        return TosaReal(self.builder, build, _shape(*operands), bounds)
+        result = TosaReal(self.builder, build, broadcast_shape(*operands), f32, bounds)
+        if name == "rint":
+            result.integer = self.nearest_integer()
+        elif name in ("floor", "ceil"):
+            result.integer = result.nearest_integer()
+        return result
 
     def _built(self, name: str, operands: Sequence[RealNumber]) -> SSAValue:
         builder = self.builder
@@ -485,35 +817,29 @@ class TosaReal(Tensor, Real):
             case "sqrt":
                 return self.power(0.5).value
             case "expm1":
-                return (self.unary(tosa_ops.ExpOp) - 1.0).value
+                return (self.function("exp", self) - 1.0).value
             case "rint":
-                return builder.with_elements(_converted(self, i32), f32)
+                return builder.with_elements(self.nearest_integer().low, f32)
+            case "trunc":
+                return self.as_integer().as_float(f32).value
             case "divide":
                 lhs, rhs = operands
                 if not isinstance(rhs, Expression):
                     return (self * (1 / float(rhs))).value
-                inverse = cast(TosaReal, rhs).unary(tosa.ReciprocalOp)
+                inverse = self.function("reciprocal", rhs)
                 is_one = not isinstance(lhs, Expression) and lhs == 1
                 return inverse.value if is_one else (inverse * lhs).value
             case _:
                 pass
-        values = [_operand(x, self, f32) for x in operands]
+        values = [operand(x, self, f32) for x in operands]
         if name == "multiply":
             return product(builder, values[0], values[1])
         if name not in _FLOAT_OPS:
             raise Unsupported(f"has no form of '{name}' in TOSA")
         op_type = _FLOAT_OPS[name]
         if len(values) == 1:
-            return builder.tosa(op_type, values, self.shape, f32)
-        return builder.binary(op_type, *values)
-
-    def unary(self, op_type: type[Operation]) -> TosaReal:
-        """An op on each element."""
-
-        def build() -> SSAValue:
-            return self.builder.tosa(op_type, (self.value,), self.shape, f32)
-
-        return TosaReal(self.builder, build, self.shape)
+            return builder.tosa(op_type, values, shape_of(values[0]), f32)
+        return builder.binary(op_type, values[0], values[1])
 
     def clipped(self, low: RealNumber, high: RealNumber) -> TosaReal:
         bounds = float(cast(float, low)), float(cast(float, high))
@@ -521,43 +847,40 @@ class TosaReal(Tensor, Real):
         def build() -> SSAValue:
             return self.builder.clamped(self.value, *bounds)
 
-        return TosaReal(self.builder, build, self.shape, bounds)
+        return TosaReal(self.builder, build, self.shape, f32, bounds)
 
-    def reduced(self, op_type: type[Operation], axes: Sequence[int]) -> TosaReal:
-        """A reduction along dimensions, which get size 1."""
-        return TosaReal(self.builder, *_reduced(self, op_type, axes))
+    def mean(self, axis: ArrayLike | None = None, keepdims: bool = False) -> TosaReal:
+        """Means along dimensions."""
+        total = self.sum(axis, keepdims)
+        return total * (math.prod(total.shape) / math.prod(self.shape))
 
-    def max(self, axis: int, keepdims: bool) -> TosaReal:
-        """The largest number along a dimension, which is kept."""
-        return self.reduced(tosa.ReduceMaxOp, (axis,))
-
-    def sum(self, axis: int, keepdims: bool) -> TosaReal:
-        """The sum along a dimension, which is kept."""
-        return self.reduced(tosa.ReduceSumOp, (axis,))
-
-    def as_float(self, type_: AnyFloat) -> Self:
-        return self
+    def as_float(self, type_: AnyFloat) -> Any:
+        if type_ == self.type:
+            return self
+        value = self.builder.with_elements(self.native, type_)
+        return TosaReal.of(self.builder, value)
 
     def as_integer(self) -> TosaInteger:
+        if self.integer is not None:
+            return self.integer
         # `tosa.cast` rounds to the nearest integer.
-        down, up = self.unary(tosa_ops.FloorOp), self.unary(tosa_ops.CeilOp)
+        down, up = (self.rounded(name) for name in ("floor", "ceil"))
         return (self > 0).chosen(down, up).nearest_integer()
 
     def nearest_integer(self) -> TosaInteger:
         """The nearest integers, of halves the even ones."""
-        build = partial(_converted, self, i32)
+
+        def build() -> SSAValue:
+            return self.builder.with_elements(self.value, i32)
+
         low, high = (int(np.clip(bound, *INT32)) for bound in self.bounds)
-        return TosaInteger(self.builder, build, (low, high), self.shape)
+        result = TosaInteger(self.builder, build, self.shape, i32, (low, high))
+        result.parts = Parts(nearest=self)
+        return result
 
-    def astype(self, dtype: Any) -> TosaReal | TosaInteger:
-        """The elements as integers or floats of 32 bits."""
-        if np.dtype(dtype) == np.float64:
-            raise Unsupported("has floats of 64 bits, expected at most 32 bits")
-        return self if np.dtype(dtype).kind == "f" else self.as_integer()
-
-
-def _converted(x: Tensor, element_type: Attribute) -> SSAValue:
-    return x.builder.with_elements(x.value, element_type)
+    def astype(self, dtype: DTypeLike) -> Any:
+        """The elements as integers, or as floats of 32 bits."""
+        return self.as_float(f32) if np.dtype(dtype).kind == "f" else self.as_integer()
 
 
 def product(
@@ -570,277 +893,57 @@ def product(
     return builder.tosa(tosa.MulOp, (*operands, builder.one(shift, i8)), shape, type_)
 
 
-def _picked(x: Tensor, index: Any) -> tuple[Callable[[], SSAValue], tuple[int, ...]]:
-    positions: NDArray[np.int64] = np.arange(math.prod(x.shape)).reshape(x.shape)[index]
-    return lambda: x.builder.gathered(x.value, positions), positions.shape
+def fits(bounds: Bounds) -> bool:
+    """Whether integers have 32 bits, or wrap around."""
+    return bounds == ANY_INTEGER or are_within(bounds, INT32)
 
 
-def _reduced(
-    x: Tensor, op_type: type[Operation], axes: Sequence[int]
-) -> tuple[Callable[[], SSAValue], tuple[int, ...]]:
-    reduced = [axis % x.ndim for axis in axes]
-    shape = tuple(1 if d in reduced else size for d, size in enumerate(x.shape))
-
-    def build() -> SSAValue:
-        value = x.value
-        for axis in reduced:
-            value = x.builder.reduced(op_type, value, axis)
-        return value
-
-    return build, shape
+# Operands and results
 
 
-class Rescaling(NamedTuple):
-    """A product with a multiplier that is shifted, rounded after each shift."""
-
-    x: TosaInteger
-    value: int
-    shift: int
-
-    @classmethod
-    def of(cls, x: TosaInteger, value: int) -> Rescaling:
-        """The upper half of a product with a multiplier."""
-        if x.parts.shifted is None:
-            return cls(x, value, 31)
-        source, left = x.parts.shifted
-        return cls(source, value, 31 - left)
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether TOSA defines it."""
-        limit = 1 << (self.shift - 1) if self.shift > 1 else 0
-        low, high = self.x.bounds
-        return self.value >= 0 and -limit <= low and high < limit
-
-    def build(
-        self, builder: TosaBuilder, element_type: Attribute = i32, output_zp: int = 0
-    ) -> SSAValue:
-        """The op, whose result has a zero point and saturates."""
-        multiplier = Multiplier(self.value, 31 - self.shift)
-        x, factor, constant = self.x.linear or (self.x, 1, 0)
-        stored = x.parts.stored if factor == 1 else None
-        if stored is None or (constant and element_type_of(stored) != i8):
-            stored, constant = self.x.value, 0
-        return builder.rescaled(stored, multiplier, element_type, -constant, output_zp)
-
-    def expression(self, bounds: Bounds) -> TosaInteger:
-        """The product as an expression."""
-        builder = self.x.builder
-        return TosaInteger(
-            builder,
-            lambda: self.build(builder),
-            bounds,
-            self.x.shape,
-            Parts(rescale=self),
-        )
-
-
-# Primitives
-
-
-def _ordered(lhs: Number, rhs: Number) -> tuple[TosaInteger, Number]:
-    """The operands of a function that does not depend on their order, a tensor first."""
-    if isinstance(lhs, TosaInteger):
-        return lhs, rhs
-    return cast(TosaInteger, rhs), lhs
-
-
-def _rounded_product(lhs: Number, rhs: Number, exponent: Number) -> TosaInteger:
-    x, factor = _ordered(lhs, rhs)
-    product = x * factor
-    if isinstance(exponent, TosaInteger):
-        return (product + (1 << (exponent - 1))) >> exponent
-    bits = int(cast(SupportsIndex, exponent))
-    low, high = ((bound + (1 << (bits - 1))) >> bits for bound in product.bounds)
-    # Of two numbers of which one at least is not the smallest one.
-    bounds = max(low, INT32[0]), min(high, INT32[1])
-    build = partial(x.product, x, factor, bits)
-    return TosaInteger(product.builder, build, bounds, product.shape)
-
-
-def _doubling_high_product(lhs: Number, rhs: Number) -> TosaInteger:
-    x, factor = _ordered(lhs, rhs)
-    result = _rounded_product(x, factor, 31)
-    if not isinstance(factor, Expression):
-        rescaling = Rescaling.of(x, int(factor))
-        if rescaling.is_valid:
-            return rescaling.expression(result.bounds)
-    return result
-
-
-def _rounding_divide(values: Number, exponent: Number) -> Number:
-    if bounds_of(exponent) == (0, 0):
-        return values
-    x = _lifted(values, exponent)
-    is_away = x.bounds[0] < 0
-    low, high = (
-        combined(lambda end, bits: (end + (1 << bits >> 1)) >> bits, bound, exponent)
-        for bound in (x.bounds[0], x.bounds[1])
-    )
-    bounds = low[0], high[1]
-    if isinstance(exponent, TosaInteger):
-        divided = _divided_by_power if is_away else _rounded_up
-        result = divided(x, exponent)
-        return TosaInteger(x.builder, lambda: result.value, bounds, result.shape)
-    bits = int(cast(SupportsIndex, exponent))
-    if (rescaling := x.parts.rescale) is not None and rescaling.shift == 31:
-        return rescaling._replace(shift=31 + bits).expression(bounds)
-    half = 1 << (bits - 1)
-    if not _fits((x.bounds[0] + half - is_away, x.bounds[1] + half)):
-        result = _divided(x, bits, is_away)
-    else:
-        moved = x + half
-        if is_away:
-            moved = moved - (x < 0)
-        result = moved >> bits
-    return TosaInteger(x.builder, lambda: result.value, bounds, x.shape)
-
-
-def _half_sum(lhs: Number, rhs: Number) -> TosaInteger:
-    x, other = _ordered(lhs, rhs)
-    total = x + other
-    if _fits((total.bounds[0], total.bounds[1] + 1)):
-        return cast(TosaInteger, _rounding_divide(total, 1))
-    mean = _mean(x, other, total.bounds[0] < 0)
-    low, high = ((bound + 1) >> 1 for bound in total.bounds)
-    return TosaInteger(total.builder, lambda: mean.value, (low, high), total.shape)
-
-
-def _saturating_shift(values: Number, left: Number, bits: int = 32) -> TosaInteger:
-    x = _lifted(values, left)
-    shifted = x << left
-    low, high = signed_bounds(bits)
-    if bits < 32 or _fits(shifted.bounds):
-        return shifted.clipped(low, high)
-
-    def limit(bound: int) -> Number:
-        if not isinstance(left, TosaInteger):
-            return bound >> int(cast(SupportsIndex, left))
-        return _lifted(bound, left) >> left
-
-    builder, shape = shifted.builder, shifted.shape
-    result = TosaInteger(builder, lambda: shifted.low, INT32, shape)
-    if shifted.bounds[1] > high:
-        result = (x > limit(high)).chosen(high, result)
-    if shifted.bounds[0] < low:
-        result = (x >= limit(low)).chosen(result, low)
-    bounds = max(shifted.bounds[0], low), min(shifted.bounds[1], high)
-    return TosaInteger(builder, lambda: result.low, bounds, shape)
-
-
-def _stored_values(x: TosaInteger, zero_point: int, low: int, high: int) -> TosaInteger:
-    moved = x + zero_point
-    clipped = moved.clipped(low, high)
-    if x.parts.rescale is None:
-        return clipped
-    parts = Parts(saturated=(x.parts.rescale, zero_point, low, high))
-    return TosaInteger(
-        x.builder, lambda: clipped.value, clipped.bounds, clipped.shape, parts
-    )
-
-
-def _lookup(table: NDArray[Any], indices: TosaInteger) -> TosaInteger:
-    builder, shape = indices.builder, indices.shape
-    count = math.prod(shape)
-
-    def build() -> SSAValue:
-        entries = builder.array(table.reshape(1, -1, 1), i32)
-        rows = builder.with_shape(indices.value, (1, count))
-        return builder.with_shape(builder.rows(entries, rows), shape)
-
-    bounds = int(table.min()), int(table.max())
-    return TosaInteger(builder, build, bounds, shape)
-
-
-def _below_largest(values: TosaInteger) -> TosaInteger:
-    result = values - values.max(axis=-1, keepdims=True)
-    result.bounds = result.bounds[0], 0
-    return result
-
-
-def _lifted(number: Number, like: Number) -> TosaInteger:
-    """A number as an expression, broadcast to another one if it is known."""
-    if isinstance(number, TosaTruth):
-        return number.number
-    if isinstance(number, TosaInteger):
-        return number
-    tensor = cast(TosaInteger, like)
-    array = np.full((1,) * tensor.ndim, bounds_of(number)[0])
-    return lifted_array(tensor.builder, array)
-
-
-def _mean(a: TosaInteger, b: Number, is_away: bool) -> TosaInteger:
-    """Half of a sum, which may have more than 32 bits, rounded up or away from zero."""
-    parity = b & 1 if isinstance(b, TosaInteger) else int(cast(SupportsIndex, b)) & 1
-    half = b >> 1 if isinstance(b, TosaInteger) else int(cast(SupportsIndex, b)) >> 1
-    parities = (a & 1) + parity
-    mean = (a >> 1) + half + ((parities + 1) >> 1)
-    if not is_away:
-        return mean
-    # Of a negative odd sum, it is one less.
-    is_less = (mean <= 0) & (parities == 1)
-    return mean - cast(TosaTruth, is_less)
-
-
-def _divided(x: TosaInteger, bits: int, is_away: bool) -> TosaInteger:
-    """
-    `x / 2**bits`, where half is too much for 32 bits: rounded down, and one more if the
-    remainder is large.
-    """
-    mask = (1 << bits) - 1
-    threshold: Number = mask >> 1
-    if is_away:
-        threshold = (x < 0).number + threshold
-    return (x >> bits) + ((x & mask) > threshold).number
-
-
-def _divided_by_power(x: TosaInteger, bits: TosaInteger) -> TosaInteger:
-    """
-    `x / 2**bits` rounded half away from zero: rounded down, and one more if the remainder
-    is large. With more than 31 bits it is 0.
-    """
-    inside = bits.minimum(31)
-    mask = TosaInteger(
-        x.builder, lambda: ((1 << inside) - 1).low, (0, INT32[1]), bits.shape
-    )
-    threshold = (mask >> 1) + (x < 0).number
-    remainder = x.bits(mask)
-    quotient = (x >> inside) + (remainder > threshold).number
-    return quotient if bits.bounds[1] <= 31 else (bits > 31).chosen(0, quotient)
-
-
-def _rounded_up(x: TosaInteger, bits: TosaInteger) -> TosaInteger:
-    """
-    `x / 2**bits` rounded half up, for `x` from 0: half of it is what is left without the
-    last bit, and more than 31 bits leave nothing.
-    """
-    twice = x >> (bits - 1).minimum(31)
-    return (twice + 1) >> 1
-
-
-def _fits(bounds: Bounds) -> bool:
-    return are_within(bounds, INT32)
-
-
-def _shape(*numbers: object) -> tuple[int, ...]:
-    shapes = [number.shape for number in numbers if isinstance(number, Tensor)]
-    return np.broadcast_shapes(*shapes)
-
-
-_PRIMITIVES: Mapping[str, Callable[..., Any]] = {
-    "wrapped": TosaInteger.wrapped,
-    "saturating_shift": _saturating_shift,
-    "rounded_product": _rounded_product,
-    "doubling_high_product": _doubling_high_product,
-    "rounding_divide": _rounding_divide,
-    "half_sum": _half_sum,
-    "stored_values": _stored_values,
-    "leading_zeros": TosaInteger.leading_zeros,
-    "lookup": _lookup,
-    "below_largest": _below_largest,
-}
+def expression_of(
+    builder: TosaBuilder, operand: SSAValue, value: SSAValue | None
+) -> Tensor:
+    """The elements of an operand in the dialect `tfl`, given what it has become."""
+    assert value is not None
+    element_type = element_type_of(value)
+    if element_type == i1:
+        return TosaTruth(builder, lambda: value, shape_of(value), i1)
+    if isinstance(element_type, AnyFloat):
+        return TosaReal.of(builder, value)
+    return TosaInteger.stored(Operand(builder, operand.type, value))
 
 
 def quantized(operand: Operand) -> Quantized:
-    """An operand for the formulas."""
-    return Quantized(TosaInteger.stored(operand), operand.parameters)  # pyright: ignore[reportArgumentType] in the place of an array
+    """An operand with its quantization parameters, for formulas."""
+    values = cast("Integers", TosaInteger.stored(operand))
+    return Quantized(values, per_tensor(operand.type))
+
+
+def stored_result(value: Tensor, type_: Attribute) -> SSAValue:
+    """
+    Build an expression as a result of a type of the dialect `tfl`.
+
+    Raises:
+        Unsupported: if it has other elements, or another shape.
+    """
+    lowered = lowered_type(type_)
+    if value.shape != lowered.get_shape():
+        raise Unsupported(
+            f"has results of type '{lowered}', expected the shape {[*value.shape]}"
+        )
+    offset = 128 if is_unsigned(type_) else 0
+    return value.stored_as(lowered.element_type, offset)
+
+
+def stored_results(
+    op: Operation, results: Array | tuple[Array, ...]
+) -> Sequence[SSAValue | Array]:
+    """Build a result or a tuple of results of an op; those that are known are arrays."""
+    values = results if isinstance(results, tuple) else (results,)
+    return [
+        stored_result(value, result.type)
+        if isinstance(value, Tensor)
+        else np.asarray(value).astype(numpy_dtype(result.type))
+        for value, result in zip(values, op.results, strict=True)
+    ]

@@ -1,0 +1,338 @@
+"""The forms of NumPy functions of whole tensors: data movement, reductions and orders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+from xdsl.dialects import tosa
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, f32, i8, i16, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_quant.frontends.tosa import ops as tosa_ops
+from xdsl_quant.machines.expression import (
+    ANY_INTEGER,
+    UNBOUNDED,
+    Bounds,
+    are_within,
+    signed_bounds,
+    union,
+)
+from xdsl_quant.numerics import primitives
+from xdsl_quant.numerics.primitives import Array
+from xdsl_quant.transforms.building.builder import element_type_of
+from xdsl_quant.unsupported import Unsupported
+
+from .building import TosaBuilder
+from .expressions import (
+    FORMS,
+    KnownInteger,
+    Tensor,
+    TosaInteger,
+    TosaReal,
+    TosaTruth,
+    apart,
+    broadcast_shape,
+    implements,
+    lifted_array,
+    together,
+)
+from .positions import Positions, positions_of
+
+# One tensor
+
+
+def _moved(
+    function: Callable[..., Array], x: Tensor, *args: object, **options: object
+) -> Tensor | list[Tensor]:
+    """What a function that only moves elements makes of a tensor, by their positions."""
+    positions = function(positions_of(x.shape), *args, **options)
+    if isinstance(positions, list):
+        return [x.taken(part) for part in cast("list[Positions]", positions)]
+    return x.taken(positions)
+
+
+def _shape(x: Tensor) -> Sequence[int]:
+    return x.shape
+
+
+def _ndim(x: Tensor) -> int:
+    return x.ndim
+
+
+def _ones_like(x: Tensor) -> Array:
+    return np.ones(x.shape, x.dtype)
+
+
+FORMS.update(
+    {
+        **{
+            function: partial(_moved, cast("Callable[..., Array]", function))
+            for function in (
+                *(np.reshape, np.transpose, np.squeeze, np.expand_dims, np.moveaxis),
+                *(np.flip, np.tile, np.broadcast_to, np.split),
+            )
+        },
+        np.shape: _shape,
+        np.ndim: _ndim,
+        np.ones_like: _ones_like,
+        np.sum: Tensor.sum,
+        np.max: Tensor.max,
+        np.min: Tensor.min,
+    }
+)
+
+
+@implements(np.pad)
+def _padded(
+    x: Tensor, widths: ArrayLike, mode: str = "constant", constant_values: float = 0
+) -> Tensor | list[Tensor]:
+    if mode != "constant":
+        return _moved(np.pad, x, widths, mode=mode)
+    pads = np.broadcast_to(np.asarray(widths), (x.ndim, 2)).tolist()
+    if not any(map(any, pads)):
+        return x
+    base, constant = apart(x)
+    shape = [size + sum(pad) for size, pad in zip(x.shape, pads, strict=True)]
+    fill = constant_values - constant
+    result = base.like(lambda: x.builder.padded(base.native, pads, fill), shape)
+    result.bounds = union(base.bounds, (fill, fill))
+    return together(result, constant)
+
+
+# Several tensors
+
+
+def _joined(
+    parts: Sequence[Tensor],
+    build: Callable[[Sequence[SSAValue]], SSAValue],
+    shape: Sequence[int],
+) -> Tensor:
+    """
+    A tensor that an op makes of others, of stored values as they are if these have one
+    type and are less by the same number.
+    """
+    first = parts[0]
+    bounds = union(*(x.bounds for x in parts))
+    if all(isinstance(x, TosaTruth) for x in parts):
+        return first.like(lambda: build([x.native for x in parts]), shape)
+    if (real := next((x for x in parts if isinstance(x, TosaReal)), None)) is not None:
+        type_ = real.element_type
+        values = [x.as_float(f32) if isinstance(x, TosaInteger) else x for x in parts]
+        result = real.like(lambda: build([x.stored_as(type_) for x in values]), shape)
+        result.bounds = bounds
+        return result
+    integers = [x.number if isinstance(x, TosaTruth) else x for x in parts]
+    type_, offset = _storage(integers, bounds)
+
+    def built() -> SSAValue:
+        return build([x.stored_as(type_, offset) for x in integers])
+
+    stored = bounds[0] - offset, bounds[1] - offset
+    result = TosaInteger(first.builder, built, shape, type_, stored)
+    result.dtype = first.dtype
+    return result + offset
+
+
+def _storage(integers: Sequence[Tensor], bounds: Bounds) -> tuple[Attribute, int]:
+    """A type that has the integers, less an offset."""
+    stored = [apart(x) for x in integers if not isinstance(x, KnownInteger)]
+    kinds = {(x.element_type, offset) for x, offset in stored}
+    if len(kinds) == 1:
+        type_, offset = kinds.pop()
+        limits = bounds[0] - offset, bounds[1] - offset
+        if type_ in (i8, i16, i64):
+            width = cast(IntegerType, type_).bitwidth
+            if are_within(limits, signed_bounds(width)):
+                return type_, offset
+    return (i64 if any(x.element_type == i64 for x in integers) else i32), 0
+
+
+def lifted(number: Tensor | ArrayLike, builder: TosaBuilder, rank: int = 1) -> Tensor:
+    """A number or an array as a tensor."""
+    if isinstance(number, Tensor):
+        return number
+    array = np.asarray(number)
+    return lifted_array(builder, array.reshape(array.shape or (1,) * max(rank, 1)))
+
+
+def builder_of(*values: object) -> TosaBuilder:
+    """The builder of some values, one of which is a tensor."""
+    return next(x.builder for x in values if isinstance(x, Tensor))
+
+
+@implements("chosen")
+def _chosen(condition: TosaTruth, a: Tensor | float, b: Tensor | float) -> Tensor:
+    builder = condition.builder
+    rank = max(condition.ndim, np.ndim(cast(float, a)), np.ndim(cast(float, b)))
+    pair = [lifted(x, builder, rank) for x in (a, b)]
+    shape = broadcast_shape(condition, *pair)
+
+    def build(values: Sequence[SSAValue]) -> SSAValue:
+        operands = [
+            builder.with_rank(v, len(shape)) for v in (condition.value, *values)
+        ]
+        type_ = element_type_of(values[0])
+        return builder.tosa(tosa_ops.SelectOp, operands, shape, type_)
+
+    return _joined(pair, build, shape)
+
+
+@implements(np.concatenate)
+def _concatenated(parts: Sequence[Tensor | Array], axis: int = 0) -> Tensor:
+    builder = builder_of(*parts)
+    every = [lifted(x, builder) for x in parts if x.shape[axis]]
+    shape = [*every[0].shape]
+    shape[axis] = sum(x.shape[axis] for x in every)
+    axis %= len(shape)
+    return _joined(every, lambda values: builder.concatenated(values, axis), shape)
+
+
+@implements(np.stack)
+def _stacked(parts: Sequence[Array], axis: int = 0) -> Tensor:
+    return _concatenated([np.expand_dims(x, axis) for x in parts], axis)
+
+
+@implements("alongside")
+def _alongside(values: Tensor | Array, *others: Tensor | Array) -> Tensor:
+    return lifted(values, builder_of(values, *others))
+
+
+@implements(np.take)
+def _picked(x: Tensor, indices: Tensor | Array, axis: int = 0) -> Tensor | list[Tensor]:
+    if not isinstance(indices, Tensor):
+        return _moved(np.take, x, indices, axis)
+    builder, axis = x.builder, axis % x.ndim
+    outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    shape = *x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]
+
+    def build(values: Sequence[SSAValue]) -> SSAValue:
+        rows = builder.with_shape(values[0], (outer, x.shape[axis], inner))
+        positions = builder.with_shape(indices.value, (1, math.prod(indices.shape)))
+        positions = builder.tiled(positions, (outer, 1))
+        return builder.with_shape(builder.rows(rows, positions), shape)
+
+    return _joined([x], build, shape)
+
+
+@implements("with_part")
+def _with_part(
+    x: Tensor | Array, update: Tensor | Array, start: Tensor | Array
+) -> Tensor:
+    if isinstance(start, Tensor):
+        raise Unsupported("has sizes, axes or indices that are not constant")
+    own, other = positions_of(x.shape), positions_of(update.shape)
+    positions = primitives.with_part(own, other + own.size, start)
+    return _concatenated([x.reshape(-1), update.reshape(-1)]).taken(positions)
+
+
+# Along dimensions
+
+
+@implements("reduced")
+def _reduced(
+    x: Tensor, op_type: type[Operation], axis: ArrayLike | None, keepdims: bool = False
+) -> Tensor | list[Tensor]:
+    every = range(x.ndim) if axis is None else np.ravel(axis).tolist()
+    axes = sorted({d % x.ndim for d in every})
+    is_sum = op_type is tosa.ReduceSumOp
+    count = math.prod(x.shape[d] for d in axes) if is_sum else 1
+    base, constant = apart(x)
+    shape = [1 if d in axes else size for d, size in enumerate(x.shape)]
+
+    def build() -> SSAValue:
+        value = base.value if is_sum else base.native
+        for d in axes:
+            value = x.builder.reduced(op_type, value, d)
+        return value
+
+    result = base.like(build, shape)
+    if is_sum and result.element_type not in (f32, i64):
+        result.element_type = i32
+    if base.bounds != ANY_INTEGER:
+        low, high = base.bounds
+        result.bounds = low * count, high * count
+    result = together(result, constant * count)
+    return result if keepdims else _moved(np.squeeze, result, tuple(axes))
+
+
+@implements(np.prod)
+def _product(
+    x: Tensor, axis: ArrayLike | None = None, keepdims: bool = False
+) -> Tensor | list[Tensor]:
+    if not isinstance(x, TosaReal):
+        raise Unsupported("multiplies integers along dimensions, which TOSA does not")
+    result = _reduced(x, tosa.ReduceProductOp, axis, keepdims)
+    cast(Tensor, result).bounds = UNBOUNDED
+    return result
+
+
+# Orders
+
+
+@implements(np.argmax)
+def _largest_index(x: Tensor, axis: int = 0) -> Tensor:
+    builder, axis = x.builder, axis % x.ndim
+    base, _ = apart(x)
+    shape = [size for d, size in enumerate(x.shape) if d != axis]
+    if base.element_type not in (i8, i16, f32):
+        # TOSA has `argmax` for fewer bits.
+        rows = cast(Tensor, _moved(np.moveaxis, base, axis, -1))
+        return _largest_indices(rows.reshape(-1, x.shape[axis]), 1).reshape(*shape)
+
+    def build() -> SSAValue:
+        properties = {"axis": IntegerAttr(axis, i32)}
+        return builder.tosa(tosa_ops.ArgMaxOp, (base.native,), shape, i32, **properties)
+
+    return TosaInteger(builder, build, shape, i32, (0, x.shape[axis] - 1))
+
+
+@implements(np.argmin)
+def _smallest_index(x: Tensor, axis: int = 0) -> Tensor:
+    if isinstance(x, TosaReal):
+        return _largest_index(-x, axis)
+    base, _ = apart(x.number if isinstance(x, TosaTruth) else x)
+
+    def build() -> SSAValue:
+        type_ = base.element_type
+        return x.builder.tosa(tosa_ops.BitwiseNotOp, (base.native,), x.shape, type_)
+
+    return _largest_index(base.like(build, x.shape), axis)
+
+
+def _largest_indices(rows: Tensor, count: int) -> Tensor:
+    """
+    The indices of the largest elements of each row, lower ones first: the rank of an
+    element is how many are before it.
+    """
+    rows = rows.number if isinstance(rows, TosaTruth) else rows
+    builder, size = rows.builder, rows.shape[1]
+    own, other = (
+        cast("TosaInteger", part) for part in (rows[:, :, None], rows[:, None, :])
+    )
+    numbers = positions_of((size,))
+    is_earlier = lifted_array(builder, (numbers < numbers[:, None])[None])
+    is_before = is_earlier.chosen(other >= own, other > own)
+    ranks = is_before.number.sum(2, keepdims=True)
+    is_here = ranks == KnownInteger(builder, positions_of((1, 1, count)))
+    found = is_here.chosen(KnownInteger(builder, numbers.reshape(1, -1, 1)), 0)
+    # Not a sum: the indices of NaN are within the row, too.
+    return found.max(1)
+
+
+@implements("top_k")
+def _top_k(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    *outer, size = x.shape
+    builder, rows = x.builder, x.reshape(-1, size)
+    indices = _largest_indices(rows, count)
+
+    def build(values: Sequence[SSAValue]) -> SSAValue:
+        elements = builder.with_shape(values[0], (*rows.shape, 1))
+        found = builder.rows(elements, indices.value)
+        return builder.with_shape(found, (*outer, count))
+
+    return _joined([x], build, (*outer, count)), indices.reshape(*outer, count)

@@ -1,0 +1,343 @@
+"""The forms of sums of products and of windows in TOSA: convolutions, products, pools."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+from xdsl.dialects import tosa
+from xdsl.dialects.builtin import DenseArrayBase, f32, i8, i16, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_quant.frontends.tflite.formulas import floats
+from xdsl_quant.frontends.tflite.formulas.products import Window
+from xdsl_quant.frontends.tflite.formulas.products import windows as windows_of
+from xdsl_quant.frontends.tosa import ops as tosa_ops
+from xdsl_quant.numerics.primitives import Array
+from xdsl_quant.unsupported import Unsupported
+
+from .arrays import builder_of, lifted
+from .building import TosaBuilder, i48
+from .expressions import (
+    KnownInteger,
+    Tensor,
+    TosaInteger,
+    TosaReal,
+    apart,
+    definition,
+    implements,
+    together,
+)
+
+Factors: TypeAlias = Tensor | Array
+"""A factor of products: an expression, or an array if it is known."""
+
+# Factors and sums
+
+
+class _Factor(NamedTuple):
+    """A factor of products, with a zero point."""
+
+    tensor: Tensor
+    element_type: Attribute
+    zero_point: int
+
+    @classmethod
+    def of(cls, values: Factors, builder: TosaBuilder) -> _Factor:
+        """
+        Raises:
+            Unsupported: if products of TOSA have no such elements.
+        """
+        x, constant = apart(lifted(values, builder))
+        if not isinstance(x, KnownInteger):
+            return cls(x, x.element_type, -constant)
+        low, high = x.bounds
+        if high - low > 255:
+            return cls(x, i16, 0)
+        # Corrected values of 8 bits may have 9.
+        return cls(x, i8, max(-low - 128, 0) or min(127 - high, 0))
+
+    @property
+    def native(self) -> SSAValue:
+        """The stored values."""
+        if isinstance(self.tensor, KnownInteger):
+            return self.tensor.stored_as(self.element_type, -self.zero_point)
+        return self.tensor.native
+
+    @property
+    def largest(self) -> int:
+        """The largest absolute value of a corrected one."""
+        offset = 0 if isinstance(self.tensor, KnownInteger) else self.zero_point
+        return max(abs(bound - offset) for bound in self.tensor.bounds)
+
+    @property
+    def zero(self) -> SSAValue:
+        """The zero point as an operand."""
+        return self.tensor.builder.one(self.zero_point, self.element_type)
+
+
+_ACCUMULATORS: Mapping[tuple[Attribute, Attribute], Attribute] = {
+    (i8, i8): i32,
+    (i16, i8): i48,
+    (i16, i16): i48,
+    (f32, f32): f32,
+}
+
+
+def _sums(
+    x: _Factor,
+    y: _Factor,
+    terms: int,
+    shape: Sequence[int],
+    build: Callable[[Attribute, SSAValue | None], SSAValue],
+) -> Tensor:
+    """
+    Sums of products.
+
+    Args:
+        x: the first factors.
+        y: the second ones.
+        terms: how many products each sum has.
+        shape: the shape of the sums.
+        build: builds an op, given the type of sums, and a bias.
+    """
+    types = x.element_type, y.element_type
+    if (type_ := _ACCUMULATORS.get(types)) is None:
+        raise Unsupported(f"multiplies '{types[0]}' and '{types[1]}'")
+    builder, kind, bounds = x.tensor.builder, TosaReal, (-math.inf, math.inf)
+    if type_ != f32:
+        most = x.largest * y.largest * terms
+        kind, bounds = TosaInteger, (-most, most)
+    return kind(builder, lambda: build(type_, None), shape, type_, bounds)
+
+
+# Windows of images
+
+
+def _integers(**values: Sequence[int]) -> dict[str, Attribute]:
+    return {
+        name: DenseArrayBase.from_list(i64, [int(v) for v in numbers])
+        for name, numbers in values.items()
+    }
+
+
+class _Steps:
+    """How TOSA moves a window over an image, which it cuts to what the window reaches."""
+
+    def __init__(self, x: Tensor, kernel: Sequence[int], window: Window):
+        self.x = x
+        self.sizes = [x.shape[0]]
+        self.shape = [x.shape[0]]
+        self.pads: list[int] = []
+        for axis in range(2):
+            size = x.shape[axis + 1]
+            extent = (kernel[axis] - 1) * window.dilations[axis] + 1
+            before, _ = window.padding_before(size, kernel[axis], axis)
+            self.shape.append(window.result_size(size, kernel[axis], axis))
+            reached = (self.shape[-1] - 1) * window.strides[axis] + extent - before
+            self.sizes.append(min(size, reached))
+            self.pads += [before, reached - self.sizes[-1]]
+
+    @property
+    def image(self) -> SSAValue:
+        """What the window reaches."""
+        sizes = *self.sizes, self.x.shape[3]
+        return self.x.builder.sliced(self.x.native, [0] * 4, sizes)
+
+
+def _convolved(
+    op_type: type[Operation],
+    x: _Factor,
+    kernel: _Factor,
+    terms: int,
+    shape: Sequence[int],
+    image: Callable[[], SSAValue],
+    **properties: Sequence[int],
+) -> Tensor:
+    """The sums of a convolution, to which a bias may be added."""
+    builder = x.tensor.builder
+
+    def build(type_: Attribute, bias: SSAValue | None) -> SSAValue:
+        operands = image(), kernel.native
+        if bias is None:
+            bias = builder.array(np.zeros(shape[-1], np.int64), type_)
+        operands = *operands, bias, x.zero, kernel.zero
+        options = {"acc_type": type_, **_integers(**properties)}
+        return builder.tosa(op_type, operands, shape, type_, **options)
+
+    result = _sums(x, kernel, terms, shape, build)
+    result.biased = lambda bias: build(result.element_type, bias)
+    return result
+
+
+@implements("convolution_sums")
+def _convolution_sums(values: Factors, weights: Factors, window: Window) -> Tensor:
+    outputs, *sizes, depth = weights.shape
+    groups = values.shape[-1] // depth
+    if groups > 1:
+        count = outputs // groups
+        parts = [
+            _convolution_sums(
+                values[..., group * depth : (group + 1) * depth],
+                weights[group * count : (group + 1) * count],
+                window,
+            )
+            for group in range(groups)
+        ]
+        return cast(Tensor, np.concatenate(cast("list[Array]", parts), axis=-1))
+    builder = builder_of(values, weights)
+    x, kernel = (_Factor.of(v, builder) for v in (values, weights))
+    steps = _Steps(x.tensor, sizes, window)
+    return _convolved(
+        tosa_ops.Conv2DOp,
+        x,
+        kernel,
+        math.prod(sizes) * depth,
+        (*steps.shape, outputs),
+        lambda: steps.image,
+        stride=window.strides,
+        dilation=window.dilations,
+        pad=steps.pads,
+    )
+
+
+@implements("depthwise_sums")
+def _depthwise_sums(values: Factors, weights: Factors, window: Window) -> Tensor:
+    _, *sizes, outputs = weights.shape
+    channels = values.shape[-1]
+    builder = builder_of(values, weights)
+    kernels = weights.reshape(*sizes, channels, outputs // channels)
+    x, kernel = (_Factor.of(v, builder) for v in (values, kernels))
+    steps = _Steps(x.tensor, sizes, window)
+    return _convolved(
+        tosa_ops.DepthwiseConv2DOp,
+        x,
+        kernel,
+        math.prod(sizes),
+        (*steps.shape, outputs),
+        lambda: steps.image,
+        stride=window.strides,
+        dilation=window.dilations,
+        pad=steps.pads,
+    )
+
+
+@implements("transposed_sums")
+def _transposed_sums(
+    values: Factors, weights: Factors, shape: Sequence[int], window: Window
+) -> Tensor:
+    outputs, *sizes, depth = weights.shape
+    builder = builder_of(values, weights)
+    x, kernel = (_Factor.of(v, builder) for v in (values, weights))
+    pads: list[int] = []
+    for axis in range(2):
+        before, _ = window.padding_before(shape[axis + 1], sizes[axis], axis)
+        size = (values.shape[axis + 1] - 1) * window.strides[axis] + sizes[axis]
+        pads += [-before, shape[axis + 1] - size + before]
+    return _convolved(
+        tosa_ops.TransposeConv2DOp,
+        x,
+        kernel,
+        math.prod(sizes) * depth,
+        (*shape[:3], outputs),
+        lambda: x.native,
+        stride=window.strides,
+        out_pad=pads,
+    )
+
+
+# Products of matrices
+
+
+@implements(np.matmul)
+def _matmul(lhs: Factors, rhs: Factors) -> Tensor:
+    builder = builder_of(lhs, rhs)
+    *outer, rows, depth = lhs.shape
+    x, y = (_Factor.of(v, builder) for v in (lhs, rhs))
+    if rhs.ndim == 2 and (x.element_type, y.element_type) != (i16, i16):
+        # Convolutions have a bias, and weights of 8 bits for values of 16 bits.
+        kernel = rhs.T.reshape(rhs.shape[1], 1, 1, depth)
+        sums = _convolution_sums(lhs.reshape(-1, 1, 1, depth), kernel, Window())
+        return sums.reshape(*outer, rows, rhs.shape[1])
+    batch = np.broadcast_shapes(outer, rhs.shape[:-2])
+    pair = [
+        np.broadcast_to(cast(Array, v), (*batch, *v.shape[-2:])) for v in (lhs, rhs)
+    ]
+    x, y = (_Factor.of(v.reshape(-1, *v.shape[-2:]), builder) for v in pair)
+
+    def build(type_: Attribute, bias: SSAValue | None) -> SSAValue:
+        operands = x.native, y.native, x.zero, y.zero
+        return builder.tosa(tosa.MatMulOp, operands, shape, type_)
+
+    shape = math.prod(batch), rows, rhs.shape[-1]
+    return _sums(x, y, depth, shape, build).reshape(*batch, *shape[1:])
+
+
+# Pools
+
+
+class _Windows(NamedTuple):
+    """The elements of an image below each place of a window."""
+
+    x: Tensor
+    sizes: tuple[int, int]
+    window: Window
+
+    def sum(self, axis: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
+        """The sum of each window: exact, as it is one of products with 1."""
+        base, constant = apart(self.x)
+        ones = np.ones((1, *self.sizes, base.shape[-1]), base.dtype)
+        total = _depthwise_sums(base, ones, self.window)
+        if not constant:
+            return total
+        counts: Array = windows_of(
+            np.ones(base.shape, np.int64), self.sizes, self.window
+        )
+        return cast(TosaInteger, total) + constant * counts.sum((-2, -1))
+
+    def max(self, axis: ArrayLike) -> Tensor:
+        """The largest element of each window."""
+        base, constant = apart(self.x)
+        pooled = _pooled(tosa.MaxPool2DOp, base, self.sizes, self.window)
+        return together(pooled, constant)
+
+
+def _pooled(
+    op_type: type[Operation],
+    x: Tensor,
+    sizes: Sequence[int],
+    window: Window,
+    zeros: Callable[[], Sequence[SSAValue]] = lambda: (),
+    **properties: Attribute,
+) -> Tensor:
+    steps = _Steps(x, sizes, window)
+    shape = *steps.shape, x.shape[3]
+
+    def build() -> SSAValue:
+        operands = steps.image, *zeros()
+        options = _integers(kernel=sizes, stride=window.strides, pad=steps.pads)
+        options.update(properties)
+        return x.builder.tosa(op_type, operands, shape, x.element_type, **options)
+
+    return x.like(build, shape)
+
+
+@implements("windows")
+def _windows(
+    values: Tensor, sizes: tuple[int, int], window: Window, fill: float = 0
+) -> _Windows:
+    return _Windows(values, sizes, window)
+
+
+@implements("average_pool")
+def _average_pool(x: Tensor, sizes: tuple[int, int], window: Window) -> Tensor:
+    if not isinstance(x, TosaReal):
+        return definition(floats.average_pool)(x, sizes, window)
+
+    def zeros() -> Sequence[SSAValue]:
+        return [x.builder.one(0, f32)] * 2
+
+    return _pooled(tosa.AvgPool2DOp, x, sizes, window, zeros, acc_type=f32)
