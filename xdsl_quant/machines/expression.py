@@ -95,7 +95,9 @@ def bounds_of(number: Number) -> Bounds:
     """Return the bounds of an operand."""
     if isinstance(number, Integer | Truth):
         return number.bounds
-    return int(number), int(number)
+    # Of a float it raises an error: none becomes an integer without a word.
+    value = operator.index(number)
+    return value, value
 
 
 def combined(function: Callable[[int, int], int], a: Number, b: Number) -> Bounds:

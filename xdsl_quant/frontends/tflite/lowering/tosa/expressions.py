@@ -593,6 +593,8 @@ class TosaInteger(Tensor, Integer):
             return cast("Self", self._scaled(other))
         return super().__mul__(other)
 
+    __radd__, __rmul__ = __add__, __mul__
+
     def _scaled(self, factor: TosaReal | float) -> TosaReal:
         if not are_within(self.bounds, signed_bounds(24)):
             raise Unsupported("has integers of more than 24 bits to multiply by floats")
