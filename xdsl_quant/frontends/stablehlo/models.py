@@ -71,7 +71,8 @@ class _StableHLOModels(ModelDialect):
         Replace products of floats and quantized weights by integer products. Weights that
         other products dequantize become StableHLO without quantized types, too.
         """
-        if not any(map(_is_hybrid, module.walk())):
+        products = (op for op in module.walk() if isinstance(op, ProductOp))
+        if not any(quantized_type_of(op.rhs.type) for op in products):
             return
         apply_passes(module, [QuantConvertConstPass()], is_routine=True)
         for pattern in _TO_INTEGERS:
@@ -79,10 +80,6 @@ class _StableHLOModels(ModelDialect):
 
 
 STABLEHLO_MODELS = _StableHLOModels()
-
-
-def _is_hybrid(op: Operation) -> bool:
-    return isinstance(op, ProductOp) and quantized_type_of(op.rhs.type) is not None
 
 
 # Simpler ops

@@ -95,17 +95,13 @@ def _check_cast(op: Operation) -> None:
     """
     if not has_quantization_trait(op, CastsQuantization):
         return
-    name = op_name(op)
-    if name.startswith("stablehlo."):
-        fail(
-            op,
-            f"'{name}' op is a cast of the quant dialect: run "
-            "'convert-quantized-stablehlo-to-linalg' instead, or "
-            "'stablehlo-casts-to-quant' first",
+    problem = "in the region of a reduction: run 'lower-quant-ops' first"
+    if (name := op_name(op)).startswith("stablehlo."):
+        problem = (
+            "a cast of the quant dialect: run 'convert-quantized-stablehlo-to-linalg' "
+            "instead, or 'stablehlo-casts-to-quant' first"
         )
-    fail(
-        op, f"'{name}' op is in the region of a reduction: run 'lower-quant-ops' first"
-    )
+    fail(op, f"'{name}' op is {problem}")
 
 
 def _is_lowered(op: Operation) -> bool:
