@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from itertools import chain
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -119,33 +118,25 @@ def _is_static_or_bounded(type_: RankedTensor) -> bool:
     return dimension < len(bounds) and bounds[dimension] != DYNAMIC_INDEX
 
 
-ElementGroups = Sequence[ElementGroup | tuple[ElementGroup, ...]]
-"""Groups of element types in their order; those that have a common name as a tuple."""
-
-
-def _values_of(groups: ElementGroups) -> str:
-    words = (
-        "2/4/8/16/32/64-bit integer" if isinstance(kind, tuple) else kind.value
-        for kind in groups
-    )
-    return f"{' or '.join(words)} values"
+def _values_of(groups: Sequence[ElementGroup]) -> str:
+    words = " or ".join(group.value for group in groups)
+    # Integers of both kinds have a common name.
+    integers = " or ".join(group.value for group in _INTEGER)
+    return f"{words.replace(integers, '2/4/8/16/32/64-bit integer')} values"
 
 
 def _tensor_of(
-    *groups: ElementGroup | tuple[ElementGroup, ...],
+    *groups: ElementGroup,
     shape: str = "ranked",
     has_shape: Callable[[RankedTensor], bool] | None = None,
 ) -> TypeKind[RankedTensor]:
-    listed = (group if isinstance(group, tuple) else (group,) for group in groups)
-    kinds = frozenset(chain.from_iterable(listed))
-
     def has(type_: Attribute) -> bool:
         if not isinstance(type_, TensorType):
             return False
         tensor_type = cast(RankedTensor, type_)
         element_type = tensor_type.element_type
         return (
-            element_kind(element_type) in kinds
+            element_kind(element_type) in groups
             and _has_quantized_axis(element_type, tensor_type.get_shape())
             and (has_shape is None or has_shape(tensor_type))
         )
@@ -155,8 +146,9 @@ def _tensor_of(
 
 _INTEGER = (ElementGroup.SIGNED, ElementGroup.UNSIGNED)
 _FLOAT = (ElementGroup.FLOAT, ElementGroup.COMPLEX, ElementGroup.PER_TENSOR)
-_NUMBER = (_INTEGER, *_FLOAT)
-_NOT_QUANTIZED = (ElementGroup.FLOAT, ElementGroup.PRED, _INTEGER, ElementGroup.COMPLEX)
+_NUMBER = (*_INTEGER, *_FLOAT)
+_BITS = (ElementGroup.PRED, *_INTEGER)
+_NOT_QUANTIZED = (ElementGroup.FLOAT, *_BITS, ElementGroup.COMPLEX)
 _PER_TENSOR = (*_NOT_QUANTIZED, ElementGroup.PER_TENSOR)
 _PER_AXIS = (*_PER_TENSOR, ElementGroup.PER_AXIS)
 
@@ -174,8 +166,8 @@ STATIC_OR_BOUNDED_OR_PER_AXIS = _tensor_of(
     has_shape=_is_static_or_bounded,
 )
 PRED_TENSOR = _tensor_of(ElementGroup.PRED)
-PRED_OR_INTEGER = _tensor_of(ElementGroup.PRED, _INTEGER)
-INTEGER_TENSOR = _tensor_of(_INTEGER)
+PRED_OR_INTEGER = _tensor_of(*_BITS)
+INTEGER_TENSOR = _tensor_of(*_INTEGER)
 FLOAT_TENSOR = _tensor_of(ElementGroup.FLOAT)
 FLOAT_OR_QUANTIZED = _tensor_of(ElementGroup.FLOAT, ElementGroup.PER_TENSOR)
 QUANTIZED_OR_PER_AXIS = _tensor_of(ElementGroup.PER_TENSOR, ElementGroup.PER_AXIS)
