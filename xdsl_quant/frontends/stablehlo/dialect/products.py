@@ -200,18 +200,13 @@ class DotGeneralOp(ProductOp):
         batching, contracting = self.dot_dimension_numbers.pairs()
         # After batching dimensions, the result has those of one operand.
         own = count(len(batching[0]))
-        lhs, rhs = (
-            {
-                **dict(zip(batching[side], count(), strict=False)),
-                **{
-                    d: next(own)
-                    for d in range(len(type_.get_shape()))
-                    if d not in (*batching[side], *contracting[side])
-                },
-            }
-            for side, type_ in enumerate(self.tensor_types[:2])
-        )
-        return dict(sorted(lhs.items())), dict(sorted(rhs.items()))
+        kept = [dict(zip(dimensions, count(), strict=False)) for dimensions in batching]
+        for side, type_ in enumerate(self.tensor_types[:2]):
+            for d in range(len(type_.get_shape())):
+                if d not in (*batching[side], *contracting[side]):
+                    kept[side][d] = next(own)
+        lhs, rhs = (dict(sorted(dimensions.items())) for dimensions in kept)
+        return lhs, rhs
 
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
         numbers = self.dot_dimension_numbers
@@ -232,11 +227,9 @@ class DotGeneralOp(ProductOp):
             require(
                 are_compatible_shapes(a, b), f"{kind} dimensions must match for lhs/rhs"
             )
-        lhs_dimensions, rhs_dimensions = self.result_dimensions()
-        sizes = {position: rhs.get_shape()[d] for d, position in rhs_dimensions.items()}
-        sizes |= {
-            position: lhs.get_shape()[d] for d, position in lhs_dimensions.items()
-        }
+        sizes: dict[int, int] = {}
+        for shape, kept in zip(shapes, self.result_dimensions(), strict=True):
+            sizes = {position: shape[d] for d, position in kept.items()} | sizes
         return [sizes[position] for position in sorted(sizes)]
 
 
