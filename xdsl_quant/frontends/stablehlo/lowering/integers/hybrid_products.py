@@ -53,7 +53,6 @@ from xdsl_quant.transforms.building.builder import (
 
 from ..linalg.lowering import is_arithmetic
 from .elementwise import Form, IntegerPattern, Values, quantized_type_of
-from .products import rhs_geometry
 
 _WeightType: TypeAlias = PerTensorType | PerAxisType
 
@@ -79,11 +78,10 @@ class HybridProductToIntegers(IntegerPattern):
             return None
         weight_type = _weight_type(op.rhs)
         _check_sizes(op.lhs, op.rhs, op.result)
-        kept, positions = rhs_geometry(op)
-        scaled, _ = op.result_dimensions()
+        scaled, kept = op.result_dimensions()
         _check_sums(op, weight_type, kept, scaled)
         axis = weight_type.axis
-        position = None if axis is None else positions[kept.index(axis)]
+        position = None if axis is None else kept[axis]
         compute = _compute_type(weight_type)
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
