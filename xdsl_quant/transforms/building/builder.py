@@ -224,6 +224,17 @@ class LoweringBuilder(Builder):
         """An op on numbers."""
         return self.op(op_type, operands, self.type(element_type))
 
+    def on_tensors(
+        self, container: TensorType, dynamic_sizes: Sequence[SSAValue]
+    ) -> TensorwiseBuilder:
+        """A builder at the same place of ops on whole tensors of one shape."""
+        return TensorwiseBuilder(
+            self.insertion_point,
+            location=self.location,
+            container=container,
+            dynamic_sizes=dynamic_sizes,
+        )
+
     # Sizes
 
     def size(self, value: SSAValue, dimension: int) -> Size:

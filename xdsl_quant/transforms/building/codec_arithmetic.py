@@ -55,7 +55,7 @@ from .quantization_arithmetic import (
     StorageArithmetic,
     dense,
 )
-from .tensor_traversal import ElementConversion, Layout
+from .tensor_traversal import ElementConversion, Layout, Operands
 
 _where = cast(Any, np.where)
 
@@ -363,12 +363,9 @@ class BlockScaledArithmetic(CastArithmetic, ABC):
         sizes = {axis: size for axis, (_, size) in self.blocks.items()}
         return Layout(counts, sizes, last_may_be_shorter=True)
 
-    @property
-    def roles(self) -> Sequence[str]:
-        return [name.removesuffix("s") for name in self.numbers]
-
-    def constants(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
-        return [self.number(builder, n.item()) for n in self.numbers.values()]
+    def constants(self, builder: LoweringBuilder) -> Operands:
+        numbers = self.numbers.items()
+        return {name: self.number(builder, n.item()) for name, n in numbers}
 
     def constant_tensors(
         self, shape: tuple[int, ...]

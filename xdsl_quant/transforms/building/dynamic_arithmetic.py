@@ -53,7 +53,6 @@ from .builder import (
     Body,
     LoweringBuilder,
     Size,
-    TensorwiseBuilder,
     dimensions,
     element_type_of,
     shape_of,
@@ -70,7 +69,7 @@ from .quantization_arithmetic import (
     StorageArithmetic,
     check_expressed_type,
 )
-from .tensor_traversal import Layout, assert_holds, convert_value
+from .tensor_traversal import Layout, Operands, assert_holds, convert_value
 
 _Plan: TypeAlias = "Callable[[LoweringBuilder], OperandParameters]"
 """Builds the arithmetic of a cast from its operands."""
@@ -165,12 +164,10 @@ class OperandParameters(CastArithmetic):
             return 0, 0
         return self.quantized_type.full_storage_range
 
-    def constants(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
-        return [*self._operands.values()]
+    def constants(self, builder: LoweringBuilder) -> Operands:
+        return self._operands
 
-    def parameters(
-        self, builder: LoweringBuilder, layout: Layout
-    ) -> Mapping[str, SSAValue]:
+    def parameters(self, builder: LoweringBuilder, layout: Layout) -> Operands:
         return self._operands
 
 
@@ -194,14 +191,9 @@ def _scalar_or_blocks(
 
 def _builder_for(builder: LoweringBuilder, value: SSAValue) -> LoweringBuilder:
     """A builder of elementwise ops on a number, or on tensors of one type."""
-    if not isinstance(value.type, TensorType):
-        return builder
-    return TensorwiseBuilder(
-        builder.insertion_point,
-        location=builder.location,
-        container=cast("TensorType[AnyFloat]", value.type),
-        dynamic_sizes=(),
-    )
+    type_ = value.type
+    is_tensor = isinstance(type_, TensorType)
+    return builder.on_tensors(cast(TensorType, type_), ()) if is_tensor else builder
 
 
 def _assert_counts(builder: LoweringBuilder, op: DynamicCastOp) -> None:

@@ -34,7 +34,7 @@ from .fixed_point_arithmetic import (
     i64_constant,
     subtract,
 )
-from .tensor_traversal import ElementConversion, Layout
+from .tensor_traversal import ElementConversion, Layout, Operands
 
 
 @dataclass(eq=False)
@@ -123,16 +123,13 @@ class Requantization(ElementConversion):
         counts = dict(zip(self.axes, self.numbers["multiplier"].shape, strict=True))
         return Layout(counts, dict.fromkeys(self.axes, 1))
 
-    def parameters(
-        self, builder: LoweringBuilder, layout: Layout
-    ) -> Mapping[str, SSAValue]:
+    def parameters(self, builder: LoweringBuilder, layout: Layout) -> Operands:
         return builder.constants(self._tensors)
 
     def convert(
-        self, builder: LoweringBuilder, number: SSAValue, parameters: Sequence[SSAValue]
+        self, builder: LoweringBuilder, number: SSAValue, parameters: Operands
     ) -> SSAValue:
-        """`numbers` are those of the element, for each of the tensors."""
-        operands = dict(zip(self._tensors, parameters, strict=True))
+        operands = {**parameters}
         for name, value in self._same.items():
             # A zero point of 0 changes nothing; multipliers and shifts are never 0.
             if value:

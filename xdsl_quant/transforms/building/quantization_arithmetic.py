@@ -53,7 +53,7 @@ from xdsl_quant.rounding_mode import (
 )
 
 from .builder import LoweringBuilder, TensorwiseBuilder, integer_attr
-from .tensor_traversal import ElementConversion, Layout
+from .tensor_traversal import ElementConversion, Layout, Operands
 
 _FROM_FLOAT = {
     True: (arith.FPToSIOp, arith.MaxSIOp, arith.MinSIOp),
@@ -168,20 +168,17 @@ class CastArithmetic(ElementConversion, ABC):
 
     @abstractmethod
     def compute(
-        self,
-        builder: LoweringBuilder,
-        value: SSAValue,
-        operands: Mapping[str, SSAValue],
+        self, builder: LoweringBuilder, value: SSAValue, operands: Operands
     ) -> SSAValue:
         """Convert numbers, given their parameters by role; scales are floats."""
 
     def convert(
-        self, builder: LoweringBuilder, number: SSAValue, parameters: Sequence[SSAValue]
+        self, builder: LoweringBuilder, number: SSAValue, parameters: Operands
     ) -> SSAValue:
         operands = parameters or self.constants(builder)
-        return self.compute(
-            builder, number, dict(zip(self.roles, operands, strict=False))
-        )
+        # Blocks have `scales`, a type a `scale`.
+        by_role = {name.removesuffix("s"): v for name, v in operands.items()}
+        return self.compute(builder, number, by_role)
 
     def convert_tensor(
         self, builder: LoweringBuilder, value: SSAValue, layout: Layout | None
@@ -192,22 +189,13 @@ class CastArithmetic(ElementConversion, ABC):
             self.stored.enter_loop(None)
             return result
         # Elementwise ops on tensors, as MLIR has them.
-        scale, *zero_point = self.constants(builder)
+        constants = {**self.constants(builder)}
         sizes = [size for size in builder.sizes(value) if isinstance(size, SSAValue)]
-        tensors = TensorwiseBuilder(
-            builder.insertion_point,
-            location=builder.location,
-            container=cast(TensorType, value.type),
-            dynamic_sizes=sizes,
-        )
-        return self.convert(tensors, value, [tensors.lift(scale), *zero_point])
+        tensors = builder.on_tensors(cast(TensorType, value.type), sizes)
+        constants["scale"] = tensors.lift(constants["scale"])
+        return self.convert(tensors, value, constants)
 
     # What the type says
-
-    @property
-    def roles(self) -> Sequence[str]:
-        """The roles of the parameters, in their order; the last ones may be missing."""
-        return "scale", "zero_point"
 
     @property
     def _scaled_type(self) -> ScaledQuantizedType:
@@ -250,21 +238,20 @@ class CastArithmetic(ElementConversion, ABC):
         """A constant of the type to compute in."""
         return builder.number(value, self.computed)
 
-    def constants(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
+    def constants(self, builder: LoweringBuilder) -> Operands:
         """Scale and, if it is used, zero point of a per-tensor type."""
         scale = self.number(builder, self._factors[0])
         if not self.has_zero_points and not self.as_mlir:
-            return [scale]
+            return {"scale": scale}
         zero_point = (
             builder.number(self.zero_points[0], self.storage)
             if self.truncates
             else self.number(builder, float(self.zero_points[0]))
         )
-        return [scale, zero_point] if self.has_zero_points else [scale]
+        used = {"zero_point": zero_point} if self.has_zero_points else {}
+        return {"scale": scale, **used}
 
-    def parameters(
-        self, builder: LoweringBuilder, layout: Layout
-    ) -> Mapping[str, SSAValue]:
+    def parameters(self, builder: LoweringBuilder, layout: Layout) -> Operands:
         shape = layout.shape
         if shape not in self._tensors:
             self._tensors[shape] = self.constant_tensors(shape)
@@ -328,10 +315,7 @@ class Quantization(CastArithmetic):
         )
 
     def compute(
-        self,
-        builder: LoweringBuilder,
-        value: SSAValue,
-        operands: Mapping[str, SSAValue],
+        self, builder: LoweringBuilder, value: SSAValue, operands: Operands
     ) -> SSAValue:
         if self.computed != self.expressed:
             value = builder.elementwise(arith.ExtFOp, (value,), self.computed)
@@ -368,10 +352,7 @@ class Dequantization(CastArithmetic):
         return self.expressed
 
     def compute(
-        self,
-        builder: LoweringBuilder,
-        value: SSAValue,
-        operands: Mapping[str, SSAValue],
+        self, builder: LoweringBuilder, value: SSAValue, operands: Operands
     ) -> SSAValue:
         value = self.stored.load(builder, value)
         if (zero_point := operands.get("zero_point")) is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from xdsl.dialects import arith, cf, tensor
 from xdsl.dialects.builtin import (
@@ -32,6 +32,9 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element
 from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 
 from .builder import INDEX, LoweringBuilder, dimensions, ranked_type, shape_of
+
+Operands: TypeAlias = "Mapping[str, SSAValue]"
+"""Scales and other parameters by name: of an element, or tensors of them."""
 
 _SHAPE_TYPE = TensorType(INDEX, [DYNAMIC_INDEX])
 
@@ -123,16 +126,14 @@ class ElementConversion(ABC):
         """Which parameters belong to which element; `None` if they are all the same."""
 
     @abstractmethod
-    def parameters(
-        self, builder: LoweringBuilder, layout: Layout
-    ) -> Mapping[str, SSAValue]:
+    def parameters(self, builder: LoweringBuilder, layout: Layout) -> Operands:
         """Tensors of numbers that belong to the elements, with their names."""
 
     @abstractmethod
     def convert(
-        self, builder: LoweringBuilder, number: SSAValue, parameters: Sequence[SSAValue]
+        self, builder: LoweringBuilder, number: SSAValue, parameters: Operands
     ) -> SSAValue:
-        """Convert one element, given the parameters that belong to it."""
+        """Convert one element, given the parameters that belong to it by name."""
 
     def convert_tensor(
         self, builder: LoweringBuilder, value: SSAValue, layout: Layout | None
@@ -140,7 +141,7 @@ class ElementConversion(ABC):
         """Convert all elements of a ranked tensor, here by one `linalg.generic`."""
         container = cast(TensorType, value.type)
         inputs = [(value, dimensions(range(len(container.get_shape()))))]
-        parameters: Mapping[str, SSAValue] = {}
+        parameters: Operands = {}
         if layout is not None:
             parameters = self.parameters(builder, layout)
             inputs += [(tensor, layout.exprs) for tensor in parameters.values()]
@@ -148,7 +149,9 @@ class ElementConversion(ABC):
             inputs,
             ranked_type(self.element_type, container.shape, container.encoding),
             builder.sizes(value),
-            lambda inner, args: self.convert(inner, args[0], args[1:-1]),
+            lambda inner, args: self.convert(
+                inner, args[0], dict(zip(parameters, args[1:-1], strict=True))
+            ),
             ("in", *parameters, "out"),
         )
 
@@ -186,7 +189,7 @@ def convert_value(
             _assert_sizes(builder, tensor.DimOp, value, layout, axes)
         value = conversion.convert_tensor(builder, value, conversion.layout)
     else:
-        value = conversion.convert(builder, value, ())
+        value = conversion.convert(builder, value, {})
     if isinstance(scalar_or_element_type(result_type), QuantizedType):
         return builder.op(StorageCastOp, (value,), result_type)
     return value

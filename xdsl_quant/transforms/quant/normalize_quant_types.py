@@ -16,7 +16,6 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import (
     FloatData,
     IntAttr,
@@ -27,7 +26,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
@@ -39,15 +38,10 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.storage_types import MLIRStorageType
-from xdsl_quant.dialects.quant.types import (
-    UniformType,
-    with_element_type,
-)
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
-from xdsl_quant.transforms.building.type_replacement import (
-    TypeReplacement,
-    quantized_ops,
-)
+from xdsl_quant.dialects.quant.types import UniformType, with_element_type
+from xdsl_quant.transforms.building.checked_patterns import ModulePattern
+from xdsl_quant.transforms.building.quantized_type_conversion import QuantizedTypePass
+from xdsl_quant.transforms.building.type_replacement import TypeReplacement
 
 
 def normalized(
@@ -175,7 +169,7 @@ class _NormalizedTypes(TypeReplacement):
 
 
 @dataclass(frozen=True)
-class NormalizeQuantTypes(RewritePattern):
+class NormalizeQuantTypes(ModulePattern):
     """
     Replace sub-channel types that are equivalent to per-tensor or per-axis, and
     block-scaled types that are equivalent to one of these three, in the types of the
@@ -195,9 +189,19 @@ class NormalizeQuantTypes(RewritePattern):
         if replaced:
             rewriter.notify_op_modified(op)
 
+    def rewrite_module(self, module: ModuleOp) -> int:
+        """Rewrite all ops of functions, and return the number of those that changed."""
+        changed = 0
+        for function in module.walk():
+            for op in function.walk() if isinstance(function, FuncOp) else ():
+                rewriter = PatternRewriter(op)
+                self.match_and_rewrite(op, rewriter)
+                changed += rewriter.has_done_action
+        return changed
+
 
 @dataclass(frozen=True)
-class NormalizeQuantTypesPass(CountingPass):
+class NormalizeQuantTypesPass(QuantizedTypePass):
     """
     Replace sub-channel types that are equivalent to per-tensor or per-axis, and
     block-scaled types that are equivalent to one of these three.
@@ -209,16 +213,5 @@ class NormalizeQuantTypesPass(CountingPass):
     """
 
     name = "normalize-quant-types"
-
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        pattern = NormalizeQuantTypes()
-        found, changed = quantized_ops(op), 0
-        for function in op.walk():
-            if isinstance(function, FuncOp):
-                for inner_op in function.walk():
-                    rewriter = PatternRewriter(inner_op)
-                    pattern.match_and_rewrite(inner_op, rewriter)
-                    changed += rewriter.has_done_action
-        return PassOutcome(
-            found, changed, "values of a type with blocks that has a simpler form"
-        )
+    pattern_type = NormalizeQuantTypes
+    expected = "values of a type with blocks that has a simpler form"

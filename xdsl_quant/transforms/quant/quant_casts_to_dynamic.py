@@ -136,12 +136,12 @@ def _constants(
     # Operands have the expressed type, whatever is computed in.
     casts.computed = casts.expressed
     layout = casts.layout
-    scale, *zero_points = (
+    operands = (
         casts.constants(builder)
         if layout is None
-        else casts.parameters(builder, layout).values()
+        else casts.parameters(builder, layout)
     )
-    return scale, next(iter(zero_points), None)
+    return operands["scale"], operands.get("zero_point")
 
 
 # Pass

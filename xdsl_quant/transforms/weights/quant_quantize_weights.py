@@ -236,16 +236,14 @@ def _casts(
     location = value.owner.location
     ops = dialect_ops(op_name(product).partition(".")[0])
     if ops.quantized_constant is not None:
-        quantize = ops.quantize(value, quantized)
-        quantize.location = location
+        casts = quantized_and_back(value, quantized, location, ops)
         try:
-            quantize.verify()
+            casts[0].verify()
         except VerifyException:
-            quantize.drop_all_references()
+            for cast in reversed(casts):
+                cast.drop_all_references()
         else:
-            dequantize = ops.dequantize(quantize.results[0])
-            dequantize.location = location
-            return quantize, dequantize
+            return casts
     return quantized_and_back(value, quantized, location)
 
 

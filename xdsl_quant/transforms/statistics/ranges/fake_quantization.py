@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import LocationAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
+from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS, DialectOps
 
 
 def quantized_and_back(
-    value: SSAValue, quantized: Attribute, location: LocationAttr
-) -> tuple[QuantizeCastOp, DequantizeCastOp]:
+    value: SSAValue,
+    quantized: Attribute,
+    location: LocationAttr,
+    ops: DialectOps = QUANT_OPS,
+) -> tuple[Operation, Operation]:
     """The cast to a quantized type, and that back to the type of the value."""
-    quantize = QuantizeCastOp.create(
-        operands=(value,), result_types=(quantized,), location=location
-    )
-    dequantize = DequantizeCastOp.create(
-        operands=(quantize.result,), result_types=(value.type,), location=location
-    )
+    quantize = ops.quantize(value, quantized)
+    dequantize = ops.dequantize(quantize.results[0])
+    quantize.location = dequantize.location = location
     return quantize, dequantize

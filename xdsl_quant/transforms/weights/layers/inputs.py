@@ -18,11 +18,6 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ShapedType
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.dialects.quant.traits import (
-    AffineOpCoefficient,
-    MultipliesAndAccumulates,
-    quantization_trait,
-)
 from xdsl_quant.numerics.arrays import Array
 
 from .layer import Layer
@@ -114,14 +109,9 @@ def matrix_product_of(layer: Layer) -> MatrixProduct | None:
     A layer as products of matrices; `None` if its op does not say how channels of the input
     are multiplied.
     """
-    op = layer.product
-    trait = quantization_trait(op, AffineOpCoefficient)
-    product = quantization_trait(op, MultipliesAndAccumulates)
-    assert trait is not None
-    assert product is not None
-    if (dimensions := trait.input_dimensions_of(op)) is None:
+    value, dimensions = layer.input()
+    if dimensions is None:
         return None
-    value = op.operands[product.lhs]
     shape = cast("ShapedType", layer.weight.value.type).get_shape()
     if len(shape) == 2:
         return MatrixProduct(layer, shape, 1, value, dimensions[0])

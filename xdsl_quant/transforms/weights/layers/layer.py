@@ -157,18 +157,25 @@ class Layer:
                 copy.operands[self.bias.operand] = ops[-1].results[0]
         return *ops, without_activation(copy)
 
+    def input(self) -> tuple[SSAValue, tuple[int, int] | None]:
+        """
+        What is multiplied by the weights, and the dimensions of both that have its
+        channels; `None` if the op does not say how channels are multiplied.
+        """
+        product = quantization_trait(self.product, MultipliesAndAccumulates)
+        trait = quantization_trait(self.product, AffineOpCoefficient)
+        assert product is not None
+        assert trait is not None
+        value = self.product.operands[product.lhs]
+        return value, trait.input_dimensions_of(self.product)
+
     def input_dimension(self, value: SSAValue, channel: int) -> int | None:
         """
         The dimension of the weights that has the channels of an input, which are along its
         dimension `channel`; `None` if the product does not take them as its inputs.
         """
-        op = self.product
-        product = quantization_trait(op, MultipliesAndAccumulates)
-        trait = quantization_trait(op, AffineOpCoefficient)
-        assert product is not None
-        assert trait is not None
-        dimensions = trait.input_dimensions_of(op)
-        if dimensions is None or op.operands[product.lhs] is not value:
+        own_input, dimensions = self.input()
+        if dimensions is None or own_input is not value:
             return None
         shape = cast("ShapedType", value.type).get_shape()
         sizes = cast("ShapedType", self.weight.value.type).get_shape()
