@@ -14,11 +14,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import tosa
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    IntegerAttr,
-    TensorType,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 

@@ -11,11 +11,7 @@ from typing import ClassVar, Generic, TypeVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.pattern_rewriter import (
-    PatternRewriter,
-    PatternRewriteWalker,
-    RewritePattern,
-)
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.xdsl_patches import patched_pass

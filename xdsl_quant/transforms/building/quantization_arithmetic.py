@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
@@ -136,12 +136,6 @@ class CastArithmetic(ElementConversion, ABC):
     storage_kind: type[StorageArithmetic] | None = None
     """How numbers are stored; `None` for integers."""
 
-    _tensors: dict[tuple[int, ...], Mapping[str, DenseIntOrFPElementsAttr]] = field(
-        default_factory=dict[tuple[int, ...], Mapping[str, DenseIntOrFPElementsAttr]],
-        init=False,
-    )
-    """The parameters as constants of each shape: there may be a million of them."""
-
     def __post_init__(self) -> None:
         quantized_type = self.quantized_type
         self.storage = quantized_type.signless_storage_type
@@ -162,6 +156,10 @@ class CastArithmetic(ElementConversion, ABC):
         self.multiplies = False
         """Whether values are multiplied by the reciprocals of scales."""
         self.stored = (self.storage_kind or IntegerStorage)(self)
+        self._tensors: dict[
+            tuple[int, ...], Mapping[str, DenseIntOrFPElementsAttr]
+        ] = {}
+        """The parameters as constants of each shape: there may be a million of them."""
 
     def compute_type(self, mode: RoundingMode) -> AnyFloat:
         return cast_compute_type(self.quantized_type, self.zero_point_range, mode)

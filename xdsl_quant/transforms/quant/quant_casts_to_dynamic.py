@@ -14,10 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import (
-    NoneAttr,
-    UnrankedTensorType,
-)
+from xdsl.dialects.builtin import NoneAttr, UnrankedTensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 

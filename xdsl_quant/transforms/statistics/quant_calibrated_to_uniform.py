@@ -20,9 +20,7 @@ from typing import Literal, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from xdsl.dialects.builtin import (
-    AnyFloat,
-)
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.pattern_rewriter import PatternRewriter
@@ -42,9 +40,7 @@ from xdsl_quant.transforms.building.quantized_type_conversion import (
     QuantizedTypePass,
     TypeChanges,
 )
-from xdsl_quant.transforms.building.type_replacement import (
-    defined_values,
-)
+from xdsl_quant.transforms.building.type_replacement import defined_values
 
 from .ranges.value_ranges import AXIS, AXIS_STATS, calibrated_ranges
 

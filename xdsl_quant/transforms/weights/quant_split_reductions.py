@@ -38,11 +38,7 @@ from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, math
-from xdsl.dialects.builtin import (
-    Float32Type,
-    ModuleOp,
-    TensorType,
-)
+from xdsl.dialects.builtin import Float32Type, ModuleOp, TensorType
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.pattern_rewriter import (
