@@ -96,10 +96,8 @@ class QuantImportStatsPass(CountingPass):
             if isinstance(e, OSError):
                 reason = f"{self.file}: {(e.strerror or str(e)).lower()}"
             raise PassFailedException(f"cannot import statistics: {reason}") from None
-        unused = statistics.keys() - {
-            ref.stats_key.data for ref in op.walk() if isinstance(ref, StatisticsRefOp)
-        }
         found = [ref for ref in op.walk() if isinstance(ref, StatisticsRefOp)]
+        unused = statistics.keys() - {ref.stats_key.data for ref in found}
         pattern = ImportStatistics(statistics, self.file, self.missing)
         changed = pattern.rewrite_module(op)
         if unused:
