@@ -134,15 +134,13 @@ class OperandParameters(CastArithmetic):
         self.as_mlir = self.multiplies = False
         self.saturates = True
         self.clamped = self.compute_type("nearest-even")
-        scale = _scalar_or_blocks(builder, op.scale, op.blocks)
+        numbers, scale = _scalar_or_blocks(builder, op.scale, op.blocks)
         if self.computed != self.expressed:
-            on_numbers = _builder_for(builder, scale)
-            scale = on_numbers.elementwise(arith.ExtFOp, (scale,), self.computed)
+            scale = numbers.elementwise(arith.ExtFOp, (scale,), self.computed)
         self._operands = {"scale": scale}
         if op.zero_point is not None:
-            zero_point = _scalar_or_blocks(builder, op.zero_point, op.blocks)
-            on_numbers = _builder_for(builder, zero_point)
-            self._operands["zero_point"] = self.as_float(on_numbers, zero_point)
+            numbers, zero_point = _scalar_or_blocks(builder, op.zero_point, op.blocks)
+            self._operands["zero_point"] = self.as_float(numbers, zero_point)
 
     @property
     def layout(self) -> Layout | None:
@@ -181,19 +179,18 @@ class DynamicDequantization(OperandParameters, Dequantization):
 
 def _scalar_or_blocks(
     builder: LoweringBuilder, value: SSAValue, blocks: Mapping[int, int]
-) -> SSAValue:
-    """Scales or zero points: a number if there is one for all values."""
-    if blocks or not isinstance(value.type, TensorType):
-        return value
+) -> tuple[LoweringBuilder, SSAValue]:
+    """
+    Scales or zero points, a number if there is one for all values, and the builder of
+    elementwise ops on them.
+    """
+    if not isinstance(value.type, TensorType):
+        return builder, value
+    if blocks:
+        return builder.on_tensors(cast(TensorType, value.type), ()), value
     indices = [builder.index(0)] * len(shape_of(value))
-    return builder.op(tensor.ExtractOp, (value, *indices), element_type_of(value))
-
-
-def _builder_for(builder: LoweringBuilder, value: SSAValue) -> LoweringBuilder:
-    """A builder of elementwise ops on a number, or on tensors of one type."""
-    type_ = value.type
-    is_tensor = isinstance(type_, TensorType)
-    return builder.on_tensors(cast(TensorType, type_), ()) if is_tensor else builder
+    operands = value, *indices
+    return builder, builder.op(tensor.ExtractOp, operands, element_type_of(value))
 
 
 def _assert_counts(builder: LoweringBuilder, op: DynamicCastOp) -> None:
@@ -239,22 +236,13 @@ class LowerChooseParameters(CheckedPattern[ChooseParametersOp]):
     ) -> None:
         builder = LoweringBuilder.before(op)
         arithmetic = _ParameterArithmetic(plan)
-        smallest, largest = _ranges(builder, plan.input, plan.blocks)
-        results = [
-            _of_blocks(
-                builder,
-                plan.blocks,
-                (smallest, largest),
-                arithmetic.expressed,
-                arithmetic.scale,
-            )
-        ]
+        of_blocks = partial(_of_blocks, builder, plan.blocks)
+        ranges = _ranges(builder, plan.input, plan.blocks)
+        results = [of_blocks(ranges, arithmetic.expressed, arithmetic.scale)]
         if plan.zero_point is not None:
-            values = (smallest, results[0])
+            values = ranges[0], results[0]
             storage = plan.storage.signless_storage_type
-            results.append(
-                _of_blocks(builder, plan.blocks, values, storage, arithmetic.zero_point)
-            )
+            results.append(of_blocks(values, storage, arithmetic.zero_point))
         rewriter.replace(op, (), results)
 
 
