@@ -34,7 +34,6 @@ from xdsl.ir import SSAValue
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
     ScaledQuantizedType,
-    StoredQuantizedType,
 )
 from xdsl_quant.dialects.quant.storage_types import QuantileType
 from xdsl_quant.machines.arith import FloatExpression, IntegerExpression
@@ -291,11 +290,11 @@ def _element(
 
 
 def storage_arithmetic(
-    quantized_type: StoredQuantizedType,
+    quantized_type: ScaledQuantizedType,
     rounding: Rounding,
     *,
     is_quantization: bool,
-    has_zero_points: bool,
+    has_zero_points: bool = False,
 ) -> tuple[type[StorageArithmetic], Rounding]:
     """
     Return how numbers of a type are stored, and the rounding of casts to it.
@@ -309,6 +308,7 @@ def storage_arithmetic(
     if quantized_type.has_integer_storage:
         return IntegerStorage, rounding
     name = quantized_type.short_storage_name
+    has_zero_points |= quantized_type.zero_point_range != (0, 0)
     if is_quantization and (
         reason := rounding.unsupported(name, False, has_zero_points)
     ):
@@ -411,10 +411,7 @@ def block_or_codec_cast(
         kind = BlockQuantization if is_quantization else BlockDequantization
         return kind(quantized_type, rounding)
     storage_kind, rounding = storage_arithmetic(
-        quantized_type,
-        rounding,
-        is_quantization=is_quantization,
-        has_zero_points=quantized_type.zero_point_range != (0, 0),
+        quantized_type, rounding, is_quantization=is_quantization
     )
     kind = Quantization if is_quantization else Dequantization
     return kind(quantized_type, rounding, True, storage_kind)

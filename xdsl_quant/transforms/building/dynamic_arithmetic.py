@@ -93,10 +93,7 @@ class LowerDynamicCast(RoundedCastPattern, CheckedPattern[_Plan]):
         is_quantization = isinstance(op, DynamicQuantizeCastOp)
         with refusing(op, "cannot be lowered"):
             storage_kind, rounding = storage_arithmetic(
-                _unit_type(op),
-                rounding,
-                is_quantization=is_quantization,
-                has_zero_points=False,
+                _unit_type(op), rounding, is_quantization=is_quantization
             )
         kind = DynamicQuantization if is_quantization else DynamicDequantization
         fuse = self.fuse or storage_kind is not IntegerStorage
