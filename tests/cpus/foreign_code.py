@@ -21,11 +21,11 @@ from unittest.mock import patch
 
 from xdsl_quant.execution import llvm_library, runtime_library
 from xdsl_quant.execution.cpu import (
+    CPU_LEVELS,
     CodeOptions,
     Cpu,
     available_cpus,
     cpu_named,
-    known_cpus,
 )
 from xdsl_quant.execution.llvm_library import LinkedObject
 from xdsl_quant.execution.machine_code import MachineCode
@@ -46,7 +46,7 @@ def foreign_cpus() -> dict[str, Cpu]:
     emulation of tiles.
     """
     available = available_cpus()
-    lacking = {n: c for n, c in known_cpus().items() if n not in available}
+    lacking = {c.name: c for c in CPU_LEVELS if c.name not in available}
     return {n: c for n, c in lacking.items() if n != "amx" and "avx2" in available}
 
 
@@ -60,7 +60,7 @@ def foreign_code(*, with_tiles: bool = False) -> Generator[None]:
     """
     foreign = foreign_cpus()
     if with_tiles and foreign:
-        foreign["amx"] = known_cpus()["amx"]
+        foreign["amx"] = next(cpu for cpu in CPU_LEVELS if cpu.name == "amx")
     native = MachineCode
 
     def named(name: object) -> Cpu:

@@ -31,7 +31,7 @@ from . import disk_cache
 from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
 from .cpu import CodeOptions, CpuName, cpu_named
-from .entry_wrapper import EntryWrapper
+from .entry_point import EntryWrapper
 from .stored_lowering import Lowered, is_known, read_lowered, write_lowered
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 
 from . import runtime_library
 from .bound_call import BoundCall
-from .boundary import Boundary
 from .cpu import CodeOptions
-from .entry_wrapper import EntryWrapper
+from .entry_point import Boundary, EntryWrapper
 from .profile import Profile, measure_steps, rows_of
 from .stored_code import StoredCode, code_of
 

@@ -124,11 +124,6 @@ def available_cpus() -> dict[str, Cpu]:
     return {cpu.name: cpu for cpu in (native, *masked)}
 
 
-def known_cpus() -> dict[str, Cpu]:
-    """All CPUs with a name, by name, also those that this machine cannot be taken for."""
-    return {cpu.name: cpu for cpu in CPU_LEVELS}
-
-
 def cpu_named(name: object) -> Cpu:
     """
     The processor of a name.
@@ -139,7 +134,7 @@ def cpu_named(name: object) -> Cpu:
     available = available_cpus()
     if isinstance(name, str) and name in available:
         return available[name]
-    known = known_cpus()
+    known = {cpu.name: cpu for cpu in CPU_LEVELS}
     what = f"unknown cpu {name!r}"
     if isinstance(name, str) and name in known:
         missing = [f for f in known[name].features if f not in machine_features()]

@@ -216,7 +216,7 @@ def check_divisions(module: ir.Module) -> None:
     unsigned = ("divui", "remui", "ceildivui")
     for op in mlir.ops_in(module, *(f"arith.{name}" for name in (*signed, *unsigned))):
         left, right = op.operands
-        if _is_harmless_divisor(right):
+        if mlir.integer_of(right) not in (None, 0, -1):
             continue
         with ir.InsertionPoint(op), op.location:
             zero = arith.constant(right.type, 0)
@@ -229,10 +229,6 @@ def check_divisions(module: ir.Module) -> None:
             opposite = arith.subi(zero, left)
             op.operands[0] = arith.select(is_opposite, opposite, left)
             op.operands[1] = arith.select(is_opposite, one, right)
-
-
-def _is_harmless_divisor(value: ir.Value) -> bool:
-    return mlir.integer_of(value) not in (None, 0, -1)
 
 
 def allocated_bytes(module: ir.Module, name: str) -> int:

@@ -20,13 +20,8 @@ from .clock_reads import ClockReads
 from .compilation_error import CompilationError
 from .cpu import CodeOptions
 from .mlir_bindings import ir
-from .schedule import (
-    Schedule,
-    StepError,
-    ThreadFunctions,
-    schedule_for,
-    thread_calls_of,
-)
+from .runtime_library import ThreadFunctions, thread_calls_of
+from .schedule import Schedule, StepError, schedule_for
 from .size_checks import check_sizes
 
 _TO_ONE_FUNCTION = (

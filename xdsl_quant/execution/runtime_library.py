@@ -11,10 +11,11 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from types import FunctionType
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 from weakref import WeakSet
 
 import numpy as np
@@ -224,3 +225,31 @@ def register(engine: _Engine, more: Mapping[str, object]) -> None:
     """Let the code of an `ExecutionEngine` call the functions of `addresses`."""
     for name, address in addresses(more).items():
         engine.raw_register_runtime(name, ctypes.c_void_p(address))
+
+
+# Threads
+
+ThreadFunctions: TypeAlias = Mapping[str, tuple[int, Sequence[str]]]
+"""For each name that code calls, its number of arguments and what threads call for it."""
+
+
+_THREAD_CALLS = "xdsl_quant.execution.scheduling.thread_calls"
+
+
+class CallsByThreads(Protocol):
+    """Makes calls of functions by several threads."""
+
+    @property
+    def callbacks(self) -> Mapping[str, object]:
+        """What the code calls: ctypes callbacks, by symbols."""
+        ...
+
+    def link(self, function: Callable[[str], Callable[[int], None]]) -> None:
+        """Look for the functions by their names, once there is code."""
+
+
+def thread_calls_of(functions: ThreadFunctions) -> CallsByThreads | None:
+    """Return what makes the calls of several threads, if there are any."""
+    if not functions:
+        return None
+    return import_module(_THREAD_CALLS).ThreadCalls(functions)

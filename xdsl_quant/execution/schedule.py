@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Protocol, TypeAlias
 
 from xdsl_quant.runtime.host_functions import HostFunctions
 
 from . import mlir_bindings as mlir
 from .cpu import CodeOptions
 from .mlir_bindings import ir
-
-ThreadFunctions: TypeAlias = Mapping[str, tuple[int, Sequence[str]]]
-"""For each name that code calls, its number of arguments and what threads call for it."""
+from .runtime_library import ThreadFunctions
 
 
 class StepError(Exception):
@@ -98,28 +94,10 @@ def schedule_for(
     if not options.schedule:
         return Schedule()
     try:
-        scheduling = import_module(_SCHEDULING)
+        import_module(_SCHEDULING)
     except ModuleNotFoundError as e:
         if e.name != _SCHEDULING:
             raise
         return Schedule()
-    return scheduling.FastSchedule(kernel, functions, options)
-
-
-class CallsByThreads(Protocol):
-    """Makes calls of functions by several threads."""
-
-    @property
-    def callbacks(self) -> Mapping[str, object]:
-        """What the code calls: ctypes callbacks, by symbols."""
-        ...
-
-    def link(self, function: Callable[[str], Callable[[int], None]]) -> None:
-        """Look for the functions by their names, once there is code."""
-
-
-def thread_calls_of(functions: ThreadFunctions) -> CallsByThreads | None:
-    """Return what makes the calls of several threads, if there are any."""
-    if not functions:
-        return None
-    return import_module(f"{_SCHEDULING}.thread_calls").ThreadCalls(functions)
+    steps = import_module(f"{_SCHEDULING}.schedule")
+    return steps.FastSchedule(kernel, functions, options)

@@ -12,7 +12,7 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 from . import disk_cache, runtime_library
 from .cpu import CodeOptions
 from .llvm_library import LinkedObject, LinkError
-from .schedule import thread_calls_of
+from .runtime_library import thread_calls_of
 
 if TYPE_CHECKING:
     from .clock_reads import ClockReads

@@ -15,8 +15,7 @@ from xdsl_quant import xdsl_patches
 from xdsl_quant.dialects.quant import Quant
 
 from . import disk_cache
-from .boundary import Boundary
-from .entry_point import EntryPoint
+from .entry_point import Boundary, EntryPoint
 
 _PACKAGES = {"xdsl", "xdsl_quant"}
 """Packages whose versions are known when a key is made."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -88,10 +88,10 @@ def choose_parameters(
     dtype = _range_dtype(expressed, bounds)
     ranges = _checked_ranges(min, max, quantized_dimension)
     ranges = _adapted(ranges, rule, symmetric, dtype)
-    choose, adjusted = _CHOICES[symmetric], _ADJUSTMENTS[power_of_two]
+    choose = _symmetric_choice if symmetric else _nudged
     # A scale may be too small for f64: that is said of the parameters.
     with np.errstate(divide="ignore", invalid="ignore"):
-        scales, zero_points = choose(ranges, bounds, rule, adjusted)
+        scales, zero_points = choose(ranges, bounds, rule, power_of_two)
     return QuantizationParameters(
         scales,
         zero_points,
@@ -126,14 +126,12 @@ def _used_bounds(
     return low, high
 
 
-def _above(scales: Array) -> Array:
-    """The least powers of two that are not less than scales."""
+def _adjusted(scales: Array, power_of_two: bool) -> Array:
+    """Scales, or the least powers of two that are not less than these."""
+    if not power_of_two:
+        return scales
     mantissas, exponents = np.frexp(scales)
     return np.ldexp(1.0, exponents - (mantissas == 0.5))
-
-
-def _as_chosen(scales: Array) -> Array:
-    return scales
 
 
 def _checked_ranges(
@@ -189,15 +187,16 @@ def _nudged(
     ranges: Ranges,
     bounds: tuple[int, int],
     rule: RangeRule,
-    adjusted: Callable[[Array], Array],
+    power_of_two: bool,
 ) -> tuple[Array, Array]:
     (smallest, largest), (low, high) = ranges, bounds
     if rule == "onnx":
-        scales = adjusted(range_scale(smallest, largest, high - low))
+        scales = _adjusted(range_scale(smallest, largest, high - low), power_of_two)
         zero_points = range_zero_point(smallest, scales, low, high)
         return scales, zero_points.astype(np.int64)
     is_zero = _is_zero_range(largest - smallest, rule)
-    scales = adjusted(np.where(is_zero, 1.0, (largest - smallest) / (high - low)))
+    scales = np.where(is_zero, 1.0, (largest - smallest) / (high - low))
+    scales = _adjusted(scales, power_of_two)
     # Both ends of the range say what the zero point is: the smaller numbers are more
     # exact.
     from_smallest, from_largest = smallest / scales, largest / scales
@@ -213,18 +212,14 @@ def _symmetric_choice(
     ranges: Ranges,
     bounds: tuple[int, int],
     rule: RangeRule,
-    adjusted: Callable[[Array], Array],
+    power_of_two: bool,
 ) -> tuple[Array, Array]:
     (smallest, largest), (low, high) = ranges, bounds
     zero_point = 0 if low < 0 else (high + 1) // 2
     steps = min(zero_point - low, high - zero_point)
     bound = np.maximum(abs(smallest), abs(largest))
     scales = np.where(_is_zero_range(2 * bound, rule), 1.0, bound / steps)
-    return adjusted(scales), np.full(scales.shape, zero_point)
-
-
-_CHOICES = _nudged, _symmetric_choice
-_ADJUSTMENTS = _as_chosen, _above
+    return _adjusted(scales, power_of_two), np.full(scales.shape, zero_point)
 
 
 # Parameters at run time

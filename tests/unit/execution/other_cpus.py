@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.execution.compiled_function import CompiledFunction
 from xdsl_quant.execution.cpu import CPU_LEVELS, CodeOptions, Cpu
-from xdsl_quant.execution.entry_wrapper import EntryWrapper
+from xdsl_quant.execution.entry_point import EntryWrapper
 from xdsl_quant.execution.mlir_bindings import ir
 from xdsl_quant.execution.scheduling import byte_products
 from xdsl_quant.execution.source_ops import Source

@@ -5,7 +5,3 @@ What makes compiled code fast and changes no number.
 lowering, and works without them as well: `compile(..., schedule=False)`. A step that fails
 is left out.
 """
-
-from .schedule import FastSchedule
-
-__all__ = ["FastSchedule"]

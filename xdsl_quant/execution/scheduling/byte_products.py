@@ -27,7 +27,7 @@ from .. import mlir_bindings as mlir
 from ..building import indexing_maps, input_count, loop_kinds
 from ..cpu import Cpu
 from ..mlir_bindings import Values, func, ir, memref
-from ..schedule import ThreadFunctions
+from ..runtime_library import ThreadFunctions
 from .amx_code import tile_product_text
 from .buffer_planning import ALIGNMENT
 from .byte_contractions import ByteContraction, BytesOperand, byte_contraction_of

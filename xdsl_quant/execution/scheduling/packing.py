@@ -179,16 +179,10 @@ class _Packer:
         blocks, left = divmod(whole, LANES)
         if blocks:
             sums = code.carrying(blocks, sums, SUMS, block)
-        start = LANES * blocks
-        for size in (8, 4, 2, 1):
-            if left & size:
-                moved = code.moved(pointers, start, steps)
-                groups = packed(
-                    moved,
-                    lambda places, size=size: self._transposed_groups(places, size),
-                )
-                sums = self._stored(sums, groups, moved, 4)
-                start += size
+        if left:
+            moved = code.moved(pointers, LANES * blocks, steps)
+            groups = packed(moved, lambda places: self._transposed_groups(places, left))
+            sums = self._stored(sums, groups, moved, 4)
         if rest:
             moved = code.moved(pointers, whole, steps)
             groups = packed(moved, lambda places: [self._last(places, whole, rest)])
@@ -218,11 +212,7 @@ class _Packer:
     def _transposed_groups(self, places: Sequence[str], size: int) -> Sequence[str]:
         """Vectors of groups of all columns, for so many groups at each place."""
         code = self.code
-        lanes = [*range(size), *[-1] * (LANES - size)]
-        rows = [code.load(place, f"vector<{size}xi32>") for place in places]
-        if size < LANES:
-            narrow = f"vector<{size}xi32>"
-            rows = [code.shuffled(row, row, narrow, lanes) for row in rows]
+        rows = [code.load_lanes(place, "i32", size) for place in places]
         rows += [code.splat(0, SUMS)] * (LANES - len(rows))
         return [as_bytes(code, row) for row in _transposed_lanes(code, rows)[:size]]
 

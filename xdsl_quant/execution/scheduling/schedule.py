@@ -13,9 +13,8 @@ from ..mlir_bindings import ir
 from ..schedule import Schedule, StepError
 from .buffer_planning import plan_buffers
 from .byte_products import call_byte_products, keep_byte_products
-from .channel_multipliers import merge_channels
+from .channel_multipliers import fold_constant_sums, merge_channels
 from .constant_codes import decode_constants, look_up_whole_bytes, select_from_tables
-from .constant_sums import fold_constant_sums
 from .destinations import copy_in_loops, share_destinations
 from .outlining import keep_small_loops_plain, mark_buffers_as_distinct, outline_loops
 from .packed_codes import pack_constants

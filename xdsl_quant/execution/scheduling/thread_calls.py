@@ -11,8 +11,7 @@ from contextlib import suppress
 from functools import cache
 from threading import Condition
 
-from ..runtime_library import attempt, callback
-from ..schedule import ThreadFunctions
+from ..runtime_library import ThreadFunctions, attempt, callback
 
 
 class ThreadCalls:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..boundary import OpLines
+from ..entry_point import OpLines
 
 LANES = 16
 """The number of elements in a vector."""

@@ -5,7 +5,7 @@ import pytest
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.mlir_bindings import ir, ops_in
-from xdsl_quant.execution.scheduling.constant_sums import fold_constant_sums
+from xdsl_quant.execution.scheduling.channel_multipliers import fold_constant_sums
 
 RNG = np.random.default_rng(0)
 SOURCE = RNG.integers(-(1 << 31), 1 << 31, (2, 3, 4)).astype(np.int32)

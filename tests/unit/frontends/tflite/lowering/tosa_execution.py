@@ -17,8 +17,7 @@ from tests.unit.frontends.tflite.files.models import DTYPES, model_of
 from tests.unit.frontends.tflite.formulas.cases import Case, Tensor
 from xdsl_quant.execution.compiled_function import CompiledFunction
 from xdsl_quant.execution.cpu import CodeOptions, cpu_named
-from xdsl_quant.execution.entry_point import EntryPoint
-from xdsl_quant.execution.entry_wrapper import EntryWrapper
+from xdsl_quant.execution.entry_point import EntryPoint, EntryWrapper
 from xdsl_quant.execution.source_ops import NumberedSource
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.files.writer import write_model
