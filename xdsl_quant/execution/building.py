@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from math import prod
 
 from . import mlir_bindings as mlir
-from .mlir_bindings import Op, Sizes, Values, arith, ir, linalg, tensor
+from .mlir_bindings import Op, Sizes, arith, ir, tensor
 
 
 def index(value: int) -> ir.Value:
@@ -59,12 +58,6 @@ def mixed_sizes(value: ir.Value) -> list[int | ir.Value]:
     ]
 
 
-def filled(sizes: Sizes, element_type: ir.Type, number: float) -> ir.Value:
-    """A tensor of equal elements."""
-    constant = arith.constant(element_type, number)
-    return linalg.fill(constant, outs=[tensor.empty(sizes, element_type)])
-
-
 def reshaped_tensor(value: ir.Value, sizes: Sizes) -> ir.Value:
     """
     The elements of a tensor in the same order with other sizes, integers or values.
@@ -82,64 +75,6 @@ def reshaped_tensor(value: ir.Value, sizes: Sizes) -> ir.Value:
         value,
         tensor.from_elements(shape_type, as_values(sizes)),
     )
-
-
-def generic(
-    inputs: Values,
-    outputs: Values,
-    maps: Sequence[ir.AffineMap],
-    kinds: Sequence[str],
-    body: Callable[[Values], Values],
-) -> Values:
-    """
-    The results of a `linalg.generic` on tensors.
-
-    Args:
-        inputs: tensors or scalars that are read.
-        outputs: tensors with the initial values of the results.
-        maps: the affine map of each input and output.
-        kinds: `parallel` or `reduction` for each loop.
-        body: yields values, given those of the inputs and outputs.
-    """
-    result_types = [output.type for output in outputs]
-    op = linalg.GenericOp(result_types, inputs, outputs, maps, kinds)
-    types = [
-        value.type.element_type
-        if isinstance(value.type, ir.RankedTensorType)
-        else value.type
-        for value in op.operands
-    ]
-    block = mlir.append_block(op, types)
-    with ir.InsertionPoint(block):
-        linalg.yield_(body([*block.arguments]))
-    return op.results
-
-
-def elementwise_generic(
-    inputs: Values,
-    element_type: ir.Type,
-    body: Callable[[Values], ir.Value],
-    maps: Sequence[ir.AffineMap] | None = None,
-) -> ir.Value:
-    """
-    A tensor of the sizes of the first input, made of the elements of the inputs.
-
-    Args:
-        inputs: tensors.
-        element_type: that of the result.
-        body: makes an element, given those of the inputs.
-        maps: the affine maps of the inputs, if they are not all identities.
-    """
-    rank = mlir.shaped_type(inputs[0]).rank
-    identity = ir.AffineMap.get_identity(rank)
-    (result,) = generic(
-        inputs,
-        [tensor.empty(mixed_sizes(inputs[0]), element_type)],
-        [*(maps or [identity] * len(inputs)), identity],
-        ["parallel"] * rank,
-        lambda arguments: [body(arguments[:-1])],
-    )
-    return result
 
 
 def input_count(op: Op) -> int:

@@ -105,7 +105,6 @@ class CompiledFunction:
         self._options = options
         self._code = code = self._compiled(stream=False)
         self.temporary_bytes = code.temporary_bytes
-        self._can_stream = code.can_stream and wrapper.writes_more_than_it_reads
         self._streaming_code: MachineCode | StoredCode | None = None
         self._streaming_lock = Lock()
         self._kernel = code.function(wrapper.kernel_name)
@@ -297,7 +296,9 @@ class CompiledFunction:
         return self._streaming_code.function(self._wrapper.kernel_name)
 
     def _is_streamed(self, outputs: _Arrays) -> bool:
-        return self._can_stream and sum(o.nbytes for o in outputs) >= STREAMED_BYTES
+        return (
+            self._code.can_stream and sum(o.nbytes for o in outputs) >= STREAMED_BYTES
+        )
 
     def _compiled(
         self, *, stream: bool, text: str | None = None, clock: ClockReads | None = None

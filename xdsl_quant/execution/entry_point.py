@@ -9,7 +9,6 @@ and widened by ops. Loop fusion makes this free.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,9 +50,6 @@ from xdsl_quant.runtime.host_functions import check_host_functions
 from xdsl_quant.transforms.building.signless_types import has_signedness, signless
 
 from .compilation_error import CompilationError
-
-_DYNAMIC_SIZE_ESTIMATE = 1024
-"""Stands for a dynamic size where only a comparison with others matters."""
 
 
 class OpLines:
@@ -129,14 +125,6 @@ class Boundary:
             and array.dtype == self.dtype
             and (array.shape == self.shape or allows_shape(self.type_, array.shape))
         )
-
-    @property
-    def estimated_bytes(self) -> int:
-        """Bytes of the array, if every dynamic size were the same."""
-        sizes = (
-            _DYNAMIC_SIZE_ESTIMATE if s == DYNAMIC_INDEX else s for s in self.shape
-        )
-        return self.dtype.itemsize * math.prod(sizes)
 
     @property
     def _is_scalar(self) -> bool:
@@ -355,13 +343,6 @@ class EntryWrapper:
         if self.sizes_name is None:
             return (self.kernel_name,)
         return self.kernel_name, self.sizes_name
-
-    @property
-    def writes_more_than_it_reads(self) -> bool:
-        """Whether results have more bytes than arguments."""
-        read = sum(argument.estimated_bytes for argument in self.entry.arguments)
-        written = sum(result.estimated_bytes for result in self.entry.results)
-        return written > read
 
     # Text
 

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import mlir_bindings as mlir
-from ..building import filled, generic, indexing_maps
+from ..building import indexing_maps
 from ..mlir_bindings import arith, ir
 from .byte_contractions import byte_contraction_of
 from .contractions import Contraction, Factor, contraction_of
+from .generic_ops import filled, generic
 from .memrefs import constant_of, steps_of
 from .vector_code import LANES
 

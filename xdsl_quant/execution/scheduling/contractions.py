@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from .. import mlir_bindings as mlir
-from ..building import elementwise_generic, mixed_sizes, reshaped_tensor
-from ..mlir_bindings import FieldValue, Values, arith, ir, linalg
+from ..building import mixed_sizes, reshaped_tensor
+from ..mlir_bindings import FieldValue, Values, arith, ir, linalg, tensor
+from .generic_ops import generic
 
 
 class Factor(NamedTuple):
@@ -62,8 +63,13 @@ class Factor(NamedTuple):
         """The factor with the numbers that are multiplied as elements, in memory."""
         if self.element_type == type_:
             return self
-        value = elementwise_generic(
-            [self.value], type_, lambda args: self.convert(args[0], type_)
+        rank = mlir.shaped_type(self.value).rank
+        (value,) = generic(
+            [self.value],
+            [tensor.empty(mixed_sizes(self.value), type_)],
+            [ir.AffineMap.get_identity(rank)] * 2,
+            ["parallel"] * rank,
+            lambda arguments: [self.convert(arguments[0], type_)],
         )
         return self._replace(value=value, conversion=None, zero_point=0)
 

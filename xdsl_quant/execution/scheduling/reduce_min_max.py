@@ -22,9 +22,10 @@ from xdsl_quant.runtime.entry_function import unused_prefix
 from xdsl_quant.runtime.host_functions import HostFunctions, MinMaxFunction
 
 from .. import mlir_bindings as mlir
-from ..building import filled, generic, index
+from ..building import index
 from ..mlir_bindings import FieldValue, Values, arith, func, ir, memref, scf, tensor
 from ..runtime_library import array_at, callback, guarded
+from .generic_ops import filled, generic
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
 

@@ -21,14 +21,19 @@ from .packed_codes import pack_constants
 from .reduce_min_max import reduce_min_max
 from .rounding_conversions import round_in_f32, round_while_converting
 from .shared_loops import share_loops
-from .streaming_stores import mark_results, stream_marked_results, streamable_ops
+from .streaming_stores import (
+    mark_results,
+    stream_marked_results,
+    streamable_ops,
+    writes_more_than_it_reads,
+)
 from .tiling import tile_contractions
 
 _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
 
 _STREAMING = "streaming_stores"
-"""Steps at two levels, of which none works without the other."""
+"""Steps at three levels, of which none works without the other."""
 
 
 class FastSchedule(Schedule):
@@ -44,6 +49,9 @@ class FastSchedule(Schedule):
         self._threads = options.threads
 
     def schedule_tensors(self, module: ir.Module) -> None:
+        self._may_stream = self._run(
+            writes_more_than_it_reads, module, self._kernel, name=_STREAMING
+        )
         callbacks = self._run(reduce_min_max, module, self._functions)
         self.callbacks = callbacks or {}
         self._run(fold_constant_sums, module)
@@ -71,7 +79,7 @@ class FastSchedule(Schedule):
         streamable = streamable_ops(module, self._kernel)
         if self._stream:
             mark_results(streamable)
-        return bool(streamable)
+        return bool(streamable and self._may_stream)
 
     def schedule_loops(self, module: ir.Module) -> None:
         if self._stream:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import mlir_bindings as mlir
-from ..building import generic, indexing_maps, input_count, loop_kinds
+from ..building import indexing_maps, input_count, loop_kinds
 from ..mlir_bindings import Values, ir
+from .generic_ops import generic
 
 _Mapped = tuple[ir.Value, ir.AffineMap]
 """An operand with its map."""

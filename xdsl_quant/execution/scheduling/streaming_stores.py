@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from .. import mlir_bindings as mlir
-from ..building import index, indexing_maps, input_count
+from ..building import index, indexing_maps, input_count, is_dynamic
 from ..mlir_bindings import FieldValue, Op, Values, arith, func, ir, llvm, memref, scf
 from .memrefs import buffer_of, is_distinct_buffer
 
@@ -64,6 +65,25 @@ func.func private @{name}(%buffer: i64, %target: i64, %size: i64) attributes {{
 
 
 # Before there are loops
+
+
+_DYNAMIC_SIZE = 1024
+"""Stands for a dynamic size where only a comparison with others matters."""
+
+
+def writes_more_than_it_reads(module: ir.Module, name: str) -> bool:
+    """
+    Whether memrefs, in which the kernel `name` stores its results, have more bytes than
+    tensors, its arguments.
+    """
+    (kernel,) = mlir.functions_in(module, (name,))
+    surplus = 0
+    for type_ in (argument.type for argument in mlir.body_of(kernel).arguments):
+        if isinstance(type_, ir.MemRefType | ir.RankedTensorType):
+            sizes = (_DYNAMIC_SIZE if is_dynamic(n) else n for n in type_.shape)
+            size = prod(sizes) * mlir.bits(type_.element_type)
+            surplus += size if isinstance(type_, ir.MemRefType) else -size
+    return surplus > 0
 
 
 def streamable_ops(module: ir.Module, name: str) -> Sequence[ir.Operation]:

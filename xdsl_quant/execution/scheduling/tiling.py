@@ -18,14 +18,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from .. import mlir_bindings as mlir
-from ..building import (
-    generic,
-    mixed_sizes,
-    reshaped_tensor,
-)
+from ..building import mixed_sizes, reshaped_tensor
 from ..mlir_bindings import Sizes, ir, linalg, tensor
 from .byte_products import is_kept
 from .contractions import Contraction, Factor, contraction_of, loops_in
+from .generic_ops import generic
 
 _COLUMNS = 32
 _MAX_ROWS = 8

@@ -192,9 +192,9 @@ class Code(OpLines):
         return self.add(f"llvm.shufflevector {a}, {b} [{indices}] : {type_}")
 
     @contextmanager
-    def loop(self, size: int, step: int = 1) -> Generator[str]:
+    def loop(self, size: int) -> Generator[str]:
         """A loop from 0 on; its body is what is added inside."""
-        bounds = [self.constant(n) for n in (0, size, step)]
+        bounds = [self.constant(n) for n in (0, size, 1)]
         self._count += 1
         index = f"%{self._count}"
         self.lines.append(

@@ -29,7 +29,10 @@ from xdsl_quant.execution.stored_code import code_of
 
 (VNNI,) = (cpu for cpu in EMULATED if cpu.name == "avx512-vnni")
 
-STREAMING = "streamable_ops", "mark_results", "stream_marked_results"
+STREAMING = (
+    *("streamable_ops", "mark_results", "stream_marked_results"),
+    "writes_more_than_it_reads",
+)
 STEPS = (
     *("reduce_min_max", "fold_constant_sums", "merge_channels", "keep_byte_products"),
     *("tile_contractions", "call_byte_products", "round_while_converting"),

@@ -1,0 +1,45 @@
+"""Builders of `linalg` ops on tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .. import mlir_bindings as mlir
+from ..mlir_bindings import Sizes, Values, arith, ir, linalg, tensor
+
+
+def filled(sizes: Sizes, element_type: ir.Type, number: float) -> ir.Value:
+    """A tensor of equal elements."""
+    constant = arith.constant(element_type, number)
+    return linalg.fill(constant, outs=[tensor.empty(sizes, element_type)])
+
+
+def generic(
+    inputs: Values,
+    outputs: Values,
+    maps: Sequence[ir.AffineMap],
+    kinds: Sequence[str],
+    body: Callable[[Values], Values],
+) -> Values:
+    """
+    The results of a `linalg.generic` on tensors.
+
+    Args:
+        inputs: tensors or scalars that are read.
+        outputs: tensors with the initial values of the results.
+        maps: the affine map of each input and output.
+        kinds: `parallel` or `reduction` for each loop.
+        body: yields values, given those of the inputs and outputs.
+    """
+    result_types = [output.type for output in outputs]
+    op = linalg.GenericOp(result_types, inputs, outputs, maps, kinds)
+    types = [
+        value.type.element_type
+        if isinstance(value.type, ir.RankedTensorType)
+        else value.type
+        for value in op.operands
+    ]
+    block = mlir.append_block(op, types)
+    with ir.InsertionPoint(block):
+        linalg.yield_(body([*block.arguments]))
+    return op.results
