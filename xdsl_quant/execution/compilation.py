@@ -32,7 +32,7 @@ from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
 from .cpu import CodeOptions, CpuName, cpu_named
 from .entry_point import EntryWrapper
-from .stored_lowering import Lowered, is_known, read_lowered, write_lowered
+from .stored_code import Lowered, is_known, read_lowered, write_lowered
 
 if TYPE_CHECKING:
     from .source_ops import Source

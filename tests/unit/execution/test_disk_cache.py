@@ -33,7 +33,7 @@ from xdsl_quant.execution import (
 from xdsl_quant.execution.disk_cache import Entry
 from xdsl_quant.execution.llvm_library import LinkedObject, LinkError
 from xdsl_quant.execution.machine_code import MachineCode
-from xdsl_quant.execution.stored_lowering import is_known
+from xdsl_quant.execution.stored_code import is_known
 from xdsl_quant.runtime.loading import parse_module
 
 TEXT = """

@@ -224,24 +224,6 @@ class ChannelProduct(Weighted):
         return parts.transpose(2, 0, 3, 1).ravel()
 
 
-class _Pointers(NamedTuple):
-    """Where a tile begins."""
-
-    weights: str
-
-    starts: str
-    """What sums begin with, if the matrix is not constant."""
-
-    columns: str
-    """The table of constants."""
-
-    row_sums: str
-    """The sums of rows, if weights have a zero point."""
-
-    memrefs: Sequence[str]
-    """The bytes, the result, and what else is read."""
-
-
 @dataclass(frozen=True)
 class _Tile:
     """Some rows and vectors of columns."""
@@ -262,18 +244,25 @@ class _Tile:
         """The lines of the function."""
         return self.function.code
 
-    def compute(self, pointers: _Pointers) -> None:
-        """Compute the results for what there is at these pointers."""
+    def compute(self, pointers: Sequence[str]) -> None:
+        """
+        Compute the results of a tile.
+
+        Args:
+            pointers: where it begins: in the matrix, what sums begin with if that is not
+                constant, the table of constants, the sums of rows if weights have a zero
+                point, the bytes, the result, and what else is read.
+        """
         code, function = self.code, self.function
-        start = [self._start(pointers, v) for v in range(self.vectors)]
-        lhs, *others = pointers.memrefs
+        weights, starts, columns, row_sums, lhs, *others = pointers
+        start = [self._start(starts, columns, v) for v in range(self.vectors)]
         sums: Sequence[str] = start * self.rows
         if function.product.weights_zero_point:
-            sums = self._with_row_sums(sums, pointers.row_sums)
+            sums = self._with_row_sums(sums, row_sums)
         if isinstance(function.product, ChannelProduct):
-            sums = self._windowed(function.product, sums, lhs, pointers.weights)
+            sums = self._windowed(function.product, sums, lhs, weights)
         else:
-            sums = self._reduced(sums, lhs, pointers.weights)
+            sums = self._reduced(sums, lhs, weights)
         values = iter(sums)
         steps = function.product.rows[-1].steps[1:]
         for r in range(self.rows):
@@ -283,15 +272,15 @@ class _Tile:
             ]
             for v in range(self.vectors):
                 count = self.rest if self.rest and v + 1 == self.vectors else LANES
-                function.store(next(values), row, pointers.columns, v, count)
+                function.store(next(values), row, columns, v, count)
 
-    def _start(self, pointers: _Pointers, vector: int) -> str:
+    def _start(self, starts: str, columns: str, vector: int) -> str:
         """What the sums of a vector of columns begin with."""
         code = self.code
-        start = code.load(code.at(pointers.columns, 64 * vector), SUMS, 64)
+        start = code.load(code.at(columns, 64 * vector), SUMS, 64)
         if not isinstance(self.function.product.weights, RuntimeMatrix):
             return start
-        more = code.load(code.at(pointers.starts, 64 * vector), SUMS, 64)
+        more = code.load(code.at(starts, 64 * vector), SUMS, 64)
         return code.add(f"arith.addi {start}, {more} : {SUMS}")
 
     def _with_row_sums(self, sums: Sequence[str], place: str) -> Sequence[str]:
@@ -582,9 +571,7 @@ class _VectorFunction(ProductFunction):
             if inner:
                 self._add_rows(moved, inner, vectors, rest)
             else:
-                weights, starts, columns, row_sums, *own = moved
-                tile = _Tile(self, rows, vectors, rest)
-                tile.compute(_Pointers(weights, starts, columns, row_sums, own))
+                _Tile(self, rows, vectors, rest).compute(moved)
 
 
 def product_text(
