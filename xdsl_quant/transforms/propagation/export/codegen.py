@@ -152,12 +152,10 @@ class CodegenExport(KernelExport):
             if not all(isinstance(op, known) for op in others):
                 self._is_bounded &= not self._at_result(value).difference
         for op in ops:
-            if isinstance(op, func.ReturnOp) and isinstance(
-                function := op.parent_op(), func.FuncOp
-            ):
-                self._differences[function.sym_name.data] = [
-                    self._units(value) for value in op.operands
-                ]
+            function = op.parent_op()
+            if isinstance(op, func.ReturnOp) and isinstance(function, func.FuncOp):
+                units = [*map(self._units, op.operands)]
+                self._differences[function.sym_name.data] = units
 
     def _units(self, value: SSAValue) -> int:
         """How many units a value that is returned may differ."""
@@ -207,10 +205,7 @@ class CodegenExport(KernelExport):
             # Sizes and constants that nothing was made with.
             if is_trivially_dead(op) and kept.isdisjoint(op.results):
                 scratch.erase_op(op)
-        ops = [*scratch.ops]
-        for op in ops:
-            op.detach()
-        Rewriter.insert_op(ops, InsertPoint.before(region))
+        Rewriter.inline_block(scratch, InsertPoint.before(region))
         for old, new in zip(region.results, results, strict=True):
             if isinstance(new, Integers):
                 new.value.name_hint = new.value.name_hint or old.name_hint
@@ -317,11 +312,7 @@ class CodegenExport(KernelExport):
         )
 
     def _compared(
-        self,
-        stored: Integers,
-        port: StoredRange,
-        key: _PortKey | None,
-        is_same: bool,
+        self, stored: Integers, port: StoredRange, key: _PortKey | None, is_same: bool
     ) -> Integers:
         """What is stored, with how far it is from what it is without pushing."""
         if self.reference is None or is_same:
@@ -336,10 +327,7 @@ class CodegenExport(KernelExport):
         return replace(stored, difference=difference, is_same_at_port=not difference)
 
     def _at_port(
-        self,
-        value: SSAValue,
-        port: StoredRange,
-        key: _PortKey | None = None,
+        self, value: SSAValue, port: StoredRange, key: _PortKey | None = None
     ) -> Integers:
         """A value with the type of a port; all kernels share it."""
         known = (value, port.type)
@@ -352,12 +340,9 @@ class CodegenExport(KernelExport):
             else:
                 stored = self._rescaled_to(value, port)
                 is_known = integers.port == port.type
-                self._stored[known] = self._compared(
-                    stored,
-                    port,
-                    None if is_known else key,
-                    is_known and integers.is_same_at_port,
-                )
+                is_same = is_known and integers.is_same_at_port
+                key = None if is_known else key
+                self._stored[known] = self._compared(stored, port, key, is_same)
         return self._stored[known]
 
     def _rescaled_to(self, value: SSAValue, port: StoredRange) -> Integers:
@@ -382,13 +367,8 @@ class CodegenExport(KernelExport):
         self, builder: LoweringBuilder, integers: Integers, port: StoredRange
     ) -> Integers:
         if port.is_of(integers):
-            return replace(
-                integers,
-                port=port.type,
-                rounding=integers.error,
-                error=Fraction(0),
-                array=None,
-            )
+            stored = replace(integers, port=port.type, rounding=integers.error)
+            return replace(stored, error=Fraction(0), array=None)
         loop, element = loop_over(builder, integers)
         result = loop.rescaled(element, port)
         self.rescales += loop.rescales
@@ -409,11 +389,10 @@ class CodegenExport(KernelExport):
         if (integers := self._integers.get(value)) is None:
             return value
         if value not in self._expressed:
-            stored = self._at_result(value)
-            assert integers.port is not None
-            self._expressed[value] = _floats_of_stored(
-                builder_after(stored.value), stored.value, value, integers.port
-            )
+            stored, type_ = self._at_result(value).value, integers.port
+            assert type_ is not None
+            builder = builder_after(stored)
+            self._expressed[value] = _floats_of_stored(builder, stored, value, type_)
         return self._expressed[value]
 
     def export_floats(
