@@ -150,27 +150,22 @@ def _restore_order(block: Block, positions: Mapping[Operation, int]) -> None:
 
 def inline_region(region: RegionOp) -> None:
     """Replace a kernel by its ops, and its specifications by casts at the ports."""
-    block = region.parent
-    assert block is not None
-    body = region.body.block
-    terminator = body.last_op
+    terminator = region.body.block.last_op
     assert isinstance(terminator, ReturnOp)
     builder = Builder(InsertPoint.before(region))
     ranges = port_ranges(region)
-    for number, (argument, value, spec) in enumerate(operands_of(region)):
-        cast = _quantized_as_specified(builder, value, spec, ranges.get(number))
-        argument.replace_all_uses_with(cast)
-    returned = [*terminator.arguments]
-    for op in [*body.ops]:
-        if op is not terminator:
-            op.detach()
-            block.insert_op_before(op, region)
-    for number, (result, value, spec) in enumerate(
-        zip(region.results, returned, region.output_specs, strict=True),
-        len(region.inputs),
+    arguments = [
+        _quantized_as_specified(builder, value, spec, ranges.get(number))
+        for number, (_, value, spec) in enumerate(operands_of(region))
+    ]
+    Rewriter.inline_block(region.body.block, InsertPoint.before(region), arguments)
+    for number, (result, value) in enumerate(
+        zip(region.results, terminator.arguments, strict=True), len(region.inputs)
     ):
+        spec = region.specs[number]
         cast = _quantized_as_specified(builder, value, spec, ranges.get(number))
         result.replace_all_uses_with(cast)
+    Rewriter.erase_op(terminator)
     Rewriter.erase_op(region)
 
 
