@@ -7,9 +7,11 @@ again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -50,8 +52,7 @@ class SeparatedCalls:
                 call.callee = SymbolRefAttr(self.roots[callee].sym_name)
             for function, root in self.roots.items():
                 if function is not root:
-                    function.detach()
-                    function.erase()
+                    Rewriter.erase_op(function)
             raise
 
 
@@ -93,11 +94,7 @@ def _calls(function: FuncOp) -> Sequence[CallOp]:
 
 def _called_elsewhere(module: ModuleOp, functions: Mapping[str, FuncOp]) -> set[FuncOp]:
     """The functions that others than the calls of a module may call."""
-    names = {
-        name
-        for name, function in functions.items()
-        if function.sym_visibility != _PRIVATE
-    }
+    names = {name for name, op in functions.items() if op.sym_visibility != _PRIVATE}
     if len(names) < len(functions):
         names.update(
             name
@@ -132,11 +129,8 @@ def _callers_first(functions: Mapping[str, FuncOp]) -> list[FuncOp]:
         for function in functions.values()
     }
     # A function is taken when all that call it were taken: none of a cycle ever is.
-    waiting_for = dict.fromkeys(callees, 0)
-    for called in callees.values():
-        for callee in called:
-            waiting_for[callee] += 1
-    order = [function for function, count in waiting_for.items() if not count]
+    waiting_for = Counter(chain.from_iterable(callees.values()))
+    order = [function for function in callees if not waiting_for[function]]
     for caller in order:
         for callee in callees[caller]:
             waiting_for[callee] -= 1
@@ -190,8 +184,7 @@ def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
         call.callee = SymbolRefAttr(merge(callee).sym_name)
     for function, other in merged.items():
         if function is not other:
-            function.detach()
-            function.erase()
+            Rewriter.erase_op(function)
     return {
         function: root
         for function, root in separated.roots.items()
@@ -216,10 +209,10 @@ def warn_of_public_functions(copies: Mapping[FuncOp, FuncOp]) -> None:
         for function in (*copies, *copies.values())
     }
     warned = {root: None for copy, root in copies.items() if known[root] < known[copy]}
+    remedy = "make it private, or add statistics of its arguments"
     for function in warned:
         warn(
             f"public function '{function.sym_name.data}' does not get the constraints of "
-            "its calls, which take a copy; make it private, or add statistics of its "
-            "arguments",
+            f"its calls, which take a copy; {remedy}",
             location_prefix(function.location),
         )

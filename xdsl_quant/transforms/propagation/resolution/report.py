@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from io import StringIO
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -251,6 +252,9 @@ def undecided_port(kernel: Kernel) -> str | None:
     return next(undecided, None)
 
 
+_OpPort: TypeAlias = tuple[RegionOp, int]
+
+
 class _Description:
     """The values and kernels that were described so far."""
 
@@ -270,7 +274,7 @@ class _Description:
         function = top.sym_name.data if isinstance(top, FuncOp) else ""
         regions = [op for op in top.walk() if isinstance(op, RegionOp)]
         names = dict(value_names(top))
-        ports: dict[SSAValue, list[tuple[RegionOp, int]]] = {}
+        ports: dict[SSAValue, list[_OpPort]] = {}
         for op in regions:
             for port, ssa in enumerate((*op.inputs, *op.results)):
                 if is_float_value(ssa):
@@ -284,19 +288,14 @@ class _Description:
                 self.float_kernels.append(kernel)
         for op in float_ops_of(top):
             name = names[op.results[0]] if op.results else "-"
-            self.float_ops.append(
-                OpReport(function, op_name(op), name, _place_text(op))
-            )
+            report = OpReport(function, op_name(op), name, _place_text(op))
+            self.float_ops.append(report)
         for ssa, name in names.items():
             if ssa in ports:
                 self.values.append(self._value(function, name, ssa, ports[ssa]))
 
     def _value(
-        self,
-        function: str,
-        name: str,
-        ssa: SSAValue,
-        ports: Sequence[tuple[RegionOp, int]],
+        self, function: str, name: str, ssa: SSAValue, ports: Sequence[_OpPort]
     ) -> ValueReport:
         known = [
             (kernel, port)
@@ -323,9 +322,7 @@ class _Description:
         )
 
     def _float_reason(
-        self,
-        ports: Sequence[tuple[RegionOp, int]],
-        known: Sequence[tuple[Kernel, int]],
+        self, ports: Sequence[_OpPort], known: Sequence[tuple[Kernel, int]]
     ) -> str:
         """Why a value has no parameters."""
         for op, port in ports:
