@@ -58,10 +58,8 @@ def uniform_type_of(value: SSAValue) -> UniformType | None:
     return quantized_type if isinstance(quantized_type, UniformType) else None
 
 
-def _has_accumulator_width(quantized_type: UniformType | None) -> bool:
-    return quantized_type is not None and (
-        quantized_type.storage_type_integral_width == 32
-    )
+def _has_accumulator_width(type_: UniformType | None) -> bool:
+    return type_ is not None and type_.storage_type_integral_width == 32
 
 
 def _weighted_product(op: Operation) -> traits.MultipliesAndAccumulates | None:
@@ -215,12 +213,10 @@ class TFLiteConstraints:
             (value in self._products and _has_accumulator_width(quantized_type))
             or _is_only_dequantized(value)
         ):
-            yield Finding(
-                "activation-granularity",
-                f"activation of type {short_text(quantized_type)} has "
-                f"{len(quantized_type.scale_array())} scales: it must have one for all "
-                "values",
-            )
+            found = f"activation of type {short_text(quantized_type)} has "
+            found += f"{len(quantized_type.scale_array())} scales"
+            message = f"{found}: it must have one for all values"
+            yield Finding("activation-granularity", message)
 
     def _bias_scale(self, bias: UniformType, op: Operation) -> Iterator[Finding]:
         product = _weighted_product(op)
@@ -239,8 +235,8 @@ class TFLiteConstraints:
             (scale,) = activation.scale_array()
             words = "input scale x weight scale"
             if {*factors} != {product.lhs, product.rhs}:
-                words = f"the product of the scales of operands #{factors[0]} and "
-                words += f"#{factors[1]}"
+                first, second = factors
+                words = f"the product of the scales of operands #{first} and #{second}"
             yield from _bias_scale(bias, scale, weight, op_name(op), words)
 
 
@@ -251,11 +247,9 @@ def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
     if not isinstance(quantized_type, UniformType):
         return
     if not quantized_type.has_integer_storage:
-        yield Finding(
-            "storage-type",
-            f"storage type {quantized_type.short_storage_name} of "
-            f"{short_text(quantized_type)} is no integer type",
-        )
+        storage = f"storage type {quantized_type.short_storage_name}"
+        subject = f"{storage} of {short_text(quantized_type)}"
+        yield Finding("storage-type", f"{subject} is no integer type")
     elif quantized_type.storage_type_integral_width >= 16:
         yield from _zero_point_findings(
             "zero-point", quantized_type, "storage types of 16 bits or more"
@@ -283,12 +277,12 @@ def _weight(quantized_type: UniformType, is_stored: bool) -> Iterator[Finding]:
     yield from _zero_point_findings("weight-zero-point", quantized_type, "weights")
     low = quantized_type.storage_type_min.data
     if is_stored and quantized_type.storage_type_integral_width == 8 and low == -128:
-        yield Finding(
-            "weight-range",
-            f"the smallest stored value of {short_text(quantized_type)}, a weight, is "
-            f"{low}: it must be -127 or more, as in {quantized_type.storage_type_name}"
-            "<-127:127>",
+        subject = (
+            f"the smallest stored value of {short_text(quantized_type)}, a weight,"
         )
+        example = f"{quantized_type.storage_type_name}<-127:127>"
+        message = f"{subject} is {low}: it must be -127 or more, as in {example}"
+        yield Finding("weight-range", message)
 
 
 def _bias_scale(
@@ -307,11 +301,9 @@ def _bias_scale(
     bias_scales, weight_scales = (q.get_scales().ravel() for q in (bias, weight))
     counts = (bias_scales.size, weight_scales.size)
     if 1 not in counts and len(set(counts)) > 1:
-        yield Finding(
-            "bias-scale",
-            f"{short_text(bias)}, a bias of '{user}', has {counts[0]} scales: it must "
-            f"have {counts[1]} as its weight has",
-        )
+        found = f"{short_text(bias)}, a bias of '{user}', has {counts[0]} scales"
+        message = f"{found}: it must have {counts[1]} as its weight has"
+        yield Finding("bias-scale", message)
         return
     bias_scales, weight_scales = np.broadcast_arrays(bias_scales, weight_scales)
     scale_format = float_format(bias.expressed_type)
