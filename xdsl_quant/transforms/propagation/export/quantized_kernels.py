@@ -211,10 +211,12 @@ class QuantizedKernel:
         operands = [self.values[operand] for operand in op.operands]
         types = [scalar_or_element_type(x.type) for x in operands]
         quantized = [type_ for type_ in types if isinstance(type_, QuantizedType)]
-        if quantized:
-            operands = self._stored(op, operands, quantized)
-            operands = self._factors_as_wide(op, operands)
-        self._append(op, self._made(op, operands, is_quantized=bool(quantized)))
+        if not quantized:
+            self._append(op, _with_types(op, operands, op.result_types))
+            return
+        operands = self._stored(op, operands, quantized)
+        operands = self._factors_as_wide(op, operands)
+        self._append(op, self._made(op, operands))
 
     def _stored(
         self,
@@ -268,13 +270,11 @@ class QuantizedKernel:
         trait = quantization_trait(op, traits.MultipliesAndAccumulates)
         if trait is None or not self.dialect_ops.has_accumulators:
             return operands
-        types = {
-            index: type_
-            for index in (trait.lhs, trait.rhs)
-            if isinstance(
-                type_ := scalar_or_element_type(operands[index].type), UniformType
-            )
-        }
+        pair = (
+            (i, scalar_or_element_type(operands[i].type))
+            for i in (trait.lhs, trait.rhs)
+        )
+        types = {i: type_ for i, type_ in pair if isinstance(type_, UniformType)}
         widened = [*operands]
         if len(types) == 2 and len({type_.is_signed for type_ in types.values()}) == 1:
             widest = max(types.values(), key=_storage_width)
@@ -289,11 +289,7 @@ class QuantizedKernel:
         specs = self.region.output_specs
         return [spec for spec in specs if isinstance(spec, ScaledQuantizedType)]
 
-    def _made(
-        self, op: Operation, operands: Sequence[SSAValue], *, is_quantized: bool
-    ) -> Operation:
-        if not is_quantized:
-            return _with_types(op, operands, op.result_types)
+    def _made(self, op: Operation, operands: Sequence[SSAValue]) -> Operation:
         # The types of results that are no floats stay: there is one choice.
         gives_floats = any(map(is_float_value, op.results))
         candidates = self._element_types(op, operands) if gives_floats else (None,)
@@ -371,9 +367,8 @@ class QuantizedKernel:
         sizes = [shape[dimension] for dimension in trait.contracted_of(op)]
         types = [scalar_or_element_type(operand.type) for operand in operands]
         widths = [_storage_width(t) for t in types if isinstance(t, UniformType)]
-        if not sizes or DYNAMIC_INDEX in sizes:
-            return
-        if prod(sizes) << sum(widths) - 2 < 1 << _ACCUMULATOR_BITS - 1:
+        is_unknown = not sizes or DYNAMIC_INDEX in sizes
+        if is_unknown or prod(sizes) << sum(widths) - 2 < 1 << _ACCUMULATOR_BITS - 1:
             return
         largest = accumulator.get_scales().min() * 2.0 ** (_ACCUMULATOR_BITS - 1)
         if any(max(map(abs, ends_of(spec))) > largest for spec in self._result_types):
