@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -175,22 +177,6 @@ def requantization_ratio(
     return products.astype(np.float64) / float(scale_of(result))
 
 
-def _requantized(
-    accumulator: Integers,
-    x: Quantized,
-    weights: QuantizationParameters,
-    result: QuantizationParameters,
-    activation: str,
-    is_wide: bool,
-) -> Integers:
-    """Sums of products, whose last dimension is the channel, as stored values."""
-    has_exact_product = x.parameters.is_signed
-    ratio = requantization_ratio(x.parameters, weights, result, has_exact_product)
-    multiplier = quantized_multiplier(ratio)
-    rescale = rescaled_wide if is_wide else rescaled
-    return activated(rescale(accumulator, multiplier), result, activation)
-
-
 def convolution(
     x: Quantized,
     weights: Quantized,
@@ -199,6 +185,7 @@ def convolution(
     window: Window,
     activation: str = "NONE",
     has_wide_accumulator: bool = False,
+    sums: Callable[[Array, Array, Window], Array] = convolution_sums,
 ) -> Integers:
     """
     A convolution of an image `[batch, height, width, channels]`.
@@ -213,37 +200,28 @@ def convolution(
         activation: what is computed of the sums.
         has_wide_accumulator: whether the accumulator has 64 bits, as it has for values of
             16 bits without a bias of 32 bits.
+        sums: computes the accumulators.
 
     Returns:
         Stored values `[batch, rows, columns, outputs]`.
     """
-    sums = convolution_sums(x.corrected, weights.values, window)
+    accumulator = sums(x.corrected, weights.values, window)
     if bias is not None:
-        sums = sums + bias
-    return _requantized(
-        sums, x, weights.parameters, result, activation, has_wide_accumulator
+        accumulator = accumulator + bias
+    has_exact_product = x.parameters.is_signed
+    ratio = requantization_ratio(
+        x.parameters, weights.parameters, result, has_exact_product
     )
+    rescale = rescaled_wide if has_wide_accumulator else rescaled
+    scaled = rescale(accumulator, quantized_multiplier(ratio))
+    return activated(scaled, result, activation)
 
 
-def depthwise_convolution(
-    x: Quantized,
-    weights: Quantized,
-    bias: Integers | None,
-    result: QuantizationParameters,
-    window: Window,
-    activation: str = "NONE",
-    has_wide_accumulator: bool = False,
-) -> Integers:
-    """
-    A convolution of each channel, with the arguments of [`convolution`][..convolution] but
-    for weights `[1, height, width, outputs]`: output `c * multiplier + k` has channel `c`.
-    """
-    sums = depthwise_sums(x.corrected, weights.values, window)
-    if bias is not None:
-        sums = sums + bias
-    return _requantized(
-        sums, x, weights.parameters, result, activation, has_wide_accumulator
-    )
+depthwise_convolution = partial(convolution, sums=depthwise_sums)
+"""
+A convolution of each channel, with the arguments of `convolution` but for weights
+`[1, height, width, outputs]`: output `c * multiplier + k` has channel `c`.
+"""
 
 
 def transposed_convolution(
@@ -252,20 +230,17 @@ def transposed_convolution(
     bias: Integers | None,
     result: QuantizationParameters,
     shape: tuple[int, int, int, int],
-    window: Window,
-    activation: str = "NONE",
-    has_wide_accumulator: bool = False,
+    *options: Any,
 ) -> Integers:
     """
     The gradient of a convolution whose image has the given shape, with the arguments of
     [`convolution`][..convolution]: each element of `x` adds the window times itself.
     """
-    sums = transposed_sums(x.corrected, weights.values, shape, window)
-    if bias is not None:
-        sums = sums + bias
-    return _requantized(
-        sums, x, weights.parameters, result, activation, has_wide_accumulator
-    )
+
+    def sums(values: Array, kernel: Array, window: Window) -> Array:
+        return transposed_sums(values, kernel, shape, window)
+
+    return convolution(x, weights, bias, result, *options, sums=sums)
 
 
 def fully_connected(

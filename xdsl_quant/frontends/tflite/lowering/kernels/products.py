@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.ir import Operation
@@ -17,6 +17,7 @@ from xdsl_quant.frontends.tflite.formulas import (
     reduction,
     windows,
 )
+from xdsl_quant.frontends.tflite.formulas.products import Window
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
 from xdsl_quant.numerics import QuantizationParameters as Parameters
 from xdsl_quant.unsupported import Unsupported
@@ -43,6 +44,8 @@ from .requirements import takes_narrow_zero_points, takes_product
 
 # Products
 
+Sums: TypeAlias = Callable[[Operation, Sequence[Array], Array, Array], Array]
+
 
 def _integers(bias: Array | Quantized | None) -> Array | None:
     return bias.values if isinstance(bias, Quantized) else bias
@@ -65,50 +68,63 @@ def _centered(weights: Quantized) -> Quantized:
 
 
 def _convolution(
-    sums: Callable[..., Array],
-    function: Callable[..., Array],
-    channels: int,
-    is_depthwise: bool = False,
-) -> Implementation:
-    def formula(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
-        return _with_bias(op, sums(x, weights, window_of(op)), bias)
+    sums: Sums, what: Operands, is_depthwise: bool | None = None
+) -> Computation:
+    """
+    Args:
+        sums: computes accumulators of an image and weights, given the op and its operands.
+        what: which operands are these.
+        is_depthwise: whether floats times stored weights have each channel on its own;
+            `None` if there is no kernel for these.
+    """
 
-    def kernel(
-        op: Any,
-        result: Parameters,
-        x: Quantized,
-        weights: Quantized,
-        bias: Array | None,
-    ) -> Array:
-        is_wide = _has_wide_accumulator(op, x, bias)
-        return function(
-            x,
-            _centered(weights),
-            _integers(bias),
-            result,
-            window_of(op),
-            activation_of(op),
-            is_wide,
-        )
+    assert what.weights is not None
+    assert what.bias is not None
+    places = what.input, what.weights, what.bias
+
+    def formula(op: Operation, *operands: Array) -> Array:
+        x, weights, bias = (operands[place] for place in places)
+        return _with_bias(op, sums(op, operands, x, weights), bias)
+
+    def kernel(op: Operation, result: Parameters, *operands: Any) -> Array:
+        def accumulators(x: Array, weights: Array, window: Window) -> Array:
+            return sums(op, operands, x, weights)
+
+        x, weights, bias = (operands[place] for place in places)
+        options = window_of(op), activation_of(op), _has_wide_accumulator(op, x, bias)
+        weights, bias = _centered(weights), _integers(bias)
+        return products.convolution(x, weights, bias, result, *options, accumulators)
 
     def hybrid_kernel(
-        op: Any, x: Array, weights: Quantized, bias: Array | None
+        op: Operation, x: Array, weights: Quantized, bias: Array | None
     ) -> Array:
         window = window_of(op)
-        result = hybrid.convolution(x, weights, bias, window, is_depthwise)
-        return floats.activated(result, activation_of(op))
+        values = hybrid.convolution(x, weights, bias, window, bool(is_depthwise))
+        return floats.activated(values, activation_of(op))
 
-    what = Operands(plain=(2,), weights=1, channels=channels, bias=2)
-    return Computation(formula, kernel, takes_product(what), what, hybrid_kernel)
+    own_hybrid = None if is_depthwise is None else hybrid_kernel
+    return Computation(formula, kernel, takes_product(what), what, own_hybrid)
 
 
-def _with_bias(op: Any, sums: Array, bias: Array | None) -> Array:
+def _image_sums(function: Callable[..., Array]) -> Sums:
+    def sums(
+        op: Operation, operands: Sequence[Array], x: Array, weights: Array
+    ) -> Array:
+        return function(x, weights, window_of(op))
+
+    return sums
+
+
+def _transposed_sums(
+    op: Operation, operands: Sequence[Array], x: Array, weights: Array
+) -> Array:
+    batch, rows, columns, channels = integers_of(operands[0])
+    shape = batch, rows, columns, channels
+    return products.transposed_sums(x, weights, shape, window_of(op))
+
+
+def _with_bias(op: Operation, sums: Array, bias: Array | None) -> Array:
     return floats.activated(sums if bias is None else sums + bias, activation_of(op))
-
-
-def _shape(sizes: Array) -> tuple[int, int, int, int]:
-    batch, rows, columns, channels = integers_of(sizes)
-    return batch, rows, columns, channels
 
 
 def _size(sizes: Array) -> tuple[int, int]:
@@ -116,38 +132,8 @@ def _size(sizes: Array) -> tuple[int, int]:
     return rows, columns
 
 
-def _transposed_formula(
-    op: Any, shape: Array, weights: Array, x: Array, bias: Array | None
-) -> Array:
-    sums = products.transposed_sums(x, weights, _shape(shape), window_of(op))
-    return _with_bias(op, sums, bias)
-
-
-def _transposed_kernel(
-    op: Any,
-    result: Parameters,
-    shape: Array,
-    weights: Quantized,
-    x: Quantized,
-    bias: Array | None,
-) -> Array:
-    return products.transposed_convolution(
-        x,
-        _centered(weights),
-        _integers(bias),
-        result,
-        _shape(shape),
-        window_of(op),
-        activation_of(op),
-        _has_wide_accumulator(op, x, bias),
-    )
-
-
-_TRANSPOSED = Operands(plain=(0, 3), input=2, weights=1, bias=3)
-
-
 def _fully_connected_formula(
-    op: Any, x: Array, weights: Array, bias: Array | None
+    op: tfl.FullyConnectedOp, x: Array, weights: Array, bias: Array | None
 ) -> Array:
     keep_num_dims = flag(op.keep_num_dims)
     return _with_bias(op, floats.fully_connected(x, weights, keep_num_dims), bias)
@@ -172,7 +158,7 @@ def _fully_connected(has_multiplier: bool) -> Computation:
         )
 
     def hybrid_kernel(
-        op: Any, x: Array, weights: Quantized, bias: Array | None
+        op: tfl.FullyConnectedOp, x: Array, weights: Quantized, bias: Array | None
     ) -> Array:
         options = flag(op.keep_num_dims), flag(op.asymmetric_quantize_inputs)
         result = hybrid.fully_connected(x, weights, bias, *options)
@@ -202,12 +188,12 @@ def _sizes(op: Any) -> tuple[int, int]:
 def _pooled(
     on_floats: Callable[..., Array], function: Callable[..., Array]
 ) -> Implementation:
-    def formula(op: Any, x: Array) -> Array:
+    def formula(op: Operation, x: Array) -> Array:
         return floats.activated(
             on_floats(x, _sizes(op), window_of(op)), activation_of(op)
         )
 
-    def kernel(op: Any, result: Parameters, x: Quantized) -> Array:
+    def kernel(op: Operation, result: Parameters, x: Quantized) -> Array:
         return function(x.values, result, _sizes(op), window_of(op), activation_of(op))
 
     return Computation(formula, kernel, takes_one_scale)
@@ -217,11 +203,13 @@ def _centers(op: Any) -> tuple[bool, bool]:
     return flag(op.align_corners), flag(op.half_pixel_centers)
 
 
-def _resize_bilinear_of_floats(op: Any, x: Array, size: Array) -> Array:
+def _resize_bilinear_of_floats(op: Operation, x: Array, size: Array) -> Array:
     return floats.resize_bilinear(x, _size(size), *_centers(op))
 
 
-def _resize_bilinear(op: Any, result: Parameters, x: Quantized, size: Array) -> Array:
+def _resize_bilinear(
+    op: Operation, result: Parameters, x: Quantized, size: Array
+) -> Array:
     if not result.is_signed:
         # The kernel of unsigned stored values computes with floats.
         values = x.values.astype(np.float32)
@@ -251,10 +239,10 @@ def _reduced(
             return values
         return np.squeeze(values, tuple({a % values.ndim for a in integers_of(axes)}))
 
-    def formula(op: Any, x: Array, axes: Array) -> Array:
+    def formula(op: Operation, x: Array, axes: Array) -> Array:
         return kept(op, on_numbers(x, integers_of(axes)), axes)
 
-    def kernel(op: Any, result: Parameters, x: Quantized, axes: Array) -> Array:
+    def kernel(op: Operation, result: Parameters, x: Quantized, axes: Array) -> Array:
         assert function is not None
         return kept(op, function(x, integers_of(axes), result), axes)
 
@@ -278,7 +266,7 @@ def _with(function: Any) -> Callable[..., Array]:
 def _first(function: Callable[..., Array], worst: float) -> Implementation:
     """The index of the first one of the best elements, none of which is `worst`."""
 
-    def index(op: Any, x: Array, dim: Array) -> Array:
+    def index(op: Operation, x: Array, dim: Array) -> Array:
         axis = integers_of(dim)[0] % x.ndim
         if x.dtype.kind != "f":
             return function(x, axis=axis)
@@ -340,15 +328,18 @@ def svdf(
 
 
 PRODUCTS: Mapping[type[Operation], Implementation] = {
-    tfl.Conv2DOp: _convolution(products.convolution_sums, products.convolution, 0),
-    tfl.DepthwiseConv2DOp: _convolution(
-        products.depthwise_sums, products.depthwise_convolution, 3, is_depthwise=True
+    tfl.Conv2DOp: _convolution(
+        _image_sums(products.convolution_sums),
+        Operands(plain=(2,), weights=1, channels=0, bias=2),
+        is_depthwise=False,
     ),
-    tfl.TransposeConvOp: Computation(
-        _transposed_formula,
-        _transposed_kernel,
-        takes_product(_TRANSPOSED),
-        _TRANSPOSED,
+    tfl.DepthwiseConv2DOp: _convolution(
+        _image_sums(products.depthwise_sums),
+        Operands(plain=(2,), weights=1, channels=3, bias=2),
+        is_depthwise=True,
+    ),
+    tfl.TransposeConvOp: _convolution(
+        _transposed_sums, Operands(plain=(0, 3), input=2, weights=1, bias=3)
     ),
     tfl.FullyConnectedOp: _fully_connected(has_multiplier=False),
     tfl.BatchMatMulOp: Computation(
