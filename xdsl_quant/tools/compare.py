@@ -32,10 +32,6 @@ from .options import add_options, command_parser, shows_progress, with_progress
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
-    return exit_code(_compare_models, _compare_parser().parse_args(args))
-
-
-def _compare_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-compare", __doc__)
     for name, kind in (("module", "float"), ("quantized", "quantized")):
         parser.add_argument(
@@ -51,7 +47,7 @@ def _compare_parser() -> argparse.ArgumentParser:
     )
     names = "--labels", "--json", "--entry", "--shape", "--static", "--no-progress"
     add_options(parser, *names)
-    return parser
+    return exit_code(_compare_models, parser.parse_args(args))
 
 
 def _compare_models(options: argparse.Namespace) -> None:

@@ -37,10 +37,6 @@ _COLUMNS = ("op", "reason")
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
-    return exit_code(_import, _import_parser().parse_args(args))
-
-
-def _import_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-import", __doc__)
     parser.add_argument(
         "module",
@@ -62,7 +58,7 @@ def _import_parser() -> argparse.ArgumentParser:
     )
     # It has no arrays among its files.
     parser.set_defaults(inputs=[])
-    return parser
+    return exit_code(_import, parser.parse_args(args))
 
 
 def _import(options: argparse.Namespace) -> None:

@@ -26,10 +26,6 @@ from .options import add_options, command_parser
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
-    return exit_code(_inspect, _inspect_parser().parse_args(args))
-
-
-def _inspect_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-inspect", __doc__)
     add_options(parser, "module")
     parser.add_argument(
@@ -42,7 +38,7 @@ def _inspect_parser() -> argparse.ArgumentParser:
     add_options(parser, "--json", "-p/--passes", "--shape", "--static")
     # It has no arrays among its files.
     parser.set_defaults(inputs=[])
-    return parser
+    return exit_code(_inspect, parser.parse_args(args))
 
 
 def _inspect(options: argparse.Namespace) -> None:

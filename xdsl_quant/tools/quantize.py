@@ -189,14 +189,9 @@ def _check_files(options: argparse.Namespace) -> None:
             f"--data {more[0]}: error: expected one file with samples, found "
             f"{len(options.inputs)}; a .npz file has an array for each argument"
         )
-    read = {
-        "--data": data,
-        "--test-data": options.test_data,
-        "--labels": options.labels,
-        "--data-labels": options.data_labels,
-        "--recipe": options.recipe,
-        "--target": options.target,
-    }
+    names = "test_data", "labels", "data_labels", "recipe", "target"
+    read = {f"--{name.replace('_', '-')}": getattr(options, name) for name in names}
+    read = {"--data": data, **read}
     others = {f"{name} {path}": path for name, path in read.items() if path is not None}
     check_files(options, "--data", outputs, others)
 

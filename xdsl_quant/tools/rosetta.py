@@ -48,10 +48,6 @@ from .options import (
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
-    return exit_code(_compare_integers, _rosetta_parser().parse_args(args))
-
-
-def _rosetta_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-rosetta", __doc__)
     parser.add_argument(
         "module",
@@ -84,10 +80,10 @@ def _rosetta_parser() -> argparse.ArgumentParser:
     )
     names = "--json", "-p/--passes", "--no-progress", "--shape", "--static"
     add_options(parser, *names)
-    return parser
+    return exit_code(_print_comparisons, parser.parse_args(args))
 
 
-def _compare_integers(options: argparse.Namespace) -> None:
+def _print_comparisons(options: argparse.Namespace) -> None:
     source = read_type_or_module(options)
     found: list[Comparison] = []
     with reported(options.module, ValueError, Unavailable, IRError, ImportError):

@@ -48,17 +48,13 @@ _HEADER = ("kernel", "ops", "inputs", "outputs", "constraints")
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
-    return exit_code(_check_or_list, _target_parser().parse_args(args))
-
-
-def _target_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-target", __doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="print the names of all targets")
     check = commands.add_parser("check", help="read a target, and print what it says")
     check.add_argument("module", metavar="target", help="a .toml file, or a name")
     parser.set_defaults(module="targets")
-    return parser
+    return exit_code(_check_or_list, parser.parse_args(args))
 
 
 def _check_or_list(options: argparse.Namespace) -> None:
