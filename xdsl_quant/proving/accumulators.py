@@ -9,7 +9,6 @@ end is right.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -78,7 +77,7 @@ class Accumulator:
         limit = 1 << self.width - 1
         return -limit <= self.low and self.high < limit
 
-    def theorem(self, seconds: float = 0.0) -> Theorem:
+    def theorem(self) -> Theorem:
         """That all sums fit."""
         part = max(-self.low, self.high) / (1 << self.width - 1)
         sums = f"sums are from {self.low} to {self.high}, {part:.2%} of 2**{self.width - 1}"
@@ -95,7 +94,7 @@ class Accumulator:
             f"sums of {self.name} fit {self.width} bits for all inputs",
             verdict,
             "exact bounds",
-            seconds,
+            0.0,
             sums,
         )
 
@@ -117,14 +116,6 @@ def accumulators(module: ModuleOp) -> Iterator[Accumulator]:
         if _scaled_type(lhs) is None or _scaled_type(rhs) is None:
             continue
         yield _accumulator_of(op, lhs, rhs, names.get(op.results[0], "?"))
-
-
-def theorems(module: ModuleOp) -> Iterator[Theorem]:
-    """One for each quantized product of a module: its sums fit their accumulator."""
-    start = time.perf_counter()
-    for accumulator in accumulators(module):
-        yield accumulator.theorem(time.perf_counter() - start)
-        start = time.perf_counter()
 
 
 def _scaled_type(value: SSAValue) -> ScaledQuantizedType | None:
@@ -193,9 +184,7 @@ def _corrected_weights(value: SSAValue) -> Array | None:
     """Zero-point-corrected weights; `None` if they are no constants."""
     type_ = _scaled_type(value)
     assert type_ is not None
-    if isinstance(value.owner, StorageCastOp):
-        value = value.owner.input
-    elements = constant_elements(value)
+    elements = constant_elements(_without_storage_cast(value))
     if elements is None:
         return None
     stored = stored_elements(elements, type_).astype(np.int64)
@@ -232,18 +221,27 @@ def _of_any_weights(
     return np.array(min(ends) * count, object), np.array(max(ends) * count, object)
 
 
+def _without_storage_cast(value: SSAValue) -> SSAValue:
+    owner = value.owner
+    return owner.input if isinstance(owner, StorageCastOp) else value
+
+
+def _bias_operand(op: Operation) -> SSAValue | None:
+    """The operand that is added to sums, which may be of type `none`."""
+    trait = quantization_trait(op, AccumulatorUniformScale)
+    if trait is None or trait.bias >= len(op.operands):
+        return None
+    return op.operands[trait.bias]
+
+
 def _bias_bounds(
     op: Operation, shape: tuple[int, ...]
 ) -> tuple[Array | int, Array | int]:
     """The least and the largest of what is added, in the shape of channels."""
-    trait = quantization_trait(op, AccumulatorUniformScale)
-    if trait is None or trait.bias >= len(op.operands):
+    value = _bias_operand(op)
+    if value is None or not isinstance(value.type, ShapedType):
         return 0, 0
-    value = op.operands[trait.bias]
-    if not isinstance(value.type, ShapedType):
-        return 0, 0
-    if isinstance(value.owner, StorageCastOp):
-        value = value.owner.input
+    value = _without_storage_cast(value)
     elements = constant_elements(value)
     if elements is None or elements.dtype.kind != "i":
         return _integer_range(value.type)
@@ -266,11 +264,10 @@ def _accumulator_width(op: Operation, type_: StoredQuantizedType) -> int:
     """Of 16 bits, sums of `tfl` have 64, unless the bias has 32."""
     if not op_name(op).startswith("tfl.") or type_.storage_type_integral_width <= 8:
         return 32
-    trait = quantization_trait(op, AccumulatorUniformScale)
-    if trait is None or trait.bias >= len(op.operands):
+    if (value := _bias_operand(op)) is None:
         return 64
-    bias = scalar_or_element_type(op.operands[trait.bias].type)
-    is_wide = bias == i64 or not isinstance(op.operands[trait.bias].type, ShapedType)
+    bias = scalar_or_element_type(value.type)
+    is_wide = bias == i64 or not isinstance(value.type, ShapedType)
     return 64 if is_wide and not isinstance(bias, QuantizedType) else 32
 
 

@@ -25,22 +25,20 @@ from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.numerics.arrays import Array, DType
 from xdsl_quant.runtime.arrays import numpy_dtype
-from xdsl_quant.runtime.entry_function import entry_function
-from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 from .exhaustion import Bits, FloatOrder, Integers, Steps, first_difference
-from .formula import Cast, Formula
-from .pipelines import lower_quant_ops
+from .formula import Cast, CastFormula
+from .pipelines import lowered_function, scalar_lowering
 from .scalars import Number, bits_of
 from .tensors import scalar
 from .terms import Term, Terms, UnsupportedError, bit_count, float_sizes
 from .theorems import (
     Show,
     ShowCompiled,
-    ShownValue,
     Theorem,
+    Witness,
     decided,
-    number_from_bits,
+    decode_bits,
     results,
 )
 from .translation import translated
@@ -86,8 +84,7 @@ class CastProver:
     @cached_property
     def passes(self) -> str:
         """The pipeline that lowers a cast."""
-        lower = lower_quant_ops(self.cast.rounding, fuse=self.fuse)
-        return f"{lower},strip-func-quant-types,canonicalize"
+        return scalar_lowering(self.cast.rounding, fuse=self.fuse)
 
     def text(self, ops: str, container: str = "{}", scale: float | None = None) -> str:
         """
@@ -124,36 +121,30 @@ class CastProver:
         # A symbol stands for a scale that is no power of two.
         scale = None if self.scales is None else _SCALE
         for op in ("q", "d"):
-            module = parse_module(self.text(op, scale=scale))
-            apply_passes(module, self.passes, is_routine=True)
-            functions[op] = entry_function(module)
+            functions[op] = lowered_function(self.text(op, scale=scale), self.passes)
         return functions
 
     # Terms
 
-    def _symbol(self, name: str, *, is_stored: bool = False) -> ShownValue:
+    def _symbol(self, name: str, *, is_stored: bool = False) -> Witness:
         type_ = self.cast.storage if is_stored else self.cast.expressed
-        return ShownValue(name, type_, self._terms.symbol(type_, name))
+        return Witness(name, type_, self._terms.symbol(type_, name))
 
     @cached_property
-    def _x(self) -> ShownValue:
+    def _x(self) -> Witness:
         return self._symbol("x")
 
     @cached_property
-    def _q(self) -> ShownValue:
+    def _q(self) -> Witness:
         return self._symbol("q", is_stored=True)
 
     @cached_property
-    def _scale(self) -> ShownValue:
+    def _scale(self) -> Witness:
         """The scale, or a symbol for all of them."""
         expressed = self.cast.expressed
         if self.scales is None:
-            return ShownValue(
-                "scale", expressed, self._float(self.cast.type.scale.data)
-            )
-        return ShownValue(
-            "scale", expressed, self._terms.from_bits(expressed, self._bits)
-        )
+            return Witness("scale", expressed, self._float(self.cast.type.scale.data))
+        return Witness("scale", expressed, self._terms.from_bits(expressed, self._bits))
 
     @cached_property
     def _bits(self) -> Term:
@@ -184,9 +175,9 @@ class CastProver:
         return self._terms.of_bits(type_, bits_of(FloatAttr(value, type_)))
 
     @cached_property
-    def formula(self) -> Formula:
+    def formula(self) -> CastFormula:
         """What is right."""
-        return Formula(self._terms, self.cast, self._scale.term)
+        return CastFormula(self._terms, self.cast, self._scale.term)
 
     def _returned(self, op: str, argument: Term) -> Number:
         """What lowered code returns."""
@@ -275,9 +266,7 @@ class CastProver:
         claim = "qcast(dcast(q)) = q for all q"
         return self._decided(claim, condition, values, "dq")
 
-    def _results(
-        self, found: Number, right: Term | None = None
-    ) -> Sequence[ShownValue]:
+    def _results(self, found: Number, right: Term | None = None) -> Sequence[Witness]:
         return results(self._terms, self.cast.storage, found, right)
 
     def _at_most(self, first: Term, second: Term) -> Term:
@@ -293,7 +282,7 @@ class CastProver:
         return self._terms.all(found.is_defined, self._terms.equal(found.term, right))
 
     def _decided(
-        self, claim: str, condition: Term, values: Sequence[ShownValue], ops: str
+        self, claim: str, condition: Term, values: Sequence[Witness], ops: str
     ) -> Theorem:
         first, *others = values
 
@@ -353,7 +342,7 @@ class CastProver:
                 f"qcast(x) is the formula for all x, {name}",
                 1 << steps.order.width,
                 time.perf_counter() - start,
-                found and (number_from_bits(self.cast.expressed, found[0]), *found[1:]),
+                found and (decode_bits(self.cast.expressed, found[0]), *found[1:]),
                 show,
             )
         if self.cast.width <= 16:
@@ -376,7 +365,7 @@ class CastProver:
         def stored(bits: int) -> int:
             x = self._terms.of_bits(cast.expressed, bits)
             found = self._terms.evaluated(clamped, {self._x.term: x})
-            return round(float(number_from_bits(cast.compute, found)))
+            return round(float(decode_bits(cast.compute, found)))
 
         return Steps.of(FloatOrder(*sizes), stored)
 
@@ -482,7 +471,7 @@ class CastProver:
             if not terms.evaluated(bit, known):
                 return None
             found = terms.evaluated(right.term, known)
-            return int(number_from_bits(self.cast.storage, found))
+            return int(decode_bits(self.cast.storage, found))
 
         return [*map(stored, bits.tolist())]
 

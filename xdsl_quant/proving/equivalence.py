@@ -30,7 +30,7 @@ from .pipelines import lowering
 from .scalars import Number
 from .tensors import Numbers, as_elements, static_shape, tensor_elements
 from .terms import Term, Terms, UnsupportedError, bit_count, float_sizes, stored_integer
-from .theorems import Theorem, number_from_bits, proved_or_unknown
+from .theorems import Theorem, decode_bits, proved_or_unknown
 from .translation import translated
 
 LOWERING = lowering(Rounding())
@@ -103,9 +103,7 @@ def equivalent(
     if (theorem := proved_or_unknown(claim, answer, seconds)) is not None:
         return theorem
     bits = iter(answer.values)
-    values = [
-        [number_from_bits(e.type, next(bits)) for e in some] for some in arguments
-    ]
+    values = [[decode_bits(e.type, next(bits)) for e in some] for some in arguments]
     pairs = zip(known, chain(*values), strict=True)
     numbers = ", ".join(f"{element.name} = {value}" for element, value in pairs)
     change = _first_changed_result(expected, found, bits)
@@ -141,7 +139,7 @@ def _first_changed_result(
     """The first result that differs, from the values of `_shown` terms."""
     before, after = (
         [
-            number_from_bits(element.type, value) if is_defined else "undefined"
+            decode_bits(element.type, value) if is_defined else "undefined"
             for element, value, is_defined in zip(some, bits, bits, strict=False)
         ]
         for some in (expected, found)

@@ -95,7 +95,7 @@ class Cast:
 
 
 @dataclass(frozen=True)
-class Formula:
+class CastFormula:
     """The formulas of a cast as terms."""
 
     terms: Terms
@@ -192,3 +192,7 @@ class Formula:
             value = self._computed("FP_SUB", value, self._number(cast.zero_point))
         value = self._computed("FP_MUL", value, self.in_compute_type(self.scale))
         return terms.converted(cast.compute, cast.expressed, value)
+
+
+Formula = CastFormula
+"""The former name of `CastFormula`, which the API reference printed."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.func import FuncOp
+
 from xdsl_quant.rounding_mode import Rounding, ScaleRounding
-from xdsl_quant.runtime.loading import multiverse
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.loading import apply_passes, multiverse, parse_module
 
 
 def lower_quant_ops(
@@ -22,6 +25,21 @@ def lower_quant_ops(
     if scale_rounding != "single":
         options.append(f"scale-rounding={scale_rounding}")
     return f"lower-quant-ops{{{' '.join(options)}}}"
+
+
+def scalar_lowering(
+    rounding: Rounding, *, fuse: bool = False, scale_rounding: ScaleRounding = "single"
+) -> str:
+    """The pipeline that lowers a function of casts of scalars."""
+    casts = lower_quant_ops(rounding, fuse=fuse, scale_rounding=scale_rounding)
+    return f"{casts},strip-func-quant-types,canonicalize"
+
+
+def lowered_function(text: str, passes: str) -> FuncOp:
+    """Return the function of a text after passes."""
+    module = parse_module(text)
+    apply_passes(module, passes, is_routine=True)
+    return entry_function(module)
 
 
 def lowering(

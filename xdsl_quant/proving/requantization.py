@@ -28,14 +28,12 @@ from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.dialects.quant import FixedPointQuantizedType
 from xdsl_quant.rounding_mode import Rounding, ScaleRounding
-from xdsl_quant.runtime.entry_function import entry_function
-from xdsl_quant.runtime.loading import apply_passes, parse_module
 
-from .pipelines import lower_quant_ops
+from .pipelines import lowered_function, scalar_lowering
 from .scalars import Number, bits_of
 from .tensors import Values, scalar
 from .terms import Term, Terms, UnsupportedError, WideIntegers, stored_integer
-from .theorems import Show, ShownValue, Theorem, decided, results
+from .theorems import Show, Theorem, Witness, decided, results
 from .translation import translated, translated_block
 
 _ERROR_BITS = 31
@@ -74,8 +72,7 @@ class RequantizationProver:
     @cached_property
     def passes(self) -> str:
         """The pipeline that lowers the casts."""
-        lower = lower_quant_ops(Rounding(), scale_rounding=self.scale_rounding)
-        return f"{lower},strip-func-quant-types,canonicalize"
+        return scalar_lowering(Rounding(), scale_rounding=self.scale_rounding)
 
     @property
     def text(self) -> str:
@@ -90,9 +87,7 @@ class RequantizationProver:
 
     @cached_property
     def _function(self) -> FuncOp:
-        module = parse_module(self.text)
-        apply_passes(module, self.passes, is_routine=True)
-        return entry_function(module)
+        return lowered_function(self.text, self.passes)
 
     @property
     def bound(self) -> Fraction:
@@ -132,9 +127,9 @@ class RequantizationProver:
         )
 
     @cached_property
-    def _q(self) -> ShownValue:
+    def _q(self) -> Witness:
         type_ = stored_integer(self.source)
-        return ShownValue("q", type_, self._terms.symbol(type_, "q"))
+        return Witness("q", type_, self._terms.symbol(type_, "q"))
 
     def _in_steps(self, claim: str) -> Theorem | None:
         """The claim, if all steps are proved."""

@@ -209,7 +209,7 @@ def _to_float(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Transla
     return terms.converted(source, _result_type(op), *operands), None
 
 
-def float_bits(value: int, sizes: tuple[int, int]) -> int | None:
+def power_of_two_bits(value: int, sizes: tuple[int, int]) -> int | None:
     """The bits of a power of two, or minus one, as a float; `None` if it is too large."""
     exponent_bits, precision = sizes
     bias = (1 << exponent_bits - 1) - 1
@@ -218,6 +218,10 @@ def float_bits(value: int, sizes: tuple[int, int]) -> int | None:
         return None
     magnitude = exponent + bias << precision - 1
     return magnitude | (value < 0) << exponent_bits + precision - 1
+
+
+float_bits = power_of_two_bits
+"""The former name of `power_of_two_bits`, which the API reference printed."""
 
 
 def _float_to_integer(
@@ -235,7 +239,7 @@ def _float_to_integer(
         terms.negation(terms.op(f"FP_IS_{kind}", value)) for kind in ("NAN", "INF")
     ]
     for limit, compare in limits:
-        if (bits := float_bits(limit, sizes)) is not None:
+        if (bits := power_of_two_bits(limit, sizes)) is not None:
             bound = terms.of_bits(source, bits)
             conditions.append(terms.op(compare, truncated, bound))
     if not is_signed:

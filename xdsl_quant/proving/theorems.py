@@ -49,7 +49,7 @@ class Theorem:
         return "\n".join([*lines, *([self.command] if self.command else [])])
 
 
-class ShownValue(NamedTuple):
+class Witness(NamedTuple):
     """What a claim is about, and a counterexample tells."""
 
     name: str
@@ -96,17 +96,15 @@ class ShowCompiled(NamedTuple):
 
 def results(
     terms: Terms, type_: Attribute, found: Number, expected: Term | None = None
-) -> Sequence[ShownValue]:
+) -> Sequence[Witness]:
     """What there is, whether it is defined, and what there should be."""
     one, zero = (terms.of_bits(i1, bit) for bit in (1, 0))
     values = [
-        ShownValue("found", type_, found.term),
-        ShownValue("is defined", i1, terms.choice(found.is_defined, one, zero)),
+        Witness("found", type_, found.term),
+        Witness("is defined", i1, terms.choice(found.is_defined, one, zero)),
     ]
     return (
-        values
-        if expected is None
-        else [*values, ShownValue("expected", type_, expected)]
+        values if expected is None else [*values, Witness("expected", type_, expected)]
     )
 
 
@@ -124,7 +122,7 @@ def decided(
     terms: Terms,
     claim: str,
     condition: Term,
-    values: Sequence[ShownValue],
+    values: Sequence[Witness],
     seconds: float,
     show: Callable[[Mapping[str, float | str]], str] | None = None,
 ) -> Theorem:
@@ -143,7 +141,7 @@ def decided(
     if (theorem := proved_or_unknown(claim, answer, seconds)) is not None:
         return theorem
     found = {
-        value.name: number_from_bits(value.type, bits)
+        value.name: decode_bits(value.type, bits)
         for value, bits in zip(values, answer.values, strict=True)
     }
     if not found.pop("is defined", 1):
@@ -158,7 +156,7 @@ def decided(
     )
 
 
-def number_from_bits(type_: Attribute, bits: int) -> float | str:
+def decode_bits(type_: Attribute, bits: int) -> float | str:
     """The number of a type with these bits: an `int` unless the type is a float one."""
     if isinstance(type_, BFloat16Type):
         # Its terms are those of f32.

@@ -14,7 +14,7 @@ from xdsl_quant.proving import UnsupportedError, preserved
 from xdsl_quant.proving.scalars import Number
 from xdsl_quant.proving.tensors import as_elements
 from xdsl_quant.proving.terms import Terms
-from xdsl_quant.proving.theorems import number
+from xdsl_quant.proving.theorems import decode_bits
 from xdsl_quant.proving.translation import translated
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.entry_function import entry_function
@@ -70,7 +70,7 @@ def rescaled(text: str, values: Any) -> list[int | None]:
         numbers[index] = Number(terms.of_bits(argument, int(value)), terms.true())
     (found,) = translated(terms, function, [numbers])
     return [
-        int(number(result, terms.evaluated(each.term, {})))
+        int(decode_bits(result, terms.evaluated(each.term, {})))
         if terms.counterexample(each.is_defined, [], 10).verdict == "holds"
         else None
         for each in as_elements(found).ravel()
