@@ -1,31 +1,265 @@
-"""Compares the ops of a TensorFlow Lite model."""
+"""Compares the ops of a TensorFlow Lite model, each as a model of its own, with inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    Float32Type,
+    ModuleOp,
+    NameLoc,
+    NoneType,
+    ShapedType,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.diagnostics import shortened_text
+from xdsl_quant.dialects.quant import QuantizedType, UniformQuantizedType
+from xdsl_quant.dialects.quant.traits import (
+    CastsQuantization,
+    ComputesElementwise,
+    MovesElements,
+    quantization_trait,
+)
+from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.execution import CompilationError, compile
-from xdsl_quant.frontends.tflite import TFLiteFileError
+from xdsl_quant.frontends.tflite import TFLiteFileError, write_tflite
 from xdsl_quant.frontends.tflite.lowering.kernels import unsupported_type
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.runtime.arrays import numpy_dtype
+from xdsl_quant.runtime.arrays import constant_attr, numpy_dtype
 from xdsl_quant.runtime.loading import IRError, apply_passes
 
 from .casts import RUNTIMES, chosen_names
 from .comparison import Comparison
 from .compiled import Compiled
-from .counting import RuntimeRun, counted_differences
+from .counting import InputLabels, RuntimeRun, as_f64, counted_differences
+from .inputs import expressed_values, parameters_of_type, stored_inputs
 from .libraries import LiteRTReference, OnnxRuntime
 from .onnx_ops import onnx_model
 from .runtimes import Runtime, Unavailable
-from .single_ops import SingleOp, single_ops
 from .tosa import TosaTools
 from .worker import Worker
+
+_PAIRS = 1 << 16
+"""How many inputs an elementwise op with several operands has."""
+
+_RESULTS, _MIN_RUNS = 1 << 12, 4
+"""How many results other ops have at least, and for how many random inputs."""
+
+
+@dataclass(frozen=True)
+class SingleOp:
+    """A model of one op, and inputs for it."""
+
+    op: Operation
+    """The op of the model, whose operands are arguments and constants."""
+
+    name: str
+    """The name of its result; empty if it has none."""
+
+    module: ModuleOp
+
+    runs: Sequence[Sequence[Array]]
+    """The arguments of each run."""
+
+    is_elementwise: bool
+
+    @cached_property
+    def file(self) -> bytes:
+        """
+        The model as a file.
+
+        Raises:
+            TFLiteFileError: if a file cannot have it.
+            ImportError: if the package `tflite` is not installed.
+        """
+        return write_tflite(self.module)
+
+    @property
+    def title(self) -> str:
+        """What is computed."""
+        name = shortened_text(self.name)
+        return f"{self.op.name} '{name}'" if name else self.op.name
+
+    @property
+    def labels(self) -> InputLabels:
+        """Results are called by their operands, or by their number."""
+        run, count = self.runs[0], prod(_static_shape(self.op.results[0].type))
+        if not self.is_elementwise:
+            numbers = np.arange(len(self.runs) * count, dtype=np.float64)
+            return InputLabels(
+                numbers, lambda i: f"result {i % count} of run {i // count}"
+            )
+        is_float = run[0].dtype.kind == "f"
+        numbers = as_f64(run[0]) if is_float else np.arange(count, dtype=np.float64)
+        return InputLabels(numbers, lambda i: ", ".join(str(array[i]) for array in run))
+
+
+def single_ops(
+    module: ModuleOp, names: Sequence[str] | None = None
+) -> Iterator[SingleOp]:
+    """
+    The ops of a module that compute with stored values, each as a model of its own. Equal
+    ops are one.
+
+    Args:
+        module: functions of ops of the `tfl` dialect.
+        names: the names of ops, e.g. `add`; by default all.
+    """
+    known: set[str] = set()
+    for op in module.walk():
+        dialect, _, name = op.name.partition(".")
+        if dialect != "tfl" or (names is not None and name not in names):
+            continue
+        if (found := _single_op(op)) is not None and (
+            text := str(found.module)
+        ) not in known:
+            known.add(text)
+            yield found
+
+
+def _single_op(op: Operation) -> SingleOp | None:
+    if not _computes_with_stored_values(op):
+        return None
+    is_elementwise = _is_elementwise_op(op)
+    is_argument = [
+        not isinstance(value.type, NoneType)
+        and (is_elementwise or constant_attr(value) is None)
+        for value in op.operands
+    ]
+    arguments = [v for v, is_ in zip(op.operands, is_argument, strict=True) if is_]
+    if not all(_is_random(value.type, is_elementwise) for value in arguments):
+        return None
+    make_runs = _elementwise_runs if is_elementwise else _random_runs
+    runs = make_runs(arguments, op)
+    own, module = _copied_alone(
+        op, is_argument, runs[0][0].shape if is_elementwise else None
+    )
+    name = op.results[0].name_hint or ""
+    if isinstance(op.location, NameLoc):
+        name = op.location.desc.data
+    return SingleOp(own, name, module, runs, is_elementwise)
+
+
+def _computes_with_stored_values(op: Operation) -> bool:
+    """True for an op of static types with a quantized one that does not only move data."""
+    types = [value.type for value in (*op.operands, *op.results)]
+    return (
+        len(op.results) == 1
+        and not op.regions
+        and bool(op.operands)
+        and quantization_trait(op, MovesElements) is None
+        and any(isinstance(scalar_or_element_type(t), UniformType) for t in types)
+        and all(map(_has_static_type, types))
+    )
+
+
+def _is_elementwise_op(op: Operation) -> bool:
+    """True for an elementwise op of per-tensor types and f32."""
+    types = [value.type for value in (*op.operands, *op.results)]
+    return all(
+        isinstance(scalar_or_element_type(t), UniformQuantizedType | Float32Type)
+        for t in types
+    ) and any(
+        quantization_trait(op, trait) is not None
+        for trait in (ComputesElementwise, CastsQuantization)
+    )
+
+
+def _copied_alone(
+    op: Operation, is_argument: Sequence[bool], shape: Sequence[int] | None
+) -> tuple[Operation, ModuleOp]:
+    """A copy of an op, of another shape if there is one, in a module of its own."""
+    operand_types = zip(op.operand_types, is_argument, strict=True)
+    block = Block(arg_types=[_with_shape(t, shape) for t, is_ in operand_types if is_])
+    values = iter(block.args)
+    operands: list[SSAValue] = []
+    for value, is_ in zip(op.operands, is_argument, strict=True):
+        if is_:
+            operands.append(next(values))
+            continue
+        assert isinstance(value.owner, Operation)
+        constant = value.owner.clone()
+        block.add_op(constant)
+        operands.append(constant.results[0])
+    result_type = _with_shape(op.results[0].type, shape)
+    properties = dict(op.properties)
+    if "qtype" in properties:
+        properties["qtype"] = result_type
+    own = type(op).create(
+        operands=operands, result_types=[result_type], properties=properties
+    )
+    block.add_ops([own, ReturnOp(own.results[0])])
+    inputs = [argument.type for argument in block.args]
+    function = FuncOp("main", (inputs, [result_type]), Region(block))
+    return own, ModuleOp([function])
+
+
+def _has_static_type(type_: Attribute) -> bool:
+    if isinstance(type_, NoneType):
+        return True
+    return isinstance(type_, ShapedType) and DYNAMIC_INDEX not in type_.get_shape()
+
+
+def _static_shape(type_: Attribute) -> Sequence[int]:
+    assert isinstance(type_, ShapedType)
+    return type_.get_shape()
+
+
+def _is_random(type_: Attribute, is_elementwise: bool) -> bool:
+    """Whether there are inputs of a type."""
+    element = scalar_or_element_type(type_)
+    if isinstance(element, UniformQuantizedType):
+        return element.expressed_type == Float32Type()
+    return is_elementwise and isinstance(element, Float32Type)
+
+
+def _with_shape(type_: Attribute, shape: Sequence[int] | None) -> Attribute:
+    if shape is None:
+        return type_
+    return TensorType(scalar_or_element_type(type_), shape)
+
+
+def _elementwise_runs(
+    arguments: Sequence[SSAValue], op: Operation
+) -> Sequence[Sequence[Array]]:
+    """All inputs, or of several operands of more than 8 bits random ones, in one run."""
+    if isinstance(scalar_or_element_type(arguments[0].type), Float32Type):
+        return [[expressed_values(parameters_of_type(op.results[0].type))]]
+    values = [
+        stored_inputs(parameters_of_type(argument.type)) for argument in arguments
+    ]
+    if prod(array.size for array in values) <= _PAIRS:
+        return [[array.ravel() for array in np.meshgrid(*values, indexing="ij")]]
+    random = np.random.default_rng(0)
+    return [[random.choice(array, _PAIRS) for array in values]]
+
+
+def _random_runs(
+    arguments: Sequence[SSAValue], op: Operation
+) -> Sequence[Sequence[Array]]:
+    random = np.random.default_rng(0)
+    count = -(-_RESULTS // max(prod(_static_shape(op.results[0].type)), 1))
+    runs: list[Sequence[Array]] = []
+    for _ in range(max(count, _MIN_RUNS)):
+        run: list[Array] = []
+        for argument in arguments:
+            parameters = parameters_of_type(argument.type)
+            low, high = parameters.storage_min, parameters.storage_max
+            values = random.integers(
+                low, high, _static_shape(argument.type), endpoint=True
+            )
+            run.append(values.astype(parameters.storage_dtype))
+        runs.append(run)
+    return runs
+
 
 _OPTIONS: Sequence[Mapping[str, str]] = (
     {},

@@ -1,4 +1,10 @@
-"""What a runtime is, and which ones there are."""
+"""
+Runtimes, and quantization as specifications define it, with NumPy; nothing here is shared
+with `numerics`.
+
+In the definitions, each operation rounds to the expressed type. What a specification does
+not say is NaN.
+"""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.rosetta import Comparison, Difference, Match, Unavailable, compare_ops
+from xdsl_quant.rosetta.models import single_ops
 from xdsl_quant.rosetta.onnx_ops import onnx_model
-from xdsl_quant.rosetta.single_ops import single_ops
 from xdsl_quant.rosetta.tosa import TosaTools
 from xdsl_quant.runtime.loading import parse_module
 
