@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from operator import index
-from pathlib import Path
 from typing import Literal, NamedTuple, SupportsIndex, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -78,8 +77,7 @@ def calibrate(
     axes = _dimensions({} if axes is None else axes, function)
     numbered = _not_empty(_iterator(batches), function)
     task = BatchTask(function, kind, axes, histograms, checkpoint is not None)
-    path = None if checkpoint is None else Path(checkpoint)
-    with (saved := Checkpoint(path, task)).locked():
+    with (saved := Checkpoint(checkpoint, task)).locked():
         before = _Gathered(task, *saved.read(observer, histograms), [])
         saved.skip(numbered, before.statistics.batch_count, before.inputs)
         statistics = _gathered(

@@ -1,4 +1,11 @@
-"""A file from which an interrupted calibration is resumed."""
+"""
+A file from which an interrupted calibration is resumed, and its lock: only one run may use
+it at a time.
+
+The lock is a file `<checkpoint>.lock` that says who holds it. What counts is not that this
+file exists but that its holder lives: a process that ends, however it ends, loses its
+locks.
+"""
 
 from __future__ import annotations
 
@@ -162,8 +169,8 @@ class Checkpoint:
     nothing is read or written.
     """
 
-    def __init__(self, path: Path | None, task: BatchTask):
-        self._path = path
+    def __init__(self, path: str | os.PathLike[str] | None, task: BatchTask):
+        self._path = None if path is None else Path(path)
         self._task = "" if path is None else task.digest()
         self._time = monotonic()
 

@@ -1,5 +1,5 @@
 """
-Files that are written as a whole or not at all.
+Suffixes of files, and files that are written as a whole or not at all.
 
 The content goes to a temporary file in the same directory, and takes the place of the old
 content when it is complete. So a full disk, an error or an interruption leaves the old file

@@ -25,16 +25,13 @@ def missing_lowering(ops: Iterable[Operation]) -> str | None:
     found = [op for op in all_ops if op.name.startswith("stablehlo.")]
     if not found:
         return None
-    is_quantized = any(map(_has_quantized_values, found))
+    is_quantized = any(
+        QuantizedType.get_quantized_element_type(value.type) is not None
+        for op in found
+        for value in (*op.operands, *op.results)
+    )
     return _advice(found[0], _QUANTIZED_TO_LINALG if is_quantized else _TO_LINALG)
 
 
 def _advice(op: Operation, lowering: str) -> str:
     return located_message(op, f"'{op.name}' op cannot be run: run '{lowering}' first")
-
-
-def _has_quantized_values(op: Operation) -> bool:
-    return any(
-        QuantizedType.get_quantized_element_type(value.type) is not None
-        for value in (*op.operands, *op.results)
-    )
