@@ -14,6 +14,9 @@ _FOLDERS = {
     "xdsl_quant.interpreters": "xdsl_quant.machines.numpy",
     "xdsl_quant.numerics.tflite": "xdsl_quant.frontends.tflite.formulas",
     "xdsl_quant.quantizer.budget": "xdsl_quant.quantizer.recipe",
+    "xdsl_quant.quantizer.weight_bias_correction": (
+        "xdsl_quant.quantizer.weight_rounding"
+    ),
     "xdsl_quant.quantizer.weight_products": "xdsl_quant.quantizer.weight_only",
     "xdsl_quant.runtime.array_types": "xdsl_quant.runtime.arrays",
     "xdsl_quant.transforms.building.arrays": "xdsl_quant.runtime.arrays",

@@ -44,6 +44,7 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.float_dtypes import float_info
 from xdsl_quant.runtime.arrays import constant_elements, numpy_dtype
 from xdsl_quant.transforms.propagation.kernel_matching import pattern_names
+from xdsl_quant.transforms.propagation.module_kernels import has_floats
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 from xdsl_quant.transforms.weights.layers.layer import erase_unused
@@ -211,15 +212,10 @@ def _low_constant(select: Operation) -> int | None:
     """Return the operand of a `select` that is one negative number, if one is."""
     for index in (1, 2):
         constant = _moved_constant(select.operands[index])
-        if constant is None or not isinstance(
-            scalar_or_element_type(constant.results[0].type), AnyFloat
-        ):
+        if constant is None or not has_floats(constant.results[0]):
             continue
-        elements = constant_elements(constant.results[0])
-        if elements is None or not elements.size:
-            continue
-        first = elements.reshape(-1)[0]
-        if first < 0 and (elements == first).all():
+        known = _range_of(constant.results[0], {})
+        if known is not None and known[0] == known[1] < 0:
             return index
     return None
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from math import sqrt
 from typing import NamedTuple, TypeAlias, cast
 
@@ -33,10 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     AnyFloat,
-    BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    FunctionType,
     ModuleOp,
     TensorType,
 )
@@ -57,6 +56,7 @@ from xdsl_quant.runtime.arrays import dense_elements
 from xdsl_quant.runtime.batches import Arguments, Batch
 from xdsl_quant.runtime.entry_function import entry_function, symbols_in
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
+from xdsl_quant.transforms.weights.layers.channels import constant_like
 
 from .errors import float_module, quantized_module, result_key
 from .recording import RecordedModule
@@ -193,42 +193,27 @@ class _Search:
             argument.name_hint = result.name_hint
             result.replace_all_uses_with(argument)
             Rewriter.erase_op(bias.constant)
-        function.function_type = FunctionType.from_lists(
-            [argument.type for argument in block.args],
-            [*function.function_type.outputs],
-        )
         function.arg_attrs = None
+        function.update_function_type()
         quantized = quantized_module(module, entry, keys=biases)
         actual = RecordedModule.of(quantized, entry)
         return _Search(biases, exact, actual)
 
     def read(self, batches: Iterable[Batch]) -> None:
         """Choose batches, and run the float model on them."""
-        chosen = spread_batches(batches, self._most_batches)
+        most_calls = _MOST_CALLS if libraries() else _MOST_INTERPRETED_CALLS
+        count = most_calls // len(self.biases)
+        most = max(_LEAST_BATCHES, min(count, _MOST_BATCHES))
+        chosen = spread_batches(batches, most)
         if len(chosen) == 1:
             chosen = [*halves(chosen[0], self.quantized.function.argument_shapes)]
-        samples = [
-            _Sample(batch, self._needed(self.exact.values(batch))) for batch in chosen
-        ]
+        samples: list[_Sample] = []
+        for batch in chosen:
+            values = self.exact.values(batch).items()
+            needed = {k: v for k, v in values if OUTPUT in k or k in self.biases}
+            samples.append(_Sample(batch, needed))
         self.estimation = samples[::2]
         self.judgement = samples[1::2] or samples
-
-    @property
-    def _most_batches(self) -> int:
-        calls = _MOST_CALLS if libraries() else _MOST_INTERPRETED_CALLS
-        count = calls // len(self.biases)
-        return max(_LEAST_BATCHES, min(count, _MOST_BATCHES))
-
-    def _needed(self, values: Values) -> Values:
-        """The values that are compared."""
-        return {
-            key: value
-            for key, value in values.items()
-            if OUTPUT in key or key in self.biases
-        }
-
-    def _values(self, sample: _Sample, biases: Biases) -> Values:
-        return self.with_biases(biases).values(sample.batch)
 
     def with_biases(self, biases: Biases) -> RecordedModule:
         """Return the quantized model with some biases."""
@@ -239,7 +224,7 @@ class _Search:
         errors: dict[str, Error] = {}
         for sample in self.judgement:
             keys = [key for key in sample.expected if OUTPUT in key]
-            actual = self._values(sample, biases)
+            actual = self.with_biases(biases).values(sample.batch)
             for key in keys or [*sample.expected][-1:]:
                 error = errors.setdefault(key, Error())
                 error.add(sample.expected[key], actual[key])
@@ -252,14 +237,14 @@ class _Search:
         samples: Iterable[_Sample] | None = None,
     ) -> Mapping[str, Numbers]:
         """Return the shifts of biases, by default on the first half of the samples."""
-        shifts = {key: _Shift() for key in keys}
+        means: dict[str, list[Numbers]] = {key: [] for key in keys}
         for sample in self.estimation if samples is None else samples:
-            actual = self._values(sample, biases)
-            for key, shift in shifts.items():
+            actual = self.with_biases(biases).values(sample.batch)
+            for key, known in means.items():
                 if key in sample.expected:
                     difference = sample.expected[key] - actual[key]
-                    shift.add(self.biases[key].mean(difference))
-        return {key: shift.certain for key, shift in shifts.items() if shift.count}
+                    known.append(self.biases[key].mean(difference))
+        return {key: _certain_shift(known) for key, known in means.items() if known}
 
     def run(
         self, original: Biases, errors: Mapping[str, Error]
@@ -325,27 +310,14 @@ def halves(batch: Arguments, shapes: Sequence[tuple[int, ...]]) -> Iterator[Argu
     yield tuple(array[count // 2 :] for array in arrays)
 
 
-@dataclass
-class _Shift:
-    """The mean of differences in each channel, over batches."""
-
-    count: int = 0
-    sums: Numbers | float = 0.0
-    squares: Numbers | float = 0.0
-
-    def add(self, mean: Numbers) -> None:
-        """Add the mean of a batch."""
-        self.count += 1
-        self.sums = self.sums + mean
-        self.squares = self.squares + np.square(mean)
-
-    @property
-    def certain(self) -> Numbers:
-        """The mean of each channel, and 0 where it may be chance."""
-        mean = self.sums / self.count
-        variance = np.maximum(self.squares / self.count - np.square(mean), 0)
-        is_certain = np.abs(mean) > _CERTAIN * np.sqrt(variance) / sqrt(self.count)
-        return np.where(is_certain, mean, 0.0)
+def _certain_shift(means: Sequence[Numbers]) -> Numbers:
+    """The mean of each channel over batches, and 0 where it may be chance."""
+    count = len(means)
+    mean = reduce(np.add, means) / count
+    squares = reduce(np.add, map(np.square, means)) / count
+    variance = np.maximum(squares - np.square(mean), 0)
+    is_certain = np.abs(mean) > _CERTAIN * np.sqrt(variance) / sqrt(count)
+    return np.where(is_certain, mean, 0.0)
 
 
 @dataclass(frozen=True)
@@ -363,9 +335,9 @@ class _Bias:
 
     def set(self, elements: NDArray[np.floating]) -> None:
         """Replace the elements of the constant."""
-        data = BytesAttr(elements.tobytes())
-        value = DenseIntOrFPElementsAttr(self._value.type, data)
-        self.constant.properties["value"] = value
+        value = self.constant.results[0]
+        constant = constant_like(value, elements, value.type)
+        self.constant.properties["value"] = constant.properties["value"]
 
     @property
     def elements(self) -> NDArray[np.floating]:

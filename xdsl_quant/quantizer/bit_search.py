@@ -110,22 +110,16 @@ class BitSearch:
     widths: Sequence[Sequence[Width]] = field(init=False)
     """The widths of each kernel, from narrow to wide; none if it is left as it is."""
 
-    measured: dict[Choice, Assignment] = field(
-        init=False, default_factory=dict[Choice, Assignment]
-    )
+    measured: dict[Choice, Assignment] = field(init=False)
     """Measured assignments, by simulation if that can run the model."""
 
-    confirmed: dict[Choice, Assignment] = field(
-        init=False, default_factory=dict[Choice, Assignment]
-    )
+    confirmed: dict[Choice, Assignment] = field(init=False)
     """Assignments measured with integers: the widest one and candidates for the best."""
 
-    _corrections: list[tuple[ModuleOp, Correction]] = field(
-        init=False, default_factory=list[tuple[ModuleOp, Correction]]
-    )
+    _corrections: list[tuple[ModuleOp, Correction]] = field(init=False)
     """Models before their biases were corrected, and the corrections."""
 
-    _expected: list[Values] = field(init=False, default_factory=list[Values])
+    _expected: list[Values] = field(init=False)
     """The results of the model in floats for the first batches."""
 
     def __post_init__(self) -> None:
@@ -133,6 +127,8 @@ class BitSearch:
         Raises:
             ValueError: if there is nothing to choose from.
         """
+        self.measured, self.confirmed = {}, {}
+        self._corrections, self._expected = [], []
         self.widths = [
             widths_of(
                 kernel, self.target, self.options, self.least_weight_bits.get(number, 0)
@@ -385,7 +381,10 @@ class BitSearch:
         """Measure assignments that are not measured yet, each on all samples."""
         for choice in choices:
             if choice not in self.measured:
-                self.measured[choice] = self._compared(choice, self._is_simulated)
+                self.measured[choice] = self._measured(choice)
+
+    def _measured(self, choice: Choice) -> Assignment:
+        return self._compared(choice, self._is_simulated)
 
     def _compared(self, choice: Choice, is_simulated: bool) -> Assignment:
         resolved = self._resolved(choice)

@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -249,7 +250,12 @@ class _Model:
                 yield _ModelValue(value, function, group, number, candidate.key)
 
 
-_Pair = tuple[_ModelValue, _ModelValue]
+class _Pair(NamedTuple):
+    """A value of both models, and the key that it is recorded with."""
+
+    key: str
+    float_value: _ModelValue
+    quantized_value: _ModelValue
 
 
 def _matched_pairs(float_model: _Model, quantized: _Model) -> Mapping[SSAValue, _Pair]:
@@ -263,7 +269,7 @@ def _matched_pairs(float_model: _Model, quantized: _Model) -> Mapping[SSAValue, 
         if one.is_constant == other.is_constant and _may_be_equal(
             shape_of(one.value.type), shape_of(other.value.type)
         ):
-            pairs[one.value] = one, other
+            pairs[one.value] = _Pair(f"{_VALUE}{len(pairs)}", one, other)
             taken.add(other.value)
 
     by_name: dict[tuple[str, str] | None, _ModelValue] = {}
@@ -344,7 +350,7 @@ def compare(
     pairs = _matched_pairs(float_model, quantized)
     _check_has_floats(float_model, pairs)
     _check_roles(float_model, quantized)
-    errors = _record(float_model, quantized, pairs)
+    errors = _record(float_model, quantized, pairs.values())
     batches, count = batches_of(data, _fewest_dynamic_sizes(float_model, quantized))
     scores = Scores(None if labels is None else Labels.of(labels, batches))
     batches = batches if progress is None else progress(batches, count)
@@ -364,13 +370,13 @@ def compare(
         _compared_values(float_model, pairs, errors),
         results,
         _unmatched(float_model, pairs),
-        _unmatched(quantized, {other.value for _, other in pairs.values()}),
+        _unmatched(quantized, {pair.quantized_value.value for pair in pairs.values()}),
         scores.accuracy(),
     )
 
 
 def _check_has_floats(float_model: _Model, pairs: Mapping[SSAValue, _Pair]) -> None:
-    are_constants = all(one.is_constant for one, _ in pairs.values())
+    are_constants = all(pair.float_value.is_constant for pair in pairs.values())
     if are_constants and not any(map(stands_for_floats, float_model.result_types)):
         raise ValueError(
             "no results of ops or of the model are floats in both models; compare models "
@@ -378,23 +384,17 @@ def _check_has_floats(float_model: _Model, pairs: Mapping[SSAValue, _Pair]) -> N
         )
 
 
-def _keys(pairs: Mapping[SSAValue, _Pair]) -> Mapping[SSAValue, str]:
-    return {value: f"{_VALUE}{number}" for number, value in enumerate(pairs)}
-
-
 def _record(
-    float_model: _Model, quantized: _Model, pairs: Mapping[SSAValue, _Pair]
+    float_model: _Model, quantized: _Model, pairs: Iterable[_Pair]
 ) -> dict[str, Error]:
     """Record values of both models and results, and return the errors of constants."""
     errors: dict[str, Error] = {}
-    for value, key in _keys(pairs).items():
-        pair = pairs[value]
-        if pair[0].is_constant:
-            if (error := _constant_error(pair)) is not None:
-                errors[key] = error
-            continue
-        for each in pair:
-            record(each.value, key)
+    for key, one, other in pairs:
+        if not one.is_constant:
+            record(one.value, key)
+            record(other.value, key)
+        elif (error := _constant_error(one, other)) is not None:
+            errors[key] = error
     for model in (float_model, quantized):
         record_results(model.function, OUTPUT)
     return errors
@@ -403,24 +403,17 @@ def _record(
 def _compared_values(
     float_model: _Model, pairs: Mapping[SSAValue, _Pair], errors: Mapping[str, Error]
 ) -> Sequence[ComparedValue]:
-    by_value = {
-        value: errors[key] for value, key in _keys(pairs).items() if key in errors
+    sqnrs = {
+        value: errors[key].sqnr
+        for value, (key, one, _) in pairs.items()
+        # The error of constants is that of the ops that use them.
+        if key in errors and not one.is_constant
     }
-    inputs = _input_sqnrs(
-        float_model.module,
-        {
-            value: error.sqnr
-            for value, error in by_value.items()
-            # The error of constants is that of the ops that use them.
-            if not pairs[value][0].is_constant
-        },
-    )
+    inputs = _input_sqnrs(float_model.module, sqnrs)
     return [
-        _compared_value(
-            *pairs[each.value], by_value.get(each.value), inputs[each.value]
-        )
+        _compared_value(pair, errors.get(pair.key), inputs[each.value])
         for each in float_model.values
-        if each.value in pairs
+        if (pair := pairs.get(each.value)) is not None
     ]
 
 
@@ -438,18 +431,16 @@ def _measure(
     scores: Scores,
 ) -> None:
     """Add the errors of recorded values, and results to be scored."""
+    models = float_model, quantized
+    # Running lowers the module, and values are needed afterwards.
     runs = [
-        # It lowers the module, and values are needed afterwards.
-        (
-            RecordedModule.of(model.module.clone(), model.function.sym_name.data),
-            model.function,
-        )
-        for model in (float_model, quantized)
+        RecordedModule.of(model.module.clone(), model.function.sym_name.data)
+        for model in models
     ]
     for batch in batches:
         expected, actual = (
-            module.values(stored_arguments(function, as_tuple(batch)))
-            for module, function in runs
+            run.values(stored_arguments(model.function, as_tuple(batch)))
+            for run, model in zip(runs, models, strict=True)
         )
         scores.add(expected, actual)
         for key, values in expected.items():
@@ -465,8 +456,9 @@ def _measure(
 
 
 def _compared_value(
-    one: _ModelValue, other: _ModelValue, error: Error | None, input_sqnr: float
+    pair: _Pair, error: Error | None, input_sqnr: float
 ) -> ComparedValue:
+    _, one, other = pair
     type_ = scalar_or_element_type(other.value.type)
     name = one.tensor_name
     return ComparedValue(
@@ -497,8 +489,8 @@ def _input_sqnrs(
     return inputs
 
 
-def _constant_error(pair: _Pair) -> Error | None:
-    expected, actual = (_constant_floats(each.value) for each in pair)
+def _constant_error(one: _ModelValue, other: _ModelValue) -> Error | None:
+    expected, actual = (_constant_floats(each.value) for each in (one, other))
     if expected is None or actual is None:
         return None
     error = Error()

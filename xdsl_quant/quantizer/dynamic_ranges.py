@@ -1,6 +1,8 @@
 """
-The dialects of the ops of a model, and products that quantize their activations at run
-time.
+What the dialect of a float model does for the quantizer: the form that kernels are fused
+from, and products that quantize their activations at run time.
+
+Frontends such as jax print small private functions, and ops that their dialect simplifies.
 """
 
 from __future__ import annotations

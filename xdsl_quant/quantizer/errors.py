@@ -14,7 +14,6 @@ from collections.abc import (
     Callable,
     Container,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
@@ -31,6 +30,7 @@ from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.transforms.building.type_replacement import defined_values
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.port_ranges import set_specs
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
@@ -244,7 +244,12 @@ def _own_module(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
     """The float model, and beside each kernel the quantized one, which records."""
     module = exact.clone()
     float_kernels = kernels_of(module)
-    counterparts = dict(_pairs_of_values(resolved, module))
+    # Constants may be others.
+    values, own_values = (
+        [value for op in each.walk() for value in defined_values(op)]
+        for each in (resolved, module)
+    )
+    counterparts = dict(zip(values, own_values, strict=True))
     kernels = zip(kernels_of(resolved), float_kernels, strict=True)
     for number, (kernel, float_kernel) in enumerate(kernels):
         copy = kernel.clone()
@@ -259,19 +264,6 @@ def _own_module(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
     inline_floats(float_kernels)
     export_kernels(module)
     return module
-
-
-def _pairs_of_values(
-    module: ModuleOp, copy: ModuleOp
-) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """The values of a module, each with that of a copy whose constants may be others."""
-    for op, op_copy in zip(module.walk(), copy.walk(), strict=True):
-        yield from zip(op.results, op_copy.results, strict=True)
-        for region, region_copy in zip(op.regions, op_copy.regions, strict=True):
-            for block, block_copy in zip(
-                region.blocks, region_copy.blocks, strict=True
-            ):
-                yield from zip(block.args, block_copy.args, strict=True)
 
 
 def has_constant_value(value: SSAValue) -> bool:

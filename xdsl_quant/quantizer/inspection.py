@@ -39,6 +39,7 @@ from xdsl_quant.runtime.arrays import (
     constant_elements,
     integer_width,
     shape_of,
+    shape_text,
     stored_elements,
 )
 from xdsl_quant.transforms.propagation.resolution.report import value_names
@@ -177,14 +178,14 @@ class Inspection:
                 "no value has a quantized type; xdsl-quant-quantize makes a quantized "
                 "model of a float one"
             )
-        rows: Sequence[Sequence[str]] = [_HEADER, *map(_tensor_row, self.tensors)]
-        if any(tensor.offsets is not None for tensor in self.tensors):
-            offsets = (_limits_text(each.offsets, ".4g") for each in self.tensors)
-            index = _HEADER.index("zero point") + 1
-            rows = _with_column(rows, index, ["offset", *offsets])
-        if len({tensor.function for tensor in self.tensors}) > 1:
-            functions = (f"@{each.function}" for each in self.tensors)
-            rows = _with_column(rows, 0, ["function", *functions])
+        hidden: set[str] = set()
+        if all(tensor.offsets is None for tensor in self.tensors):
+            hidden.add("offset")
+        if len({tensor.function for tensor in self.tensors}) == 1:
+            hidden.add("function")
+        cells = [*map(_tensor_cells, self.tensors)]
+        names = [name for name in cells[0] if name not in hidden]
+        rows = [names, *([row[name] for name in names] for row in cells)]
         counts = ", ".join(f"{n} {name}" for name, n in self.storage_counts.items())
         lines = [*table(rows), "", f"quantized tensors: {counts}"]
         if stored := self.stored_bytes:
@@ -197,49 +198,26 @@ class Inspection:
         return "\n".join(lines)
 
 
-_HEADER = (
-    "value",
-    "op",
-    "shape",
-    "storage",
-    "scale",
-    "zero point",
-    "axis",
-    "stored",
-    "at bounds",
-    "bytes",
-)
-
-
-def _with_column(
-    rows: Sequence[Sequence[str]], index: int, cells: Sequence[str]
-) -> Sequence[Sequence[str]]:
-    """Rows with one more cell each, which gets an index."""
-    return [
-        (*row[:index], cell, *row[index:])
-        for row, cell in zip(rows, cells, strict=True)
-    ]
-
-
-def _tensor_row(tensor: QuantizedTensor) -> Sequence[str]:
-    shape = "unranked"
-    if tensor.shape is not None:
-        shape = "x".join("?" if size < 0 else str(size) for size in tensor.shape)
+def _tensor_cells(tensor: QuantizedTensor) -> Mapping[str, str]:
+    """The cells of a tensor in a table, by column."""
+    shape = "unranked" if tensor.shape is None else shape_text(tensor.shape)
     scale = _limits_text(tensor.scales, ".4g")
     if tensor.scales is not None and tensor.scale_count > 1:
         scale += f" ({tensor.scale_count})"
-    return (
-        shortened_text(tensor.name),
-        tensor.op,
-        shape or "scalar",
-        tensor.storage,
-        scale,
-        _limits_text(tensor.zero_points),
-        _blocks_text(tensor.blocks or {}),
-        _limits_text(tensor.stored),
-        "-" if tensor.at_bounds is None else f"{tensor.at_bounds:.2%}",
-        "-" if tensor.bytes is None else str(tensor.bytes),
-    )
+    return {
+        "function": f"@{tensor.function}",
+        "value": shortened_text(tensor.name),
+        "op": tensor.op,
+        "shape": shape or "scalar",
+        "storage": tensor.storage,
+        "scale": scale,
+        "zero point": _limits_text(tensor.zero_points),
+        "offset": _limits_text(tensor.offsets, ".4g"),
+        "axis": _blocks_text(tensor.blocks or {}),
+        "stored": _limits_text(tensor.stored),
+        "at bounds": "-" if tensor.at_bounds is None else f"{tensor.at_bounds:.2%}",
+        "bytes": "-" if tensor.bytes is None else str(tensor.bytes),
+    }
 
 
 def _blocks_text(blocks: Mapping[int, int]) -> str:

@@ -1,4 +1,4 @@
-"""What to quantize, and how: a recipe, as data."""
+"""What to quantize, how, and what it may cost: a recipe and a budget, as data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What quantization did to a model: kernel by kernel, and as a whole."""
+"""What quantization did to a model: kernel by kernel, or product by product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report on a quantized model says."""
+"""The report on a quantized model: its data, as text, JSON and HTML."""
 
 from __future__ import annotations
 
@@ -238,39 +238,27 @@ class ModelReport:
     def __str__(self) -> str:
         """The report as a table, of a large model with the kernels that lose most."""
         worst = worst_kernels(self.kernels)
-        rows = [(*_COLUMNS, "time")]
-        rows += [
-            (*_kernel_row(each), str(each.times))
-            for _, each in sorted(worst[:MAX_SHOWN])
-        ]
-        more: list[str] = []
-        if others := worst[MAX_SHOWN:]:
-            more = [
-                f"... and {counted(len(others), 'more kernel')} that lose less, which "
-                "--report writes to a file"
-            ]
-        if not self.has_times:
-            rows = [row[:-1] for row in rows]
+        shown = [each for _, each in sorted(worst[:MAX_SHOWN])]
+        rows = [_COLUMNS, *map(_kernel_row, shown)]
+        if self.has_times:
+            times = "time", *(str(each.times) for each in shown)
+            rows = [(*row, time) for row, time in zip(rows, times, strict=True)]
+        lines = [*table(rows)]
+        if others := len(worst) - len(shown):
+            lines.append(
+                f"... and {counted(others, 'more kernel')} that lose less, which --report "
+                "writes to a file"
+            )
         outputs = ", ".join(
             f"{name} {decibels(sqnr)} dB" for name, sqnr in self.outputs.items()
         )
+        lines += ["", f"SQNR of the results: {outputs}"]
+        lines += [str(x) for x in (self.accuracy, self.latency) if x is not None]
         ratio = ""
         if self.stored_bytes:
             ratio = f", {self.float_bytes / self.stored_bytes:.2f} times less"
-        return "\n".join(
-            [
-                *table(rows),
-                *more,
-                "",
-                f"SQNR of the results: {outputs}",
-                *(
-                    str(each)
-                    for each in (self.accuracy, self.latency)
-                    if each is not None
-                ),
-                f"constants: {self.float_bytes} -> {self.stored_bytes} bytes{ratio}",
-            ]
-        )
+        sizes = f"{self.float_bytes} -> {self.stored_bytes}"
+        return "\n".join([*lines, f"constants: {sizes} bytes{ratio}"])
 
 
 ReportData = ModelReport

@@ -1,4 +1,7 @@
-"""Quantized models: a class for each mode, with what is known in that mode."""
+"""
+Float models: modules, MLIR text and files; and quantized models: a class for each mode,
+with what is known in that mode.
+"""
 
 from __future__ import annotations
 

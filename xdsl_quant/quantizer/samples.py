@@ -388,20 +388,18 @@ def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
             f"function '{name}' takes different numbers of rows, found {sorted(sizes)}; "
             "give batches, each a tuple of the arguments"
         )
+    size = next(iter(sizes), DYNAMIC_BATCH)
+    if not size:
+        raise DataError(f"function '{name}' takes no samples, expected rows")
+    full, rest = divmod(count, size)
+    batch_sizes = [size] * full
     if not sizes:
-        full, rest = divmod(count, DYNAMIC_BATCH)
-        batch_sizes = [DYNAMIC_BATCH] * full + [rest] * bool(rest)
-    else:
-        (size,) = sizes
-        if not size:
-            raise DataError(f"function '{name}' takes no samples, expected rows")
-        full, rest = divmod(count, size)
-        batch_sizes = [size] * full
-        if full and rest:
-            warn_user(
-                f"the last {rest} of {count} samples are left out, function '{name}' takes "
-                f"{size} at once"
-            )
+        batch_sizes += [rest] * bool(rest)
+    elif full and rest:
+        warn_user(
+            f"the last {rest} of {count} samples are left out, function '{name}' takes "
+            f"{size} at once"
+        )
     if not batch_sizes:
         raise DataError(
             f"found {counted(count, 'sample')}, expected {max(sizes, default=1)} or more",

@@ -81,6 +81,13 @@ class SearchedKernel:
     chosen: int
     """Which one was chosen."""
 
+    def row(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The losses with some widths as a row of a table."""
+        losses = dict(zip(self.widths, map("{:.1f}".format, self.losses), strict=True))
+        cells = (losses.get(name, "") for name in names)
+        where = shortened_text(self.location)
+        return self.kernel, where, *cells, self.widths[self.chosen]
+
 
 @dataclass(frozen=True)
 class BitSearchResult:
@@ -135,42 +142,23 @@ class BitSearchResult:
         several = [kernel for kernel in self.kernels if len(kernel.widths) > 1]
         names = [*dict.fromkeys(w for kernel in several for w in kernel.widths)]
         rows = [("searched kernel", "where", *names, "chosen")]
-        for kernel in several:
-            losses = dict(zip(kernel.widths, kernel.losses, strict=True))
-            rows.append(
-                (
-                    kernel.kernel,
-                    shortened_text(kernel.location),
-                    *(
-                        f"{losses[name]:.1f}" if name in losses else ""
-                        for name in names
-                    ),
-                    kernel.widths[kernel.chosen],
-                )
-            )
-        has_accuracy = self.chosen.accuracy is not None
-        curve = [("bytes", "SQNR", "loss", *(["accuracy"] if has_accuracy else []), "")]
+        rows += [kernel.row(names) for kernel in several]
+        accuracy = () if self.chosen.accuracy is None else ("accuracy",)
+        curve = [("bytes", "SQNR", "loss", *accuracy, "")]
         # Another assignment may have less noise with wider activations.
         beside = () if self.chosen in self.curve else (self.chosen,)
-        for each in (*self.curve, *beside):
-            accuracy = [] if each.accuracy is None else [f"{each.accuracy:.1%}"]
-            curve.append(
-                (
-                    str(each.stored_bytes),
-                    decibels(each.sqnr),
-                    f"{each.loss(self.widest):.1f}",
-                    *accuracy,
-                    "chosen" if each is self.chosen else "",
-                )
-            )
-        return "\n".join(
-            [
-                *table(rows),
-                "",
-                *table(curve),
-                "",
-                f"budget: {self.budget}, measured assignments: {len(self.measured)}",
-            ]
+        curve += [self._row(each) for each in (*self.curve, *beside)]
+        end = f"budget: {self.budget}, measured assignments: {len(self.measured)}"
+        return "\n".join([*table(rows), "", *table(curve), "", end])
+
+    def _row(self, assignment: Assignment) -> tuple[str, ...]:
+        accuracy = assignment.accuracy
+        return (
+            str(assignment.stored_bytes),
+            decibels(assignment.sqnr),
+            f"{assignment.loss(self.widest):.1f}",
+            *(() if accuracy is None else (f"{accuracy:.1%}",)),
+            "chosen" if assignment is self.chosen else "",
         )
 
     def svg(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import ModuleOp, ShapedType
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, ShapedType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
@@ -20,11 +20,7 @@ from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.runtime.arrays import constant_elements
 from xdsl_quant.runtime.entry_function import entry_function
-from xdsl_quant.transforms.propagation.module_kernels import (
-    has_floats,
-    kernels_of,
-    ports_of,
-)
+from xdsl_quant.transforms.propagation.module_kernels import kernels_of, ports_of
 from xdsl_quant.transforms.propagation.port_ranges import set_specs
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 
@@ -90,7 +86,7 @@ def _constant_ports(module: ModuleOp) -> Iterator[_Port]:
             if (
                 isinstance(op, Operation)
                 and op.has_trait(ConstantLike)
-                and has_floats(value)
+                and isinstance(scalar_or_element_type(value.type), AnyFloat)
                 and isinstance(value.type, ShapedType)
             ):
                 yield number, index

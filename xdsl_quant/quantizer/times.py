@@ -20,7 +20,6 @@ from statistics import median
 from typing import cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -103,25 +102,25 @@ def _model_call(
     """A call of a model; `None` and a reason if it cannot be compiled."""
     module = module.clone()
     apply_passes(module, [QuantRemoveInstrumentationPass()], is_routine=True)
-    function = entry_function(module, entry)
-    lower_stablehlo(module)
-    arguments = stored_arguments(function, batch)
-    try:
-        return _compiled_call(module, function.sym_name.data, arguments)
-    except (execution.CompilationError, ImportError) as e:
-        reasons.append(str(e).partition("\n")[0])
-        return None
+    return _compiled_call(module, entry_function(module, entry), batch, reasons)
 
 
 def _compiled_call(
-    module: ModuleOp, name: str, arguments: Sequence[ArrayLike]
-) -> Callable[[], object]:
-    function = execution.compile(module, name)
+    module: ModuleOp, function: FuncOp, values: Arguments, reasons: list[str]
+) -> Callable[[], object] | None:
+    """A call of a function of a module, which is lowered; see `_model_call`."""
+    arguments = stored_arguments(function, values)
+    lower_stablehlo(module)
     try:
-        return function.bind(*map(np.ascontiguousarray, arguments))
+        compiled = execution.compile(module, function.sym_name.data)
+    except (execution.CompilationError, ImportError) as e:
+        reasons.append(str(e).partition("\n")[0])
+        return None
+    try:
+        return compiled.bind(*map(np.ascontiguousarray, arguments))
     except ValueError:
         # Sizes of results, or numbers of arguments, must be checked in each call.
-        return lambda: function(*arguments)
+        return lambda: compiled(*arguments)
 
 
 def _medians(calls: Sequence[Callable[[], object] | None]) -> Sequence[float]:
@@ -223,12 +222,7 @@ def _kernel_call(
         _remove_boundary_casts(function)
     else:
         inline_floats(kernels)
-    arguments = stored_arguments(function, tuple(values))
-    lower_stablehlo(module)
-    try:
-        return _compiled_call(module, function.sym_name.data, arguments)
-    except (execution.CompilationError, ImportError):
-        return None
+    return _compiled_call(module, function, tuple(values), [])
 
 
 def _lone_kernel(

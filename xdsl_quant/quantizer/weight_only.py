@@ -1,6 +1,7 @@
 """
-Weight-only quantization: integer weights, and floating-point activations; and dynamic
-range quantization, where products quantize activations when they run.
+Products by constants, and the quantization of their weights: integer weights and
+floating-point activations; or dynamic range quantization, where products quantize
+activations when they run.
 """
 
 from __future__ import annotations

@@ -21,9 +21,8 @@ from .results import DynamicRangeModel, WeightOnlyModel
 from .signal_noise import Error, relative_noise
 from .stages import Pipeline, Request
 from .user_warnings import warn_of_worse_results
-from .weight_bias_correction import corrected_biases
 from .weight_only import quantize_weights
-from .weight_rounding import rounded_weights, set_weights
+from .weight_rounding import corrected_biases, rounded_weights, set_weights
 
 
 class WeightPipeline(Pipeline):

@@ -28,8 +28,8 @@ from xdsl_quant.quantizer import (
     quantize,
 )
 from xdsl_quant.quantizer.dynamic_ranges import quantize_activations
-from xdsl_quant.quantizer.weight_bias_correction import corrected_biases
 from xdsl_quant.quantizer.weight_only import quantize_weights
+from xdsl_quant.quantizer.weight_rounding import corrected_biases
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 from .models import TO_LINALG, Floats, dense_layers, samples
