@@ -144,14 +144,12 @@ class RequantizationToTosa(CheckedPattern[Rescale]):
             cast(FixedPointType, scalar_or_element_type(value.type))
             for value in (dcast.input, result)
         )
-        stored_types = [
-            cast(
-                TensorType, with_element_type(result.type, type_.signless_storage_type)
-            )
+        source_type, target_type = (
+            with_element_type(result.type, type_.signless_storage_type)
             for type_ in (source, target)
-        ]
-        stored = builder.op(StorageCastOp, (dcast.input,), stored_types[0])
-        stored = plan.build(builder, stored, stored_types[1])
+        )
+        stored = builder.op(StorageCastOp, (dcast.input,), source_type)
+        stored = plan.build(builder, stored, cast(TensorType, target_type))
         if target.storage_range != target.full_storage_range:
             stored = _clamped_to_storage(builder, stored, target)
         rewriter.replace(op, (), (builder.op(StorageCastOp, (stored,), result.type),))
