@@ -108,7 +108,8 @@ def check_files(
     Check before anything runs that files can be written, and are not those that are read.
 
     Args:
-        options: the module, which is in a file unless it is `-`, and the inputs.
+        options: the module, which is in a file unless it is `-`, and the inputs, if the
+            command has some.
         inputs: the option for inputs.
         outputs: options with files that are written, and these files.
         modules: names of other files that are read, and their paths.
@@ -118,7 +119,7 @@ def check_files(
     """
     others = {"the input module": options.module, **(modules or {})}
     others = {name: path for name, path in others.items() if path != "-"}
-    for text in options.inputs:
+    for text in getattr(options, "inputs", ()):
         path, _ = _path_and_key(text)
         if path is not None:
             others[f"{inputs} {text}"] = path

@@ -56,8 +56,6 @@ def main(args: Sequence[str] | None = None) -> int:
         help="print locations in the text, so that a file made of it has all names of "
         "tensors",
     )
-    # It has no arrays among its files.
-    parser.set_defaults(inputs=[])
     return exit_code(_import, parser.parse_args(args))
 
 

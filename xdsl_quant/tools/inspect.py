@@ -36,8 +36,6 @@ def main(args: Sequence[str] | None = None) -> int:
         "order of the module",
     )
     add_options(parser, "--json", "-p/--passes", "--shape", "--static")
-    # It has no arrays among its files.
-    parser.set_defaults(inputs=[])
     return exit_code(_inspect, parser.parse_args(args))
 
 
