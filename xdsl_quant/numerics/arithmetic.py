@@ -44,9 +44,6 @@ _CONVERTED = PIECE_BYTES // 4
 _LONG_ROW = 1 << 13
 """From this length on NumPy is fast on rows with one scale each, without repeating it."""
 
-_Buffers = tuple[Array, Array]
-"""Memory in one dimension, and in the shape of a piece."""
-
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
@@ -131,7 +128,6 @@ class Arithmetic:
         self.limit = math.prod(shape)
         """Most elements of a piece."""
         self._repeated: tuple[list[Array], list[Array]] = ([], [])
-        self._shaped: dict[Shape, _Buffers] = {}
         if not self._is_one_product:
             # The fewer buffers there are, the larger they can be.
             factor = (4 if self._has_one_scale else 2) if only_dequantizes else 1
@@ -209,12 +205,10 @@ class Arithmetic:
     def _narrow(self) -> Array:
         return np.empty(self.limit, self._compute)
 
-    def _buffers(self, shape: Shape) -> _Buffers:
-        """The buffers in the shape of a piece; there are few shapes."""
-        if (buffers := self._shaped.get(shape)) is None:
-            flat = self._buffer[: math.prod(shape)]
-            buffers = self._shaped[shape] = flat, flat.reshape(shape)
-        return buffers
+    def _buffers(self, shape: Shape) -> tuple[Array, Array]:
+        """The buffer in one dimension, and in the shape of a piece."""
+        flat = self._buffer[: math.prod(shape)]
+        return flat, flat.reshape(shape)
 
     # Parameters
 

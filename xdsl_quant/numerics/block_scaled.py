@@ -13,8 +13,9 @@ from xdsl_quant.rounding_mode import Rounding
 
 from .arithmetic import check_rounding
 from .arrays import Array, DType, Floats, check_unmasked
+from .blocks import aligned
 from .float_dtypes import float_dtype, rounded
-from .parameters import NamedType, QuantizationParameters
+from .parameters import NamedType, QuantizationParameters, whole_blocks
 from .quantization import dequantize, quantize
 
 
@@ -85,51 +86,36 @@ class BlockScaledParameters:
         return float_dtype(self.expressed)
 
 
-class _Blocks:
-    """Cuts arrays of one shape into blocks, and broadcasts the parameters of blocks."""
+def _with_numbers(
+    values: Array, parameters: BlockScaledParameters
+) -> tuple[Array, Mapping[str, Array]]:
+    """
+    A view of values, and the numbers of their blocks, which broadcast to it, by name.
 
-    def __init__(self, parameters: BlockScaledParameters, shape: tuple[int, ...]):
-        self._dtype = parameters.elements.expressed_dtype
-        self._block_sizes = dict(parameters.block_sizes)
-        counts = parameters.scales.shape
-        expected = [*shape]
-        for (axis, size), count in zip(parameters.block_sizes, counts, strict=True):
-            if axis >= len(shape) or -(-shape[axis] // size) != count:
-                raise ValueError(
-                    f"values of shape {shape} do not have {count} blocks of size {size} "
-                    f"along dimension {axis}"
-                )
-            expected[axis] = count
-        self._counts = [
-            count if axis in self._block_sizes else 1
-            for axis, count in enumerate(expected)
-        ]
-        # Dimensions of whole blocks are split, so that scales broadcast without a copy.
-        self._split: list[int] = []
-        for axis, (size, count) in enumerate(zip(shape, self._counts, strict=True)):
-            self._split += self._split_size(axis, size, count)
-        self._shape = shape
-
-    def _split_size(self, axis: int, size: int, count: int) -> tuple[int, int]:
-        if axis not in self._block_sizes:
-            return 1, size
-        is_whole = size == count * self._block_sizes[axis]
-        return (count, self._block_sizes[axis]) if is_whole else (size, 1)
-
-    def split(self, array: Array) -> Array:
-        """A view of an array with two dimensions in place of each."""
-        return array.reshape(self._split)
-
-    def numbers(self, numbers: Floats) -> Array:
-        """Numbers, one for each block, as an operand that broadcasts to a split array."""
-        numbers = rounded(numbers, self._dtype).reshape(self._counts)
-        shape: list[int] = []
-        for axis, size in enumerate(self._shape):
-            count = numbers.shape[axis]
-            if count > 1 and count * (block := self._block_sizes[axis]) != size:
-                numbers = numbers.repeat(block, axis).take(range(size), axis)
-            shape += (numbers.shape[axis], 1)
-        return numbers.reshape(shape)
+    Raises:
+        ValueError: if the number of blocks does not match.
+    """
+    shape, sizes = values.shape, dict(parameters.block_sizes)
+    counts = parameters.scales.shape
+    for (axis, size), count in zip(sizes.items(), counts, strict=True):
+        if axis >= len(shape) or -(-shape[axis] // size) != count:
+            raise ValueError(
+                f"values of shape {shape} do not have {count} blocks of size {size} "
+                f"along dimension {axis}"
+            )
+    dtype = parameters.elements.expressed_dtype
+    names = "scales", "zero_points", "offsets"
+    arrays = {
+        name: rounded(numbers, dtype)
+        for name in names
+        if (numbers := getattr(parameters, name)) is not None
+    }
+    if not values.size:
+        return values, dict.fromkeys(arrays, values)
+    whole, sizes = whole_blocks([*arrays.values()], sizes, shape)
+    block = tuple(sizes.get(axis, size) for axis, size in enumerate(shape))
+    view, *numbers = aligned([values], [(block, whole)])
+    return view, dict(zip(arrays, numbers, strict=True))
 
 
 def dequantize_blocks(
@@ -153,16 +139,14 @@ def dequantize_blocks(
             not match.
     """
     values = dequantize(stored_values, parameters.elements)
-    shape = values.shape
-    blocks = _Blocks(parameters, shape)
-    values = blocks.split(values)
+    view, numbers = _with_numbers(values, parameters)
     with np.errstate(all="ignore"):
-        if parameters.zero_points is not None:
-            values -= blocks.numbers(parameters.zero_points)
-        values *= blocks.numbers(parameters.scales)
-        if parameters.offsets is not None:
-            values += blocks.numbers(parameters.offsets)
-    return rounded(values, parameters.expressed_dtype).reshape(shape)
+        if "zero_points" in numbers:
+            view -= numbers["zero_points"]
+        view *= numbers["scales"]
+        if "offsets" in numbers:
+            view += numbers["offsets"]
+    return rounded(values, parameters.expressed_dtype)
 
 
 def quantize_blocks(
@@ -220,19 +204,18 @@ def scaled_blocks(
     is_integer = not elements.has_codes
     if reason := rounding.unsupported(elements.storage, is_integer, has_zero_points):
         raise ValueError(reason)
-    blocks = _Blocks(parameters, array.shape)
-    values = blocks.split(np.array(array, elements.expressed_dtype))
-    scales = blocks.numbers(parameters.scales)
+    values = np.array(array, elements.expressed_dtype)
+    view, numbers = _with_numbers(values, parameters)
     with np.errstate(all="ignore"):
-        if parameters.offsets is not None:
-            values -= blocks.numbers(parameters.offsets)
-        values /= scales
-        values[np.broadcast_to(scales == 0, values.shape)] = 0
-        if parameters.zero_points is not None:
+        if "offsets" in numbers:
+            view -= numbers["offsets"]
+        view /= numbers["scales"]
+        view[np.broadcast_to(numbers["scales"] == 0, view.shape)] = 0
+        if has_zero_points:
             if rounding.zero_point_order == "after-rounding":
-                values = _rounded_quotients(values, rounding)
-            values += blocks.numbers(parameters.zero_points)
-    return values.reshape(array.shape)
+                view[...] = _rounded_quotients(view, rounding)
+            view += numbers["zero_points"]
+    return values
 
 
 def _rounded_quotients(values: Array, rounding: Rounding) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -570,31 +570,50 @@ class DynamicParameters(QuantizationParameters):
 
     def for_shape(self, shape: tuple[int, ...]) -> DynamicParameters:
         blocks = dict(self.block_sizes or ())
-        arrays: list[Array] = [self.scales, self.zero_points]
-        is_compact = self.scales.ndim == len(blocks)
-        axes = sorted(blocks) if is_compact else range(self.scales.ndim)
-        for position, axis in enumerate(axes):
-            size = blocks.get(axis, 0)
-            if axis >= len(shape) or not size or shape[axis] % size == 0:
-                continue
-            count, given = -(-shape[axis] // size), self.scales.shape[position]
-            if given != count:
-                raise ValueError(
-                    f"dimension {axis} of values has size {shape[axis]}, which is "
-                    f"{count} blocks of size {size}, but there are {given} scales"
-                )
-            # Each element of a dimension with a shorter last block has a scale of its own.
-            indices = np.arange(shape[axis]) // size
-            arrays = [array.take(indices, position) for array in arrays]
-            blocks[axis] = 1
-        if blocks == dict(self.block_sizes or ()):
+        arrays = [self.scales, self.zero_points]
+        (scales, zero_points), whole = whole_blocks(arrays, blocks, shape)
+        if whole == blocks:
             return self
         result = copy(self)
-        scales, zero_points = arrays
         vars(result).update(
-            scales=scales, zero_points=zero_points, block_sizes=(*blocks.items(),)
+            scales=scales, zero_points=zero_points, block_sizes=(*whole.items(),)
         )
         return result
+
+
+def whole_blocks(
+    arrays: Sequence[Array], block_sizes: Mapping[int, int], shape: tuple[int, ...]
+) -> tuple[Sequence[Array], Mapping[int, int]]:
+    """
+    Numbers of blocks of which each has its full size, and the sizes: along a dimension with
+    a shorter last block, each element has numbers of its own.
+
+    Args:
+        arrays: the numbers, in arrays of one shape.
+        block_sizes: the size of a block along each dimension that is cut into blocks.
+        shape: that of the values.
+
+    Raises:
+        ValueError: if a last block is shorter and the number of scales does not match.
+    """
+    repeated: list[Array] = [*arrays]
+    blocks, rank = dict(block_sizes), arrays[0].ndim
+    for position, axis in enumerate(
+        sorted(blocks) if rank == len(blocks) else range(rank)
+    ):
+        size = blocks.get(axis, 0)
+        if axis >= len(shape) or not size or shape[axis] % size == 0:
+            continue
+        count, given = -(-shape[axis] // size), repeated[0].shape[position]
+        if given != count:
+            raise ValueError(
+                f"dimension {axis} of values has size {shape[axis]}, which is "
+                f"{count} blocks of size {size}, but there are {given} scales"
+            )
+        indices = np.arange(shape[axis]) // size
+        repeated = [array.take(indices, position) for array in repeated]
+        blocks[axis] = 1
+    return repeated, blocks
 
 
 def _check_block_sizes(
