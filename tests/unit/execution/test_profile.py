@@ -113,7 +113,7 @@ func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
   %c = arith.mulf %b, %x : tensor<2xf32>
   return %c : tensor<2xf32>
 }"""
-    (row,) = compile(text).profile([1.0, 2.0]).rows
+    (row,) = compile(text, schedule=True).profile([1.0, 2.0]).rows
     assert row.name == "arith.mulf"
     assert row.fused == "math.absf, arith.addf"
     assert (row.steps, row.products, row.location) == (1, 0, "module:5:3")
