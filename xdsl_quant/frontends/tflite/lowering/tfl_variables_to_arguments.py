@@ -77,7 +77,8 @@ from xdsl_quant.frontends.tflite.dialect import (
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 
-from .state.functions import Copies, Functions, has_state
+from .fallbacks import has_state
+from .state.functions import Copies, Functions
 from .state.signatures import State, declare_state
 
 _Variable = tuple[str, str] | SVDFOp

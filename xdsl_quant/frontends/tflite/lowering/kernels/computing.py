@@ -317,7 +317,7 @@ def has_one_scale(parameters: QuantizationParameters | None) -> bool:
 # Operands
 
 
-def is_known(value: object) -> bool:
+def is_array(value: object) -> bool:
     """Whether an operand is an array, and no expression."""
     return isinstance(value, np.ndarray | np.generic)
 
@@ -333,7 +333,7 @@ def expressed(value: Array, type_: Attribute) -> Array:
     """What stored values express; any other value as it is."""
     if (parameters := parameters_of(type_)) is None:
         return value
-    if is_known(value):
+    if is_array(value):
         return dequantize(value, parameters)
     if not isinstance(value, TensorExpression):
         return elementwise.dequantize(Quantized(value.astype(np.int64), parameters))
@@ -350,7 +350,7 @@ def quantized(value: Array, type_: Attribute, rounding: Rounding) -> Array:
     if not isinstance(element_type, ScaledQuantizedType):
         return value
     parameters = cast(QuantizationParameters, parameters_of(type_))
-    if not is_known(value) and not isinstance(value, TensorExpression):
+    if not is_array(value) and not isinstance(value, TensorExpression):
         return nearest_stored(value, parameters)
     if not isinstance(value, TensorExpression):
         return quantize(
@@ -374,7 +374,7 @@ def integers_of(values: Array) -> list[int]:
     Raises:
         Unsupported: if they are known at run time only.
     """
-    if not is_known(values):
+    if not is_array(values):
         raise Unsupported("has sizes, axes or indices that are not constant")
     return np.ravel(values).tolist()
 

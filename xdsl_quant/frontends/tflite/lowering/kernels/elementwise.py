@@ -35,7 +35,7 @@ from .computing import (
     flag,
     formula_of,
     has_one_scale,
-    is_known,
+    is_array,
     kernel_of,
     number,
     parameters_of,
@@ -197,7 +197,7 @@ def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
 
 def _dequantize(op: tfl.DequantizeOp, value: Array) -> Array:
     parameters = parameters_of(op.input.type)
-    if is_known(value) or parameters is None:
+    if is_array(value) or parameters is None:
         return expressed(value, op.input.type).astype(np.float32)
     return elementwise.dequantize(Quantized(value.astype(np.int64), parameters))
 

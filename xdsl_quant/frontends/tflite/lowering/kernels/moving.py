@@ -41,7 +41,7 @@ from .computing import (
     expressed,
     have_one_scale,
     integers_of,
-    is_known,
+    is_array,
     number,
     parameters_of,
 )
@@ -131,7 +131,7 @@ def _split_v(
     return tuple(np.split(value, np.cumsum(counts)[:-1].tolist(), axis))
 
 
-def check_indices(indices: NDArray[Any], sizes: int | Sequence[int]) -> None:
+def check_known_indices(indices: NDArray[Any], sizes: int | Sequence[int]) -> None:
     """
     Check that known indices are in range.
 
@@ -155,8 +155,8 @@ def _with_indices(
     values: Array, indices: Array, sizes: int | Sequence[int]
 ) -> tuple[Array, Array]:
     """A tensor and indices that it can be indexed with."""
-    if is_known(indices):
-        check_indices(indices, sizes)
+    if is_array(indices):
+        check_known_indices(indices, sizes)
     return data_movement.alongside(values, indices), indices
 
 
@@ -254,7 +254,7 @@ def _pad(op: tfl.PadOp, value: Array, widths: Array) -> Array:
 
 
 def _pad_v2(op: tfl.PadV2Op, value: Array, widths: Array, fill: Array) -> Array:
-    if not is_known(fill):
+    if not is_array(fill):
         raise Unsupported("has a padding value that is not constant")
     return _pad_with(value, widths, np.asarray(fill).item())
 
@@ -267,7 +267,7 @@ def _mirror_pad(op: tfl.MirrorPadOp, value: Array, widths: Array) -> Array:
 def _dynamic_update_slice(
     op: tfl.DynamicUpdateSliceOp, value: Array, update: Array, start: Array
 ) -> Array:
-    places = integers_of(start) if is_known(start) else start
+    places = integers_of(start) if is_array(start) else start
     return with_part(data_movement.alongside(value, start, update), update, places)
 
 

@@ -42,6 +42,8 @@ from xdsl_quant.transforms.building.builder import (
 from xdsl_quant.unsupported import Unsupported
 
 from ..fallbacks import SIZES_HINT
+from ..kernels.computing import flag as flag
+from ..kernels.computing import number as number
 
 Lowering: TypeAlias = Callable[..., SSAValue | Sequence[SSAValue]]
 """Builds the results of an op, given the builder, the op, and its operands."""
@@ -62,16 +64,6 @@ def integers(value: SSAValue) -> Sequence[int]:
     if (known := constant_integers(value)) is None:
         raise Unsupported("has sizes, axes or indices that are not constant")
     return known
-
-
-def number(attribute: Any) -> int:
-    """A property that is a number."""
-    return attribute.value.data
-
-
-def flag(attribute: Any) -> bool:
-    """A property that is true or false; false if it is absent."""
-    return attribute is not None and bool(attribute.value.data)
 
 
 def _check_is_static(shape: Sequence[int]) -> None:

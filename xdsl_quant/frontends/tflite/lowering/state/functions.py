@@ -11,13 +11,11 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.diagnostics import fail, op_name
 from xdsl_quant.frontends.tflite.dialect import (
-    AssignVariableOp,
     CallOnceOp,
-    ReadVariableOp,
-    SVDFOp,
-    VarHandleOp,
 )
 from xdsl_quant.frontends.tflite.dialect.signatures import EXPORTED_NAMES
+
+from ..fallbacks import has_state
 
 
 class Functions:
@@ -103,13 +101,6 @@ def _is_inner(function: FuncOp) -> bool:
     visibility = function.sym_visibility
     is_private = visibility is not None and visibility.data == "private"
     return is_private and EXPORTED_NAMES not in function.attributes
-
-
-def has_state(op: Operation) -> bool:
-    """Whether an op is one of those that are replaced."""
-    if isinstance(op, SVDFOp):
-        return op.next_state is None
-    return isinstance(op, ReadVariableOp | AssignVariableOp | CallOnceOp | VarHandleOp)
 
 
 class Copies:

@@ -31,15 +31,15 @@ from .building import TosaBuilder
 from .expressions import (
     FORMS,
     KnownInteger,
-    Tensor,
     TosaInteger,
     TosaReal,
+    TosaTensor,
     TosaTruth,
     apart,
-    broadcast_shape,
-    implements,
     lifted_array,
+    shape_of_all,
     together,
+    tosa_form,
 )
 from .positions import Positions, positions_of
 
@@ -47,8 +47,8 @@ from .positions import Positions, positions_of
 
 
 def _moved(
-    function: Callable[..., Array], x: Tensor, *args: object, **options: object
-) -> Tensor | list[Tensor]:
+    function: Callable[..., Array], x: TosaTensor, *args: object, **options: object
+) -> TosaTensor | list[TosaTensor]:
     """What a function that only moves elements makes of a tensor, by their positions."""
     positions = function(positions_of(x.shape), *args, **options)
     if isinstance(positions, list):
@@ -56,15 +56,15 @@ def _moved(
     return x.taken(positions)
 
 
-def _shape(x: Tensor) -> Sequence[int]:
+def _shape(x: TosaTensor) -> Sequence[int]:
     return x.shape
 
 
-def _ndim(x: Tensor) -> int:
+def _ndim(x: TosaTensor) -> int:
     return x.ndim
 
 
-def _ones_like(x: Tensor) -> Array:
+def _ones_like(x: TosaTensor) -> Array:
     return np.ones(x.shape, x.dtype)
 
 
@@ -80,17 +80,17 @@ FORMS.update(
         np.shape: _shape,
         np.ndim: _ndim,
         np.ones_like: _ones_like,
-        np.sum: Tensor.sum,
-        np.max: Tensor.max,
-        np.min: Tensor.min,
+        np.sum: TosaTensor.sum,
+        np.max: TosaTensor.max,
+        np.min: TosaTensor.min,
     }
 )
 
 
-@implements(np.pad)
+@tosa_form(np.pad)
 def _padded(
-    x: Tensor, widths: ArrayLike, mode: str = "constant", constant_values: float = 0
-) -> Tensor | list[Tensor]:
+    x: TosaTensor, widths: ArrayLike, mode: str = "constant", constant_values: float = 0
+) -> TosaTensor | list[TosaTensor]:
     if mode != "constant":
         return _moved(np.pad, x, widths, mode=mode)
     pads = np.broadcast_to(np.asarray(widths), (x.ndim, 2)).tolist()
@@ -108,10 +108,10 @@ def _padded(
 
 
 def _joined(
-    parts: Sequence[Tensor],
+    parts: Sequence[TosaTensor],
     build: Callable[[Sequence[SSAValue]], SSAValue],
     shape: Sequence[int],
-) -> Tensor:
+) -> TosaTensor:
     """
     A tensor that an op makes of others, of stored values as they are if these have one
     type and are less by the same number.
@@ -138,7 +138,7 @@ def _joined(
     return result + offset
 
 
-def _storage(integers: Sequence[Tensor], bounds: Bounds) -> tuple[Attribute, int]:
+def _storage(integers: Sequence[TosaTensor], bounds: Bounds) -> tuple[Attribute, int]:
     """A type that has the integers, less an offset."""
     stored = [apart(x) for x in integers if not isinstance(x, KnownInteger)]
     kinds = {(x.element_type, offset) for x, offset in stored}
@@ -152,25 +152,29 @@ def _storage(integers: Sequence[Tensor], bounds: Bounds) -> tuple[Attribute, int
     return (i64 if any(x.element_type == i64 for x in integers) else i32), 0
 
 
-def lifted(number: Tensor | ArrayLike, builder: TosaBuilder, rank: int = 1) -> Tensor:
+def lifted(
+    number: TosaTensor | ArrayLike, builder: TosaBuilder, rank: int = 1
+) -> TosaTensor:
     """A number or an array as a tensor."""
-    if isinstance(number, Tensor):
+    if isinstance(number, TosaTensor):
         return number
     array = np.asarray(number)
     return lifted_array(builder, array.reshape(array.shape or (1,) * max(rank, 1)))
 
 
-def builder_of(*values: object) -> TosaBuilder:
+def tosa_builder_of(*values: object) -> TosaBuilder:
     """The builder of some values, one of which is a tensor."""
-    return next(x.builder for x in values if isinstance(x, Tensor))
+    return next(x.builder for x in values if isinstance(x, TosaTensor))
 
 
-@implements("chosen")
-def _chosen(condition: TosaTruth, a: Tensor | float, b: Tensor | float) -> Tensor:
+@tosa_form("chosen")
+def _chosen(
+    condition: TosaTruth, a: TosaTensor | float, b: TosaTensor | float
+) -> TosaTensor:
     builder = condition.builder
     rank = max(condition.ndim, np.ndim(cast(float, a)), np.ndim(cast(float, b)))
     pair = [lifted(x, builder, rank) for x in (a, b)]
-    shape = broadcast_shape(condition, *pair)
+    shape = shape_of_all(condition, *pair)
 
     def build(values: Sequence[SSAValue]) -> SSAValue:
         operands = [
@@ -182,9 +186,9 @@ def _chosen(condition: TosaTruth, a: Tensor | float, b: Tensor | float) -> Tenso
     return _joined(pair, build, shape)
 
 
-@implements(np.concatenate)
-def _concatenated(parts: Sequence[Tensor | Array], axis: int = 0) -> Tensor:
-    builder = builder_of(*parts)
+@tosa_form(np.concatenate)
+def _concatenated(parts: Sequence[TosaTensor | Array], axis: int = 0) -> TosaTensor:
+    builder = tosa_builder_of(*parts)
     every = [lifted(x, builder) for x in parts if x.shape[axis]]
     shape = [*every[0].shape]
     shape[axis] = sum(x.shape[axis] for x in every)
@@ -192,19 +196,21 @@ def _concatenated(parts: Sequence[Tensor | Array], axis: int = 0) -> Tensor:
     return _joined(every, lambda values: builder.concatenated(values, axis), shape)
 
 
-@implements(np.stack)
-def _stacked(parts: Sequence[Array], axis: int = 0) -> Tensor:
+@tosa_form(np.stack)
+def _stacked(parts: Sequence[Array], axis: int = 0) -> TosaTensor:
     return _concatenated([np.expand_dims(x, axis) for x in parts], axis)
 
 
-@implements("alongside")
-def _alongside(values: Tensor | Array, *others: Tensor | Array) -> Tensor:
-    return lifted(values, builder_of(values, *others))
+@tosa_form("alongside")
+def _alongside(values: TosaTensor | Array, *others: TosaTensor | Array) -> TosaTensor:
+    return lifted(values, tosa_builder_of(values, *others))
 
 
-@implements(np.take)
-def _picked(x: Tensor, indices: Tensor | Array, axis: int = 0) -> Tensor | list[Tensor]:
-    if not isinstance(indices, Tensor):
+@tosa_form(np.take)
+def _picked(
+    x: TosaTensor, indices: TosaTensor | Array, axis: int = 0
+) -> TosaTensor | list[TosaTensor]:
+    if not isinstance(indices, TosaTensor):
         return _moved(np.take, x, indices, axis)
     builder, axis = x.builder, axis % x.ndim
     outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
@@ -219,11 +225,11 @@ def _picked(x: Tensor, indices: Tensor | Array, axis: int = 0) -> Tensor | list[
     return _joined([x], build, shape)
 
 
-@implements("with_part")
+@tosa_form("with_part")
 def _with_part(
-    x: Tensor | Array, update: Tensor | Array, start: Tensor | Array
-) -> Tensor:
-    if isinstance(start, Tensor):
+    x: TosaTensor | Array, update: TosaTensor | Array, start: TosaTensor | Array
+) -> TosaTensor:
+    if isinstance(start, TosaTensor):
         raise Unsupported("has sizes, axes or indices that are not constant")
     own, other = positions_of(x.shape), positions_of(update.shape)
     positions = primitives.with_part(own, other + own.size, start)
@@ -233,10 +239,13 @@ def _with_part(
 # Along dimensions
 
 
-@implements("reduced")
+@tosa_form("reduced")
 def _reduced(
-    x: Tensor, op_type: type[Operation], axis: ArrayLike | None, keepdims: bool = False
-) -> Tensor | list[Tensor]:
+    x: TosaTensor,
+    op_type: type[Operation],
+    axis: ArrayLike | None,
+    keepdims: bool = False,
+) -> TosaTensor | list[TosaTensor]:
     every = range(x.ndim) if axis is None else np.ravel(axis).tolist()
     axes = sorted({d % x.ndim for d in every})
     is_sum = op_type is tosa.ReduceSumOp
@@ -260,28 +269,28 @@ def _reduced(
     return result if keepdims else _moved(np.squeeze, result, tuple(axes))
 
 
-@implements(np.prod)
+@tosa_form(np.prod)
 def _product(
-    x: Tensor, axis: ArrayLike | None = None, keepdims: bool = False
-) -> Tensor | list[Tensor]:
+    x: TosaTensor, axis: ArrayLike | None = None, keepdims: bool = False
+) -> TosaTensor | list[TosaTensor]:
     if not isinstance(x, TosaReal):
         raise Unsupported("multiplies integers along dimensions, which TOSA does not")
     result = _reduced(x, tosa.ReduceProductOp, axis, keepdims)
-    cast(Tensor, result).bounds = UNBOUNDED
+    cast(TosaTensor, result).bounds = UNBOUNDED
     return result
 
 
 # Orders
 
 
-@implements(np.argmax)
-def _largest_index(x: Tensor, axis: int = 0) -> Tensor:
+@tosa_form(np.argmax)
+def _largest_index(x: TosaTensor, axis: int = 0) -> TosaTensor:
     builder, axis = x.builder, axis % x.ndim
     base, _ = apart(x)
     shape = [size for d, size in enumerate(x.shape) if d != axis]
     if base.element_type not in (i8, i16, f32):
         # TOSA has `argmax` for fewer bits.
-        rows = cast(Tensor, _moved(np.moveaxis, base, axis, -1))
+        rows = cast(TosaTensor, _moved(np.moveaxis, base, axis, -1))
         return _largest_indices(rows.reshape(-1, x.shape[axis]), 1).reshape(*shape)
 
     def build() -> SSAValue:
@@ -291,8 +300,8 @@ def _largest_index(x: Tensor, axis: int = 0) -> Tensor:
     return TosaInteger(builder, build, shape, i32, (0, x.shape[axis] - 1))
 
 
-@implements(np.argmin)
-def _smallest_index(x: Tensor, axis: int = 0) -> Tensor:
+@tosa_form(np.argmin)
+def _smallest_index(x: TosaTensor, axis: int = 0) -> TosaTensor:
     if isinstance(x, TosaReal):
         return _largest_index(-x, axis)
     base, _ = apart(x.number if isinstance(x, TosaTruth) else x)
@@ -304,7 +313,7 @@ def _smallest_index(x: Tensor, axis: int = 0) -> Tensor:
     return _largest_index(base.like(build, x.shape), axis)
 
 
-def _largest_indices(rows: Tensor, count: int) -> Tensor:
+def _largest_indices(rows: TosaTensor, count: int) -> TosaTensor:
     """
     The indices of the largest elements of each row, lower ones first: the rank of an
     element is how many are before it.
@@ -324,8 +333,8 @@ def _largest_indices(rows: Tensor, count: int) -> Tensor:
     return found.max(1)
 
 
-@implements("top_k")
-def _top_k(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+@tosa_form("top_k")
+def _top_k(x: TosaTensor, count: int) -> tuple[TosaTensor, TosaTensor]:
     *outer, size = x.shape
     builder, rows = x.builder, x.reshape(-1, size)
     indices = _largest_indices(rows, count)

@@ -19,20 +19,20 @@ from xdsl_quant.frontends.tosa import ops as tosa_ops
 from xdsl_quant.numerics.primitives import Array
 from xdsl_quant.unsupported import Unsupported
 
-from .arrays import builder_of, lifted
+from .arrays import lifted, tosa_builder_of
 from .building import TosaBuilder, i48
 from .expressions import (
     KnownInteger,
-    Tensor,
     TosaInteger,
     TosaReal,
+    TosaTensor,
     apart,
     definition,
-    implements,
     together,
+    tosa_form,
 )
 
-Factors: TypeAlias = Tensor | Array
+Factors: TypeAlias = TosaTensor | Array
 """A factor of products: an expression, or an array if it is known."""
 
 # Factors and sums
@@ -41,7 +41,7 @@ Factors: TypeAlias = Tensor | Array
 class _Factor(NamedTuple):
     """A factor of products, with a zero point."""
 
-    tensor: Tensor
+    tensor: TosaTensor
     element_type: Attribute
     zero_point: int
 
@@ -93,7 +93,7 @@ def _sums(
     terms: int,
     shape: Sequence[int],
     build: Callable[[Attribute, SSAValue | None], SSAValue],
-) -> Tensor:
+) -> TosaTensor:
     """
     Sums of products.
 
@@ -127,7 +127,7 @@ def _integers(**values: Sequence[int]) -> dict[str, Attribute]:
 class _Steps:
     """How TOSA moves a window over an image, which it cuts to what the window reaches."""
 
-    def __init__(self, x: Tensor, kernel: Sequence[int], window: Window):
+    def __init__(self, x: TosaTensor, kernel: Sequence[int], window: Window):
         self.x = x
         self.sizes = [x.shape[0]]
         self.shape = [x.shape[0]]
@@ -156,7 +156,7 @@ def _convolved(
     shape: Sequence[int],
     image: Callable[[], SSAValue],
     **properties: Sequence[int],
-) -> Tensor:
+) -> TosaTensor:
     """The sums of a convolution, to which a bias may be added."""
     builder = x.tensor.builder
 
@@ -173,8 +173,8 @@ def _convolved(
     return result
 
 
-@implements("convolution_sums")
-def _convolution_sums(values: Factors, weights: Factors, window: Window) -> Tensor:
+@tosa_form("convolution_sums")
+def _convolution_sums(values: Factors, weights: Factors, window: Window) -> TosaTensor:
     outputs, *sizes, depth = weights.shape
     groups = values.shape[-1] // depth
     if groups > 1:
@@ -187,8 +187,8 @@ def _convolution_sums(values: Factors, weights: Factors, window: Window) -> Tens
             )
             for group in range(groups)
         ]
-        return cast(Tensor, np.concatenate(cast("list[Array]", parts), axis=-1))
-    builder = builder_of(values, weights)
+        return cast(TosaTensor, np.concatenate(cast("list[Array]", parts), axis=-1))
+    builder = tosa_builder_of(values, weights)
     x, kernel = (_Factor.of(v, builder) for v in (values, weights))
     steps = _Steps(x.tensor, sizes, window)
     return _convolved(
@@ -204,11 +204,11 @@ def _convolution_sums(values: Factors, weights: Factors, window: Window) -> Tens
     )
 
 
-@implements("depthwise_sums")
-def _depthwise_sums(values: Factors, weights: Factors, window: Window) -> Tensor:
+@tosa_form("depthwise_sums")
+def _depthwise_sums(values: Factors, weights: Factors, window: Window) -> TosaTensor:
     _, *sizes, outputs = weights.shape
     channels = values.shape[-1]
-    builder = builder_of(values, weights)
+    builder = tosa_builder_of(values, weights)
     kernels = weights.reshape(*sizes, channels, outputs // channels)
     x, kernel = (_Factor.of(v, builder) for v in (values, kernels))
     steps = _Steps(x.tensor, sizes, window)
@@ -225,12 +225,12 @@ def _depthwise_sums(values: Factors, weights: Factors, window: Window) -> Tensor
     )
 
 
-@implements("transposed_sums")
+@tosa_form("transposed_sums")
 def _transposed_sums(
     values: Factors, weights: Factors, shape: Sequence[int], window: Window
-) -> Tensor:
+) -> TosaTensor:
     outputs, *sizes, depth = weights.shape
-    builder = builder_of(values, weights)
+    builder = tosa_builder_of(values, weights)
     x, kernel = (_Factor.of(v, builder) for v in (values, weights))
     pads: list[int] = []
     for axis in range(2):
@@ -252,9 +252,9 @@ def _transposed_sums(
 # Products of matrices
 
 
-@implements(np.matmul)
-def _matmul(lhs: Factors, rhs: Factors) -> Tensor:
-    builder = builder_of(lhs, rhs)
+@tosa_form(np.matmul)
+def _matmul(lhs: Factors, rhs: Factors) -> TosaTensor:
+    builder = tosa_builder_of(lhs, rhs)
     *outer, rows, depth = lhs.shape
     x, y = (_Factor.of(v, builder) for v in (lhs, rhs))
     if rhs.ndim == 2 and (x.element_type, y.element_type) != (i16, i16):
@@ -282,11 +282,11 @@ def _matmul(lhs: Factors, rhs: Factors) -> Tensor:
 class _Windows(NamedTuple):
     """The elements of an image below each place of a window."""
 
-    x: Tensor
+    x: TosaTensor
     sizes: tuple[int, int]
     window: Window
 
-    def sum(self, axis: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
+    def sum(self, axis: ArrayLike, dtype: DTypeLike | None = None) -> TosaTensor:
         """The sum of each window: exact, as it is one of products with 1."""
         base, constant = apart(self.x)
         ones = np.ones((1, *self.sizes, base.shape[-1]), base.dtype)
@@ -298,7 +298,7 @@ class _Windows(NamedTuple):
         )
         return cast(TosaInteger, total) + constant * counts.sum((-2, -1))
 
-    def max(self, axis: ArrayLike) -> Tensor:
+    def max(self, axis: ArrayLike) -> TosaTensor:
         """The largest element of each window."""
         base, constant = apart(self.x)
         pooled = _pooled(tosa.MaxPool2DOp, base, self.sizes, self.window)
@@ -307,12 +307,12 @@ class _Windows(NamedTuple):
 
 def _pooled(
     op_type: type[Operation],
-    x: Tensor,
+    x: TosaTensor,
     sizes: Sequence[int],
     window: Window,
     zeros: Callable[[], Sequence[SSAValue]] = lambda: (),
     **properties: Attribute,
-) -> Tensor:
+) -> TosaTensor:
     steps = _Steps(x, sizes, window)
     shape = *steps.shape, x.shape[3]
 
@@ -325,15 +325,15 @@ def _pooled(
     return x.like(build, shape)
 
 
-@implements("windows")
+@tosa_form("windows")
 def _windows(
-    values: Tensor, sizes: tuple[int, int], window: Window, fill: float = 0
+    values: TosaTensor, sizes: tuple[int, int], window: Window, fill: float = 0
 ) -> _Windows:
     return _Windows(values, sizes, window)
 
 
-@implements("average_pool")
-def _average_pool(x: Tensor, sizes: tuple[int, int], window: Window) -> Tensor:
+@tosa_form("average_pool")
+def _average_pool(x: TosaTensor, sizes: tuple[int, int], window: Window) -> TosaTensor:
     if not isinstance(x, TosaReal):
         return definition(floats.average_pool)(x, sizes, window)
 

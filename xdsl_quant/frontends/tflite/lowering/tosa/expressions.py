@@ -117,7 +117,7 @@ FORMS: dict[object, Callable[..., Any]] = {}
 FormT = TypeVar("FormT", bound=Callable[..., Any])
 
 
-def implements(*functions: object) -> Callable[[FormT], FormT]:
+def tosa_form(*functions: object) -> Callable[[FormT], FormT]:
     """Registers the decorated function as the form of functions."""
 
     def decorate(form: FormT) -> FormT:
@@ -132,13 +132,13 @@ def definition(primitive: Callable[..., Any]) -> Callable[..., Any]:
     return cast(Any, primitive).__wrapped__
 
 
-class Tensor(Expression):
+class TosaTensor(Expression):
     """A tensor whose ops are built where it is used first."""
 
     dtype: np.dtype[Any]
     bounds: tuple[Any, Any]
 
-    view: tuple[Tensor, Positions] | None = None
+    view: tuple[TosaTensor, Positions] | None = None
     """A tensor, and the positions of its elements that this one has."""
 
     biased: Callable[[SSAValue], SSAValue] | None = None
@@ -205,7 +205,7 @@ class Tensor(Expression):
         return result
 
     @property
-    def by_channels(self) -> tuple[Tensor, Positions] | None:
+    def by_channels(self) -> tuple[TosaTensor, Positions] | None:
         """What this one is a view of, if elements have the same channels in both."""
         if self.view is None:
             return None
@@ -272,7 +272,7 @@ class Tensor(Expression):
         """The dimensions in the reverse order."""
         return self.transpose()
 
-    def __matmul__(self, other: Tensor | Array) -> Tensor:
+    def __matmul__(self, other: TosaTensor | Array) -> TosaTensor:
         return FORMS[np.matmul](self, other)
 
     def sum(
@@ -325,26 +325,26 @@ def lifted_array(builder: TosaBuilder, number: Any) -> Any:
     return TosaReal(builder, build, array.shape, f32, bounds)
 
 
-def apart(x: Tensor) -> tuple[Tensor, int]:
+def apart(x: TosaTensor) -> tuple[TosaTensor, int]:
     """A tensor without the constant that is added to it, and the constant."""
     if isinstance(x, TosaInteger) and x.linear is not None and x.linear[1] == 1:
         return x.linear[0], x.linear[2]
     return x, 0
 
 
-def together(x: Tensor, constant: int) -> Tensor:
+def together(x: TosaTensor, constant: int) -> TosaTensor:
     """The sum of a tensor and a constant, which is 0 unless it has integers."""
     return x + constant if isinstance(x, TosaInteger) else x
 
 
-def broadcast_shape(*numbers: object) -> tuple[int, ...]:
+def shape_of_all(*numbers: object) -> tuple[int, ...]:
     """The shape of operands that are broadcast."""
-    shapes = [number.shape for number in numbers if isinstance(number, Tensor)]
+    shapes = [number.shape for number in numbers if isinstance(number, TosaTensor)]
     return np.broadcast_shapes(*shapes)
 
 
 def operand(
-    number: object, like: Tensor, element_type: Attribute, is_checked: bool = True
+    number: object, like: TosaTensor, element_type: Attribute, is_checked: bool = True
 ) -> SSAValue:
     """
     An operand of an op on tensors that are broadcast.
@@ -361,7 +361,7 @@ def operand(
         number = number.as_float(f32)
     if isinstance(number, TosaInteger) and not is_checked:
         return like.builder.with_elements(number.low, element_type)
-    if isinstance(number, Tensor):
+    if isinstance(number, TosaTensor):
         return like.builder.with_elements(number.value, element_type)
     if element_type == i32:
         number = (int(cast(SupportsIndex, number)) + (1 << 31)) % (1 << 32) - (1 << 31)
@@ -378,8 +378,8 @@ def _type_of(*numbers: object) -> Attribute:
     return i64 if wide else i32
 
 
-def _comparison(x: Tensor, direction: Direction, other: object) -> TosaTruth:
-    builder, shape = x.builder, broadcast_shape(x, other)
+def _comparison(x: TosaTensor, direction: Direction, other: object) -> TosaTruth:
+    builder, shape = x.builder, shape_of_all(x, other)
 
     def build() -> SSAValue:
         pair = [operand(number, x, _type_of(x, other)) for number in (x, other)]
@@ -393,7 +393,7 @@ def _comparison(x: Tensor, direction: Direction, other: object) -> TosaTruth:
     return TosaTruth(builder, build, shape, i1)
 
 
-class TosaTruth(Tensor, Truth):
+class TosaTruth(TosaTensor, Truth):
     """A tensor of truth values."""
 
     dtype = np.dtype(np.bool_)
@@ -406,7 +406,7 @@ class TosaTruth(Tensor, Truth):
             operands = self.value, operand(other, self, i1)
             return self.builder.binary(_LOGICAL_OPS[operation], *operands)
 
-        return TosaTruth(self.builder, build, broadcast_shape(self, other), i1)
+        return TosaTruth(self.builder, build, shape_of_all(self, other), i1)
 
     @property
     def number(self) -> TosaInteger:
@@ -415,7 +415,7 @@ class TosaTruth(Tensor, Truth):
 
         return TosaInteger(self.builder, build, self.shape, i32, (0, 1))
 
-    def astype(self, dtype: DTypeLike) -> Tensor:
+    def astype(self, dtype: DTypeLike) -> TosaTensor:
         """The elements as 0 and 1, or as they are."""
         return self if np.dtype(dtype) == np.bool_ else self.number.astype(dtype)
 
@@ -429,17 +429,17 @@ class Parts(NamedTuple):
     shifted: tuple[TosaInteger, int] | None = None
     """A number, and by how many bits it is shifted to the left."""
 
-    rescale: Rescaling | None = None
+    rescale: TosaRescaling | None = None
     """A product with a multiplier that is shifted to the right."""
 
-    saturated: tuple[Rescaling, int, int, int] | None = None
+    saturated: tuple[TosaRescaling, int, int, int] | None = None
     """A product, a zero point that is added, and a range that limits the sum."""
 
     nearest: TosaReal | None = None
     """Floats that are rounded half to even."""
 
 
-class Rescaling(NamedTuple):
+class TosaRescaling(NamedTuple):
     """A product with a multiplier that is shifted, rounded after each shift."""
 
     x: TosaInteger
@@ -455,7 +455,7 @@ class Rescaling(NamedTuple):
     @classmethod
     def by(
         cls, x: TosaInteger, multiplier: Multiplier, is_wide: bool = False
-    ) -> Rescaling:
+    ) -> TosaRescaling:
         """The product with a multiplier whose exponent is that of a power of two."""
         return cls(x, multiplier[0], 31 - multiplier[1], is_wide)
 
@@ -499,7 +499,7 @@ class Rescaling(NamedTuple):
         return result
 
 
-class TosaInteger(Tensor, Integer):
+class TosaInteger(TosaTensor, Integer):
     """A tensor of integers."""
 
     is_lazy = True
@@ -537,7 +537,7 @@ class TosaInteger(Tensor, Integer):
         Raises:
             Unsupported: if it needs more than 32 bits.
         """
-        if not fits(self.bounds) and not self.builder.assumes_32_bits:
+        if not fits_i32(self.bounds) and not self.builder.assumes_32_bits:
             raise Unsupported(
                 f"has numbers from {self.bounds[0]} to {self.bounds[1]}, which need "
                 "more than 32 bits"
@@ -565,7 +565,7 @@ class TosaInteger(Tensor, Integer):
             op_type = _INTEGER_OPS[operation]
             return builder.binary(op_type, values[0], values[1], **properties)
 
-        return TosaInteger(builder, build, broadcast_shape(lhs, rhs), type_, bounds)
+        return TosaInteger(builder, build, shape_of_all(lhs, rhs), type_, bounds)
 
     # Operators
 
@@ -581,7 +581,11 @@ class TosaInteger(Tensor, Integer):
     def __sub__(self, other: Number) -> Self:
         other = lifted_array(self.builder, other)
         low, high = bounds_of(other)
-        if not fits((low, high)) and fits((-high, -low)) and fits(self.bounds):
+        if (
+            not fits_i32((low, high))
+            and fits_i32((-high, -low))
+            and fits_i32(self.bounds)
+        ):
             # The sum with what is as far from 0 does not overflow.
             bounds = self.bounds[0] - high, self.bounds[1] - low
             return cast("Self", self._combined("add", self, -low, bounds))
@@ -641,9 +645,6 @@ class TosaInteger(Tensor, Integer):
     def absolute(self) -> TosaInteger:
         low, high = self.bounds
         return self._own(tosa_ops.AbsOp, (0, max(-low, high)))
-
-    def sign(self) -> TosaInteger:
-        return (self > 0).chosen(1, (self >> 31).maximum(-1))
 
     def leading_zeros(self) -> TosaInteger:
         low, high = (32 - bound.bit_length() for bound in reversed(self.bounds))
@@ -750,7 +751,7 @@ class KnownInteger(TosaInteger):
         return self.builder.array(self.array - offset, element_type)
 
 
-class TosaReal(Tensor, Real):
+class TosaReal(TosaTensor, Real):
     """
     A tensor of floats, which is computed with if they have 32 bits. A division is a product
     with the reciprocal, so results may differ from quotients in their last bit.
@@ -804,7 +805,7 @@ class TosaReal(Tensor, Real):
         may_be_nan: bool,
     ) -> TosaReal:
         build = partial(self._built, name, operands)
-        result = TosaReal(self.builder, build, broadcast_shape(*operands), f32, bounds)
+        result = TosaReal(self.builder, build, shape_of_all(*operands), f32, bounds)
         if name == "rint":
             result.integer = self.nearest_integer()
         elif name in ("floor", "ceil"):
@@ -895,7 +896,7 @@ def product(
     return builder.tosa(tosa.MulOp, (*operands, builder.one(shift, i8)), shape, type_)
 
 
-def fits(bounds: Bounds) -> bool:
+def fits_i32(bounds: Bounds) -> bool:
     """Whether integers have 32 bits, or wrap around."""
     return bounds == ANY_INTEGER or are_within(bounds, INT32)
 
@@ -905,7 +906,7 @@ def fits(bounds: Bounds) -> bool:
 
 def expression_of(
     builder: TosaBuilder, operand: SSAValue, value: SSAValue | None
-) -> Tensor:
+) -> TosaTensor:
     """The elements of an operand in the dialect `tfl`, given what it has become."""
     assert value is not None
     element_type = element_type_of(value)
@@ -922,7 +923,7 @@ def quantized(operand: Operand) -> Quantized:
     return Quantized(values, per_tensor(operand.type))
 
 
-def stored_result(value: Tensor, type_: Attribute) -> SSAValue:
+def stored_result(value: TosaTensor, type_: Attribute) -> SSAValue:
     """
     Build an expression as a result of a type of the dialect `tfl`.
 
@@ -945,7 +946,7 @@ def stored_results(
     values = results if isinstance(results, tuple) else (results,)
     return [
         stored_result(value, result.type)
-        if isinstance(value, Tensor)
+        if isinstance(value, TosaTensor)
         else np.asarray(value).astype(numpy_dtype(result.type))
         for value, result in zip(values, op.results, strict=True)
     ]

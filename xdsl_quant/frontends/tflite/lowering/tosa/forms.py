@@ -36,38 +36,38 @@ from .expressions import (
     INT32,
     KnownInteger,
     Parts,
-    Rescaling,
-    Tensor,
     TosaInteger,
     TosaReal,
+    TosaRescaling,
+    TosaTensor,
     TosaTruth,
     definition,
-    fits,
-    implements,
+    fits_i32,
     lifted_array,
     operand,
     product,
+    tosa_form,
 )
 
 # Products with multipliers
 
 
-@implements("rescaled")
+@tosa_form("rescaled")
 def _rescaled(x: TosaInteger, multiplier: Multiplier) -> TosaInteger:
     exponent = multiplier[1]
     if isinstance(exponent, Expression) or x.parts.shifted is not None:
         return definition(primitives.rescaled)(x, multiplier)
-    rescaling = Rescaling.by(x, Multiplier(*multiplier))
+    rescaling = TosaRescaling.by(x, Multiplier(*multiplier))
     if not np.ndim(exponent) and not rescaling.is_valid and exponent < 30:
         return definition(primitives.rescaled)(x, multiplier)
     return rescaling.expression()
 
 
-@implements("rescaled_wide")
+@tosa_form("rescaled_wide")
 def _rescaled_wide(x: TosaInteger, multiplier: Multiplier) -> TosaInteger:
     if x.element_type != i48:
         return definition(fixed_point.rescaled_wide)(x, multiplier)
-    return Rescaling.by(x, multiplier, is_wide=True).expression()
+    return TosaRescaling.by(x, multiplier, is_wide=True).expression()
 
 
 def _ordered(lhs: Number, rhs: Number) -> tuple[TosaInteger, Number]:
@@ -77,7 +77,7 @@ def _ordered(lhs: Number, rhs: Number) -> tuple[TosaInteger, Number]:
     return cast(TosaInteger, rhs), lhs
 
 
-@implements("rounded_product")
+@tosa_form("rounded_product")
 def _rounded_product(lhs: Number, rhs: Number, exponent: Number) -> TosaInteger:
     x, factor = _ordered(lhs, rhs)
     whole = x * factor
@@ -95,21 +95,21 @@ def _rounded_product(lhs: Number, rhs: Number, exponent: Number) -> TosaInteger:
     return TosaInteger(whole.builder, build, whole.shape, i32, bounds)
 
 
-@implements("doubling_high_product")
+@tosa_form("doubling_high_product")
 def _doubling_high_product(lhs: Number, rhs: Number) -> TosaInteger:
     x, factor = _ordered(lhs, rhs)
     result = _rounded_product(x, factor, 31)
     if isinstance(factor, Expression):
         return result
     source, left = x.parts.shifted or (x, 0)
-    rescaling = Rescaling(source, int(factor), 31 - left)
+    rescaling = TosaRescaling(source, int(factor), 31 - left)
     return rescaling.expression(result.bounds) if rescaling.is_valid else result
 
 
 # Shifts
 
 
-@implements("rounding_divide")
+@tosa_form("rounding_divide")
 def _rounding_divide(values: Number, exponent: Number) -> Number:
     if bounds_of(exponent) == (0, 0):
         return values
@@ -128,7 +128,7 @@ def _rounding_divide(values: Number, exponent: Number) -> Number:
     if (rescaling := x.parts.rescale) is not None and rescaling.shift == 31:
         return rescaling._replace(shift=31 + bits).expression(bounds)
     half = 1 << (bits - 1)
-    if not fits((x.bounds[0] + half - is_away, x.bounds[1] + half)):
+    if not fits_i32((x.bounds[0] + half - is_away, x.bounds[1] + half)):
         result = _divided(x, bits, is_away)
     else:
         moved = x + half
@@ -138,23 +138,23 @@ def _rounding_divide(values: Number, exponent: Number) -> Number:
     return TosaInteger(x.builder, lambda: result.value, x.shape, i32, bounds)
 
 
-@implements("half_sum")
+@tosa_form("half_sum")
 def _half_sum(lhs: Number, rhs: Number) -> TosaInteger:
     x, other = _ordered(lhs, rhs)
     total = x + other
-    if fits((total.bounds[0], total.bounds[1] + 1)):
+    if fits_i32((total.bounds[0], total.bounds[1] + 1)):
         return cast(TosaInteger, _rounding_divide(total, 1))
     mean = _mean(x, other, total.bounds[0] < 0)
     low, high = ((bound + 1) >> 1 for bound in total.bounds)
     return TosaInteger(total.builder, lambda: mean.value, total.shape, i32, (low, high))
 
 
-@implements("saturating_shift")
+@tosa_form("saturating_shift")
 def _saturating_shift(values: Number, left: Number, bits: int = 32) -> TosaInteger:
     x = _lifted(values, left)
     shifted = x << left
     low, high = signed_bounds(bits)
-    if bits < 32 or fits(shifted.bounds):
+    if bits < 32 or fits_i32(shifted.bounds):
         return shifted.clipped(low, high)
 
     def limit(bound: int) -> Number:
@@ -234,7 +234,7 @@ def _rounded_up(x: TosaInteger, bits: TosaInteger) -> TosaInteger:
 # Stored values
 
 
-@implements("stored_values")
+@tosa_form("stored_values")
 def _stored_values(x: TosaInteger, zero_point: int, low: int, high: int) -> TosaInteger:
     moved = x + zero_point
     clipped = moved.clipped(low, high)
@@ -247,14 +247,14 @@ def _stored_values(x: TosaInteger, zero_point: int, low: int, high: int) -> Tosa
     return result
 
 
-@implements("below_largest")
+@tosa_form("below_largest")
 def _below_largest(values: TosaInteger) -> TosaInteger:
     result = values - values.max(axis=-1, keepdims=True)
     result.bounds = result.bounds[0], 0
     return result
 
 
-@implements("lookup")
+@tosa_form("lookup")
 def _lookup(table: Array, indices: TosaInteger) -> TosaInteger:
     builder, shape = indices.builder, indices.shape
     bounds = int(table.min()), int(table.max())
@@ -279,7 +279,7 @@ def _lookup(table: Array, indices: TosaInteger) -> TosaInteger:
     return TosaInteger(builder, build, shape, i32, bounds)
 
 
-@implements("interpolated_lookup")
+@tosa_form("interpolated_lookup")
 def _interpolated_lookup(table: Array, x: TosaInteger) -> TosaInteger:
     if x.element_type != i16:
         return definition(tables.interpolated_lookup)(table, x)
@@ -309,7 +309,7 @@ class _StoredRange(np.ndarray[Any, Any]):
         return np.maximum(values, 0)
 
 
-@implements("tabulated")
+@tosa_form("tabulated")
 def _tabulated(
     values: TosaInteger,
     low: int,
@@ -323,27 +323,27 @@ def _tabulated(
     return _lookup(np.asarray(entries), values - low)
 
 
-@implements("radicand")
-def _radicand(values: Tensor) -> NoReturn:
+@tosa_form("radicand")
+def _radicand(values: TosaTensor) -> NoReturn:
     raise Unsupported("has values of 16 bits, for which TOSA has no such table")
 
 
-@implements("round_away")
-def _round_away(values: Tensor) -> NoReturn:
+@tosa_form("round_away")
+def _round_away(values: TosaTensor) -> NoReturn:
     raise Unsupported("has floats of 64 bits, expected at most 32 bits")
 
 
 # Divisors
 
 
-@implements("divisor")
-def _divisor(values: Tensor) -> Tensor:
+@tosa_form("divisor")
+def _divisor(values: TosaTensor) -> TosaTensor:
     return values
 
 
-@implements("quotient")
-def _quotient(x: TosaInteger, divisors: Tensor | Array) -> TosaInteger:
-    if isinstance(divisors, Tensor):
+@tosa_form("quotient")
+def _quotient(x: TosaInteger, divisors: TosaTensor | Array) -> TosaInteger:
+    if isinstance(divisors, TosaTensor):
         raise Unsupported("divides by integers that are not constant")
     ones = [1] * (x.ndim - np.ndim(divisors))
     divisor = KnownInteger(
@@ -355,9 +355,9 @@ def _quotient(x: TosaInteger, divisors: Tensor | Array) -> TosaInteger:
 # Floats
 
 
-@implements("floor_divide")
+@tosa_form("floor_divide")
 def _floor_divide(x: TosaReal, y: TosaReal) -> TosaReal:
-    operands: tuple[Tensor, Tensor] = x, y
+    operands: tuple[TosaTensor, TosaTensor] = x, y
     if any(isinstance(number, TosaInteger) for number in operands):
         raise Unsupported(NO_FORM)
     quotient = (x / y).rounded("floor")
@@ -368,17 +368,17 @@ def _floor_divide(x: TosaReal, y: TosaReal) -> TosaReal:
     return quotient + (y * y <= too_large) - is_less
 
 
-@implements("floor_modulo")
+@tosa_form("floor_modulo")
 def _floor_modulo(x: TosaReal, y: TosaReal) -> TosaReal:
     return x - y * _floor_divide(x, y)
 
 
-@implements("erfc")
+@tosa_form("erfc")
 def _erfc(values: TosaReal) -> TosaReal:
     return values.erfc()
 
 
-@implements("quantize")
+@tosa_form("quantize")
 def _quantized_exactly(x: TosaReal, result: QuantizationParameters) -> TosaInteger:
     """
     Floats as stored values, exactly: a product with the reciprocal of the scale is at most

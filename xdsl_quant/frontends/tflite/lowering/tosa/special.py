@@ -28,7 +28,7 @@ from ..kernels import IMPLEMENTATIONS, Computation, Implementation, svdf
 from ..kernels.computing import flag, parameters_of
 from .building import per_tensor
 from .expressions import TosaInteger
-from .forms import Rescaling
+from .forms import TosaRescaling
 
 IN_32_BITS = tfl.SoftmaxOp, tfl.LogSoftmaxOp, tfl.SVDFOp
 """Ops whose kernels compute with 32 bits but for products, whatever is known of numbers."""
@@ -60,7 +60,7 @@ def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
     if np.abs(ends - x.zero_point).max() * ratio > 1 << 31:
         raise Unsupported("has values that exceed 32 bits before they saturate")
     corrected = cast(TosaInteger, x.corrected)
-    rescaling = Rescaling.by(corrected, quantized_multiplier(ratio))
+    rescaling = TosaRescaling.by(corrected, quantized_multiplier(ratio))
     return clamped(cast(Integers, rescaling.expression()), result)
 
 
