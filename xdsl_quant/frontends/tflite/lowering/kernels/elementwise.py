@@ -248,9 +248,11 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.NegOp: _unary("neg", _negated, requirements.takes_negated),
     tfl.AbsOp: _unary("abs", table_of(kernel_of(elementwise.absolute))),
     tfl.SqrtOp: _unary("sqrt", table_of(kernel_of(elementwise.square_root))),
-    tfl.RsqrtOp: _unary("rsqrt", _reciprocal_square_root, requirements.takes_table),
-    tfl.ExpOp: _unary("exp", _looked_up("exp"), requirements.takes_table),
-    tfl.LogOp: _unary("log", _looked_up("log"), requirements.takes_table),
+    tfl.RsqrtOp: _unary(
+        "rsqrt", _reciprocal_square_root, requirements.takes_zero_points
+    ),
+    tfl.ExpOp: _unary("exp", _looked_up("exp"), requirements.takes_zero_points),
+    tfl.LogOp: _unary("log", _looked_up("log"), requirements.takes_zero_points),
     tfl.SignOp: _binary(np.sign),
     tfl.SinOp: _unary("sin"),
     tfl.CosOp: _unary("cos"),
@@ -277,7 +279,9 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     ),
     tfl.EluOp: _unary("elu", _looked_up("elu"), requirements.takes_bytes),
     tfl.GeluOp: Computation(
-        formula_of(floats.gelu, _is_approximate), _gelu, requirements.takes_table
+        formula_of(floats.gelu, _is_approximate),
+        _gelu,
+        requirements.takes_zero_points,
     ),
     tfl.LogisticOp: _unary(
         "logistic", _looked_up("logistic"), requirements.takes_sigmoid

@@ -40,7 +40,7 @@ from .computing import (
     parameters_of,
     takes_one_scale,
 )
-from .requirements import takes_narrow_zero_points, takes_product
+from .requirements import takes_product, takes_zero_points
 
 # Products
 
@@ -357,9 +357,7 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
     ),
     tfl.MeanOp: _reduced(floats.mean, reduction.mean),
     tfl.SumOp: _reduced(_with(np.sum), reduction.total),
-    tfl.ReduceProdOp: _reduced(
-        _with(np.prod), reduction.product, takes_narrow_zero_points
-    ),
+    tfl.ReduceProdOp: _reduced(_with(np.prod), reduction.product, takes_zero_points),
     tfl.ReduceMaxOp: _reduced(_with(np.max)),
     tfl.ReduceMinOp: _reduced(_with(np.min)),
     tfl.ArgMaxOp: _first(np.argmax, -np.inf),

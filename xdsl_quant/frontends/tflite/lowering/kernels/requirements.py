@@ -41,8 +41,9 @@ def _has_scale(parameters: Parameters, scale: float, zero_point: int) -> bool:
     return is_same and int(parameters.zero_points) == zero_point
 
 
-def _has_wide_zero_point(*parameters: Parameters) -> bool:
-    return any(p.storage_width == 16 and p.has_zero_points for p in parameters)
+def _has_wide_zero_point(*parameters: Parameters | None) -> bool:
+    known = [p for p in parameters if p is not None]
+    return any(p.storage_width == 16 and p.has_zero_points for p in known)
 
 
 # Elementwise
@@ -73,9 +74,11 @@ def takes_signed_bytes(
     return NoKernel("has another storage type than 'i8'")
 
 
-def takes_table(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    """The requirement of tables, of which those of 16 bits have no zero points."""
-    return WIDE_ZERO_POINT if _has_wide_zero_point(result, x) else None
+def takes_zero_points(
+    op: Operation, result: Parameters, *operands: Parameters | None
+) -> NoKernel | None:
+    """The requirement of `reduce_prod`, and of tables."""
+    return WIDE_ZERO_POINT if _has_wide_zero_point(result, *operands) else None
 
 
 def takes_sigmoid(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
@@ -185,11 +188,3 @@ def takes_product(what: Operands, widest_weights: int = 8) -> Requirement:
         return None
 
     return requirement
-
-
-def takes_narrow_zero_points(
-    op: Operation, result: Parameters, *operands: Parameters | None
-) -> NoKernel | None:
-    """The requirement of `reduce_prod`."""
-    quantized = [x for x in operands if x is not None]
-    return WIDE_ZERO_POINT if _has_wide_zero_point(result, *quantized) else None

@@ -353,7 +353,8 @@ def operand(
         number: a tensor, or a number that is known.
         like: another operand.
         element_type: the type that the op computes with.
-        is_checked: whether only the lowest bits matter of what needs more bits.
+        is_checked: refuse an integer that needs more than 32 bits, of which an op may
+            only need the lowest ones.
     """
     if isinstance(number, TosaTruth) and element_type != i1:
         number = number.number
