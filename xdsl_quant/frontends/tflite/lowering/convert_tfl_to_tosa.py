@@ -233,10 +233,10 @@ class _Conversion:
 
     def _operands(self, builder: TosaBuilder, op: Operation) -> list[Array | None]:
         """Arrays, `None` for absent operands, and expressions."""
-        shape_index = SHAPES.get(type(op))
+        place, first = SHAPES.get(type(op), (None, 0))
         return [
-            np.array(lowered_type(op.results[0].type).get_shape())
-            if index == shape_index
+            np.array(lowered_type(op.results[0].type).get_shape()[first:])
+            if index == place
             else self.arrays[operand]
             if operand in self.arrays
             else cast(Array, expression_of(builder, operand, self.values[operand]))

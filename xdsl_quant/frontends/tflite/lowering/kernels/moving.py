@@ -244,9 +244,13 @@ def _pack(op: tfl.PackOp, *parts: Array) -> Array:
     return np.stack(parts, op.axis.value.data)
 
 
+def _pairs(numbers: Array) -> Array:
+    """Two numbers of each dimension, which are known."""
+    return np.reshape(integers_of(numbers), (-1, 2))
+
+
 def _pad_with(value: Array, widths: Array, fill: float) -> Array:
-    pairs = np.asarray(widths).tolist()
-    return np.pad(value, pairs, constant_values=fill)
+    return np.pad(value, _pairs(widths), constant_values=fill)
 
 
 def _pad(op: tfl.PadOp, value: Array, widths: Array) -> Array:
@@ -261,7 +265,7 @@ def _pad_v2(op: tfl.PadV2Op, value: Array, widths: Array, fill: Array) -> Array:
 
 def _mirror_pad(op: tfl.MirrorPadOp, value: Array, widths: Array) -> Array:
     mode = "reflect" if op.mode.data is MirrorPad.REFLECT else "symmetric"
-    return np.pad(value, np.asarray(widths).tolist(), mode=mode)
+    return np.pad(value, _pairs(widths), mode=mode)
 
 
 def _dynamic_update_slice(
@@ -285,13 +289,14 @@ def _space_to_batch(
     op: tfl.SpaceToBatchNdOp, value: Array, block: Array, paddings: Array
 ) -> Array:
     fill = _zero(op.output.type)
-    return data_movement.space_to_batch(value, integers_of(block), paddings, fill)
+    sizes, pairs = integers_of(block), _pairs(paddings)
+    return data_movement.space_to_batch(value, sizes, pairs, fill)
 
 
 def _batch_to_space(
     op: tfl.BatchToSpaceNdOp, value: Array, block: Array, crops: Array
 ) -> Array:
-    return data_movement.batch_to_space(value, integers_of(block), crops)
+    return data_movement.batch_to_space(value, integers_of(block), _pairs(crops))
 
 
 def _resize_nearest_neighbor(

@@ -253,6 +253,9 @@ class TosaTensor(Expression):
         return FORMS.get(name)
 
     def __getitem__(self, key: Any) -> Self:
+        keys = cast("tuple[object, ...]", key if isinstance(key, tuple) else (key,))
+        if any(isinstance(index, TosaTensor) for index in keys):
+            raise Unsupported("has sizes, axes or indices that are not constant")
         return self.taken(positions_of(self.shape)[key])
 
     def reshape(self, *shape: int) -> Self:
@@ -294,7 +297,7 @@ class TosaTensor(Expression):
 
     def _with_bias(self, bias: object) -> Self | None:
         """Sums of products and known numbers of channels, as one op; `None` if no such."""
-        if not isinstance(bias, np.ndarray) or bias.ndim != 1:
+        if not isinstance(bias, np.ndarray | TosaTensor) or bias.ndim != 1:
             return None
         if (view := self.by_channels) is not None:
             source, positions = view

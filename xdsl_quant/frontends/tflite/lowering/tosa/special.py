@@ -33,13 +33,17 @@ from .forms import TosaRescaling
 IN_32_BITS = tfl.SoftmaxOp, tfl.LogSoftmaxOp, tfl.SVDFOp
 """Ops whose kernels compute with 32 bits but for products, whatever is known of numbers."""
 
-SHAPES: Mapping[type[Operation], int] = {
-    tfl.ReshapeOp: 1,
-    tfl.ExpandDimsOp: 1,
-    tfl.BroadcastToOp: 1,
-    tfl.FillOp: 0,
+SHAPES: Mapping[type[Operation], tuple[int, int]] = {
+    tfl.ReshapeOp: (1, 0),
+    tfl.ExpandDimsOp: (1, 0),
+    tfl.BroadcastToOp: (1, 0),
+    tfl.FillOp: (0, 0),
+    tfl.TopKV2Op: (1, -1),
 }
-"""The operand that is the shape of the result, which is known by its type, too."""
+"""
+The operand that is the shape of the result, which is known by its type, too, and its first
+dimension.
+"""
 
 WITHOUT_INTEGERS: Mapping[type[Operation], str] = {
     tfl.NegOp: "on quantized values has no integer kernel",
