@@ -44,7 +44,7 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.float_dtypes import float_info
 from xdsl_quant.runtime.arrays import constant_elements, numpy_dtype
 from xdsl_quant.transforms.propagation.kernel_matching import pattern_names
-from xdsl_quant.transforms.propagation.module_kernels import has_floats
+from xdsl_quant.transforms.propagation.module_kernels import is_float_value
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 from xdsl_quant.transforms.weights.layers.layer import erase_unused
@@ -212,7 +212,7 @@ def _low_constant(select: Operation) -> int | None:
     """Return the operand of a `select` that is one negative number, if one is."""
     for index in (1, 2):
         constant = _moved_constant(select.operands[index])
-        if constant is None or not has_floats(constant.results[0]):
+        if constant is None or not is_float_value(constant.results[0]):
             continue
         known = _range_of(constant.results[0], {})
         if known is not None and known[0] == known[1] < 0:

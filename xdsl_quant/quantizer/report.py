@@ -20,7 +20,7 @@ from xdsl_quant.runtime.arrays import constant_elements
 from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.propagation.module_kernels import (
-    has_floats,
+    is_float_value,
     kernels_of,
     ports_of,
 )
@@ -254,7 +254,7 @@ def stays_float(kernel: RegionOp) -> bool:
 def _kernel_constants(kernel: RegionOp, *, is_float: bool) -> Iterator[_KernelConstant]:
     for value, spec in zip(kernel.inputs, kernel.input_specs, strict=True):
         values = constant_elements(value)
-        if values is not None and has_floats(value):
+        if values is not None and is_float_value(value):
             if is_float or not isinstance(spec, UniformType):
                 spec = None
             yield _KernelConstant(value, values, spec)
