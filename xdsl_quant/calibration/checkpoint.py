@@ -7,8 +7,6 @@ file exists but that its holder lives: a process that ends, however it ends, los
 locks.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import socket

@@ -3,8 +3,6 @@ The smallest and largest values of all keys, side by side in one array, so that 
 NumPy is for all of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The messages of xDSL about operations in the words of MLIR's verifiers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

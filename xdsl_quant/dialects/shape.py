@@ -11,8 +11,6 @@ xDSL's own classes may differ.
 See external [documentation](https://mlir.llvm.org/docs/Dialects/ShapeDialect/).
 """
 
-from __future__ import annotations
-
 from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,

@@ -1,7 +1,5 @@
 """What verifiers of several dialects share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType

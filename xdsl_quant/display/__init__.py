@@ -5,8 +5,6 @@ of calibration.
 `%load_ext xdsl_quant.display` adds the cell magic `%%quant`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from xdsl_quant.runtime.extras import missing_package

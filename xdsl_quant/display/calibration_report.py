@@ -3,8 +3,6 @@ Report of a calibration: range, histogram, type and quantization error of each v
 notebook and as a self-contained page.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Sequence

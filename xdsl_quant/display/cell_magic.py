@@ -1,7 +1,5 @@
 """The cell magic `%%quant`: run passes on the text of a cell and show what they change."""
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import shlex

@@ -5,8 +5,6 @@ Types are not chosen here: the passes that quantize a module run on a copy of it
 module that has nothing but the keys.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

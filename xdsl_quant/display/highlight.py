@@ -4,8 +4,6 @@ MLIR text as HTML: kinds of tokens in colours, long constants and types cut shor
 Each token is found by a regular expression, as no library has a lexer for MLIR.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from html import escape

@@ -1,7 +1,5 @@
 """A histogram as a small picture for a cell of a table."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from xdsl_quant.numerics.arrays import Array

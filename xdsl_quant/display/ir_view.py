@@ -1,7 +1,5 @@
 """IR in a notebook: highlighted, with short names for quantized types, side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 from io import StringIO

@@ -1,7 +1,5 @@
 """What [`plot_error`][xdsl_quant.display.plot_error] shows, as numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial

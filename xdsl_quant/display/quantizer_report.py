@@ -1,7 +1,5 @@
 """The report on a quantized model as HTML."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

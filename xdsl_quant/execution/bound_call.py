@@ -1,7 +1,5 @@
 """A call of compiled code on arrays that are known."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import lru_cache

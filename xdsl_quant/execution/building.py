@@ -1,7 +1,5 @@
 """What changes of MLIR's IR share: small builders of ops, and readers of `linalg`."""
 
-from __future__ import annotations
-
 from math import prod
 
 from . import mlir_bindings as mlir

@@ -1,7 +1,5 @@
 """Reads of the clock between the steps of compiled code."""
 
-from __future__ import annotations
-
 import ctypes
 import time
 from collections.abc import Collection, Mapping, Sequence

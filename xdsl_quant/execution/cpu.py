@@ -1,7 +1,5 @@
 """The instructions that compiled code may use: those of this machine, or fewer."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Collection
 from dataclasses import dataclass

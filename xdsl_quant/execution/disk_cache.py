@@ -6,8 +6,6 @@ with a digest of what is in it, so a file that is damaged is no result. Files ar
 as a whole, so any number of processes can share a folder.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """Rewrites of float functions and conversions that MLIR lowers inexactly."""
 
-from __future__ import annotations
-
 from . import mlir_bindings as mlir
 from .compilation_error import CompilationError
 from .mlir_bindings import arith, func, ir, math

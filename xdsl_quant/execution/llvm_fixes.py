@@ -1,7 +1,5 @@
 """Rewrites of the LLVM dialect for which MLIR has no pass."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from . import mlir_bindings as mlir

@@ -1,7 +1,5 @@
 """Links machine code in this process, with the library of LLVM that MLIR uses."""
 
-from __future__ import annotations
-
 import ctypes
 import platform
 import weakref

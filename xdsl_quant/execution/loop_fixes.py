@@ -1,7 +1,5 @@
 """Rewrites of loops, before they become branches, for which MLIR has no pass."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 

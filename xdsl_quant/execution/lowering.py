@@ -1,7 +1,5 @@
 """Lowers quantized types to numbers, with passes of xDSL, before MLIR runs."""
 
-from __future__ import annotations
-
 import math
 from io import StringIO
 from typing import cast

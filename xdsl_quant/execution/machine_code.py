@@ -3,8 +3,6 @@ Lowers tensors to machine code, with MLIR's passes and with rewrites between the
 MLIR has no pass.
 """
 
-from __future__ import annotations
-
 import ctypes
 import tempfile
 import warnings

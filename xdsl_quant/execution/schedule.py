@@ -1,7 +1,5 @@
 """The places between the passes of a lowering where code is made fast."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from xdsl_quant.runtime.host_functions import HostFunctions

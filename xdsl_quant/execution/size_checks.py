@@ -3,8 +3,6 @@ Assertions that sizes and indices match, for tensor ops without runtime verifica
 MLIR. Without them these ops would access memory out of bounds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import cast

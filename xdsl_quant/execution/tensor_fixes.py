@@ -1,7 +1,5 @@
 """Rewrites of tensors, before bufferization, for which MLIR has no pass."""
 
-from __future__ import annotations
-
 from . import mlir_bindings as mlir
 from .building import (
     indexing_maps,

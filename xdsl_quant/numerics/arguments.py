@@ -1,7 +1,5 @@
 """Arrays of values of a quantization, checked before anything is computed."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import numpy as np

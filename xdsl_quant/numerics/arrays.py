@@ -1,7 +1,5 @@
 """Arrays that users pass, checked before anything is computed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from io import BytesIO
 from math import prod

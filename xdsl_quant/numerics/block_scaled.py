@@ -1,7 +1,5 @@
 """Quantize and dequantize arrays whose block scales are stored in a narrow type."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, Self

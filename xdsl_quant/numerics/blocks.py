@@ -5,8 +5,6 @@ No array of the full shape is ever made: the scales of a piece are a small array
 broadcasts to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 from math import gcd, prod

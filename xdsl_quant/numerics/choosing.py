@@ -1,7 +1,5 @@
 """Scales and zero points for a range of values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 

@@ -1,7 +1,5 @@
 """Quantization error: the difference between values and quantized, dequantized ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 from typing import Literal, get_args

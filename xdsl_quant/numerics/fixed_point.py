@@ -3,8 +3,6 @@ Quantization with integers alone: fixed-point multipliers, and affine values wit
 zero point.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import get_args, overload
 

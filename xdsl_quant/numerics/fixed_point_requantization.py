@@ -1,7 +1,5 @@
 """Requantization with integers alone, through a multiplier and a shift."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 from operator import mul

@@ -1,7 +1,5 @@
 """The NumPy dtypes of MLIR's float types, and rounding to them."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 from typing import Any

@@ -7,8 +7,6 @@ and those of all later inputs are changed
 ([Frantar et al. 2022](https://arxiv.org/abs/2210.17323), algorithm 1).
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal, get_args
 
 import numpy as np

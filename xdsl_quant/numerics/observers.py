@@ -14,8 +14,6 @@ there are. `entropy=8,symmetric` and `mse=8,symmetric` find ranges for types who
 point is in the middle.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ take its arrays as expressions: they use an op of their own for a primitive, or 
 definition here. Integers are unbounded: those of arrays have 64 bits.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import wraps

@@ -1,7 +1,5 @@
 """Quantize, dequantize and requantize arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

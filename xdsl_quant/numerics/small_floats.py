@@ -39,8 +39,6 @@ prints
 ```
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Symmetric quantization of weights, with a scale for each block of them."""
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 import numpy as np

@@ -7,8 +7,6 @@ accumulator wraps around, so that the order of additions does not matter: what f
 end is right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce

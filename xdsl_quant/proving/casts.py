@@ -5,8 +5,6 @@ What holds of the casts of a quantized type, for all inputs.
 these are compared with is the [formula][xdsl_quant.proving.formula] of the cast.
 """
 
-from __future__ import annotations
-
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Whether two modules compute the same for all inputs, as before and after a pass."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from itertools import chain

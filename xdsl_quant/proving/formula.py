@@ -11,8 +11,6 @@ f32, or f64 if these are not exact in f32, either. With `truncate` it is the exp
 and what does not fit the storage type is not defined.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The casts of a type, or of all types that a module casts to or from."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """The pipelines that lower what is proved."""
 
-from __future__ import annotations
-
 from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.rounding_mode import Rounding, ScaleRounding

@@ -13,8 +13,6 @@ to the ratio. If one of them fails, the whole is asked at once, which may have a
 counterexample.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

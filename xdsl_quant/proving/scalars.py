@@ -7,8 +7,6 @@ open which zero `maxnumf` or `minnumf` of 0.0 and -0.0 is: it may be either of t
 same one wherever this is computed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast

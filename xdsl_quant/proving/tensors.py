@@ -3,8 +3,6 @@ Ops of tensors as terms, one for each element: `linalg.generic` is what its body
 in each iteration, in order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
 

@@ -1,7 +1,5 @@
 """Claims about all inputs, and what became of them."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

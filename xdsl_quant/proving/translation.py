@@ -3,8 +3,6 @@ Functions as terms: what they return, and for which arguments that is defined. A
 whose sizes are known, is an array of terms: one for each element.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import cast
 

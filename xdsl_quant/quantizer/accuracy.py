@@ -1,7 +1,5 @@
 """The accuracy of one model on samples with labels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from xdsl.dialects.builtin import ModuleOp

@@ -15,8 +15,6 @@ Mixed precision: the widths of storage of each kernel, found by measuring on sam
 Nothing is random: the same model, samples and recipe have the same result.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import (

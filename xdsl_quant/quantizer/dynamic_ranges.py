@@ -5,8 +5,6 @@ from, and products that quantize their activations at run time.
 Frontends such as jax print small private functions, and ops that their dialect simplifies.
 """
 
-from __future__ import annotations
-
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue

@@ -8,8 +8,6 @@ run on the same samples: the float model, the quantized one, and one in which ea
 kernel stands beside the float one, and only the latter has users.
 """
 
-from __future__ import annotations
-
 from collections.abc import (
     Callable,
     Container,

@@ -1,7 +1,5 @@
 """The widths of storage that a kernel may have: those of the signatures of its target."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast

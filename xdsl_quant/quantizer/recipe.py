@@ -1,7 +1,5 @@
 """What to quantize, how, and what it may cost: a recipe and a budget, as data."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -42,8 +42,6 @@ budget = "20 kB"
 ```
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace

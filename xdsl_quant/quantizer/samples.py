@@ -4,8 +4,6 @@ Samples as batches of arguments, from arrays, files and iterables.
 Arrays in files are read batch by batch, so they may be larger than the memory.
 """
 
-from __future__ import annotations
-
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

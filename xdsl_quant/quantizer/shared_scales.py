@@ -3,8 +3,6 @@ Kernels that give operands of very different ranges one scale: the concatenation
 boxes of a detector, from 0 to 640, and its scores, from 0 to 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 

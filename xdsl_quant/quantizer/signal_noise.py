@@ -1,7 +1,5 @@
 """The difference between recorded values of a float model and those of a quantized one."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

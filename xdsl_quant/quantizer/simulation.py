@@ -6,8 +6,6 @@ other code: lowering and compiling the quantized model takes a hundred times as 
 running it. Results may differ by units of the stored values from those of integers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """The target of a model, and specifications of its kernels from observed ranges."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp

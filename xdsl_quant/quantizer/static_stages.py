@@ -3,8 +3,6 @@ The stages of static quantization: kernels whose operands and results are intege
 parameters that are chosen from samples.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 
 from xdsl.dialects.builtin import ModuleOp

@@ -11,8 +11,6 @@ time of the model: a kernel that is alone reads and writes memory that the whole
 not need.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

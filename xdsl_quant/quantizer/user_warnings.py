@@ -1,7 +1,5 @@
 """Warnings about a user's model, at the user's line."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from inspect import currentframe

@@ -4,8 +4,6 @@ floating-point activations; or dynamic range quantization, where products quanti
 activations when they run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np

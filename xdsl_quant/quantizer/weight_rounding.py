@@ -12,8 +12,6 @@ subtracted from the bias: see [Nagel et al. 2019](https://arxiv.org/abs/1906.047
 4.2; here the mean is measured. The values `x` are those of the float model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 

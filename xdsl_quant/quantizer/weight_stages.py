@@ -3,8 +3,6 @@ The stages of the modes `weight-only` and `dynamic-range`: integer weights, and 
 that are floats, or integers while a product is computed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compares the casts of a type: quantization and dequantization."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from xdsl.dialects.builtin import ModuleOp

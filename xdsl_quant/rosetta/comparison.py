@@ -1,7 +1,5 @@
 """What is known of the integers of several runtimes, as a table."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

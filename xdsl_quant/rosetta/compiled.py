@@ -1,7 +1,5 @@
 """Casts as machine code: those of this package, and MLIR's own lowering."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

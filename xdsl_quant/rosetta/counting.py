@@ -1,7 +1,5 @@
 """Counts for how many inputs results differ."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

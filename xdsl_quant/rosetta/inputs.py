@@ -6,8 +6,6 @@ multiple of half a scale. Inputs are all floats of 16 bits, or near each of thes
 some floats, and others in and out of range.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np

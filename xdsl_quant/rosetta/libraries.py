@@ -1,7 +1,5 @@
 """Runtimes of other projects. None of them has type annotations that are complete."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Compares the ops of a TensorFlow Lite model, each as a model of its own, with inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property

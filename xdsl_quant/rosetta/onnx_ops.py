@@ -1,7 +1,5 @@
 """Ops of TensorFlow Lite as ONNX's quantized ops, which onnxruntime has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 

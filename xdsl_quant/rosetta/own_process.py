@@ -3,8 +3,6 @@ A process for libraries: they print, some inputs abort them, and a library that 
 stays so.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import subprocess

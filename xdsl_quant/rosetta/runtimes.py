@@ -6,8 +6,6 @@ In the definitions, each operation rounds to the expressed type. What a specific
 not say is NaN.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version

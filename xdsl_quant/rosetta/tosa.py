@@ -1,7 +1,5 @@
 """TOSA's reference model and the public converter, in an environment of their own."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@ Requests and answers are pickled objects on the standard input and output. It im
 nothing of this package, which the environment does not have.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """A process that calls methods of runtimes."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar, TypeVarTuple

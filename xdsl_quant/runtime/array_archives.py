@@ -1,7 +1,5 @@
 """Archives of NumPy arrays (`.npz`) that cannot be read."""
 
-from __future__ import annotations
-
 import zlib
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 

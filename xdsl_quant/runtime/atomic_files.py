@@ -6,8 +6,6 @@ content when it is complete. So a full disk, an error or an interruption leaves 
 as it was, and nobody reads half a file.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import stat

@@ -1,7 +1,5 @@
 """Batches: the arguments of one call of a function."""
 
-from __future__ import annotations
-
 from numpy.typing import ArrayLike
 
 Arguments = tuple[ArrayLike, ...]

@@ -1,7 +1,5 @@
 """Which function of a module is called, by whatever runs modules."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr

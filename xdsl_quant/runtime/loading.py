@@ -6,8 +6,6 @@ Each mistake of a user is an [`IRError`][xdsl_quant.runtime.loading.IRError]: on
 with its location in the text where that is known.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches

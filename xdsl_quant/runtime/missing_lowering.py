@@ -1,7 +1,5 @@
 """Ops that cannot be run before a lowering, and the pass that lowers them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from xdsl.ir import Operation

@@ -1,7 +1,5 @@
 """Questions of the quantizer about the dialect of a model's ops."""
 
-from __future__ import annotations
-
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 

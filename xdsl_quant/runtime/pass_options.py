@@ -1,7 +1,5 @@
 """Explains why pass options do not parse."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints

@@ -3,8 +3,6 @@ Arguments and results of a function that are state: they stand for the variables
 after `tfl-variables-to-arguments`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

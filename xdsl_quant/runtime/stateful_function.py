@@ -1,7 +1,5 @@
 """State that is carried from one call of a function to the next, whatever runs it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast

@@ -4,8 +4,6 @@ MLIR's text with an alias, `!q0 = !quant...`, for each quantized type.
 A type with a scale for each channel is written once in a file, and not once for each use.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from io import StringIO
 from typing import IO

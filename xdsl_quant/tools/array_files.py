@@ -1,7 +1,5 @@
 """Arrays in files, and numbers on a command line."""
 
-from __future__ import annotations
-
 import json
 import os
 from argparse import Namespace

@@ -25,8 +25,6 @@ examples:
       --report report.html --types 'bits=4 symmetric=true'
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -12,8 +12,6 @@ examples:
   xdsl-quant-compare model.mlir quantized.mlir --data x.npy --json errors.json
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

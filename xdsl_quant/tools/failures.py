@@ -1,7 +1,5 @@
 """What all commands share: the module that they are about, and errors in one line."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import os

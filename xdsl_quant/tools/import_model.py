@@ -10,8 +10,6 @@ examples:
   xdsl-quant-import model.tflite --static -p convert-tfl-to-linalg -o integers.mlir
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import sys

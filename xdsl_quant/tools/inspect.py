@@ -10,8 +10,6 @@ examples:
   xdsl-quant-inspect model.mlir -p normalize-quant-types --sort scale
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

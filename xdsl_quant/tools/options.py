@@ -1,7 +1,5 @@
 """The options that commands share, and the progress bar that one of them hides."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping

@@ -20,8 +20,6 @@ examples:
       --to '!quant.fixed_point<i8:f32, 1173741824p-30:3>'
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

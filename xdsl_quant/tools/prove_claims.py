@@ -1,7 +1,5 @@
 """The claims that `xdsl-quant-prove` makes for its options."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import shlex

@@ -14,8 +14,6 @@ examples:
       --test-data y.npz --report report.html -o quantized.tflite
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterable, Sequence

@@ -18,8 +18,6 @@ examples:
   xdsl-quant-rosetta model.tflite --static --ops add,conv_2d --against litert-reference
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator, Sequence

@@ -14,8 +14,6 @@ examples:
       -p 'lower-quant-ops{rounding-mode=nearest-even},canonicalize'
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence

@@ -11,8 +11,6 @@ examples:
   xdsl-quant-target check tflite-int8
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The ops of a dialect that passes create: casts, constants and arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.context import Context

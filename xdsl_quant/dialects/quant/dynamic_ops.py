@@ -14,8 +14,6 @@ for the storage types `f8E5M2`, `f8E4M3FN` and `f4E2M1FN`. Zero points are signl
 of the same width; float storage and tables have none.
 """
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Mapping
 from typing import ClassVar, NoReturn, cast

@@ -5,8 +5,6 @@ Types import this module in functions: NumPy takes longer to import than `xdsl-o
 start.
 """
 
-from __future__ import annotations
-
 from typing import cast
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The casts between expressed, quantized and stored values."""
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar, cast, get_args

@@ -10,8 +10,6 @@ rule forbids.
 See external [documentation](https://openxla.org/stablehlo/spec#types).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

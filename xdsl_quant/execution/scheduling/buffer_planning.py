@@ -1,7 +1,5 @@
 """One block of memory for the intermediate values of a function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Which contractions are products of bytes, and with which loops over memory."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

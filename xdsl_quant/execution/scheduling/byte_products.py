@@ -13,8 +13,6 @@ flipped. What that and the zero point make too much of a column is a number for 
 and what a zero point of the right factor makes too much is a number for each row.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

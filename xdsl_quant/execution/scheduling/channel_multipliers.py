@@ -7,8 +7,6 @@ instead. Multipliers that do not divide 16 stay as they are: each vector of colu
 need another shuffle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -7,8 +7,6 @@ with 2 bits of mantissa, these are stored in the place of the codes: one convers
 vectors makes floats of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 

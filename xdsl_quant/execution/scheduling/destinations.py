@@ -3,8 +3,6 @@ Memory of results: tensors that ops need not copy, because they write where the 
 read, or each into memory of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from .. import mlir_bindings as mlir

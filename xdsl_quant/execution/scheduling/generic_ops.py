@@ -1,7 +1,5 @@
 """Builders of `linalg` ops on tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from .. import mlir_bindings as mlir

@@ -1,7 +1,5 @@
 """Where elements of tensors and memrefs are, and what constants there are."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

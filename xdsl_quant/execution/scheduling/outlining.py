@@ -5,8 +5,6 @@ LLVM compiles 90 small loop nests in 12 ms each in functions of their own, and i
 one function. It also knows that their arguments are distinct buffers, wherever these are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from itertools import count
 

@@ -6,8 +6,6 @@ the lower half of a byte selects that of a lane, the upper half that of the lane
 on. That takes fewer instructions than any conversion, and half of the memory.
 """
 
-from __future__ import annotations
-
 from itertools import chain
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ the right one as `vnni_code` needs it, sum up columns of it and rows of the left
 transpose the left one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ all values with zero, too: the sum is NaN if a value is NaN or infinite, and zer
 otherwise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from types import MethodType

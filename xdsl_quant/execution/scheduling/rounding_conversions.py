@@ -6,8 +6,6 @@ each, but processors have one instruction for both. The difference can be measur
 values come from the cache.
 """
 
-from __future__ import annotations
-
 from .. import mlir_bindings as mlir
 from ..mlir_bindings import arith, ir, llvm, math
 

@@ -1,7 +1,5 @@
 """The steps of scheduling, at the levels of a lowering at which they work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar, TypeVarTuple
 

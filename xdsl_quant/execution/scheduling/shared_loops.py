@@ -6,8 +6,6 @@ same elements, and reductions of these, become one op. Values that are only used
 never stored in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from .. import mlir_bindings as mlir

@@ -1,7 +1,5 @@
 """Functions of compiled code that threads of Python call at the same time."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections import deque

@@ -1,7 +1,5 @@
 """Whether the tiles of this machine compute what they should."""
 
-from __future__ import annotations
-
 import ctypes
 import warnings
 from functools import cache

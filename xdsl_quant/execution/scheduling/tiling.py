@@ -12,8 +12,6 @@ contiguous elements. In any order the products for one element of the result are
 in the order in which the given loops do so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 

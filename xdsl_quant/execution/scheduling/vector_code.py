@@ -1,7 +1,5 @@
 """The text of functions of vectors, which MLIR parses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple

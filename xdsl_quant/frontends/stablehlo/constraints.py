@@ -6,8 +6,6 @@ What TensorFlow Lite demands depends on what a value is for: see
 [`frontends.tflite.constraints`][xdsl_quant.frontends.tflite.constraints.types].
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import IntegerType, Signedness

@@ -1,7 +1,5 @@
 """The ops of StableHLO that passes create."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.context import Context

@@ -6,8 +6,6 @@ Frontends such as jax print casts to the same type, and weights and biases as ch
 on constants.
 """
 
-from __future__ import annotations
-
 from typing import TypeGuard
 
 import numpy as np

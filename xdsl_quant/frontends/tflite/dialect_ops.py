@@ -1,7 +1,5 @@
 """The ops of TensorFlow Lite that passes create."""
 
-from __future__ import annotations
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     BytesAttr,

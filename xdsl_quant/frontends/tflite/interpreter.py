@@ -5,8 +5,6 @@ Variables belong to an interpreter: they live as long as it does, and `tfl.call_
 its function once in this time. A handle is a pair of texts, an absent operand is `None`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, NoReturn

@@ -1,7 +1,5 @@
 """Float models of TensorFlow Lite: products that quantize their activations at run time."""
 
-from __future__ import annotations
-
 from xdsl.dialects.builtin import BoolAttr
 from xdsl.ir import Operation, SSAValue
 

@@ -8,8 +8,6 @@ the ops that xDSL has, tensors have a rank.
 MLIR documentation: <https://mlir.llvm.org/docs/Dialects/TOSA/>
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence

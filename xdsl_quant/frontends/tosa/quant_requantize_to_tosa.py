@@ -8,8 +8,6 @@ may have: what `tosa.rescale` cannot express is an error, and the module stays a
 Other casts stay.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import cast
 

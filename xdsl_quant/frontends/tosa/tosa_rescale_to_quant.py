@@ -13,8 +13,6 @@ scale of the result is 1, or the smallest power of two from which the other scal
 least `2**-32`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast

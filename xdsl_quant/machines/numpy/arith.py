@@ -12,8 +12,6 @@ undefined is defined here:
 * `maxnumf` and `minnumf` of zeros with different signs are either of them.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial

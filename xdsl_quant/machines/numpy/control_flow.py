@@ -1,7 +1,5 @@
 """What xDSL's own functions of the cf and scf dialects leave to be done."""
 
-from __future__ import annotations
-
 import numpy as np
 from xdsl.dialects import cf, scf
 from xdsl.interpreter import Interpreter, PythonValues

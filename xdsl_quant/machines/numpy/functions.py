@@ -1,7 +1,5 @@
 """Interpreting a function of a module."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Python functions that a module calls: see `xdsl_quant.runtime.host_functions`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -3,8 +3,6 @@ Turns a table of functions, one for each op, into what an interpreter registers,
 the blocks of ops whose elements are computed all at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 

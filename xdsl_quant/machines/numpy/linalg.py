@@ -14,8 +14,6 @@ A reduction has the result of the loops in the order of the dimensions, bit for 
   parallel ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass

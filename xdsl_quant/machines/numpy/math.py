@@ -6,8 +6,6 @@ are computed in f64 and, for a smaller type, rounded once: they are as good as t
 library, and MLIR's results, which depend on the machine, may differ in the last bit.
 """
 
-from __future__ import annotations
-
 import math as math_of_python
 from collections.abc import Callable
 from functools import partial

@@ -5,8 +5,6 @@ A `quant.qcast` of a `quant.dcast` is computed from the stored value, with integ
 if both types have fixed-point scales: that is how `lower-quant-ops` lowers it.
 """
 
-from __future__ import annotations
-
 from functools import cache, lru_cache, partial
 from typing import TypeAlias, cast
 

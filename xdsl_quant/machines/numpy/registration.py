@@ -1,7 +1,5 @@
 """Registers the functions of all dialects with an interpreter."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -6,8 +6,6 @@ operand, and a splat has the memory of one element. An access out of bounds
 is an error. The elements of `tensor.empty` are zeros.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import SupportsIndex

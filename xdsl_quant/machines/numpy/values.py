@@ -7,8 +7,6 @@ the type does not have are copies of the sign. All functions here take and retur
 arrays or NumPy scalars alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import cast
 

@@ -1,7 +1,5 @@
 """Packing of codes that are narrower than a byte."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

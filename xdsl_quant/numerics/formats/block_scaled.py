@@ -1,7 +1,5 @@
 """Arrays of numbers in blocks whose scales are stored in a type of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The base class of all named formats."""
 
-from __future__ import annotations
-
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence

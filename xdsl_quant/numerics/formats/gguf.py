@@ -24,8 +24,6 @@ scale is the smallest one. Each tool has its own way to quantize to K-quants; he
 candidates with the least squared error are chosen as scales and offsets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal

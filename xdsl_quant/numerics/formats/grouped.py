@@ -12,8 +12,6 @@ All packed arrays are transposed: inputs by outputs. Groups have 128 inputs;
 `dataclasses.replace(format, block=64)` changes this.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

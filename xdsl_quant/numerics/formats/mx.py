@@ -14,8 +14,6 @@ and NVFP4.
 | NVFP4 | `f4E2M1FN` | 16 | `f8E4M3FN`, times one f32 per tensor |
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args

@@ -7,8 +7,6 @@ A block consists of 64 consecutive elements of the flattened array; with double
 quantization, a block of scales consists of 256 consecutive scales.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

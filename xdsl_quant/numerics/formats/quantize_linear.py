@@ -3,8 +3,6 @@ Blocked quantization of ONNX: `QuantizeLinear` and `DequantizeLinear` with a `bl
 ([operators](https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html)).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Patterns that fail before the first change of a module."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields

@@ -8,8 +8,6 @@ of them. The nearest number of a table is found by a binary search for the step 
 belongs to. The module documentation of `lower-quant-ops` says what is computed.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC
 from collections.abc import Mapping, Sequence

@@ -9,8 +9,6 @@ operations that were lowered in this way round what is between them, unless
 `lower-quant-ops` truncates or there is a `canonicalize` before it: these fold them away.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, TypeGuard, cast

@@ -6,8 +6,6 @@ All operands are `i64` numbers of the code that is under construction: scalars, 
 of one shape.
 """
 
-from __future__ import annotations
-
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i64
 from xdsl.ir import Operation, SSAValue

@@ -10,8 +10,6 @@ Multiplier and shift are computed here, from the exact ratio of the two scales. 
 that is the same for all channels is read from a tensor.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -7,8 +7,6 @@ replaces the types of tensors and functions, nothing is left out. The parameters
 quantized types are not visited, and the elements of constants are not either.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field

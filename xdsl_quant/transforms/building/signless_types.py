@@ -2,8 +2,6 @@
 Integer types with a signedness, such as `ui8`, as the signless ones that arithmetic takes.
 """
 
-from __future__ import annotations
-
 from typing import cast
 
 from xdsl.dialects.builtin import (

@@ -5,8 +5,6 @@ Types are looked at with `isinstance` and nothing inside of their parameters is 
 the generic `TypeConversionPattern` of xDSL would walk over every scale of every type.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -8,8 +8,6 @@ kernel but the ops of a pattern, and statistics of the values between them. Its 
 the values that others use, and all results of its last op.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet

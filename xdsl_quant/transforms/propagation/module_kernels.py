@@ -1,7 +1,5 @@
 """The kernels of a module, and the ops that are in none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 

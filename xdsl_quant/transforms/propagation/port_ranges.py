@@ -28,8 +28,6 @@ quant.region "k" (%a = %x : tensor<4xf32> as !quant.calibrated<f32<-1.0:2.0>>)
 ```
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NoReturn, TypeAlias
 

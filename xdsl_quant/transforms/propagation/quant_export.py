@@ -8,8 +8,6 @@ A kernel stays what it was in floating point if a port has no uniform type, or a
 quantized form with the types: it reads what is dequantized, and constants as they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal

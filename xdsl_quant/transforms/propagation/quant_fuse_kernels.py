@@ -27,8 +27,6 @@ After, where `%b` is a constant:
 ```
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from xdsl.context import Context

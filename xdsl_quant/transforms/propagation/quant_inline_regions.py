@@ -24,8 +24,6 @@ After:
 ```
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -32,8 +32,6 @@ After:
 ```
 """
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import BinaryIO

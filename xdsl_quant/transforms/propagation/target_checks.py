@@ -3,8 +3,6 @@ What is wrong with a target although its file can be read: ops that cannot be pa
 kernel, and kernels that are never found.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches

@@ -21,8 +21,6 @@ outputs = ["any=i8"]
 ```
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -9,8 +9,6 @@ the largest number, whichever of these the type has first, as in `ml_dtypes`; un
 `f8E5M2FNUZ` is converted to only. A conversion that has a rounding mode stays as it is.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import cast
 

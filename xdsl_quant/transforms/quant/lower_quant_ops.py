@@ -51,8 +51,6 @@ The code for an op has three layers, each with one place:
   `linalg.generic`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields
 from typing import Any, cast
 

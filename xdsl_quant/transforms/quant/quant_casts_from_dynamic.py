@@ -10,8 +10,6 @@ With the rounding mode `truncate`, the result of a typed cast is undefined for v
 range, as in MLIR; that of a dynamic cast saturates.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import cast
 

@@ -10,8 +10,6 @@ zero points of the storage type. For `bf16` and `i8<-8:7>`, for example, these d
 `canonicalize` and `quant-casts-from-dynamic` reverse this.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import NoneAttr, UnrankedTensorType

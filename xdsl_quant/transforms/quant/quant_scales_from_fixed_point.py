@@ -6,8 +6,6 @@ A scale becomes the double `multiplier * 2**-shift`, which is exact, so
 `quant-scales-to-fixed-point` gives the same type back.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from xdsl_quant.dialects.quant import QuantizedType

@@ -23,8 +23,6 @@ values. The type of a function value has no cast, and changes wherever such a va
 defined.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

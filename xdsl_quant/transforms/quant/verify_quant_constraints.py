@@ -7,8 +7,6 @@ judged once, however often it is used. The rules of TensorFlow Lite have more fo
 values are for, and for the kernels of ops.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -12,8 +12,6 @@ for each index of an axis, and is used by `quant.dcast` alone, becomes per-axis.
 are chosen before the first is replaced.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal, TypeGuard, cast

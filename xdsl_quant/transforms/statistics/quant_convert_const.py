@@ -18,8 +18,6 @@ bits. How narrower ones are laid out in a resource is not settled: they become a
 constant. All constants are quantized before the first op is replaced.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial

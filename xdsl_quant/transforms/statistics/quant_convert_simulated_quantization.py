@@ -10,8 +10,6 @@ TensorFlow, where these ops come from, uses as many bits as they say: this is an
 All types are chosen before the first op is replaced.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, TypeAttribute

@@ -6,8 +6,6 @@ They are read from a file whose format is that of
 looked up before the first op is replaced.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

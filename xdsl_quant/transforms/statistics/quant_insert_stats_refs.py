@@ -26,8 +26,6 @@ elements, results of ops that only move elements, whose range is that of the ope
 constants that are not finite or nothing but zeros. The option `keys=".*"` selects all.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator

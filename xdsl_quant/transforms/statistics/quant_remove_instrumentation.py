@@ -5,8 +5,6 @@ What `quant-insert-stats-refs` put in is gone afterwards, and so are statistics 
 couplings. Fake quantization stays: it stands for a rounding that the program asks for.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from xdsl.pattern_rewriter import (

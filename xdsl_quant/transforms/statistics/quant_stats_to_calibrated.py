@@ -18,8 +18,6 @@ its `quant.coupled_ref` if no value of the key has statistics. All ranges are kn
 the first op is replaced.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

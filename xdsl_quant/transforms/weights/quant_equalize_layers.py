@@ -12,8 +12,6 @@ Between the products there may be a bias, and one op that gives `s * y` for `s *
 positive `s`, such as `tfl.relu` or the maximum with zeros. No other op may use the values.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 

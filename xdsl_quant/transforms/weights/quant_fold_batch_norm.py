@@ -20,8 +20,6 @@ becomes the first op alone, with other weights. What a float model computes chan
 rounding of the new weights: they are computed in f64 and rounded once.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from xdsl.context import Context

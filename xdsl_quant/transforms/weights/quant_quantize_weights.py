@@ -25,8 +25,6 @@ Example:
 All types are chosen before the first op is added.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

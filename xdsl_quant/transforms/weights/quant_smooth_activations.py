@@ -22,8 +22,6 @@ layer normalization. Between these and the activation there may be a rectifier.
 Statistics of activations that are divided, and of constants that change, change as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -29,8 +29,6 @@ becomes a loop nest `(n, b, j)` over a tensor `64x32` of partial sums, and one t
 them up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, prod

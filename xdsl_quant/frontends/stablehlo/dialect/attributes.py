@@ -2,8 +2,6 @@
 The attributes and types of StableHLO, and their text: enumerations, dimensions, tokens.
 """
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast

@@ -7,8 +7,6 @@ zero point. Messages are those of StableHLO, where some name the op and some do 
 checks of dimension numbers, which no quantized type is part of, have fewer of them.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@ Ops whose results have the elements of an operand in another place: reshaping, r
 joining, cutting out and looking up.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Ops that multiply by weights and accumulate: matrix product and convolution."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

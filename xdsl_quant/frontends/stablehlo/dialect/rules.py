@@ -6,8 +6,6 @@ A rule for quantized types is called here as it is in StableHLO's specification:
 `add`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple, cast

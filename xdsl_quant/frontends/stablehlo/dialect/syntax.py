@@ -3,8 +3,6 @@ The text of StableHLO's ops: properties that have a text of their own or are amo
 attributes, and the types of operands and results, which are one type if all are the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 from itertools import zip_longest
 from typing import cast

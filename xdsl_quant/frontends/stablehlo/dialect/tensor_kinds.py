@@ -8,8 +8,6 @@ StableHLO or not. Types whose scales are integers are taken as those whose scale
 floats.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import cast

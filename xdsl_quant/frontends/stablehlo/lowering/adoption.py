@@ -6,8 +6,6 @@ know the classes of this package, so each of them starts with
 [`adopt_ops`][xdsl_quant.frontends.stablehlo.lowering.adoption.adopt_ops].
 """
 
-from __future__ import annotations
-
 from functools import cache
 from io import StringIO
 from typing import cast

@@ -12,8 +12,6 @@ It is a pipeline of other passes, in which `%s` is the option of this pass:
 A module has all of them applied or, if one fails, none.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from xdsl.context import Context

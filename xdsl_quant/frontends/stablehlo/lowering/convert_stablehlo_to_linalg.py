@@ -16,8 +16,6 @@ The arithmetic of MLIR's dialects knows no `ui8`. Where a module has such a type
 All ops are lowered before the first one is replaced, so a pass that fails changes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ StableHLO rounds half to even, and stores 0 for NaN, so the numbers are those of
 rounding. The attribute `quant.nan` of a cast goes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from xdsl.context import Context

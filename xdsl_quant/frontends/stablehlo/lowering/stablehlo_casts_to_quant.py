@@ -15,8 +15,6 @@ not: it rounds and saturates. So the lowering needs `keep-qdq`, and there must b
 `canonicalize` before it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -11,8 +11,6 @@ If the quantized op is not valid, e.g. because storage types differ, the pass fa
 StableHLO's own one does, or leaves such an op as it is.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from xdsl.context import Context

@@ -42,8 +42,6 @@ integer form: the pass fails, or keeps it between `quant.scast`s, or dequantizes
 with floats and quantizes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast

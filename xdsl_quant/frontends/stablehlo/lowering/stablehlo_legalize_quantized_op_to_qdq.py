@@ -8,8 +8,6 @@ own pass. What only moves elements stays quantized, as does a `reduce`, in whose
 ops on scalars are replaced.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard

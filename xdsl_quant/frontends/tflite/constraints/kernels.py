@@ -12,8 +12,6 @@ the dialect has verified: an op that is not registered is not looked at.
 See external [documentation](https://github.com/google-ai-edge/LiteRT/tree/main/tflite/kernels).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial

@@ -11,8 +11,6 @@ unless ops that take activations are all that use it. Everything else is an *act
 See external [documentation](https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from enum import Flag, auto

@@ -1,7 +1,5 @@
 """Activation functions: elementwise ones, and those along the last dimension."""
 
-from __future__ import annotations
-
 from abc import ABC
 
 from xdsl.irdl import (

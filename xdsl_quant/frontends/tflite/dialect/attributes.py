@@ -1,7 +1,5 @@
 """The attributes of TensorFlow Lite's ops, and the element types of TensorFlow."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import BytesAttr

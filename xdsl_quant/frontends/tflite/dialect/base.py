@@ -7,8 +7,6 @@ have the words of the dialect, and are verified in its order: those that message
 with `failed to verify that`, the others, what one op verifies alone, inferred types.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

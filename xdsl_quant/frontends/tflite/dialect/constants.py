@@ -1,7 +1,5 @@
 """Constants, tensors that are made of few numbers, and operators of other libraries."""
 
-from __future__ import annotations
-
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,

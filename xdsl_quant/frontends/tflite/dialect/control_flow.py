@@ -1,7 +1,5 @@
 """Ops with regions: conditions and loops."""
 
-from __future__ import annotations
-
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,

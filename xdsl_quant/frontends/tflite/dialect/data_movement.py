@@ -1,7 +1,5 @@
 """Ops whose results have elements of their operands, and no other ones."""
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Callable, Sequence
 from math import prod

@@ -3,8 +3,6 @@ Ops that compute each element of the result from those at the same position: ari
 comparison and selection, and the casts between floating-point and quantized tensors.
 """
 
-from __future__ import annotations
-
 from abc import ABC
 from typing import Self
 

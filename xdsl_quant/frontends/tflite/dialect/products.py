@@ -1,7 +1,5 @@
 """Convolutions and other products with weights, and the lookup of rows of weights."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 

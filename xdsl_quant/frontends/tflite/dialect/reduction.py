@@ -1,7 +1,5 @@
 """Ops along dimensions: sums, extreme values and their indices."""
 
-from __future__ import annotations
-
 from abc import ABC
 
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def

@@ -1,7 +1,5 @@
 """The names under which callers know a function of a model, its arguments and results."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import cast
 

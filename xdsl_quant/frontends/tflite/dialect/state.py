@@ -1,7 +1,5 @@
 """Variables, which keep their values from one call of a model to the next."""
 
-from __future__ import annotations
-
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 

@@ -6,8 +6,6 @@ What the runtime can compute with is less: each operand and each result names th
 types that it is for. Messages say them; nothing here checks them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum

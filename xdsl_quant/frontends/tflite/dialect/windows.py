@@ -1,7 +1,5 @@
 """Ops on windows of images: pooling and resizing."""
 
-from __future__ import annotations
-
 from abc import ABC
 
 from xdsl.irdl import (

@@ -1,7 +1,5 @@
 """A module of the `tfl` dialect as a `.tflite` file."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a `.tflite` file says, apart from how its bytes are laid out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias

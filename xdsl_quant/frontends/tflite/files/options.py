@@ -1,7 +1,5 @@
 """Options of ops as the properties that the dialect has for them, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 

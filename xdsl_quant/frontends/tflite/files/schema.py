@@ -3,8 +3,6 @@ The schema of `.tflite` files, as the package `tflite` has it: enumerators, and 
 of options by the names of ops.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

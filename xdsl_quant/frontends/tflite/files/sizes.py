@@ -1,7 +1,5 @@
 """Sizes of dynamic dimensions that the caller, or the file itself, makes static."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A model as the bytes of a `.tflite` file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What ops that move elements do, with stored values as with any others."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple

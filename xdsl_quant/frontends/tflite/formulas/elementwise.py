@@ -1,7 +1,5 @@
 """The integer kernels of elementwise ops that work with multipliers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any

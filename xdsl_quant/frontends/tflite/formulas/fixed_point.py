@@ -6,8 +6,6 @@ names of the kernels' own functions, from gemmlowp and from TensorFlow Lite, are
 docstrings.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

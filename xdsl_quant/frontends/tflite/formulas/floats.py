@@ -4,8 +4,6 @@ What the ops of TensorFlow Lite compute of floats, and of plain integers.
 Results have the dtype of the operands. They are as close as NumPy's functions are.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -8,8 +8,6 @@ the text says otherwise. All formulas are those that LiteRT's reference kernels 
 observed to compute on x86-64, bit for bit.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The integer kernels that multiply and accumulate."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple

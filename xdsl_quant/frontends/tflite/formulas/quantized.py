@@ -1,7 +1,5 @@
 """Stored values together with their parameters, and the bounds of activations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 

@@ -1,7 +1,5 @@
 """The integer kernels that reduce dimensions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The integer kernels that normalize the elements along the last dimension."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

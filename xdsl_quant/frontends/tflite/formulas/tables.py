@@ -3,8 +3,6 @@ The integer kernels that look results up: tables of 256 results for 8 bits, tabl
 points for 16 bits, and the sigmoid of 16 bits.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The integer kernels of pools, and of images that get another size."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from xdsl_quant.numerics.parameters import QuantizationParameters, storage_range

@@ -16,8 +16,6 @@ Values between ops become tensors of stored values. `quant.scast`s remain where 
 have quantized values: at arguments and results of functions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast

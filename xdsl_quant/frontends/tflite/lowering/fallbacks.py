@@ -1,7 +1,5 @@
 """What passes say of ops that they compute with floats."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeAlias
 

@@ -3,8 +3,6 @@ Assertions that the indices of gathers are in range. Lowered gathers clamp them,
 interpreter and TensorFlow Lite refuse them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import cast
 

@@ -1,7 +1,5 @@
 """How the windows of convolutions and pools move, as the ops say it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from xdsl_quant.frontends.tflite.formulas.products import Window

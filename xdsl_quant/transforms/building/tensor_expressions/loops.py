@@ -1,7 +1,5 @@
 """Loop nests whose bodies are being built, and the elements that are computed in them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 

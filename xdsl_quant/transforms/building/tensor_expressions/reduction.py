@@ -1,7 +1,5 @@
 """Sums, products and extremes along dimensions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -20,8 +20,6 @@ and constants as they are. Constants of other kernels need no type, such as the 
 rectifier: they get that of what they are compared with, or of the result if they exceed it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import cast
 

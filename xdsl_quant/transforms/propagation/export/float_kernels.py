@@ -4,8 +4,6 @@ beside ops that move, order and clamp elements. Values before the result of such
 stored like it.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from math import isinf

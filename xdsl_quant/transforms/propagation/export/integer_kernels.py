@@ -7,8 +7,6 @@ becomes sums of products of zero-point-corrected integers, and ops that move ele
 integers. StableHLO is lowered to linalg before that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction

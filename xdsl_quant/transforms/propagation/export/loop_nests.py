@@ -3,8 +3,6 @@ Ops of linalg, and elementwise ops on tensors, as loops that compute elements; c
 among their operands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@ Loops over elements of tensors of integers: arithmetic on integers that stand fo
 numbers, and their rescaling.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction

@@ -2,8 +2,6 @@
 Ops of a kernel on quantized values instead of floats.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod

@@ -3,8 +3,6 @@ Dimensions with ranges or scales of their own: where they stay apart from the ot
 where they do not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 

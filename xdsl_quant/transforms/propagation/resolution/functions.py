@@ -5,8 +5,6 @@ them, of whose arguments nothing is known. Copies that are equal in the end beco
 again.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager

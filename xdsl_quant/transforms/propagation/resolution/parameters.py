@@ -1,7 +1,5 @@
 """Parameters from ranges, contents of constants, and other parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

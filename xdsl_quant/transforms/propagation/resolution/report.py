@@ -1,7 +1,5 @@
 """What propagation decided, for people and for programs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

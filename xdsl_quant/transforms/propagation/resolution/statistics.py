@@ -6,8 +6,6 @@ of an op with a fixed range have that range. Kernels of same scale make their po
 parameters, and what exceeds these is clamped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

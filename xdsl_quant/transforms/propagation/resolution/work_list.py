@@ -7,8 +7,6 @@ fulfilled by a rescale at the port of the kernel. So each constraint that was fu
 stays fulfilled, and the list ends.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Specifications after propagation, and the places where values are rescaled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

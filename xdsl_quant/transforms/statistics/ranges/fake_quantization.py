@@ -1,7 +1,5 @@
 """The casts that stand for fake quantization."""
 
-from __future__ import annotations
-
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 

@@ -1,7 +1,5 @@
 """The numbers of float constants, without a Python object for each of them."""
 
-from __future__ import annotations
-
 import math
 from typing import cast
 

@@ -23,8 +23,6 @@ A file that calibration saves has a member `digest`, which tells whether the oth
 are those that were saved. A file that is written by hand needs none.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Constants that are one number for each channel, repeated along all other dimensions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import cast
 

@@ -7,8 +7,6 @@ a convolution, these are the elements of a window (`im2col`). If groups of chann
 weights of their own, there is such a product for each group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast

@@ -1,7 +1,5 @@
 """Products by constant weights, with the bias that follows: read, and written anew."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast

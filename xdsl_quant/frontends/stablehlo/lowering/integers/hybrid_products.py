@@ -17,8 +17,6 @@ if `batch_group_count` exceeds 1, which sums over images.
 Floats are computed in `f32`, or `f64` for `f64` tensors, and sums in `i32`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ A convolution has to be padded with the zero point for this. That is done before
 between the elements if they are dilated.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

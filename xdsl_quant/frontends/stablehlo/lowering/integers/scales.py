@@ -5,8 +5,6 @@ All arrays have a dimension for each dimension of the result, and at least one. 
 1, or the number of scales along it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

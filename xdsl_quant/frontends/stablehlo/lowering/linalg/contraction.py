@@ -6,8 +6,6 @@ Products are summed up in the type of the result, in f32 for narrower floats, wh
 are rounded once, at the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import count
 from typing import TypeAlias, cast

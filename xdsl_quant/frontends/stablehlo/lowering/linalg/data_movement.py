@@ -1,7 +1,5 @@
 """Ops that move elements and compute nothing but indices."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import cast
 

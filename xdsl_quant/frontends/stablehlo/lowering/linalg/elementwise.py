@@ -6,8 +6,6 @@ Integers wrap around. What StableHLO leaves undefined is defined: a division by 
 all bits of an unsigned integer; the smallest integer divided by -1 is itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import cast
 

@@ -1,7 +1,5 @@
 """What the patterns that lower StableHLO to linalg have in common."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Generic, NamedTuple, TypeAlias, cast

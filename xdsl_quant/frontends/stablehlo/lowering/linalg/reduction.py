@@ -7,8 +7,6 @@ quantized types are lowered to: ops of arith and math, and loop nests without a 
 become the same ops on scalars.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 

@@ -3,8 +3,6 @@ What each op of TensorFlow Lite computes: formulas and integer kernels of NumPy 
 which also take expressions of values that are known at run time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from xdsl.ir import Operation

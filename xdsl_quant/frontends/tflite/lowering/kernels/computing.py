@@ -7,8 +7,6 @@ Operands are NumPy's arrays, or, where they are known at run time only,
 [expressions][xdsl_quant.transforms.building.tensor_expressions.TensorExpression].
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

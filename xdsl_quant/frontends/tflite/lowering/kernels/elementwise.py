@@ -1,7 +1,5 @@
 """The ops of TensorFlow Lite that compute each element, or along the last dimension."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The ops of TensorFlow Lite that move elements, or make tensors of few numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast

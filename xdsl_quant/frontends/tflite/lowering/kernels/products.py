@@ -1,7 +1,5 @@
 """The ops of TensorFlow Lite with weights, of images, and along dimensions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 

@@ -3,8 +3,6 @@ Quantization parameters that the integer kernels of TensorFlow Lite take. For al
 they refuse to run or, if they do not check, compute wrong numbers.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What conversions of TensorFlow Lite to StableHLO are made of."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast

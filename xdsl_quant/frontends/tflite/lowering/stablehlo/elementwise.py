@@ -1,7 +1,5 @@
 """Ops that compute each element from those at its position."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Operation, SSAValue

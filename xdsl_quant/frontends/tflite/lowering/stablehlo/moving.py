@@ -3,8 +3,6 @@ Ops that move or order elements. They do so with stored values, too, if all type
 same parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any

@@ -4,8 +4,6 @@ Ops with weights, and means, which compute with floats.
 Dimension numbers say where the dimensions of weights are, so that weights stay as they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, cast

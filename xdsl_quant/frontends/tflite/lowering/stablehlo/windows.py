@@ -1,7 +1,5 @@
 """Windows of images, which TensorFlow Lite has as NHWC."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

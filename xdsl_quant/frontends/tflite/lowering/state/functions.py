@@ -1,7 +1,5 @@
 """The functions of a module that have state, and copies without calls of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr

@@ -1,7 +1,5 @@
 """Arguments and results of functions that are state."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import chain, count
 from typing import NamedTuple

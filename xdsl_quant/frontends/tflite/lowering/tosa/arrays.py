@@ -1,7 +1,5 @@
 """The forms of NumPy functions of whole tensors: data movement, reductions and orders."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

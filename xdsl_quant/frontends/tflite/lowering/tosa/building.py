@@ -6,8 +6,6 @@ Stored values are signless: `tensor<4x!quant.uniform<i8:f32, 0.5>>` becomes `ten
 Stored values of `u8` are computed as `i8`: values and zero point are 128 less.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast

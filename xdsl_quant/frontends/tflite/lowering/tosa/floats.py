@@ -6,8 +6,6 @@ TOSA has no division: it is a product with the reciprocal, so results may differ
 of divisions in their last bit, and quantized ones by one unit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue

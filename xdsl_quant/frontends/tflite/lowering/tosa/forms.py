@@ -3,8 +3,6 @@ The forms of primitives in TOSA: products with a multiplier are `tosa.rescale`, 
 a stored value `tosa.table`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NoReturn, SupportsIndex, cast

@@ -3,8 +3,6 @@ Elements of a tensor at known positions, which any op that only moves elements h
 tiles, reversed and permuted dimensions, and `tosa.gather` for all others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

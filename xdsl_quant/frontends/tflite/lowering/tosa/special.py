@@ -1,7 +1,5 @@
 """Ops of which TOSA computes other integers, or in another way, than other machines."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
