@@ -95,9 +95,9 @@ def bounds_of(number: Number) -> Bounds:
     """Return the bounds of an operand."""
     if isinstance(number, Integer | Truth):
         return number.bounds
-    # Of a float it raises an error: none becomes an integer without a word.
-    value = operator.index(number)
-    return value, value
+    if isinstance(number, float):
+        raise TypeError(f"an integer expression takes no float, found {number}")
+    return int(number), int(number)
 
 
 def combined(function: Callable[[int, int], int], a: Number, b: Number) -> Bounds:
