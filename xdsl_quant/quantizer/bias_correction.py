@@ -302,7 +302,7 @@ def halves(batch: Arguments, shapes: Sequence[tuple[int, ...]]) -> Iterator[Argu
     """Both halves of the rows of a batch; the batch if its number of rows is fixed."""
     arrays = [*map(np.asarray, batch)]
     rows = {array.shape[0] if array.ndim else 0 for array in arrays}
-    is_dynamic = all(shape[:1] == (-1,) for shape in shapes[: len(arrays)])
+    is_dynamic = all(shape and shape[0] < 0 for shape in shapes[: len(arrays)])
     if not is_dynamic or len(rows) != 1 or (count := min(rows)) < 2:
         yield batch
         return

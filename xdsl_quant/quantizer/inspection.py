@@ -65,7 +65,9 @@ class QuantizedTensor:
     """The op that gives it; `argument` for an argument of a function or a block."""
 
     shape: tuple[int, ...] | None
-    """Its sizes, -1 for dynamic ones; `None` if it is unranked."""
+    """
+    Its sizes, negative ones (in JSON -1) if they are dynamic; `None` if it is unranked.
+    """
 
     storage: str
     """How it is stored, e.g. `i8<-127:127>`; else the kind of its type."""
@@ -163,7 +165,10 @@ class Inspection:
     def json(self) -> str:
         """Tensors and totals as JSON, with the names of the fields of these classes."""
         content = {
-            "tensors": [asdict(tensor) for tensor in self.tensors],
+            "tensors": [
+                asdict(tensor) | {"shape": _plain_sizes(tensor.shape)}
+                for tensor in self.tensors
+            ],
             "storage_counts": self.storage_counts,
             "stored_bytes": self.stored_bytes,
             "float_bytes": self.float_bytes,
@@ -340,6 +345,10 @@ def _known_elements(value: SSAValue) -> Array | None:
     with suppress(ValueError, TypeError, ImportError):
         return constant_elements(value)
     return None
+
+
+def _plain_sizes(shape: Sequence[int] | None) -> Sequence[int] | None:
+    return None if shape is None else [max(size, -1) for size in shape]
 
 
 def _byte_count(

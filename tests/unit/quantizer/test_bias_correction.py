@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseIntOrFPElementsAttr, ModuleOp
 
 from examples.classifiers.forms import stablehlo_text, tfl_text
 from examples.classifiers.networks import load_network
@@ -241,11 +241,12 @@ def test_results_never_get_worse_on_the_samples_that_judge():
     assert after.sqnr >= before.sqnr
 
 
-def test_the_rows_of_one_batch_are_halved():
+@pytest.mark.parametrize("dynamic", [DYNAMIC_INDEX, -1])
+def test_the_rows_of_one_batch_are_halved(dynamic: int):
     rows = np.arange(10, dtype=np.float32).reshape(5, 2)
-    first, second = halves((rows,), [(-1, 2)])
+    first, second = halves((rows,), [(dynamic, 2)])
     np.testing.assert_array_equal(np.concatenate([*first, *second]), rows)
     np.testing.assert_array_equal(first[0], rows[:2])
     assert [*halves((rows,), [(5, 2)])] == [(rows,)]
     single = (rows[:1],)
-    assert [*halves(single, [(-1, 2)])] == [single]
+    assert [*halves(single, [(dynamic, 2)])] == [single]

@@ -226,6 +226,19 @@ def test_floats_tables_and_block_scales(
     ]  # fmt: skip
 
 
+def test_dynamic_sizes_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path, output = tmp_path / "model.mlir", tmp_path / "tensors.json"
+    path.write_text("""
+func.func @main(%x: tensor<?x2x!quant.uniform<i8:f32, 0.5>>) {
+  return
+}
+""")
+    assert main([str(path), "--json", str(output)]) == 0
+    assert "?x2" in capsys.readouterr().out
+    (tensor,) = json.loads(output.read_text())["tensors"]
+    assert tensor["shape"] == [-1, 2]
+
+
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
