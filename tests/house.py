@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "xdsl_quant"
 
 FIGURES: dict[str, tuple[float, float]] = {
-    "lines of code": (65_855, 62_500),
+    "lines of code": (65_866, 62_500),
     "lines of code of the core": (35_493, 36_000),
     "Any in 1,000 lines of code": (4.2, 6),
     "percent of functions over 40 lines": (0.7, 1),
@@ -37,8 +37,8 @@ FIGURES: dict[str, tuple[float, float]] = {
     "files in circles, with TYPE_CHECKING": (0, 0),
     "arrows up": (0, 0),
     "imports of slices by the core": (0, 0),
-    "repeated public names": (14, 0),
-    "repeated private names": (35, 0),
+    "repeated public names": (6, 0),
+    "repeated private names": (0, 0),
     "files that import xdsl_quant.quantizer loads": (65, 130),
     "files that lower-quant-ops loads": (30, 30),
 }
@@ -72,6 +72,16 @@ SLICES = (
     "tools.rosetta",
 )
 """Files and folders of slices, which may import every room; the rest is the core."""
+
+MACHINES = (
+    "frontends.stablehlo.lowering.linalg",
+    "frontends.tflite.lowering.kernels",
+    "frontends.tflite.lowering.stablehlo",
+    "frontends.tflite.lowering.tosa",
+    "machines.numpy",
+    "transforms.building.tensor_expressions",
+)
+"""Folders that each have functions for the same ops and functions of NumPy."""
 
 CANONICALIZATION = "get_canonicalization_patterns"
 """Function of a trait whose imports count neither as arrows nor in circles, as in xDSL."""
@@ -522,7 +532,7 @@ class House:
         Return names that functions or classes of several files have at module level.
 
         Those of the same concept do not count: classes of ops (`AddOp`), what has the name
-        of an op or type (`_pad` on each machine), and the `main` of commands.
+        of an op or type, what each of several machines has, and the `main` of commands.
         """
         files: defaultdict[str, list[str]] = defaultdict(list)
         same = {"main"}.union(*(file.mnemonics for file in self.files.values()))
@@ -533,7 +543,9 @@ class House:
         return [
             f"{name}: {', '.join(files[name])}"
             for name in sorted(files)
-            if len(files[name]) > 1 and name.startswith("_") == private
+            if len(files[name]) > 1
+            and name.startswith("_") == private
+            and not _are_of_different_machines(files[name])
         ]
 
     def places(self) -> dict[str, list[str]]:
@@ -570,6 +582,11 @@ class House:
             "percent of functions over 40 lines": round(100 * share, 1),
             **counts,
         }
+
+
+def _are_of_different_machines(names: Sequence[str]) -> bool:
+    folders = [next((m for m in MACHINES if _within(n, (m,))), None) for n in names]
+    return None not in folders and len({*folders}) == len(folders)
 
 
 def _mnemonics(definition: ast.stmt) -> Iterator[str]:

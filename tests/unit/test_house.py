@@ -320,6 +320,17 @@ except ImportError:
     assert files.repeated_names(private=True) == ["_g: xdsl_quant.a, xdsl_quant.b"]
 
 
+def test_names_of_several_machines():
+    numpy, tosa = "machines__numpy__a", "frontends__tflite__lowering__tosa__a"
+    source = "def _joined(): ..."
+    files = _house(**{numpy: source, tosa: source})
+    assert files.repeated_names(private=True) == []
+    files = _house(**{numpy: source, "machines__numpy__b": source, "a": source})
+    assert files.repeated_names(private=True) == [
+        "_joined: xdsl_quant.machines.numpy.a, xdsl_quant.machines.numpy.b, xdsl_quant.a"
+    ]
+
+
 def test_loaded_files():
     assert loaded_files("") == 0
     assert loaded_files("import xdsl_quant.rounding_mode, xdsl") == 3

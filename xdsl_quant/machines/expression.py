@@ -573,7 +573,7 @@ class Real(_Ordered["RealNumber"]):
     def sign(self) -> Self:
         """-1, 0 or 1; of NaN, NaN."""
         sign = ((self > 0) - (self < 0).number).as_float(self.type)
-        return cast("Self", _choice(self.is_nan(), self, sign))
+        return cast("Self", _chosen_by_truth(self.is_nan(), self, sign))
 
     def copysign(self, sign: RealNumber) -> Self:
         """The value with the sign of another one."""
@@ -627,7 +627,7 @@ def _with_expression_first(method: str) -> Callable[[Any, Any], Any]:
     return function
 
 
-def _method(name: str) -> Callable[..., Any]:
+def _ufunc_method(name: str) -> Callable[..., Any]:
     """A function that is a method of its first operand."""
 
     def function(x: Any, *operands: object) -> Any:
@@ -636,7 +636,7 @@ def _method(name: str) -> Callable[..., Any]:
     return function
 
 
-def _choice(condition: Truth | bool, a: Any, b: Any) -> Any:
+def _chosen_by_truth(condition: Truth | bool, a: Any, b: Any) -> Any:
     if not isinstance(condition, Truth):
         return a if condition else b
     return condition.chosen(a, b)
@@ -697,8 +697,8 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.maximum: _with_expression_first("maximum"),
     np.fmin: _with_expression_first("number_minimum"),
     np.fmax: _with_expression_first("number_maximum"),
-    np.absolute: _method("absolute"),
-    np.sign: _method("sign"),
+    np.absolute: _ufunc_method("absolute"),
+    np.sign: _ufunc_method("sign"),
     np.copysign: Real.copysign,
     np.isnan: Real.is_nan,
     np.signbit: Real.sign_bit,
@@ -714,7 +714,7 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.tanh: _float_function("tanh", -1, 1),
     np.sin: _float_function("sin", -1, 1),
     np.cos: _float_function("cos", -1, 1),
-    np.clip: _method("clipped"),
-    np.where: _choice,
+    np.clip: _ufunc_method("clipped"),
+    np.where: _chosen_by_truth,
 }
 """The form of each NumPy function on expressions."""

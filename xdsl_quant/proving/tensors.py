@@ -90,7 +90,7 @@ def _repeated(type_: Attribute, number: Numbers) -> Elements:
     return np.full(static_shape(type_), number, object)
 
 
-def _constant_elements(
+def _constant_terms(
     terms: Terms, op: Operation, _: Sequence[Numbers]
 ) -> Sequence[Numbers]:
     value = op.get_attr_or_prop("values" if isinstance(op, tosa.ConstOp) else "value")
@@ -375,7 +375,7 @@ def _clamp_op(
 
 
 TENSOR_RULES: Mapping[str, _TensorRule] = {
-    "arith.constant": _constant_elements,
+    "arith.constant": _constant_terms,
     "tensor.cast": _data_movement,
     "tensor.collapse_shape": _data_movement,
     "tensor.concat": _data_movement,
@@ -387,7 +387,7 @@ TENSOR_RULES: Mapping[str, _TensorRule] = {
     "tensor.from_elements": _from_elements,
     "tensor.splat": _splat,
     "tosa.clamp": _clamp_op,
-    "tosa.const": _constant_elements,
+    "tosa.const": _constant_terms,
     "tosa.rescale": _rescale,
 }
 """Ops that are not computed element by element."""

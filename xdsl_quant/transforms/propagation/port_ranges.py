@@ -66,7 +66,7 @@ COUPLED_PORTS = "quant.coupled_ports"
 _Entry: TypeAlias = Mapping[str, Attribute]
 
 
-def _fail(kernel: RegionOp, message: str) -> NoReturn:
+def _refuse_ranges(kernel: RegionOp, message: str) -> NoReturn:
     fail(kernel, f"'{kernel.name}' op {message}")
 
 
@@ -119,13 +119,13 @@ def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
             else:
                 continue
         except ValueError as e:
-            _fail(kernel, str(e))
+            _refuse_ranges(kernel, str(e))
         pairs = ranges[index].axis_ranges
         if pairs is not None and not _has_axis(types[index], ranges[index]):
             found = (
                 f"{len(pairs)} ranges of dimension {ranges[index].axis} of port {index}"
             )
-            _fail(
+            _refuse_ranges(
                 kernel,
                 f"has {found} in '{PORT_STATS}', whose type is '{types[index]}'; expected "
                 "one for each index of a dimension",
@@ -137,12 +137,12 @@ def _port_stats(kernel: RegionOp) -> Mapping[int, _Entry]:
     """The entries of the attribute by the number of the port."""
     if (entries := _port_entries(kernel, PORT_STATS)) is None:
         needed = "an array of dictionaries with an integer 'port'"
-        _fail(kernel, f"needs {needed} as '{PORT_STATS}'")
+        _refuse_ranges(kernel, f"needs {needed} as '{PORT_STATS}'")
     stats: dict[int, _Entry] = {}
     for index, entry in entries:
         if index in stats or not 0 <= index < len(kernel.specs):
             expected = f"numbers of different ones of its {len(kernel.specs)} ports"
-            _fail(
+            _refuse_ranges(
                 kernel, f"has '{PORT_STATS}' of port {index}, expected the {expected}"
             )
         stats[index] = entry
@@ -214,7 +214,7 @@ def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
     if entries is None or len(keys) < len(entries):
         port = f"the integer 'port', the number of one of its {len(kernel.specs)} ports"
         needed = f"an array of dictionaries with {port}, and the string 'key'"
-        _fail(kernel, f"needs {needed} as '{COUPLED_PORTS}'")
+        _refuse_ranges(kernel, f"needs {needed} as '{COUPLED_PORTS}'")
     return keys
 
 

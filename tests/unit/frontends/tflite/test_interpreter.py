@@ -25,8 +25,8 @@ from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.files.model import (
     Model,
     Operator,
-    Quantization,
     Subgraph,
+    TensorQuantization,
 )
 from xdsl_quant.frontends.tflite.files.model import Tensor as FileTensor
 from xdsl_quant.frontends.tflite.files.writer import write_model
@@ -148,8 +148,8 @@ def test_streaming_models(path: Path):
 SCALE = np.float32(0.05)
 
 
-def quantization(scale: np.float32, zero_point: int) -> Quantization:
-    return Quantization(np.array([scale]), np.array([zero_point], np.int64), 0)
+def quantization(scale: np.float32, zero_point: int) -> TensorQuantization:
+    return TensorQuantization(np.array([scale]), np.array([zero_point], np.int64), 0)
 
 
 def unsigned(name: str, shape: list[int], data: Any = None) -> FileTensor:
@@ -794,7 +794,7 @@ def test_sums_of_16_bits_with_powers_of_two(is_set: bool, expected: list[int]):
     """With the option each operand is rounded, without it the sum is."""
 
     def tensor(name: str, scale: float) -> FileTensor:
-        quantization = Quantization(
+        quantization = TensorQuantization(
             np.array([scale], np.float32), np.array([0], np.int64)
         )
         return FileTensor(name, "INT16", [2], quantization=quantization)

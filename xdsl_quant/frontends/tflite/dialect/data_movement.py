@@ -133,7 +133,9 @@ def _verify_parts(
         )
 
 
-def _reshaped(element_type: Attribute, shape: Shape, sizes: Sequence[int]) -> Attribute:
+def _reshaped_element_type(
+    element_type: Attribute, shape: Shape, sizes: Sequence[int]
+) -> Attribute:
     """A per-axis element type with the axis that it has after a reshape."""
     if not isinstance(element_type, UniformQuantizedPerAxisType):
         return element_type
@@ -212,7 +214,7 @@ class ReshapeOp(MovingOp):
             return TensorType(element_type, known_sizes(sizes))
         if -1 in sizes:
             sizes = self._with_size(sizes, shape)
-        return TensorType(_reshaped(element_type, shape, sizes), sizes)
+        return TensorType(_reshaped_element_type(element_type, shape, sizes), sizes)
 
     def _verify_sizes(self, sizes: Sequence[int]) -> None:
         unknown: list[int] = []

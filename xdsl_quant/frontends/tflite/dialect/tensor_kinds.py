@@ -66,7 +66,7 @@ def is_tensor(type_: Attribute) -> bool:
 
 
 @dataclass(frozen=True)
-class TensorKind(TypeKind[Attribute]):
+class TFLTensorKind(TypeKind[Attribute]):
     """What the type of an operand or a result must be."""
 
     elements: Sequence[ElementKind]
@@ -81,11 +81,11 @@ def _words(elements: str) -> str:
     return f"tensor of {' or '.join(words)} values"
 
 
-def _elements(names: str) -> Sequence[ElementKind]:
+def _element_kinds(names: str) -> Sequence[ElementKind]:
     return tuple(ElementKind[name] for name in names.replace("|", " ").split())
 
 
-def tensor_of(elements: str) -> TensorKind:
+def tensor_of(elements: str) -> TFLTensorKind:
     """
     A tensor with one of several element types.
 
@@ -93,31 +93,31 @@ def tensor_of(elements: str) -> TensorKind:
         elements: names of members of `ElementKind` in the order in which messages say
             them; `i32|i64` for both in one word.
     """
-    return TensorKind(_words(elements), is_tensor, _elements(elements))
+    return TFLTensorKind(_words(elements), is_tensor, _element_kinds(elements))
 
 
-def tensor_of_or_none(elements: str) -> TensorKind:
+def tensor_of_or_none(elements: str) -> TFLTensorKind:
     """`tensor_of`, or an operand that is absent."""
-    return TensorKind(
+    return TFLTensorKind(
         f"{_words('any')} or none type",
         lambda type_: is_tensor(type_) or isinstance(type_, NoneType),
-        _elements(elements),
+        _element_kinds(elements),
     )
 
 
 def variadic_of(elements: str) -> VariadicOf[Attribute]:
     """Any number of tensors."""
-    return VariadicOf(TensorKind(_words("any"), is_tensor, _elements(elements)))
+    return VariadicOf(TFLTensorKind(_words("any"), is_tensor, _element_kinds(elements)))
 
 
-def _i32_of_rank(rank: int) -> TensorKind:
+def _i32_of_rank(rank: int) -> TFLTensorKind:
     def has(type_: Attribute) -> bool:
         if not isinstance(type_, TensorType):
             return False
         tensor_type = cast(TensorType[Attribute], type_)
         return tensor_type.element_type == i32 and tensor_type.get_num_dims() == rank
 
-    return TensorKind(f"{rank}D {_words('i32')}", has, _elements("i32"))
+    return TFLTensorKind(f"{rank}D {_words('i32')}", has, _element_kinds("i32"))
 
 
 def elements_of(constraint: RangeConstraint) -> Sequence[ElementKind]:
@@ -129,7 +129,7 @@ def elements_of(constraint: RangeConstraint) -> Sequence[ElementKind]:
     """
     while isinstance(constraint, RangeLengthConstraint):
         constraint = constraint.constraint
-    if isinstance(constraint, RangeOf) and isinstance(constraint.constr, TensorKind):
+    if isinstance(constraint, RangeOf) and isinstance(constraint.constr, TFLTensorKind):
         return constraint.constr.elements
     return ()
 
@@ -142,6 +142,6 @@ I32_SCALAR = _i32_of_rank(0)
 I32_VECTOR = _i32_of_rank(1)
 INDEX = tensor_of("i32|i64")
 RESOURCE = tensor_of("resource")
-STATE = TensorKind("stateful tensor", is_tensor, _elements("any"))
+STATE = TFLTensorKind("stateful tensor", is_tensor, _element_kinds("any"))
 NONE = TypeKind[NoneType]("none type", lambda type_: isinstance(type_, NoneType))
 CUSTOM_INPUTS = VariadicOf[Attribute](tensor_of_or_none("any"))

@@ -58,12 +58,12 @@ from .model import (
     ABSENT,
     ITEM_BITS,
     Model,
+    ModelSignature,
     Operator,
     OptionValue,
-    Quantization,
-    Signature,
     Subgraph,
     Tensor,
+    TensorQuantization,
     TFLiteFileError,
 )
 from .options import options_of
@@ -187,18 +187,18 @@ def _tensor_type(type_: Attribute) -> str | None:
     return name if name in ELEMENT_TYPES else None
 
 
-def _quantization(type_: Attribute) -> Quantization | None:
+def _quantization(type_: Attribute) -> TensorQuantization | None:
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, ScaledQuantizedType):
         return None
-    return Quantization(
+    return TensorQuantization(
         np.asarray(element_type.get_scales(), np.float32).ravel(),
         np.asarray(element_type.get_zero_points(), np.int64).ravel(),
         element_type.axis or 0 if isinstance(element_type, PerAxisType) else 0,
     )
 
 
-def _name(op: Operation | None, value: SSAValue, default: str) -> str:
+def _tensor_name(op: Operation | None, value: SSAValue, default: str) -> str:
     location = None if op is None or op.results[0] is not value else op.location
     if isinstance(location, NameLoc):
         return location.desc.data
@@ -250,14 +250,14 @@ class _FunctionExporter:
             self.operators,
         )
 
-    def signatures(self, index: int) -> Sequence[Signature]:
+    def signatures(self, index: int) -> Sequence[ModelSignature]:
         """The signatures that the attributes of the function say."""
         function = self.function
         end = function.body.block.last_op
         assert end is not None
         keys = strings(function.attributes.get(EXPORTED_NAMES))
         return [
-            Signature(
+            ModelSignature(
                 key,
                 index,
                 self.names(function.arg_attrs, function.args, key, key == keys[0]),
@@ -331,7 +331,7 @@ class _FunctionExporter:
             data = value.data.data
         else:
             raise _fail(op, "is a number, but values of TensorFlow Lite are tensors")
-        index = self.add_tensor(result, op, _name(op, result, ""))
+        index = self.add_tensor(result, op, _tensor_name(op, result, ""))
         tensor = self.tensors[index]
         tensor.data = _file_bytes(data, tensor.type, math.prod(tensor.shape))
 
@@ -355,7 +355,8 @@ class _FunctionExporter:
                 inputs[position] = self.state(inputs[position])
         self.add_bias_scales(op, inputs)
         outputs = [
-            self.add_tensor(result, op, _name(op, result, "")) for result in op.results
+            self.add_tensor(result, op, _tensor_name(op, result, ""))
+            for result in op.results
         ]
         options: Mapping[str, OptionValue] = {}
         if code != "CUSTOM":
@@ -379,7 +380,9 @@ class _FunctionExporter:
             return
         if min(map(len, scales)) == 1:
             product = scales[0] * scales[1]
-            bias.quantization = Quantization(product, np.zeros(len(product), np.int64))
+            bias.quantization = TensorQuantization(
+                product, np.zeros(len(product), np.int64)
+            )
 
     def state(self, index: int) -> int:
         """The tensor of a state whose initial value is a constant: each op has its own."""

@@ -80,9 +80,9 @@ from .model import (
     ITEM_BITS,
     Model,
     Operator,
-    Quantization,
     Subgraph,
     Tensor,
+    TensorQuantization,
     TFLiteFileError,
 )
 from .options import properties_of
@@ -259,7 +259,7 @@ def element_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAtt
 
 
 def _quantized_type(
-    quantization: Quantization, type_name: str, is_narrow: bool
+    quantization: TensorQuantization, type_name: str, is_narrow: bool
 ) -> TypeAttribute:
     options: StorageOptions = {"is_signed": not type_name.startswith("U")}
     if is_narrow and ITEM_BITS[type_name] == 8:

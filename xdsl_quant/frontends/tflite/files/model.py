@@ -20,7 +20,7 @@ class TFLiteFileError(ModelFileError):
 
 
 @dataclass
-class Quantization:
+class TensorQuantization:
     """How the values of a tensor are stored."""
 
     scales: NDArray[np.float32]
@@ -47,7 +47,7 @@ class Tensor:
     data: NDArray[np.uint8] | None = None
     """The bytes of a constant: a view of those of the file."""
 
-    quantization: Quantization | None = None
+    quantization: TensorQuantization | None = None
     is_variable: bool = False
     has_rank: bool = True
 
@@ -85,7 +85,7 @@ class Subgraph:
 
 
 @dataclass
-class Signature:
+class ModelSignature:
     """The names under which callers know a subgraph, its inputs and its outputs."""
 
     key: str
@@ -101,7 +101,7 @@ class Model:
     """A file."""
 
     subgraphs: Sequence[Subgraph]
-    signatures: Sequence[Signature] = ()
+    signatures: Sequence[ModelSignature] = ()
     description: str = ""
     metadata: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 

@@ -21,12 +21,12 @@ from .model import (
     ABSENT,
     ITEM_BITS,
     Model,
+    ModelSignature,
     Operator,
     OptionValue,
-    Quantization,
-    Signature,
     Subgraph,
     Tensor,
+    TensorQuantization,
     TFLiteFileError,
 )
 from .schema import enumerators, option_fields, options_name, schema
@@ -311,7 +311,7 @@ class _Reader:
 
     def _quantization(
         self, table: _Table | None, rank: int, where: str
-    ) -> Quantization | None:
+    ) -> TensorQuantization | None:
         if table is None:
             return None
         if number := table.number("DetailsType"):
@@ -342,7 +342,7 @@ class _Reader:
                 raise TFLiteFileError(f"{where} has a scale that is no positive number")
             if scales.size > 1:
                 _check_index(axis, rank, "quantized dimension", where)
-        return Quantization(scales, zero_points, axis, minimum, maximum)
+        return TensorQuantization(scales, zero_points, axis, minimum, maximum)
 
     def _operator(self, table: _Table, index: int, tensor_count: int) -> Operator:
         where = f"operator {index}"
@@ -388,7 +388,9 @@ class _Reader:
                 _check_index(value, self.subgraph_count, "subgraph", where)
         return values
 
-    def _signature(self, table: _Table, subgraphs: Sequence[Subgraph]) -> Signature:
+    def _signature(
+        self, table: _Table, subgraphs: Sequence[Subgraph]
+    ) -> ModelSignature:
         key = table.text("SignatureKey")
         where = f"signature '{key}'"
         index = _check_index(
@@ -404,7 +406,7 @@ class _Reader:
                 for entry in table.tables(field)
             }
 
-        return Signature(key, index, names("Inputs"), names("Outputs"))
+        return ModelSignature(key, index, names("Inputs"), names("Outputs"))
 
 
 @cache

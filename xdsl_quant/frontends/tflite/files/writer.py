@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .model import Model, Operator, Quantization, Signature, Subgraph, Tensor
+from .model import Model, ModelSignature, Operator, Subgraph, Tensor, TensorQuantization
 from .schema import enumerator, option_fields, options_name, schema
 
 _FIRST_VERSIONS = {"BROADCAST_TO": 2}
@@ -161,7 +161,7 @@ class _Writer:
         }
         return self.table("Tensor", fields)
 
-    def quantization(self, quantization: Quantization | None) -> int | None:
+    def quantization(self, quantization: TensorQuantization | None) -> int | None:
         if quantization is None:
             return None
         ranges = {"Min": quantization.minimum, "Max": quantization.maximum}
@@ -207,7 +207,7 @@ class _Writer:
             return self.text(value)
         return self.numbers(value, np.int32) if isinstance(value, Sequence) else value
 
-    def signature(self, signature: Signature) -> int:
+    def signature(self, signature: ModelSignature) -> int:
         def names(indices: Mapping[str, int]) -> int:
             return self.vector(
                 [

@@ -190,7 +190,7 @@ def svdf(
 
 
 @primitive
-def average_pool(values: Array, sizes: tuple[int, int], window: Window) -> Array:
+def average_pool_2d(values: Array, sizes: tuple[int, int], window: Window) -> Array:
     """
     Return the mean of the elements below each position of a window, inside the image.
 
@@ -206,7 +206,7 @@ def average_pool(values: Array, sizes: tuple[int, int], window: Window) -> Array
     return divide(rounded, counts)
 
 
-def max_pool(values: Array, sizes: tuple[int, int], window: Window) -> Array:
+def max_pool_2d(values: Array, sizes: tuple[int, int], window: Window) -> Array:
     """Return the largest element below each position of a window, inside the image."""
     is_float = values.dtype.kind == "f"
     least: float = -np.inf if is_float else int(np.iinfo(values.dtype).min)

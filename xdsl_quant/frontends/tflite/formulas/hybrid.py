@@ -76,7 +76,7 @@ def _scales(weights: Quantized) -> Any:
     return weights.parameters.scales.astype(np.float32)
 
 
-def _with_bias(sums: Floats, bias: Floats | None) -> Floats:
+def _plus_bias(sums: Floats, bias: Floats | None) -> Floats:
     # A sum with 0 is never -0.
     return sums + (np.float32(0) if bias is None else bias)
 
@@ -103,7 +103,7 @@ def fully_connected(
     floats = values.reshape(-1, matrix.shape[1])
     rows = _asymmetric(floats) if asymmetric else _symmetric(floats)
     sums = (rows.corrected @ matrix.T).astype(np.float32)
-    result = _with_bias(sums * (_scales(weights) * rows.scales), bias)
+    result = _plus_bias(sums * (_scales(weights) * rows.scales), bias)
     shape = values.shape[:-1] if keep_num_dims else (-1,)
     return result.reshape(*shape, matrix.shape[0])
 
@@ -137,5 +137,5 @@ def convolution(
     sums = function(rows.corrected.reshape(values.shape), weights.values, window)
     products, scales = sums.astype(np.float32), rows.scales.reshape(-1, 1, 1, 1)
     if is_depthwise or has_one_scale:
-        return _with_bias(products * (_scales(weights) * scales), bias)
-    return _with_bias(products * _scales(weights) * scales, bias)
+        return _plus_bias(products * (_scales(weights) * scales), bias)
+    return _plus_bias(products * _scales(weights) * scales, bias)

@@ -19,7 +19,7 @@ def _centered_sum(x: Quantized, axes: Sequence[int]) -> tuple[Integers, int]:
     return x.corrected.sum(axis=distinct, keepdims=True), count
 
 
-def total(
+def sum_of(
     x: Quantized, axes: Sequence[int], result: QuantizationParameters
 ) -> Integers:
     """The sum along dimensions, which get size 1, as stored values."""
@@ -39,7 +39,7 @@ def mean(x: Quantized, axes: Sequence[int], result: QuantizationParameters) -> I
     return clamped(rescaled(sums, divided), result)
 
 
-def product(
+def reduce_prod(
     x: Quantized, axes: Sequence[int], result: QuantizationParameters
 ) -> Integers:
     """The product along dimensions, which get size 1, as stored values."""

@@ -10,7 +10,7 @@ from .products import Window, windows
 from .quantized import activation_bounds
 
 
-def average_pool(
+def average_pool_2d(
     values: Integers,
     result: QuantizationParameters,
     sizes: tuple[int, int],
@@ -38,14 +38,14 @@ def average_pool(
     return np.clip(means, *activation_bounds(result, activation))
 
 
-def max_pool(
+def max_pool_2d(
     values: Integers,
     result: QuantizationParameters,
     sizes: tuple[int, int],
     window: Window,
     activation: str = "NONE",
 ) -> Integers:
-    """The largest stored value, with the arguments of [`average_pool`][..average_pool]."""
+    """The largest stored value; arguments as of [`average_pool_2d`][..average_pool_2d]."""
     # Each place of the window has an element of the image, which is not smaller.
     least, _ = storage_range(result.storage)
     largest = windows(values, sizes, window, least).max(axis=(-2, -1))
@@ -108,7 +108,7 @@ def interpolated_rows(
     between them, each with 10 bits after the point.
     """
     (y, top, bottom), (x, left, right) = (
-        _places(values.shape[axis + 1], size, align_corners, half_pixel_centers)
+        _resized_places(values.shape[axis + 1], size, align_corners, half_pixel_centers)
         for axis, size in enumerate(sizes)
     )
     x = x[:, None]
@@ -119,7 +119,7 @@ def interpolated_rows(
     return upper, lower, y[:, None, None]
 
 
-def _places(
+def _resized_places(
     size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Integers, Integers, Integers]:
     """For each index of a result the fraction of 1024, and the elements on both sides."""

@@ -136,7 +136,7 @@ def _cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAVal
 
 
 @dataclass
-class _Conversion:
+class _LinalgConversion:
     """The conversion of the ops of a module."""
 
     implementations: Mapping[type[Operation], Implementation]
@@ -467,7 +467,7 @@ class ConvertTFLToLinalgPass(CountingPass):
             implementations.update(MULTIPLIER_KERNELS)
         found = ops_of_dialect(op, "tfl")
         module = op.clone()
-        conversion = _Conversion(implementations, self.fallback)
+        conversion = _LinalgConversion(implementations, self.fallback)
         # What overflows is refused where it matters.
         with without_garbage_collection(), np.errstate(all="ignore"):
             conversion.convert(module)

@@ -101,7 +101,7 @@ class ConvertTFLToTosaPass(CountingPass):
         if self.fallback == "on":
             fallbacks = []
         functions = [
-            (function, _converted(function, errors, fallbacks))
+            (function, _converted_function(function, errors, fallbacks))
             for function in op.body.block.ops
             if isinstance(function, func.FuncOp)
         ]
@@ -120,7 +120,7 @@ def _message(op: Operation, words: str) -> str:
     return located_message(op, f"'{op_name(op)}' op {words}")
 
 
-def _converted(
+def _converted_function(
     function: func.FuncOp,
     errors: list[str],
     fallbacks: list[Fallback] | None,
@@ -135,13 +135,13 @@ def _converted(
         errors.append(_message(function, "has more than one block"))
         return function
     try:
-        return _Conversion(function, errors, fallbacks).convert()
+        return _TosaConversion(function, errors, fallbacks).convert()
     except Unsupported as e:
         errors.append(_message(function, str(e)))
     return function
 
 
-class _Conversion:
+class _TosaConversion:
     """The conversion of one function."""
 
     def __init__(
@@ -198,7 +198,7 @@ class _Conversion:
         builder = self._builder(op)
         try:
             if isinstance(op, tfl.ConstOp | tfl.QConstOp):
-                self.arrays[op.results[0]] = _elements(op)
+                self.arrays[op.results[0]] = _elements_of_constant(op)
             elif isinstance(op, tfl.NoValueOp):
                 self.arrays[op.results[0]] = None
             elif isinstance(op, func.ReturnOp):
@@ -307,7 +307,7 @@ def _is_quantized(value: SSAValue) -> bool:
     return parameters_of(value.type) is not None
 
 
-def _elements(op: tfl.ConstOp | tfl.QConstOp) -> Array:
+def _elements_of_constant(op: tfl.ConstOp | tfl.QConstOp) -> Array:
     """The elements of a constant."""
     try:
         return cast(Callable[..., Array], IMPLEMENTATIONS[type(op)])(op)

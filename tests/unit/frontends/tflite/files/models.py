@@ -13,9 +13,9 @@ from xdsl_quant.frontends.tflite.files.model import (
     ABSENT,
     Model,
     Operator,
-    Quantization,
     Subgraph,
     Tensor,
+    TensorQuantization,
 )
 from xdsl_quant.frontends.tflite.files.reader import default_options
 from xdsl_quant.frontends.tflite.files.schema import options_name
@@ -44,7 +44,7 @@ def tensor_of(tensor: CaseTensor, name: str) -> Tensor:
     """A tensor of a file."""
     quantization = None
     if tensor.scales:
-        quantization = Quantization(
+        quantization = TensorQuantization(
             np.array(tensor.scales, np.float32),
             np.array(tensor.zero_points, np.int64),
             tensor.axis or 0,

@@ -16,11 +16,11 @@ import pytest
 from tests.unit.frontends.tflite.formulas.cases import cases
 from xdsl_quant.frontends.tflite.files.model import (
     Model,
+    ModelSignature,
     Operator,
-    Quantization,
-    Signature,
     Subgraph,
     Tensor,
+    TensorQuantization,
     TFLiteFileError,
 )
 from xdsl_quant.frontends.tflite.files.reader import read_model
@@ -68,7 +68,7 @@ def sample_model() -> Model:
         "INT8",
         [2],
         data=np.array([1, 255], np.uint8),
-        quantization=Quantization(
+        quantization=TensorQuantization(
             np.array([0.5, 0.25], np.float32), np.array([0, 0], np.int64), 0
         ),
     )
@@ -78,7 +78,7 @@ def sample_model() -> Model:
     subgraph = Subgraph("main", tensors, [0], [2], [operator])
     return Model(
         [subgraph],
-        [Signature("serve", 0, {"x": 0}, {"y": 2})],
+        [ModelSignature("serve", 0, {"x": 0}, {"y": 2})],
         "a model",
         {"version": b"1\0"},
     )
@@ -186,7 +186,7 @@ def test_wrong_tensors(tensor: Tensor, message: str):
 def test_wrong_quantization(
     scales: list[float], zero_points: list[int], axis: int, message: str
 ):
-    quantization = Quantization(
+    quantization = TensorQuantization(
         np.array(scales, np.float32), np.array(zero_points, np.int64), axis
     )
     model = with_tensor(Tensor("x", "INT8", [2], quantization=quantization))

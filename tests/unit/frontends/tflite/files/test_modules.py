@@ -19,11 +19,11 @@ from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
 from xdsl_quant.frontends.tflite.files.model import (
     Model,
+    ModelSignature,
     Operator,
-    Quantization,
-    Signature,
     Subgraph,
     Tensor,
+    TensorQuantization,
 )
 from xdsl_quant.frontends.tflite.files.reader import default_options, read_model
 from xdsl_quant.frontends.tflite.files.schema import options_name
@@ -50,9 +50,9 @@ def constant(name: str, type: str, array: Any) -> Tensor:
     return Tensor(name, type, array.shape, data=data)
 
 
-def scales(*values: float, zero_point: int = 0) -> Quantization:
+def scales(*values: float, zero_point: int = 0) -> TensorQuantization:
     zero_points = np.full(len(values), zero_point, np.int64)
-    return Quantization(np.array(values, np.float32), zero_points)
+    return TensorQuantization(np.array(values, np.float32), zero_points)
 
 
 def op(code: str, inputs: Sequence[int], outputs: Sequence[int], **options: Any):
@@ -133,7 +133,7 @@ def test_names_of_functions():
 
 
 def test_signatures():
-    model = Model([RELU], [Signature("serve", 0, {"in": 0}, {"out": 1})], "words")
+    model = Model([RELU], [ModelSignature("serve", 0, {"in": 0}, {"out": 1})], "words")
     module = read_tflite(write_model(model))
     text = str(module)
     assert 'tf_saved_model.index_path = ["in"]' in text
@@ -147,10 +147,10 @@ def test_signatures():
 def test_several_signatures_of_one_subgraph():
     """One with other names, one with the same names, and one with two names of a result."""
     signatures = [
-        Signature("serve", 0, {"in": 0}, {"out": 1}),
-        Signature("predict", 0, {"x": 0}, {"y": 1}),
-        Signature("again", 0, {"in": 0}, {"out": 1}),
-        Signature("both", 0, {"in": 0}, {"a": 1, "b": 1}),
+        ModelSignature("serve", 0, {"in": 0}, {"out": 1}),
+        ModelSignature("predict", 0, {"x": 0}, {"y": 1}),
+        ModelSignature("again", 0, {"in": 0}, {"out": 1}),
+        ModelSignature("both", 0, {"in": 0}, {"a": 1, "b": 1}),
     ]
     for order in (signatures, signatures[::-1]):
         module = read_tflite(write_model(Model([RELU], order)))
@@ -159,13 +159,15 @@ def test_several_signatures_of_one_subgraph():
 
 
 def test_signatures_without_names_of_their_own():
-    module = read_tflite(write_model(Model([RELU], [Signature("a", 0, {"x": 0}, {})])))
+    module = read_tflite(
+        write_model(Model([RELU], [ModelSignature("a", 0, {"x": 0}, {})]))
+    )
     (function,) = module.ops
     function.attributes["tf_saved_model.exported_names"] = ArrayAttr(
         [StringAttr("a"), StringAttr("b")]
     )
     written = read_model(write_tflite(module), "m.tflite")
-    assert written.signatures == [Signature(key, 0, {"x": 0}, {}) for key in "ab"]
+    assert written.signatures == [ModelSignature(key, 0, {"x": 0}, {}) for key in "ab"]
 
 
 def test_an_input_that_is_an_output():
@@ -371,7 +373,7 @@ def test_strings_are_refused():
 
 def test_ranges_without_zero_points():
     bounds = np.array([-1], np.float32), np.array([2], np.float32)
-    quantization = Quantization(
+    quantization = TensorQuantization(
         np.empty(0, np.float32), np.empty(0, np.int64), 0, *bounds
     )
     x = replace(RELU.tensors[0], quantization=quantization)
@@ -794,7 +796,7 @@ def test_width_of_sums_without_bias(number: int):
     ],
 )
 def test_first_value_of_a_variable(
-    type: str, quantization: Quantization | None, first: int
+    type: str, quantization: TensorQuantization | None, first: int
 ):
     """One that is no resource: its bytes are the zero point of `INT8`."""
     tensors = [

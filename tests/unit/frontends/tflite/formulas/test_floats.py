@@ -267,11 +267,11 @@ IMAGE = f32([[1, -2, 3, 4], [5, 6, -7, 8], [9, 10, 11, 12]]).reshape(1, 3, 4, 1)
 )
 def test_pools(padding: str, means: ArrayLike, maxima: ArrayLike):
     window = Window((2, 2), (1, 1), padding)
-    result = floats.average_pool(IMAGE, (2, 2), window)
+    result = floats.average_pool_2d(IMAGE, (2, 2), window)
     assert same_bits(result[0, :, :, 0], f32(means))
-    assert same_bits(floats.max_pool(IMAGE, (2, 2), window)[0, :, :, 0], f32(maxima))
+    assert same_bits(floats.max_pool_2d(IMAGE, (2, 2), window)[0, :, :, 0], f32(maxima))
     # Nothing outside of the image is greater.
-    lower = floats.max_pool(IMAGE - 100, (2, 2), window)
+    lower = floats.max_pool_2d(IMAGE - 100, (2, 2), window)
     assert same_bits(lower[0, :, :, 0], f32(maxima) - 100)
 
 

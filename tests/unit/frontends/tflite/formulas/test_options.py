@@ -96,16 +96,18 @@ RESULT = P(0.25, 3)
             ),
         ),
         (
-            lambda: windows.average_pool(
+            lambda: windows.average_pool_2d(
                 IMAGE.values, IMAGE.parameters, (2, 2), Window()
             ),
-            lambda: windows.average_pool(
+            lambda: windows.average_pool_2d(
                 IMAGE.values, IMAGE.parameters, (2, 2), Window(), "NONE"
             ),
         ),
         (
-            lambda: windows.max_pool(IMAGE.values, IMAGE.parameters, (2, 2), Window()),
-            lambda: windows.max_pool(
+            lambda: windows.max_pool_2d(
+                IMAGE.values, IMAGE.parameters, (2, 2), Window()
+            ),
+            lambda: windows.max_pool_2d(
                 IMAGE.values, IMAGE.parameters, (2, 2), Window(), "NONE"
             ),
         ),
@@ -472,7 +474,7 @@ def test_mean_of_many_elements():
 
 def test_reduced_dimensions_have_size_1():
     x = stored(np.arange(24).reshape(2, 3, 4))
-    for kernel in (reduction.mean, reduction.total, reduction.product):
+    for kernel in (reduction.mean, reduction.sum_of, reduction.reduce_prod):
         assert kernel(x, [1], P(0.5, 0)).shape == (2, 1, 4)
         assert kernel(x, [0, -1], P(0.5, 0)).shape == (1, 3, 1)
 
@@ -503,7 +505,7 @@ class Rows:
 
 def test_expressions_multiply_their_rows():
     values: Any = Rows()
-    result = reduction.product(Quantized(values, P(1.0, 0)), [1], P(1.0, 0))
+    result = reduction.reduce_prod(Quantized(values, P(1.0, 0)), [1], P(1.0, 0))
     assert result.tolist() == [[32], [-24]]
 
 
@@ -550,10 +552,10 @@ def test_steps_of_aligned_corners_are_rounded():
 
 def test_means_of_windows_round_half_away():
     x = np.array([3, 4, -3, -4, 1, -1, 0, 0]).reshape(1, 1, 8, 1)
-    result = windows.average_pool(x, P(1.0, 0), (1, 2), Window((1, 2)))
+    result = windows.average_pool_2d(x, P(1.0, 0), (1, 2), Window((1, 2)))
     assert result.dtype == np.int64
     assert result.ravel().tolist() == [4, -4, 0, 0]
-    wide = windows.average_pool(x, P(1.0, 0), (1, 3), Window((1, 3), padding="SAME"))
+    wide = windows.average_pool_2d(x, P(1.0, 0), (1, 3), Window((1, 3), padding="SAME"))
     assert wide.ravel().tolist() == [1, -1, 0]
 
 

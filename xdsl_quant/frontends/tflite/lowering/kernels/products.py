@@ -345,8 +345,8 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
         kernel_of(products.batch_matmul, _adj_x, _adj_y),
         takes_product(Operands(weights=1), 16),
     ),
-    tfl.AveragePool2DOp: _pooled(floats.average_pool, windows.average_pool),
-    tfl.MaxPool2DOp: _pooled(floats.max_pool, windows.max_pool),
+    tfl.AveragePool2DOp: _pooled(floats.average_pool_2d, windows.average_pool_2d),
+    tfl.MaxPool2DOp: _pooled(floats.max_pool_2d, windows.max_pool_2d),
     tfl.ResizeBilinearOp: Computation(
         _resize_bilinear_of_floats,
         _resize_bilinear,
@@ -354,8 +354,10 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
         Operands((1,)),
     ),
     tfl.MeanOp: _reduced(floats.mean, reduction.mean),
-    tfl.SumOp: _reduced(_with(np.sum), reduction.total),
-    tfl.ReduceProdOp: _reduced(_with(np.prod), reduction.product, takes_zero_points),
+    tfl.SumOp: _reduced(_with(np.sum), reduction.sum_of),
+    tfl.ReduceProdOp: _reduced(
+        _with(np.prod), reduction.reduce_prod, takes_zero_points
+    ),
     tfl.ReduceMaxOp: _reduced(_with(np.max)),
     tfl.ReduceMinOp: _reduced(_with(np.min)),
     tfl.ArgMaxOp: _first(np.argmax, -np.inf),

@@ -125,7 +125,7 @@ def _joined(
         result.bounds = bounds
         return result
     integers = [x.number if isinstance(x, TosaTruth) else x for x in parts]
-    type_, offset = _storage(integers, bounds)
+    type_, offset = _stored_type_of(integers, bounds)
 
     def built() -> SSAValue:
         return build([x.stored_as(type_, offset) for x in integers])
@@ -136,7 +136,9 @@ def _joined(
     return result + offset
 
 
-def _storage(integers: Sequence[TosaTensor], bounds: Bounds) -> tuple[Attribute, int]:
+def _stored_type_of(
+    integers: Sequence[TosaTensor], bounds: Bounds
+) -> tuple[Attribute, int]:
     """A type that has the integers, less an offset."""
     stored = [apart(x) for x in integers if not isinstance(x, KnownInteger)]
     kinds = {(x.element_type, offset) for x, offset in stored}

@@ -332,10 +332,10 @@ def _windows(
     return _Windows(values, sizes, window)
 
 
-@tosa_form("average_pool")
+@tosa_form("average_pool_2d")
 def _average_pool(x: TosaTensor, sizes: tuple[int, int], window: Window) -> TosaTensor:
     if not isinstance(x, TosaReal):
-        return definition(floats.average_pool)(x, sizes, window)
+        return definition(floats.average_pool_2d)(x, sizes, window)
 
     def zeros() -> Sequence[SSAValue]:
         return [x.builder.one(0, f32)] * 2

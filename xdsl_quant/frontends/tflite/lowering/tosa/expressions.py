@@ -374,7 +374,7 @@ def operand(
     )
 
 
-def _type_of(*numbers: object) -> Attribute:
+def _element_type_of(*numbers: object) -> Attribute:
     """The type that an op on numbers computes with."""
     if any(isinstance(x, TosaReal) for x in numbers):
         return f32
@@ -386,7 +386,7 @@ def _comparison(x: TosaTensor, direction: Direction, other: object) -> TosaTruth
     builder, shape = x.builder, shape_of_all(x, other)
 
     def build() -> SSAValue:
-        pair = [operand(number, x, _type_of(x, other)) for number in (x, other)]
+        pair = [operand(number, x, _element_type_of(x, other)) for number in (x, other)]
         if direction in ("lt", "le"):
             pair.reverse()
         value = builder.binary(_COMPARISONS[direction], *pair, result_type=i1)
@@ -551,7 +551,7 @@ class TosaInteger(TosaTensor, Integer):
     def _combined(
         self, operation: IntegerOperation, lhs: Number, rhs: Number, bounds: Bounds
     ) -> TosaInteger:
-        builder, type_ = self.builder, _type_of(lhs, rhs)
+        builder, type_ = self.builder, _element_type_of(lhs, rhs)
         if ANY_INTEGER in (bounds_of(lhs), bounds_of(rhs)):
             bounds = ANY_INTEGER
 
