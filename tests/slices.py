@@ -28,6 +28,9 @@ NAMES = {
 }
 """Slices that can be deleted, and patterns of the texts that name them."""
 
+_OF_ALL = r"documented|documentation_of|benchmarks|mac-array|def test_list"
+"""Pattern of the texts of tests that are about the whole package."""
+
 _OPTIONS = ("-q", "-n", "auto", "-p", "tests.slices", "-W", "ignore:unknown target")
 """The recipes of the package name targets of all slices, and warn of missing ones."""
 
@@ -67,7 +70,7 @@ def _imported_files(path: Path) -> Sequence[Path]:
 
 def other_tests(name: str) -> Iterator[Path]:
     """Return the files of unit tests that do not need a slice."""
-    named = re.compile(NAMES[name], re.IGNORECASE)
+    named = re.compile(f"{NAMES[name]}|{_OF_ALL}", re.IGNORECASE)
     for path in sorted((ROOT / "tests/unit").rglob("test_*.py")):
         texts = (file.read_text() for file in _imported_files(path))
         if not any(map(named.search, texts)):
