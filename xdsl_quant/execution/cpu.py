@@ -145,7 +145,7 @@ class CodeOptions:
     """What the code of the same module may differ in; its results are the same."""
 
     schedule: bool
-    """Whether it is made fast, beside what MLIR does."""
+    """True if scheduling makes the code fast, beside what MLIR does."""
 
     cpu: Cpu
     """The instructions that it may use."""
@@ -154,4 +154,4 @@ class CodeOptions:
     """The number of threads that compute large products."""
 
     stream: bool = False
-    """Whether the kernel streams results, where it can."""
+    """True if the kernel streams results, where it can."""

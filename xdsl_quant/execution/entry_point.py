@@ -114,12 +114,12 @@ class Boundary:
 
     @cached_property
     def takes_all_numbers(self) -> bool:
-        """Whether every number of the dtype is allowed."""
+        """True if every number of the dtype is allowed."""
         width = integer_width(self.type_)
         return self.dtype.kind not in "iu" or width == 8 * self.dtype.itemsize
 
     def is_same(self, array: Array) -> bool:
-        """Whether an array needs neither conversion nor a check of its numbers."""
+        """Return whether an array needs neither conversion nor a check of its numbers."""
         return (
             self.takes_all_numbers
             and array.dtype == self.dtype
@@ -145,7 +145,7 @@ class Boundary:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the value is a tensor that is in memory just what the array is."""
+        """True if the value is a tensor that is in memory just what the array is."""
         return not self._is_scalar and self._outer_element == self._inner_element
 
     @cached_property

@@ -27,7 +27,7 @@ class Times:
 
     @property
     def is_known(self) -> bool:
-        """Whether one of them is known."""
+        """True if one of them is known."""
         return not (
             math.isnan(self.float_seconds) and math.isnan(self.quantized_seconds)
         )

@@ -212,7 +212,7 @@ def _static_shape(type_: Attribute) -> Sequence[int]:
 
 
 def _is_random(type_: Attribute, is_elementwise: bool) -> bool:
-    """Whether there are inputs of a type."""
+    """Return whether there are inputs of a type."""
     element = scalar_or_element_type(type_)
     if isinstance(element, UniformQuantizedType):
         return element.expressed_type == Float32Type()

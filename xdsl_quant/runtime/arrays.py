@@ -247,7 +247,7 @@ def shape_of(type_: Attribute) -> tuple[int, ...]:
 
 
 def allows_shape(type_: Attribute, shape: Sequence[int]) -> bool:
-    """Whether a value of a type may have this shape: a dynamic size is any size."""
+    """Return whether a value of a type may have this shape: a dynamic size is any size."""
     if isinstance(type_, UnrankedTensorType):
         return True
     expected = shape_of(type_)
@@ -314,7 +314,7 @@ def _stored_name(type_: Attribute) -> str:
 
 
 def is_signless(type_: Attribute) -> bool:
-    """Whether values, or elements, are integers that have no sign, or of `index`."""
+    """Return whether values, or elements, are integers that have no sign, or of `index`."""
     is_index = isinstance(scalar_or_element_type(type_), IndexType)
     return is_index or has_signless_integers(type_)
 
@@ -419,5 +419,5 @@ def _to_integers(array: Array, dtype: DType, type_: Attribute, name: str) -> Arr
 
 
 def _are_unsigned(array: Array, width: int) -> bool:
-    """Whether numbers are unsigned ones of `width` bits."""
+    """Return whether numbers are unsigned ones of `width` bits."""
     return bool(array.size) and 0 <= int(array.min()) <= int(array.max()) < 1 << width

@@ -166,7 +166,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     @property
     def has_nan_exponent(self) -> bool:
-        """Whether one of the elements, unless these are in a resource, is the NaN of MX."""
+        """True if one of the elements, unless these are in a resource, is the NaN of MX."""
         return (
             isinstance(self.element_type, Float8E8M0FNUType)
             and isinstance(self.elements, DenseIntOrFPElementsAttr)

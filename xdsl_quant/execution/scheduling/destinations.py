@@ -34,7 +34,7 @@ def _has_dynamic_branches(module: ir.Module) -> bool:
 
 def _may_write_results_at_once(module: ir.Module) -> bool:
     """
-    Whether intermediate values may be stored in the arrays of results.
+    Return whether intermediate values may be stored in the arrays of results.
 
     MLIR does so if ops that may work in place turn the value into the result. It misses
     that the array no longer holds the value once the result is written: other results that
@@ -169,7 +169,7 @@ def _has_equal_elements(op: ir.Operation) -> bool:
 
 
 def _writes_to(use: ir.OpOperand) -> bool:
-    """Whether an op writes its result to an operand, if it may."""
+    """Return whether an op writes its result to an operand, if it may."""
     op, number = use.owner, use.operand_number
     if op.name == "tensor.insert_slice":
         return number == 1

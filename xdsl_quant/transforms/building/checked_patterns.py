@@ -101,7 +101,7 @@ class PatternPass(CountingPass):
     """What the pass changes, as a noun."""
 
     replaces_all: ClassVar[bool] = False
-    """Whether the pass is to replace all of these ops."""
+    """True if the pass is to replace all of these ops."""
 
     remedy: ClassVar[str] = ""
     """What to do about ops that are left."""

@@ -154,7 +154,7 @@ class CastArithmetic(ElementConversion, ABC):
         self.clamped = self.computed
         """The float type of values that are clamped."""
         self.multiplies = False
-        """Whether values are multiplied by the reciprocals of scales."""
+        """True if values are multiplied by the reciprocals of scales."""
         self.stored = (self.storage_kind or IntegerStorage)(self)
         self._tensors: dict[
             tuple[int, ...], Mapping[str, DenseIntOrFPElementsAttr]

@@ -766,7 +766,7 @@ class QuantConstraintsToSpecsPass(CountingPass):
 
     exact_bits: bool = False
     """
-    Whether fake quantization means stored values of as many bits as the op says; otherwise
+    True if fake quantization means stored values of as many bits as the op says; otherwise
     of 8, 16 or 32, whichever is enough.
     """
 

@@ -619,7 +619,7 @@ class _Kernels(NamedTuple):
 
     activations: str = ACTIVATIONS
     mixes_storages: bool = False
-    """Whether operands and results may have different storage types."""
+    """True if operands and results may have different storage types."""
 
 
 _I32 = {"i8": "i32", "u8": "i32", "i16": "i32 i64"}

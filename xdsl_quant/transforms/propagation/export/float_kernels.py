@@ -120,7 +120,7 @@ def check_uses_own_values(op: Operation) -> None:
 
 def fits(value: SSAValue, type_: QuantizedType) -> bool:
     """
-    Whether a constant is in the range of a type, but for rounding.
+    Return whether a constant is in the range of a type, but for rounding.
 
     Raises:
         Unsupported: if it is no number, or not known.
@@ -136,7 +136,7 @@ def fits(value: SSAValue, type_: QuantizedType) -> bool:
 
 def is_exact(value: SSAValue, type_: QuantizedType) -> bool:
     """
-    Whether a type stores the numbers of a constant without rounding.
+    Return whether a type stores the numbers of a constant without rounding.
 
     Raises:
         Unsupported: if it is no number, or not known.
@@ -158,7 +158,7 @@ def ends_of(type_: ScaledQuantizedType) -> tuple[float, float]:
 
 
 def has_nan(value: SSAValue) -> bool:
-    """Whether a value is a constant with an element that is no number."""
+    """Return whether a value is a constant with an element that is no number."""
     try:
         return is_constant(value) and bool(np.isnan(numbers_of(value)).any())
     except Unsupported:
@@ -213,7 +213,7 @@ def stored_as(region: RegionOp, value: SSAValue) -> ScaledQuantizedType | None:
 
 
 def keeps_order(op: Operation) -> bool:
-    """Whether an op only moves, orders and clamps elements."""
+    """Return whether an op only moves, orders and clamps elements."""
     if isinstance(op, StatisticsOp | StatisticsRefOp):
         return True
     bodies = [[*block.ops][:-1] for region in op.regions for block in region.blocks]
@@ -301,7 +301,7 @@ def check_operands(region: RegionOp, numbers: Mapping[SSAValue, float]) -> None:
 
 
 def cuts_off(spec: Attribute, number: float) -> bool:
-    """Whether a number exceeds the range of a specification, if this is a type."""
+    """Return whether a number exceeds the range of a specification, if this is a type."""
     if not isinstance(spec, ScaledQuantizedType):
         return False
     low, high = ends_of(spec)
@@ -389,5 +389,5 @@ class KernelExport(ABC):
         """The floats of a value."""
 
     def is_cut_off(self, value: SSAValue, spec: Attribute) -> bool:
-        """Whether a port would cut off numbers of a value, which stays in floats."""
+        """Return whether a port would cut off numbers of a value, which stays in floats."""
         return value in self.out_of_range and cuts_off(spec, self.out_of_range[value])

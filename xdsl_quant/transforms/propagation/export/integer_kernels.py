@@ -528,7 +528,7 @@ def _storage_of(x: Integers) -> IntegerType:
 
 
 def _has_room(type_: IntegerType, bounds: Bounds) -> bool:
-    """Whether a type stores all integers of some bounds, signed or unsigned."""
+    """Return whether a type stores all integers of some bounds, signed or unsigned."""
     low, high = signed_bounds(type_.bitwidth)
     return are_within(bounds, (low, high)) or are_within(bounds, (0, high - low))
 

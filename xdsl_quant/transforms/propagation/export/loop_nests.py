@@ -35,7 +35,7 @@ class RealConstant:
 
     @property
     def is_one_number(self) -> bool:
-        """Whether all numbers are equal."""
+        """True if all numbers are equal."""
         array = np.asarray(self.values)
         return bool(array.size and (array == array.flat[0]).all())
 

@@ -157,7 +157,7 @@ def _bit_cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SS
 
 
 def is_floating(type_: Attribute) -> bool:
-    """Whether an element type is a float."""
+    """Return whether an element type is a float."""
     return isinstance(type_, AnyFloat)
 
 
@@ -167,7 +167,7 @@ def bit_width(type_: Attribute) -> int:
 
 
 def is_boolean(type_: Attribute) -> bool:
-    """Whether an element type is `i1`."""
+    """Return whether an element type is `i1`."""
     return isa(type_, IntegerType) and type_.bitwidth == 1
 
 

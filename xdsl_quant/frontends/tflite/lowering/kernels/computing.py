@@ -316,7 +316,7 @@ def has_one_scale(parameters: QuantizationParameters | None) -> bool:
 
 
 def is_array(value: object) -> bool:
-    """Whether an operand is an array, and no expression."""
+    """Return whether an operand is an array, and no expression."""
     return isinstance(value, np.ndarray | np.generic)
 
 

@@ -454,7 +454,7 @@ class TosaRescaling(NamedTuple):
     shift: int | Array
 
     is_wide: bool = False
-    """Whether sums have 48 bits, the multiplier 16, and one rounding."""
+    """True if sums have 48 bits, the multiplier 16, and one rounding."""
 
     @classmethod
     def by(
@@ -465,7 +465,7 @@ class TosaRescaling(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether TOSA defines it."""
+        """True if TOSA defines it."""
         shift = min(int(np.min(self.shift)), 31)
         limit = 1 << (shift - 1) if shift > 1 else 0
         low, high = self.x.bounds
@@ -901,7 +901,7 @@ def product(
 
 
 def fits_i32(bounds: Bounds) -> bool:
-    """Whether integers have 32 bits, or wrap around."""
+    """Return whether integers have 32 bits, or wrap around."""
     return bounds == ANY_INTEGER or are_within(bounds, INT32)
 
 
