@@ -78,25 +78,16 @@ def other_tests(name: str) -> Iterator[Path]:
 
 
 def main() -> int:
-    """Run the tests for each slice, and return the exit code of the first failure."""
+    """Run the tests for each slice, and return the largest exit code."""
+    codes = [0]
     for name in NAMES:
         files = [str(path.relative_to(ROOT)) for path in other_tests(name)]
         print(f"Without {name}: {len(files)} files of tests", flush=True)
-        command = (
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-n",
-            "auto",
-            "-p",
-            __spec__.name,
-        )
+        command = (sys.executable, "-m", "pytest", *_OPTIONS, *files)
         environment = {**os.environ, _VARIABLE: name}
-        run = subprocess.run((*command, *files), cwd=ROOT, env=environment, check=False)
-        if run.returncode:
-            return run.returncode
-    return 0
+        run = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+        codes.append(run.returncode)
+    return max(codes)
 
 
 if __name__ == "__main__":
