@@ -127,7 +127,7 @@ def _dimensions(axes: object, function: InstrumentedFunction) -> dict[str, int]:
 def _not_empty(
     batches: Iterator[Batch], function: InstrumentedFunction
 ) -> Iterator[NumberedBatch]:
-    """The batches that have values, with their numbers among all."""
+    """Yield the batches that have values, with their numbers among all."""
     for number, batch in enumerate(batches):
         if (argument := function.empty_argument(batch)) is None:
             yield number, batch
@@ -141,7 +141,9 @@ def _not_empty(
 def _gathered(
     gathered: _Gathered, results: Iterator[BatchObservation], saved: Checkpoint
 ) -> Statistics:
-    """The statistics of all batches: of those in the checkpoint, and of the others."""
+    """
+    Return the statistics of all batches: of those in the checkpoint, and of the others.
+    """
     try:
         for observed in results:
             gathered = gathered.add(observed)
@@ -190,7 +192,7 @@ class _Gathered(NamedTuple):
             raise ValueError(f"batch {observed.batch}, {e}") from None
 
     def merged(self) -> _Gathered:
-        """The same with the waiting batches merged."""
+        """Return the same with the waiting batches merged."""
         if not self.waiting:
             return self
         observations: dict[str, KeyObservation] = {}
@@ -221,7 +223,7 @@ def _iterator(batches: Iterable[Batch]) -> Iterator[Batch]:
 def _observed_batches(
     task: BatchTask, batches: Iterator[NumberedBatch], executor: Executor | None
 ) -> Iterator[BatchObservation]:
-    """The observations of the batches, in order."""
+    """Yield the observations of the batches, in order."""
     if executor is None:
         yield from (task(number, batch) for number, batch in batches)
         return

@@ -88,7 +88,10 @@ def _holder(lock: Path) -> str:
 
 
 def _locked_descriptor(lock: Path) -> int | None:
-    """The descriptor of a lock file that this run has now, unless another one has it."""
+    """
+    Return the descriptor of a lock file that this run has now, unless another one has
+    it.
+    """
     _check_is_lock_file(lock)
     try:
         import fcntl
@@ -132,7 +135,7 @@ def _check_is_lock_file(lock: Path) -> None:
 
 
 def _created(lock: Path) -> int | None:
-    """The same on Windows, where no file is removed that a process has open."""
+    """Return the same on Windows, where no file is removed that a process has open."""
     try:
         lock.unlink(missing_ok=True)
         return os.open(lock, _FLAGS | os.O_EXCL, 0o666)
@@ -157,7 +160,7 @@ _SECONDS = 10.0
 
 
 def chained(before: str, digest: str) -> str:
-    """The digest of some batches and the one after them."""
+    """Return the digest of some batches and the one after them."""
     return hashlib.blake2b(f"{before} {digest}".encode()).hexdigest()
 
 
@@ -174,7 +177,7 @@ class Checkpoint:
 
     def locked(self) -> AbstractContextManager[None]:
         """
-        A context in which no other run uses the file.
+        Return a context in which no other run uses the file.
 
         Raises:
             BlockingIOError: if another run uses it.
@@ -188,8 +191,8 @@ class Checkpoint:
 
     def read(self, observer: str, histograms: bool) -> tuple[Statistics, str]:
         """
-        The statistics in the file and the digest of the batches that they are of; if there
-        is no file, those of no batches.
+        Return the statistics in the file and the digest of the batches that they are
+        of; if there is no file, those of no batches.
 
         Raises:
             OSError: if the file cannot be read.

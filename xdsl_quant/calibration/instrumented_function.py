@@ -137,7 +137,10 @@ class InstrumentedFunction:
             raise ValueError(str(e).partition("\n")[0]) from None
 
     def empty_argument(self, batch: Batch) -> int | None:
-        """The first argument in a batch that has no elements, if its type allows some."""
+        """
+        Return the first argument in a batch that has no elements, if its type allows
+        some.
+        """
         pairs = zip(as_tuple(batch), self.argument_shapes, strict=False)
         for index, (argument, shape) in enumerate(pairs):
             if 0 not in shape and _has_no_elements(argument):
@@ -240,7 +243,7 @@ def _replace_with_call(ref: StatisticsRefOp, name: str, module: ModuleOp) -> Non
 
 
 def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
-    """The function without results; a copy if other functions call it."""
+    """Return the function without results; a copy if other functions call it."""
     if any(function.sym_name.data in symbols_in(other) for other in module.body.ops):
         function = function.clone()
         name = f"{function.sym_name.data}_with_statistics"

@@ -53,7 +53,9 @@ class MinMaxLayout:
         return max(1, min(_MAX_BATCHES, _MAX_POSITIONS // max(1, sum(self.counts))))
 
     def empty(self) -> NDArray[np.float64]:
-        """The array of no values at all: smallest values, and then the largest."""
+        """
+        Return the array of no values at all: smallest values, and then the largest.
+        """
         return self._empty.copy()
 
     @cached_property

@@ -99,10 +99,12 @@ class BatchTask:
     """The dimension of the channels, for keys that have a range for each."""
 
     histograms: bool
-    """Whether values are counted in histograms, if the observer does not do so itself."""
+    """
+    True if values are counted in histograms, if the observer does not do so itself.
+    """
 
     digests: bool
-    """Whether the arguments have digests."""
+    """True if the arguments have digests."""
 
     @cached_property
     def layout(self) -> MinMaxLayout:

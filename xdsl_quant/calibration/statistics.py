@@ -138,7 +138,8 @@ class Statistics:
 
     def merge(self, other: Statistics) -> Statistics:
         """
-        The statistics of the batches of both. This is associative and commutative.
+        Return the statistics of the batches of both. This is associative and
+        commutative.
 
         Raises:
             TypeError: if `other` is something else.
@@ -168,7 +169,7 @@ class Statistics:
 
     def ranges(self, key: str) -> KeyStatistics:
         """
-        The range of the values of a key, and those of its channels.
+        Return the range of the values of a key, and those of its channels.
 
         Raises:
             KeyError: if there is no such key.
@@ -211,15 +212,15 @@ class Statistics:
         write_text_atomically(path, self.to_text())
 
     def to_text(self) -> str:
-        """The text of the file."""
+        """Return the text of the file."""
         keys = sorted(self.observations)
         ranges = {key: _entry(self.ranges(key)) for key in keys}
         return _json_text({"statistics": ranges, **self._state()})
 
     def state_text(self, **more: str) -> str:
         """
-        The text of a file without ranges, which take long to find with some observers. It
-        can be loaded, and has more members.
+        Return the text of a file without ranges, which take long to find with some
+        observers. It can be loaded, and has more members.
         """
         return _json_text({**more, **self._state()})
 
@@ -246,7 +247,7 @@ class Statistics:
     @staticmethod
     def from_content(content: Mapping[str, object], name: str) -> Statistics:
         """
-        The statistics in the content of a file.
+        Return the statistics in the content of a file.
 
         Raises:
             ValueError: if there are none; the message calls the file `name`.
@@ -353,8 +354,8 @@ def _natural_number(value: object) -> int:
 
 def _json_text(content: Mapping[str, object]) -> str:
     """
-    The JSON of a file with these members and their digest, with a line for each member of
-    the first two levels.
+    Return the JSON of a file with these members and their digest, with a line for each
+    member of the first two levels.
     """
     digest = content_digest({"version": VERSION, **content})
     content = {"version": VERSION, "digest": digest, **content}
@@ -363,7 +364,10 @@ def _json_text(content: Mapping[str, object]) -> str:
 
 
 def _json(value: object) -> str:
-    """The JSON of a member of the first level: for an object a line for each member."""
+    """
+    Return the JSON of a member of the first level: for an object a line for each
+    member.
+    """
     if not isinstance(value, dict) or not value:
         return json.dumps(value, allow_nan=False)
     lines = (

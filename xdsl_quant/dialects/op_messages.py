@@ -44,8 +44,8 @@ _REWORDED: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = 
 
 def mlir_message(op: Operation, message: str) -> str:
     """
-    The message of a verifier in the words of MLIR, which numbers operands and results
-    where xDSL names them.
+    Return the message of a verifier in the words of MLIR, which numbers operands and
+    results where xDSL names them.
     """
     for pattern, words in _REWORDED:
         message = pattern.sub(lambda match: f"'{op.name}' op {words(match)}", message)

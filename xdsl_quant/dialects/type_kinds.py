@@ -45,7 +45,7 @@ class TypeKind(AttrConstraint[KindT]):
     """MLIR's words for it, e.g. `tensor of floating-point values`."""
 
     has: Callable[[Attribute], bool]
-    """Whether a type belongs to the group."""
+    """True if a type belongs to the group."""
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
         if not isinstance(constraint_context, ParsedTypes) and not self.has(attr):
@@ -117,7 +117,7 @@ class AttributeKind(AnyAttr, Generic[A]):
 
 
 def attribute(kind: AttributeKind[A], name: str | None = None) -> A:
-    """The definition of an attribute of an op."""
+    """Return the definition of an attribute of an op."""
     return cast(A, opt_attr_def(kind, attr_name=name))
 
 

@@ -10,17 +10,17 @@ RankedTensor = TensorType[Attribute]
 
 
 def are_compatible_sizes(a: int, b: int) -> bool:
-    """Whether two sizes may be the same at run time."""
+    """Return True if two sizes may be the same at run time."""
     return a == b or a == DYNAMIC_INDEX or b == DYNAMIC_INDEX
 
 
 def are_compatible_shapes(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether two shapes may be the same at run time."""
+    """Return True if two shapes may be the same at run time."""
     return a == b or (len(a) == len(b) and all(map(are_compatible_sizes, a, b)))
 
 
 def have_one_shape(types: Sequence[RankedTensor]) -> bool:
-    """Whether the shapes of all tensors may be the same at run time."""
+    """Return True if the shapes of all tensors may be the same at run time."""
     shapes = {type_.get_shape() for type_ in types}
     return len({len(shape) for shape in shapes}) < 2 and all(
         len({*sizes} - {DYNAMIC_INDEX}) < 2 for sizes in zip(*shapes, strict=True)
@@ -28,7 +28,7 @@ def have_one_shape(types: Sequence[RankedTensor]) -> bool:
 
 
 def merged_shape(shapes: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """The known sizes of shapes that belong together."""
+    """Return the known sizes of shapes that belong together."""
     return tuple(
         next((size for size in sizes if size != DYNAMIC_INDEX), DYNAMIC_INDEX)
         for sizes in zip(*shapes, strict=True)

@@ -50,7 +50,7 @@ _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 def compute_dtype(
     parameters: QuantizationParameters, rounding_mode: RoundingMode
 ) -> DType:
-    """The float type to compute in: see `compute_type`."""
+    """Return the float type to compute in: see `compute_type`."""
     return compute_type(
         "nearest-even" if parameters.has_codes else rounding_mode,
         (parameters.expressed_dtype, _F32, _F64),
@@ -173,7 +173,10 @@ class Arithmetic:
         )
 
     def _is_exact(self, integers: tuple[int, int], dtype: DType) -> bool:
-        """Whether all integers of a range are exact, also zero-point-corrected ones."""
+        """
+        Return True if all integers of a range are exact, also zero-point-corrected
+        ones.
+        """
         largest = largest_integer(integers, self.parameters.zero_point_range)
         return largest <= 1 << _precision(dtype)
 
@@ -206,7 +209,7 @@ class Arithmetic:
         return np.empty(self.limit, self._compute)
 
     def _buffers(self, shape: Shape) -> tuple[Array, Array]:
-        """The buffer in one dimension, and in the shape of a piece."""
+        """Return the buffer in one dimension, and in the shape of a piece."""
         flat = self._buffer[: math.prod(shape)]
         return flat, flat.reshape(shape)
 
@@ -272,7 +275,9 @@ class Arithmetic:
         return flat
 
     def is_out_of_range(self, scaled: Array) -> NDArray[np.bool_]:
-        """Whether scaled values are out of the storage range once they are rounded."""
+        """
+        Return True if scaled values are out of the storage range once they are rounded.
+        """
         if self._codec is not None:
             least, most = self._codec.limits
             return ~((scaled >= least) & (scaled <= most))

@@ -124,7 +124,8 @@ def array_of_bytes(
     shape: tuple[int, ...], dtype: DType, fill: Callable[[Array], object]
 ) -> Array:
     """
-    A read-only array in the memory of a `bytes` object, which `bytes_of` returns.
+    Return a read-only array in the memory of a `bytes` object, which `bytes_of`
+    returns.
 
     Args:
         shape: that of the array.
@@ -139,7 +140,7 @@ def array_of_bytes(
 
 
 def bytes_of(array: Array) -> bytes:
-    """The elements of an array as bytes, in C order."""
+    """Return the elements of an array as bytes, in C order."""
     base = cast(object, array)
     while isinstance(base, np.ndarray):
         base = cast(object, base.base)
@@ -186,7 +187,7 @@ def checked_out(values: Array, out: Array | None, dtype: DType) -> tuple[Array, 
 
 def _overlaps_itself(array: Array) -> bool:
     """
-    Whether elements may share memory.
+    Return True if elements may share memory.
 
     In all views that are slices of an array, or have its dimensions in another order, a
     step along one dimension leads out of what the dimensions with smaller steps cover.

@@ -63,7 +63,7 @@ class BlockScaledParameters:
     @classmethod
     def from_type(cls, quantized_type: TypeWithBlockScales) -> Self:
         """
-        The parameters of a type.
+        Return the parameters of a type.
 
         Raises:
             ValueError: if its numbers are in a resource that is missing or damaged.
@@ -88,7 +88,8 @@ def _with_numbers(
     values: Array, parameters: BlockScaledParameters
 ) -> tuple[Array, Mapping[str, Array]]:
     """
-    A view of values, and the numbers of their blocks, which broadcast to it, by name.
+    Return a view of values, and the numbers of their blocks, which broadcast to it, by
+    name.
 
     Raises:
         ValueError: if the number of blocks does not match.

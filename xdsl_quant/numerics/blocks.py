@@ -20,7 +20,7 @@ Grid = tuple[Shape, Sequence[Array]]
 
 def grid_block_shape(parameters: QuantizationParameters, shape: Shape) -> Shape:
     """
-    The shape of a block of values that share a scale, in an array of this shape.
+    Return the shape of a block of values that share a scale, in an array of this shape.
 
     Raises:
         ValueError: if the parameters are not for arrays of this shape.
@@ -88,7 +88,10 @@ def aligned(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
 
 
 def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
-    """The sizes that a dimension is split into, so that all blocks begin at a border."""
+    """
+    Return the sizes that a dimension is split into, so that all blocks begin at a
+    border.
+    """
     sizes = sorted({size, *block_sizes}, reverse=True)
     if any(outer % inner for outer, inner in pairwise(sizes)):
         sizes = [size, gcd(*block_sizes)]
@@ -152,7 +155,10 @@ def merged_views(views: Sequence[Array], numbers: Sequence[Array]) -> list[Array
 def _merged_dimensions(
     shape: Shape, strides: Sequence[Shape], order: Sequence[int]
 ) -> tuple[list[int], list[list[int]]]:
-    """The sizes of merged_views dimensions, and the strides of each array along them."""
+    """
+    Return the sizes of merged_views dimensions, and the strides of each array along
+    them.
+    """
     sizes: list[int] = []
     steps: list[list[int]] = []
     for axis in [axis for axis in order if shape[axis] > 1] or [0]:

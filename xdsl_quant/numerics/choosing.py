@@ -161,7 +161,7 @@ def _checked_ranges(
 
 
 def _adapted(ranges: Ranges, rule: RangeRule, symmetric: bool, dtype: DType) -> Ranges:
-    """The ranges that a rule takes."""
+    """Return the ranges that a rule takes."""
     if rule not in get_args(RangeRule):
         rules = ", ".join(map(repr, get_args(RangeRule)))
         raise ValueError(f"rule is one of {rules}, but {rule!r} was given")
@@ -286,7 +286,7 @@ def choose_dynamic_parameters(
 
 
 def _number_bounds(options: StorageArguments, symmetric: bool) -> tuple[float, float]:
-    """The smallest and the largest number that stored values stand for."""
+    """Return the smallest and the largest number that stored values stand for."""
     stored = QuantizationParameters(1.0, **options)
     low, high = number_range(stored)
     if symmetric and not low < 0 < high:
@@ -333,7 +333,9 @@ def _checked_sizes(
 
 
 def _block_ranges(values: Array, block_sizes: Mapping[int, int]) -> Ranges:
-    """The smallest and the largest value of each block, 0 included; NaN is ignored."""
+    """
+    Return the smallest and the largest value of each block, 0 included; NaN is ignored.
+    """
     others = tuple(d for d in range(values.ndim) if d not in block_sizes)
     ends: list[Array] = []
     for extreme in (np.fmin, np.fmax):
@@ -348,7 +350,7 @@ def _block_ranges(values: Array, block_sizes: Mapping[int, int]) -> Ranges:
 
 
 def _range_dtype(expressed: str, bounds: tuple[float, float]) -> DType:
-    """The dtype that parameters are computed in: f32 if that is exact enough."""
+    """Return the dtype that parameters are computed in: f32 if that is exact enough."""
     is_wide = expressed == "f64" or max(map(abs, bounds)) > 1 << 24
     return np.dtype(np.float64 if is_wide else np.float32)
 
@@ -357,16 +359,16 @@ def _range_dtype(expressed: str, bounds: tuple[float, float]) -> DType:
 
 
 def range_scale(smallest: Any, largest: Any, steps: float) -> Any:
-    """The scale of ranges, in steps between the ends of the storage range."""
+    """Return the scale of ranges, in steps between the ends of the storage range."""
     return np.where(smallest == largest, 1.0, (largest - smallest) / steps)
 
 
 def symmetric_scale(smallest: Any, largest: Any, end: float) -> Any:
-    """The scale of ranges without a zero point, whose end is stored as `end`."""
+    """Return the scale of ranges without a zero point, whose end is stored as `end`."""
     bound = np.fmax(-smallest, largest)
     return np.where(bound == 0, 1.0, bound / end)
 
 
 def range_zero_point(smallest: Any, scale: Any, low: float, high: float) -> Any:
-    """The zero point, as a float, of ranges that are not symmetric."""
+    """Return the zero point, as a float, of ranges that are not symmetric."""
     return np.rint(np.fmax(np.fmin(low - smallest / scale, high), low))

@@ -81,7 +81,7 @@ def float_bounds(
     format: SmallFloat, storage_range: tuple[int, int]
 ) -> tuple[float, float]:
     """
-    The smallest and the largest number of a format in a storage range.
+    Return the smallest and the largest number of a format in a storage range.
 
     The bounds of the range are integers. A bound that cannot be larger does not exclude
     any number, even if the largest number is not an integer.
@@ -152,7 +152,9 @@ def codec_of(
 
 
 def number_range(parameters: QuantizationParameters) -> tuple[float, float]:
-    """The smallest and the largest number that stored values in range stand for."""
+    """
+    Return the smallest and the largest number that stored values in range stand for.
+    """
     storage_range = parameters.storage_min, parameters.storage_max
     if (format := parameters.small_float) is not None:
         return float_bounds(format, storage_range)
@@ -164,7 +166,10 @@ def number_range(parameters: QuantizationParameters) -> tuple[float, float]:
 
 
 def represented_numbers(parameters: QuantizationParameters) -> RepresentedNumbers:
-    """The numbers that stored values stand for, also those out of the storage range."""
+    """
+    Return the numbers that stored values stand for, also those out of the storage
+    range.
+    """
     if (format := parameters.small_float) is not None:
         numbers = format.values[np.isfinite(format.values)].astype(np.float64)
     elif parameters.table is not None:
@@ -186,7 +191,7 @@ def represented_numbers(parameters: QuantizationParameters) -> RepresentedNumber
 
 def nearest_steps(table: Floats, dtype: DType) -> tuple[Floats, NDArray[np.int64]]:
     """
-    The index of the nearest number of a table, as a step function.
+    Return the index of the nearest number of a table, as a step function.
 
     Args:
         table: finite numbers in any order, representable in `dtype`.

@@ -36,7 +36,8 @@ def quantize_multiplier(
     real: float | Array | Sequence[float],
 ) -> tuple[int, int] | tuple[NDArray[np.int32], NDArray[np.int8]]:
     """
-    The integers for which `multiplier / 2**shift` is nearest to a positive real number.
+    Return the integers for which `multiplier / 2**shift` is nearest to a positive real
+    number.
 
     The multiplier is at least `2**30`, so the relative error is at most `2**-31`, unless
     the number is less than `2**-32`: the shift is 62 then and the multiplier smaller.
@@ -73,7 +74,7 @@ def quantize_multiplier(
 
 
 def first_wrong(multipliers: Array, shifts: Array) -> tuple[int, str] | None:
-    """The flat index of a multiplier that is out of bounds, and the reason."""
+    """Return the flat index of a multiplier that is out of bounds, and the reason."""
     for is_wrong, reason in (
         (shifts < MIN_SHIFT, "too large, it must be less than 2**29"),
         (multipliers == 0, "too small, it must be at least 2**-63"),
@@ -273,7 +274,7 @@ def normalize_multiplier(
     multiplier: _Arrays | int, shift: _Arrays | int
 ) -> tuple[int, int] | _ArrayPair:
     """
-    The pair of a multiplier of 31 bits and a shift with exactly the same scale
+    Return the pair of a multiplier of 31 bits and a shift with exactly the same scale
     `multiplier * 2**-shift`: the one that `!quant.fixed_point` has.
 
     For example, multiplier 16384 and shift 15, which are those of a `tosa.rescale` with
@@ -353,8 +354,8 @@ def multiplier_from_tflite(
     multiplier: _Arrays | int, shift: _Arrays | int
 ) -> tuple[int, int] | _ArrayPair:
     """
-    The pair of `!quant.fixed_point` for a pair of TensorFlow Lite's kernels, whose scale is
-    `multiplier * 2**(shift - 31)`: exactly the same scale, as by
+    Return the pair of `!quant.fixed_point` for a pair of TensorFlow Lite's kernels,
+    whose scale is `multiplier * 2**(shift - 31)`: exactly the same scale, as by
     [`normalize_multiplier`][xdsl_quant.numerics.normalize_multiplier].
 
     Args:
@@ -382,8 +383,8 @@ def multiplier_to_tflite(
     multiplier: ArrayLike, shift: ArrayLike
 ) -> tuple[int, int] | _ArrayPair:
     """
-    The pair of TensorFlow Lite's kernels with the scale `multiplier * 2**-shift`: the same
-    multiplier, and `31 - shift`, the shift to the left.
+    Return the pair of TensorFlow Lite's kernels with the scale `multiplier *
+    2**-shift`: the same multiplier, and `31 - shift`, the shift to the left.
 
     Args:
         multiplier: an integer from 0 to `2**31 - 1`, or an array or list of them.

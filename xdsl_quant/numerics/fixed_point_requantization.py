@@ -22,8 +22,8 @@ def rescale_multiplier(
     source_scales: Sequence[ArrayLike], target_scale: ArrayLike
 ) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """
-    The integers for which `multiplier / 2**shift` is nearest to the product of some scales
-    divided by another one.
+    Return the integers for which `multiplier / 2**shift` is nearest to the product of
+    some scales divided by another one.
 
     Product and quotient are exact: there is one rounding, that of
     [`quantize_multiplier`][xdsl_quant.numerics.quantize_multiplier], with the same bounds.
@@ -74,7 +74,9 @@ def _broadcast_scales(arrays: Sequence[Floats]) -> Sequence[Floats]:
 
 
 def _integers_of(scales: Floats) -> tuple[Array, Integers]:
-    """One-dimensional integers of any size, and powers of two to multiply them by."""
+    """
+    Return one-dimensional integers of any size, and powers of two to multiply them by.
+    """
     fractions, exponents = np.frexp(scales.ravel())
     significands = np.ldexp(fractions, _SIGNIFICAND_BITS).astype(np.int64)
     return significands.astype(object), exponents.astype(np.int64) - _SIGNIFICAND_BITS

@@ -31,7 +31,8 @@ _NUMPY_FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 @cache
 def float_dtype(name: str) -> DType:
     """
-    The dtype of a float type that is spelled as in MLIR, e.g. `f32` or `f8E4M3FN`.
+    Return the dtype of a float type that is spelled as in MLIR, e.g. `f32` or
+    `f8E4M3FN`.
 
     Raises:
         ValueError: if neither NumPy nor `ml_dtypes` has it.
@@ -55,7 +56,7 @@ def float_dtype(name: str) -> DType:
 
 def float_name(dtype: DType) -> str:
     """
-    The float type of a dtype, spelled as in MLIR.
+    Return the float type of a dtype, spelled as in MLIR.
 
     Raises:
         TypeError: if it is no dtype of floats.
@@ -72,8 +73,8 @@ def float_name(dtype: DType) -> str:
 @cache
 def code_dtype(name: str) -> DType:
     """
-    The dtype of stored small floats, e.g. of `f8E4M3FN`: that of `ml_dtypes`, or `uint8`
-    for their codes if that is not installed.
+    Return the dtype of stored small floats, e.g. of `f8E4M3FN`: that of `ml_dtypes`, or
+    `uint8` for their codes if that is not installed.
     """
     try:
         return float_dtype(name)
@@ -104,8 +105,9 @@ def rounded(values: Array, dtype: DType) -> Array:
 
 def nearest_floats(values: Floats, name: str) -> Floats:
     """
-    The nearest numbers of a type, by the name that it has in MLIR. A type without a
-    dtype in NumPy and `ml_dtypes`, an integer type among them, leaves them as they are.
+    Return the nearest numbers of a type, by the name that it has in MLIR. A type
+    without a dtype in NumPy and `ml_dtypes`, an integer type among them, leaves them as
+    they are.
     """
     if (format := SMALL_FLOATS.get(name)) is not None:
         return format.decode(format.encode(values)).astype(np.float64)

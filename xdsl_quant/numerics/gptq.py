@@ -113,7 +113,7 @@ def _finite_floats(values: ArrayLike, what: str) -> Floats:
 
 
 def _factor(hessian: Floats, damping: float) -> Floats:
-    """The upper triangular `U` with `UᵀU` the inverse of the hessian."""
+    """Return the upper triangular `U` with `UᵀU` the inverse of the hessian."""
     diagonal = np.diagonal(hessian, axis1=-2, axis2=-1)
     # In the paper's code, too, an input that is always 0 has a part in the mean: 1.
     mean = np.where(diagonal > 0, diagonal, 1.0).mean(-1)
@@ -129,7 +129,9 @@ def _factor(hessian: Floats, damping: float) -> Floats:
 def _rounded_in_turn(
     rest: Floats, factor: Floats, steps: Floats, storage_range: tuple[int, int]
 ) -> Array:
-    """The stored values; `rest`, which is changed, has what of the weights is left."""
+    """
+    Return the stored values; `rest`, which is changed, has what of the weights is left.
+    """
     stored = np.empty(rest.shape, np.int64)
     count = rest.shape[-2]
     for start in range(0, count, _LAZY):

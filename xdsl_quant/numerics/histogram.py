@@ -43,7 +43,7 @@ _COARSEST_BITS = 6
 
 
 def _magnitudes() -> Floats:
-    """The lower edges of all bins of positive values, as parts of the unit."""
+    """Return the lower edges of all bins of positive values, as parts of the unit."""
     octaves: list[Floats] = []
     for octave in reversed(range(_OCTAVES)):
         count = 1 << max(_FINEST_BITS - octave, _COARSEST_BITS)
@@ -80,7 +80,7 @@ _PIECE_CHANNELS = 8
 
 def bins_of(values: ArrayLike) -> Integers:
     """
-    The positions of the bins of values, which are given as parts of the unit.
+    Return the positions of the bins of values, which are given as parts of the unit.
 
     A bin does not contain its end that is away from 0, so the bin of a value is the mirror
     image of that of the negative value.
@@ -127,13 +127,13 @@ class Histogram(Observation):
         return Histogram(lows, highs, exponents, counts, zeros)
 
     def of_channel(self, channel: int) -> Histogram:
-        """The histogram of the values of one channel."""
+        """Return the histogram of the values of one channel."""
         return Histogram(*(np.asarray(array[channel]) for array in self._arrays()))
 
     @classmethod
     def of(cls, values: Array, lows: Array, highs: Array) -> Histogram:
         """
-        The histogram of values, all finite.
+        Return the histogram of values, all finite.
 
         Args:
             values: an array of shape `(channels, n)`, f32 or f64.
@@ -202,7 +202,9 @@ class Histogram(Observation):
 
 
 def _exponents(lows: Array, highs: Array) -> Integers:
-    """The smallest exponents of units above all magnitudes from lows to highs."""
+    """
+    Return the smallest exponents of units above all magnitudes from lows to highs.
+    """
     magnitudes = np.maximum(np.abs(lows), np.abs(highs))
     _, exponents = np.frexp(magnitudes)
     exponents = np.maximum(exponents.astype(np.int64), _MIN_EXPONENT)
@@ -227,7 +229,9 @@ it of any unit of f32 is a normal f32.
 
 @cache
 def _bins_by_leading_bits() -> Integers:
-    """The bin for the leading bits of an f32 whose unit is that of values to count."""
+    """
+    Return the bin for the leading bits of an f32 whose unit is that of values to count.
+    """
     leading = np.arange(1 << _LEADING_BITS, dtype=np.uint32) << _DROPPED_F32_BITS
     values = np.nan_to_num(leading.view(np.float32)).astype(np.float64)
     return bins_of(np.ldexp(values, -_SCALED_EXPONENT))
@@ -267,7 +271,7 @@ def _counted_in_cache(values: Array, factors: Array) -> Integers:
 
 
 def _leading_bits(scaled: Array) -> NDArray[np.uint32]:
-    """The leading bits of values as those of f32; f64 values are overwritten."""
+    """Return the leading bits of values as those of f32; f64 values are overwritten."""
     if scaled.dtype == np.float64:
         # Rounded towards 0, they stay in their bins.
         bits = scaled.view(np.uint64)
@@ -290,7 +294,9 @@ def _bins_of_larger_unit(shift: int) -> Integers:
 
 
 def _coarser(counts: Integers, shifts: Integers) -> Integers:
-    """The counts, a copy, in the bins of units that are `2**shift` times as large."""
+    """
+    Return the counts, a copy, in the bins of units that are `2**shift` times as large.
+    """
     result = counts.reshape(-1, BINS).copy()
     shifts = shifts.ravel()
     for shift in np.unique(shifts[shifts > 0]).tolist():

@@ -94,7 +94,8 @@ def _sums_by_channel(histogram: Histogram, quantizer: Quantizer) -> Floats:
 
 def cut_off_fraction(histogram: Histogram, lows: ArrayLike, highs: ArrayLike) -> float:
     """
-    The part of the values of a histogram that are out of ranges, of those that are not 0.
+    Return the part of the values of a histogram that are out of ranges, of those that
+    are not 0.
 
     Args:
         histogram: the values of a tensor, or of each channel.
@@ -134,21 +135,21 @@ class Quantizer(NamedTuple):
     """The largest stored value, zero-point-corrected."""
 
     def nearest(self, values: Floats) -> Floats:
-        """The zero-point-corrected stored values of multiples of the scale."""
+        """Return the zero-point-corrected stored values of multiples of the scale."""
         nearest = np.rint(values)
         # Much faster than `clip`.
         np.maximum(nearest, self.first, out=nearest)
         return np.minimum(nearest, self.last, out=nearest)
 
     def squared_error(self, values: Floats) -> Floats:
-        """The squared errors of values."""
+        """Return the squared errors of values."""
         nearest = self.nearest(values / self.steps)
         return np.square(values - nearest * self.steps)
 
     def error_integrals(self, edges: Floats) -> Floats:
         """
-        The integral of the squared error from 0 on. Up to a stored value there is a
-        twelfth of a cube for each, and then the third of one.
+        Return the integral of the squared error from 0 on. Up to a stored value there
+        is a twelfth of a cube for each, and then the third of one.
         """
         values = edges / self.steps
         nearest = self.nearest(values)
@@ -201,13 +202,15 @@ class SpreadValues:
         """The widths of bins, and 1 for those without width."""
 
     def squares(self) -> Floats:
-        """The sum of the squares of each channel, of shape `(channels,)`."""
+        """Return the sum of the squares of each channel, of shape `(channels,)`."""
         starts, stops = self.edges[:, :-1], self.edges[:, 1:]
         squares = (starts * starts + starts * stops + stops * stops) / 3
         return (self.counts * squares).sum(axis=1)
 
     def squared_errors(self, quantizer: Quantizer) -> Floats:
-        """The sum of the squared errors of each channel, of shape `(channels, 1)`."""
+        """
+        Return the sum of the squared errors of each channel, of shape `(channels, 1)`.
+        """
         errors = np.diff(quantizer.error_integrals(self.edges))
         errors /= self.widths
         if self._points[0].size:
@@ -276,7 +279,7 @@ class SpreadValues:
 
     def sums_below(self, sums: Floats, values: Floats) -> Floats:
         """
-        The sums of what is below values.
+        Return the sums of what is below values.
 
         Args:
             sums: sums before each bin, as from `sums_before`.

@@ -93,7 +93,7 @@ class Observation(ABC):
             object.__setattr__(self, field.name, array)
 
     def to_json(self) -> Json:
-        """The observation as JSON values. All numbers are exact."""
+        """Return the observation as JSON values. All numbers are exact."""
         return {
             field.name: getattr(self, field.name).tolist() for field in fields(self)
         }
@@ -102,8 +102,8 @@ class Observation(ABC):
     @abstractmethod
     def from_json(cls, state: Mapping[str, ArrayLike]) -> Self:
         """
-        The state of which [`to_json`][xdsl_quant.numerics.observations.Observation.to_json]
-        made this.
+        Return the state of which
+        [`to_json`][xdsl_quant.numerics.observations.Observation.to_json] made this.
 
         Raises:
             KeyError: if something is missing.

@@ -64,7 +64,9 @@ class Observer(ABC):
 
     @abstractmethod
     def ranges(self, observation: Observation) -> Ranges:
-        """The range of values, or of each channel, after all batches were observed."""
+        """
+        Return the range of values, or of each channel, after all batches were observed.
+        """
 
 
 def _channels(values: Array, axis: int | None) -> Array:
@@ -89,7 +91,7 @@ def _channels(values: Array, axis: int | None) -> Array:
 
 
 def _min_max(channels: Array, axis: int | None) -> Ranges:
-    """The smallest and the largest value of each channel."""
+    """Return the smallest and the largest value of each channel."""
     whole = axis is None
     min_max = channels.min(None if whole else 1), channels.max(None if whole else 1)
     # With 0.0 added there is no -0.0, which would depend on the order.
@@ -114,7 +116,7 @@ class BatchMinMaxObserver(Observer):
         self, lows: Floats, highs: Floats, batches: Integers
     ) -> Observation:
         """
-        The observation of some batches, at least one.
+        Return the observation of some batches, at least one.
 
         Args:
             lows: smallest values, all finite, of shape `(batches,)`, or
@@ -183,7 +185,7 @@ class _HistogramObserver(Observer):
 
 def observe_histogram(values: Array, axis: int | None = None) -> Histogram:
     """
-    The histogram of a batch, for what else there is to know than the range.
+    Return the histogram of a batch, for what else there is to know than the range.
 
     Args:
         values: floats of any dtype and shape.
@@ -260,7 +262,9 @@ class ClippingObserver(_HistogramObserver):
     """Number of bits of a stored value."""
 
     symmetric: bool = False
-    """Whether the type that is chosen for the range has its zero point in the middle."""
+    """
+    True if the type that is chosen for the range has its zero point in the middle.
+    """
 
     def __post_init__(self):
         if not 2 <= self.bits <= MAX_BITS:
@@ -272,8 +276,8 @@ class ClippingObserver(_HistogramObserver):
     @abstractmethod
     def best_bounds(self, values: SpreadValues) -> Floats:
         """
-        The bound of the best range of each channel, as a part of the unit, of shape
-        `(channels, 1)`; the largest one of several.
+        Return the bound of the best range of each channel, as a part of the unit, of
+        shape `(channels, 1)`; the largest one of several.
         """
 
     def ranges(self, observation: Observation) -> Ranges:
@@ -299,7 +303,7 @@ class ClippingObserver(_HistogramObserver):
             bounds = bounds * 2 ** (-1 / _BOUNDS_PER_OCTAVE)
 
     def quantizer(self, values: SpreadValues, bounds: Floats) -> Quantizer:
-        """The quantizer with a type for the values between bounds."""
+        """Return the quantizer with a type for the values between bounds."""
         lows, highs = _clipped(values, bounds)
         parameters = choose_parameters(
             lows[:, 0],
@@ -388,7 +392,7 @@ class Divergence:
         )
 
     def of(self, quantizer: Quantizer) -> Floats:
-        """The divergence for each channel, in nats, of shape `(channels, 1)`."""
+        """Return the divergence for each channel, in nats, of shape `(channels, 1)`."""
         values = self._values
         steps, first, last = quantizer
         levels = np.arange(int((last - first).max()) + 2)
@@ -418,8 +422,8 @@ _OBSERVERS: dict[str, type[Observer]] = {
 
 def parse_observer(text: str) -> Observer:
     """
-    The observer that a text stands for, e.g. `min-max`, `percentile=99.9`, `entropy` or
-    `mse=4,symmetric`.
+    Return the observer that a text stands for, e.g. `min-max`, `percentile=99.9`,
+    `entropy` or `mse=4,symmetric`.
 
     Raises:
         TypeError: if it is no text.
@@ -451,7 +455,10 @@ def parse_observer(text: str) -> Observer:
 
 
 def _option_number(name: str, text: str, number_type: type[float]) -> float:
-    """The value of the first option of an observer; type `bool` means that it has none."""
+    """
+    Return the value of the first option of an observer; type `bool` means that it has
+    none.
+    """
     if number_type is bool:
         raise ValueError(f"observer '{name}' takes no number, but got '{text}'")
     with suppress(ValueError):

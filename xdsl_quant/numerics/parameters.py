@@ -25,7 +25,8 @@ _STORAGE = re.compile(r"(?P<signedness>i|si|u|ui)(?P<width>[1-9][0-9]?)")
 
 def storage_range(storage: str) -> tuple[int, int]:
     """
-    The smallest and the largest integer of a storage type, e.g. -8 and 7 for `i4`, or
+    Return the smallest and the largest integer of a storage type, e.g. -8 and 7 for
+    `i4`, or
     -448 and 448 for `f8E4M3FN`.
 
     Raises:
@@ -57,7 +58,8 @@ def storage_bounds(
     storage_max: SupportsIndex | None,
 ) -> tuple[int, int]:
     """
-    The smallest and the largest stored value, by default those of the full range.
+    Return the smallest and the largest stored value, by default those of the full
+    range.
 
     Raises:
         ValueError: if they are no part of the full range, or equal.
@@ -338,7 +340,7 @@ class QuantizationParameters:
 
     @cached_property
     def is_signed(self) -> bool:
-        """Whether stored values are signed."""
+        """True if stored values are signed."""
         if self.small_float is not None:
             return self.small_float.is_signed
         return not self.storage.startswith("u")
@@ -350,7 +352,7 @@ class QuantizationParameters:
 
     @property
     def has_codes(self) -> bool:
-        """Whether stored values are codes of floats or indices into a table."""
+        """True if stored values are codes of floats or indices into a table."""
         return self.small_float is not None or self.table is not None
 
     @cached_property
@@ -374,7 +376,7 @@ class QuantizationParameters:
 
     @cached_property
     def has_zero_points(self) -> bool:
-        """Whether any zero point is not 0."""
+        """True if any zero point is not 0."""
         return bool(self.zero_points.any())
 
     @cached_property
@@ -420,7 +422,7 @@ class QuantizationParameters:
     @classmethod
     def from_type(cls, quantized_type: NamedType) -> Self:
         """
-        The parameters of a type; the other way around it is
+        Return the parameters of a type; the other way around it is
         [`uniform_type`][xdsl_quant.dialects.quant.uniform_type].
 
         Raises:
@@ -459,8 +461,9 @@ class QuantizationParameters:
     @classmethod
     def from_integer_type(cls, quantized_type: NamedType) -> Self:
         """
-        The parameters of a type whose stored values are integers that stand for themselves:
-        see [`from_type`][xdsl_quant.numerics.QuantizationParameters.from_type].
+        Return the parameters of a type whose stored values are integers that stand for
+        themselves: see
+        [`from_type`][xdsl_quant.numerics.QuantizationParameters.from_type].
 
         Raises:
             TypeError: if it is no type.
@@ -497,7 +500,7 @@ def storage_arguments(quantized_type: StoredType) -> StorageArguments:
 def _checked_table(
     table: ArrayLike, table_min: int | None, storage: str, full_range: tuple[int, int]
 ) -> tuple[tuple[int, int], Floats]:
-    """The first and the last index of a table, and the table."""
+    """Return the first and the last index of a table, and the table."""
     values = numbers(table, "table", "iuf").astype(np.float64)
     if storage in SMALL_FLOATS:
         raise ValueError(

@@ -52,7 +52,7 @@ def primitive(definition: Definition) -> Definition:
 
 @primitive
 def wrapped(values: Integers, bits: int = 32) -> Integers:
-    """The lowest bits of integers, as signed ones."""
+    """Return the lowest bits of integers, as signed ones."""
     half = 1 << (bits - 1)
     return ((values + half) & (2 * half - 1)) - half
 
@@ -123,13 +123,15 @@ def stored_values(
 
 @primitive
 def leading_zeros(values: Integers) -> Integers:
-    """The zeros before the first one of the 32 bits of integers from 0."""
+    """Return the zeros before the first one of the 32 bits of integers from 0."""
     return 32 - np.frexp(np.asarray(values, np.float64))[1].astype(np.int64)
 
 
 @primitive
 def lookup(table: Integers, indices: Integers) -> Integers:
-    """The entries of a known table of one dimension at indices that are within it."""
+    """
+    Return the entries of a known table of one dimension at indices that are within it.
+    """
     return table[indices]
 
 
@@ -138,15 +140,15 @@ def lookup(table: Integers, indices: Integers) -> Integers:
 
 @primitive
 def below_largest(values: Array) -> Array:
-    """The differences from the largest element along the last dimension."""
+    """Return the differences from the largest element along the last dimension."""
     return values - values.max(axis=-1, keepdims=True)
 
 
 @primitive
 def folded(rows: Integers, step: Callable[[Integers, Integers], Integers]) -> Integers:
     """
-    The result of a function of two integers of 32 bits, applied to the elements of each
-    row one after the other.
+    Return the result of a function of two integers of 32 bits, applied to the elements
+    of each row one after the other.
     """
     result = rows[..., 0]
     for index in range(1, rows.shape[-1]):
@@ -156,7 +158,10 @@ def folded(rows: Integers, step: Callable[[Integers, Integers], Integers]) -> In
 
 @primitive
 def top_k(values: Array, count: int) -> tuple[Array, Array]:
-    """The largest elements along the last dimension and their indices, lower ones first."""
+    """
+    Return the largest elements along the last dimension and their indices, lower ones
+    first.
+    """
     last = values.shape[-1] - 1
     # Of equal elements, the last one in the reversed order comes first.
     reversed_order = np.argsort(values[..., ::-1], axis=-1, kind="stable")
@@ -166,7 +171,9 @@ def top_k(values: Array, count: int) -> tuple[Array, Array]:
 
 @primitive
 def with_part(values: Array, update: Array, start: Array | Sequence[int]) -> Array:
-    """An array with a part replaced; the start is clamped so that the part fits."""
+    """
+    Return an array with a part replaced; the start is clamped so that the part fits.
+    """
     result = values.copy()
     parts = [
         slice(first := min(max(int(s), 0), size - part), first + part)
@@ -231,5 +238,5 @@ _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 @primitive
 def erfc(values: Array) -> Array:
-    """The complementary error function."""
+    """Return the complementary error function."""
     return _erfc(values)

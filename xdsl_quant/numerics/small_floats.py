@@ -86,7 +86,7 @@ class SmallFloat:
 
     @property
     def is_signed(self) -> bool:
-        """Whether there are negative numbers."""
+        """True if there are negative numbers."""
         return self.mantissa_bits > 0
 
     @property
@@ -101,14 +101,14 @@ class SmallFloat:
 
     @property
     def has_negative_zero(self) -> bool:
-        """Whether -0 has a code."""
+        """True if -0 has a code."""
         return self.is_signed and self.nan != self.sign_bit
 
     @property
     def is_part_of_f16(self) -> bool:
         """
-        Whether codes with zeros after them are f16, up to a factor that is a power of two:
-        not those of `f8E5M2FNUZ`, which has numbers where f16 has infinities.
+        True if codes with zeros after them are f16, up to a factor that is a power of
+        two: not those of `f8E5M2FNUZ`, which has numbers where f16 has infinities.
         """
         return self.exponent_bits != 5 or self.infinity is not None
 
@@ -196,7 +196,8 @@ class SmallFloat:
 
     def codes_of(self, floats: Any, *, is_double: bool, saturate: bool) -> Any:
         """
-        The formula of [`encode`][xdsl_quant.numerics.small_floats.SmallFloat.encode].
+        Return the formula of
+        [`encode`][xdsl_quant.numerics.small_floats.SmallFloat.encode].
 
         Args:
             floats: an array, or an expression that stands for one number.
@@ -222,8 +223,8 @@ class SmallFloat:
 
     def _magnitude(self, absolute: Any, is_double: bool) -> Any:
         """
-        The codes of magnitudes, as if the format had as many exponents as needed; for
-        infinity, an integer that is larger than all codes.
+        Return the codes of magnitudes, as if the format had as many exponents as
+        needed; for infinity, an integer that is larger than all codes.
         """
         if is_double:
             float_type, mantissa_bits, bias = np.float64, 52, 1023
@@ -274,7 +275,7 @@ class SmallFloat:
 
 def float_bits(values: Any) -> Any:
     """
-    The bits of floats as signed integers of the same size.
+    Return the bits of floats as signed integers of the same size.
 
     Args:
         values: an array, or an expression that stands for one number.
@@ -309,7 +310,7 @@ SMALL_FLOATS: Mapping[str, SmallFloat] = {format.name: format for format in _FOR
 
 def small_float(name: str) -> SmallFloat:
     """
-    A format by the name of MLIR's type.
+    Return a format by the name of MLIR's type.
 
     Raises:
         ValueError: if there is none.

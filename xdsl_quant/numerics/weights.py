@@ -89,7 +89,7 @@ def _block_scales(
 
 def blocks_of(weights: Array, block_shape: tuple[int, ...]) -> Array:
     """
-    The weights of each block as f32, or f64 if they are f64.
+    Return the weights of each block as f32, or f64 if they are f64.
 
     Args:
         weights: an array of any shape.
@@ -120,7 +120,9 @@ def blocks_of(weights: Array, block_shape: tuple[int, ...]) -> Array:
 
 
 def _with_least_error(blocks: Array, scales: Floats, last: int) -> Floats:
-    """The scales with the least sum of squared errors among those that are tried."""
+    """
+    Return the scales with the least sum of squared errors among those that are tried.
+    """
     rows, best = blocks.reshape(-1, blocks.shape[-1]), scales.reshape(-1).copy()
     step = max(1, _PIECE // rows.shape[1])
     for start in range(0, len(rows), step):
@@ -139,7 +141,10 @@ def _with_least_error(blocks: Array, scales: Floats, last: int) -> Floats:
 
 
 def _squared_errors(rows: Array, scales: Floats, last: int) -> Floats:
-    """The sum of squared errors of each row, which is stored as multiples of its scale."""
+    """
+    Return the sum of squared errors of each row, which is stored as multiples of its
+    scale.
+    """
     steps = scales.astype(rows.dtype)[:, np.newaxis]
     stored = np.rint(rows / steps).clip(-last, last)
     return np.square(stored * steps - rows).sum(1)

@@ -49,7 +49,7 @@ from xdsl_quant.xdsl_patches.resources import resource_data
 
 
 def shortened(type_: Attribute) -> str:
-    """The text of a type, or its beginning and end if it is long."""
+    """Return the text of a type, or its beginning and end if it is long."""
     # A type may have a million scales.
     return shortened_text(str(type_))
 
@@ -63,7 +63,7 @@ class UnsupportedTypeError(TypeError):
 
 def integer_dtype(width: int, *, is_signed: bool) -> DType:
     """
-    The smallest integer dtype with at least `width` bits.
+    Return the smallest integer dtype with at least `width` bits.
 
     Raises:
         UnsupportedTypeError: if no dtype is wide enough.
@@ -76,7 +76,7 @@ def integer_dtype(width: int, *, is_signed: bool) -> DType:
 
 def numpy_dtype(type_: Attribute) -> DType:
     """
-    The dtype of the values of a type, or of the elements of a tensor type.
+    Return the dtype of the values of a type, or of the elements of a tensor type.
 
     Raises:
         UnsupportedTypeError: if values of the type have no NumPy dtype.
@@ -109,8 +109,8 @@ def numpy_dtype(type_: Attribute) -> DType:
 
 def integer_width(type_: Attribute) -> int | None:
     """
-    The number of bits of the values of an integer, index or quantized type, or of the
-    elements of such a tensor type; `None` for floats.
+    Return the number of bits of the values of an integer, index or quantized type, or
+    of the elements of such a tensor type; `None` for floats.
     """
     element_type = scalar_or_element_type(type_)
     if isinstance(element_type, IndexType):
@@ -128,7 +128,7 @@ def dense_elements(
     value: DenseIntOrFPElementsAttr | DenseResourceAttr,
 ) -> Array:
     """
-    The elements of a constant, which may be a resource, as a read-only array.
+    Return the elements of a constant, which may be a resource, as a read-only array.
 
     Raises:
         ValueError: if a resource has no data.
@@ -160,7 +160,9 @@ ElementsAttr: TypeAlias = "DenseIntOrFPElementsAttr[Any] | DenseResourceAttr"
 
 
 def constant_attr(value: SSAValue) -> ElementsAttr | None:
-    """The attribute with the elements of a constant; `None` if a value has none."""
+    """
+    Return the attribute with the elements of a constant; `None` if a value has none.
+    """
     op = value.owner
     attr = op.get_attr_or_prop("value") if isinstance(op, Operation) else None
     if isinstance(attr, DenseIntOrFPElementsAttr | DenseResourceAttr):
@@ -170,8 +172,8 @@ def constant_attr(value: SSAValue) -> ElementsAttr | None:
 
 def constant_elements(value: SSAValue) -> Array | None:
     """
-    The elements of a constant, for a quantized one those that are stored; `None` if a value
-    is no result of an op with elements.
+    Return the elements of a constant, for a quantized one those that are stored; `None`
+    if a value is no result of an op with elements.
 
     Raises:
         ValueError: if a resource has no data.
@@ -183,8 +185,8 @@ def constant_elements(value: SSAValue) -> Array | None:
 
 def stored_elements(elements: Array, type_: StoredQuantizedType) -> Array:
     """
-    The stored values of a quantized type from the elements of a constant, which are often
-    signless: the same bits, of the dtype of the type.
+    Return the stored values of a quantized type from the elements of a constant, which
+    are often signless: the same bits, of the dtype of the type.
 
     Raises:
         UnsupportedTypeError: if stored values are floats.
@@ -204,7 +206,7 @@ def stored_elements(elements: Array, type_: StoredQuantizedType) -> Array:
 
 def check_argument(value: ArrayLike, type_: Attribute, name: str) -> Array:
     """
-    The array to pass for an argument of a type, with the dtype that
+    Return the array to pass for an argument of a type, with the dtype that
     [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype] says.
 
     It is `value` itself or a view of it wherever possible. An array for a signless
@@ -242,7 +244,7 @@ def check_argument(value: ArrayLike, type_: Attribute, name: str) -> Array:
 
 
 def shape_of(type_: Attribute) -> tuple[int, ...]:
-    """The sizes of a ranked tensor type; nothing for a scalar type."""
+    """Return the sizes of a ranked tensor type; nothing for a scalar type."""
     return type_.get_shape() if isinstance(type_, TensorType) else ()
 
 
@@ -273,7 +275,7 @@ def _check_argument_shape(array: Array, type_: Attribute, name: str) -> None:
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """A shape as MLIR spells it, e.g. `4x?`."""
+    """Return a shape as MLIR spells it, e.g. `4x?`."""
     return "x".join("?" if size == DYNAMIC_INDEX else str(size) for size in shape)
 
 
@@ -306,7 +308,7 @@ def _checked_array(array: Array, dtype: DType, type_: Attribute, name: str) -> A
 
 
 def _stored_name(type_: Attribute) -> str:
-    """The name of the type of numbers in memory."""
+    """Return the name of the type of numbers in memory."""
     element_type = scalar_or_element_type(type_)
     if isinstance(element_type, StoredQuantizedType):
         element_type = element_type.stored_type

@@ -16,7 +16,10 @@ from typing import BinaryIO
 
 
 def has_suffix(path: str | os.PathLike[str], *suffixes: str) -> bool:
-    """Whether the name of a file ends with one of these, such as `.npy`, in any case."""
+    """
+    Return True if the name of a file ends with one of these, such as `.npy`, in any
+    case.
+    """
     return os.fspath(path).lower().endswith(suffixes)
 
 
@@ -100,7 +103,9 @@ def _is_replaceable(path: str | os.PathLike[str], status: os.stat_result) -> boo
 
 
 def _standard_stream(status: os.stat_result) -> int | None:
-    """The descriptor of standard output or standard error, if this file is its."""
+    """
+    Return the descriptor of standard output or standard error, if this file is its.
+    """
     for descriptor in (1, 2):
         with suppress(OSError):
             if os.path.samestat(status, os.fstat(descriptor)):
@@ -119,7 +124,7 @@ def _open_directly(path: str | os.PathLike[str], status: os.stat_result) -> Bina
 
 def _created_file(temporary: Path) -> int:
     """
-    The descriptor of a new file.
+    Return the descriptor of a new file.
 
     Raises:
         OSError: if there can be none; its `filename` is the directory.

@@ -9,8 +9,8 @@ from xdsl.ir import Operation
 
 def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
     """
-    The function of a module that has this name; without a name the only public function
-    that has a body, or else `main`.
+    Return the function of a module that has this name; without a name the only public
+    function that has a body, or else `main`.
 
     Raises:
         ValueError: if there is no such function, or it has no body.
@@ -28,7 +28,7 @@ def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
 
 
 def functions_by_name(module: ModuleOp) -> dict[str, FuncOp]:
-    """The functions of a module."""
+    """Return the functions of a module."""
     return {op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)}
 
 
@@ -59,7 +59,7 @@ def check_argument_count(name: str, expected: int, given: int) -> None:
 
 
 def symbols_of(module: ModuleOp) -> dict[str, Operation]:
-    """The ops of a module that are symbols, by their names."""
+    """Return the ops of a module that are symbols, by their names."""
     return {
         symbol.data: op
         for op in module.ops
@@ -68,7 +68,9 @@ def symbols_of(module: ModuleOp) -> dict[str, Operation]:
 
 
 def symbols_reached(module: ModuleOp, function: FuncOp) -> dict[str, Operation]:
-    """A function of a module and all symbols that it refers to, directly or not."""
+    """
+    Return a function of a module and all symbols that it refers to, directly or not.
+    """
     symbols = symbols_of(module)
     reached: dict[str, Operation] = {}
     todo = [function.sym_name.data]
@@ -81,20 +83,25 @@ def symbols_reached(module: ModuleOp, function: FuncOp) -> dict[str, Operation]:
 
 
 def functions_run(module: ModuleOp, function: FuncOp) -> Sequence[FuncOp]:
-    """A function of a module and all others that it refers to, directly or not."""
+    """
+    Return a function of a module and all others that it refers to, directly or not.
+    """
     reached = symbols_reached(module, function)
     return [op for op in reached.values() if isinstance(op, FuncOp)]
 
 
 def unused_prefix(prefix: str, taken: Collection[str]) -> str:
-    """A prefix that none of these names begins with: the given one, or a longer one."""
+    """
+    Return a prefix that none of these names begins with: the given one, or a longer
+    one.
+    """
     while any(name.startswith(prefix) for name in taken):
         prefix += "_"
     return prefix
 
 
 def symbols_in(op: Operation) -> Iterator[str]:
-    """The symbols that an op and all in it refer to."""
+    """Yield the symbols that an op and all in it refer to."""
     for inner in op.walk():
         for attr in (*inner.properties.values(), *inner.attributes.values()):
             if isinstance(attr, SymbolRefAttr):

@@ -17,7 +17,7 @@ _DISPLAY = "xdsl_quant.display"
 
 def missing_package(feature: str, package: str, extra: str) -> ImportError:
     """
-    The error for a feature that cannot work without an optional package.
+    Return the error for a feature that cannot work without an optional package.
 
     Args:
         feature: what needs the package, as the subject of the sentence.

@@ -66,7 +66,9 @@ def multiverse() -> Universe:
 
 
 def multiverse_context() -> Context:
-    """A context with all dialects that `xdsl-opt` finds, those of plugins included."""
+    """
+    Return a context with all dialects that `xdsl-opt` finds, those of plugins included.
+    """
     ctx = Context()
     for name, factory in multiverse().all_dialects.items():
         ctx.register_dialect(name, factory)
@@ -102,7 +104,7 @@ class _LocatingParser(Parser):
 
 
 def is_file_name(text: str) -> bool:
-    """Whether what should be the text of a module is the name of a file."""
+    """Return True if what should be the text of a module is the name of a file."""
     return fullmatch(r"\S+\.mlir", text) is not None
 
 
@@ -110,7 +112,7 @@ def parse_module(
     text: str, file_name: str = "module", ctx: Context | None = None
 ) -> ModuleOp:
     """
-    The valid module of a text. Its ops know where they are in the text.
+    Return the valid module of a text. Its ops know where they are in the text.
 
     Args:
         text: MLIR text.
@@ -160,7 +162,7 @@ def _check_is_text_of_ops(text: str, file_name: str) -> None:
 
 def parse_type(text: str, ctx: Context | None = None) -> Attribute:
     """
-    The type of a text, e.g. `!quant.uniform<i8:f32, 0.5>`.
+    Return the type of a text, e.g. `!quant.uniform<i8:f32, 0.5>`.
 
     Args:
         text: MLIR text.
@@ -282,7 +284,7 @@ def suffixes(*others: str) -> str:
 
 
 def _enclosing_location(op: Operation) -> str:
-    """The location prefix of an op, or else of the nearest op around it."""
+    """Return the location prefix of an op, or else of the nearest op around it."""
     while (
         not (where := location_prefix(op.location))
         and (parent := op.parent_op()) is not None
@@ -321,7 +323,7 @@ def verify_module(module: ModuleOp, note: str = "") -> None:
 
 def parse_passes(pipeline: str) -> Sequence[ModulePass]:
     """
-    The passes of a pipeline as `xdsl-opt -p` takes it.
+    Return the passes of a pipeline as `xdsl-opt -p` takes it.
 
     Raises:
         IRError: if it does not parse, or a pass or option is unknown.

@@ -42,7 +42,7 @@ class StateArgument(NamedTuple):
 
 def state_arguments(function: FuncOp) -> Iterator[StateArgument]:
     """
-    The arguments of a function that are state, in their order.
+    Yield the arguments of a function that are state, in their order.
 
     Raises:
         ValueError: if an attribute has no meaning, or the result is of another type.

@@ -147,7 +147,7 @@ def _as_tuple(results: Any) -> tuple[Array, ...]:
 
 
 def _own_array(array: Array, others: Sequence[ArrayLike]) -> Array:
-    """An array that shares no memory with others."""
+    """Return an array that shares no memory with others."""
     arrays = (np.asarray(other) for other in others)
     is_shared = any(np.may_share_memory(array, other) for other in arrays)
     return np.array(array) if is_shared else array

@@ -35,7 +35,7 @@ class TomlFile:
     @staticmethod
     def read(path: Path, error: type[TomlError] = TomlError) -> TomlFile:
         """
-        The text of a file.
+        Return the text of a file.
 
         Raises:
             TomlError: if it cannot be read, or is no text.
@@ -54,7 +54,7 @@ class TomlFile:
 
     def table(self) -> TomlTable:
         """
-        The whole file.
+        Return the whole file.
 
         Raises:
             TomlError: if the text is no TOML.
@@ -73,7 +73,7 @@ class TomlFile:
 
     def line(self, path: _Path, found: str | None = None) -> int:
         """
-        The line of a value, or of the key or the table that has it.
+        Return the line of a value, or of the key or the table that has it.
 
         Args:
             path: where the value is.
@@ -173,21 +173,21 @@ class TomlTable:
             self.fail(f"unknown key, found '{key}' in {owner}; {remedy}", key)
 
     def text(self, key: str) -> str | None:
-        """A string; `None` if there is no such key."""
+        """Return a string; `None` if there is no such key."""
         if key not in self:
             return None
         return self._value(key, str, "a string")
 
     def texts(self, key: str) -> Sequence[str]:
-        """An array of strings; it is empty if there is no such key."""
+        """Return an array of strings; it is empty if there is no such key."""
         return self._items(key, str, "an array of strings", "a string in its place")
 
     def array(self, key: str) -> Sequence[Any]:
-        """An array; it is empty if there is no such key."""
+        """Return an array; it is empty if there is no such key."""
         return self._items(key, object, "an array", "")
 
     def tables(self, key: str) -> Sequence[TomlTable]:
-        """An array of tables; it is empty if there is no such key."""
+        """Return an array of tables; it is empty if there is no such key."""
         words = (
             f"tables with the header [[{'.'.join(map(str, (*self.path[::2], key)))}]]"
         )
@@ -197,12 +197,14 @@ class TomlTable:
         ]
 
     def table(self, key: str) -> TomlTable:
-        """The table of a key."""
+        """Return the table of a key."""
         values = self._value(key, dict, f"a table with the header [{key}]")
         return TomlTable(self.file, (*self.path, key), values)
 
     def inline(self, key: str, values: Mapping[str, Any], found: str) -> TomlTable:
-        """One of the inline tables in the array of a key: that which has a string."""
+        """
+        Return one of the inline tables in the array of a key: that which has a string.
+        """
         return TomlTable(self.file, (*self.path, key), values, found)
 
     def _value(self, key: str, kind: type, words: str) -> Any:
@@ -234,7 +236,7 @@ def toml_kind(value: object) -> str:
 
 
 def toml_text(value: object) -> str:
-    """A value in a message."""
+    """Return a value in a message."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"'{value}'" if isinstance(value, str) else str(value)

@@ -45,7 +45,7 @@ _SLICES = {"tosa": "xdsl_quant.frontends.tosa.patches"}
 
 
 def are_on() -> bool:
-    """Whether the environment lets xDSL be patched."""
+    """Return True if the environment lets xDSL be patched."""
     return os.environ.get("XDSL_QUANT_PATCHES") != "off"
 
 

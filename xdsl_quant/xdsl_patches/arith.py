@@ -54,7 +54,7 @@ class _SameShape(OpTrait):
 
 
 def _tensor_dimensions(type_: Attribute) -> Sequence[int]:
-    """The dimensions of a tensor, none for everything else."""
+    """Return the dimensions of a tensor, none for everything else."""
     return type_.get_shape() if isinstance(type_, TensorType) else ()
 
 

@@ -136,7 +136,7 @@ def check_dense_types_without_constraints() -> None:
 
 
 def _is_packed_by_mlir(type_: Attribute) -> TypeGuard[IntegerType]:
-    """Whether MLIR stores elements of the type in other bytes than xDSL."""
+    """Return True if MLIR stores elements of the type in other bytes than xDSL."""
     return isinstance(type_, IntegerType) and type_.bitwidth not in (8, 16, 32, 64)
 
 
@@ -151,7 +151,7 @@ def _stride(type_: IntegerType) -> int:
 
 
 def _mlir_bytes(type_: IntegerType, data: bytes) -> bytes:
-    """The bytes that MLIR has for the dense integers of xDSL's bytes."""
+    """Return the bytes that MLIR has for the dense integers of xDSL's bytes."""
     mask, stride = (1 << type_.bitwidth) - 1, _stride(type_)
     if stride == 8:
         return data.translate(bytes(byte & mask for byte in range(256)))

@@ -131,7 +131,7 @@ def keep_resources_as_bytes() -> _Resources:
 
 
 def _interface() -> OpAsmDialectInterface:
-    """The resources of `builtin`, as text if patches are switched off."""
+    """Return the resources of `builtin`, as text if patches are switched off."""
     if are_on():
         return keep_resources_as_bytes()
     interface = Builtin.get_interface(OpAsmDialectInterface)
@@ -141,7 +141,7 @@ def _interface() -> OpAsmDialectInterface:
 
 def resource_data(value: DenseResourceAttr) -> bytes | None:
     """
-    The bytes of all elements, or `None` if there is no data for the attribute.
+    Return the bytes of all elements, or `None` if there is no data for the attribute.
 
     Raises:
         ValueError: if it is damaged.
@@ -154,7 +154,9 @@ def resource_data(value: DenseResourceAttr) -> bytes | None:
 
 
 def new_resource(key: str, array: Array, type_: TensorType) -> DenseResourceAttr:
-    """An attribute with the elements of an array, under `key` or a name like it."""
+    """
+    Return an attribute with the elements of an array, under `key` or a name like it.
+    """
     # Importing NumPy takes longer than starting `xdsl-opt`.
     from xdsl_quant.numerics.arrays import bytes_of
 

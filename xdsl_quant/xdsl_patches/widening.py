@@ -32,7 +32,7 @@ class Widened(AttrConstraint):
 def takes(
     op_type: type[IRDLOperation], operands: tuple[Attribute, ...], result: Attribute
 ) -> bool:
-    """Whether an op with operands and a result of these types is valid."""
+    """Return True if an op with operands and a result of these types is valid."""
     values = Block(arg_types=operands).args
     try:
         op_type.build(operands=values, result_types=(result,)).verify_()

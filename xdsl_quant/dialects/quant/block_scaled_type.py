@@ -121,7 +121,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
         quantized_type: StoredQuantizedType | None = None,
     ) -> StoredNumbersAttr:
         """
-        The numbers of an array.
+        Return the numbers of an array.
 
         Args:
             array: floats, integers, or their bits; the elements have the size of
@@ -175,7 +175,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     def data(self) -> bytes:
         """
-        The bytes of the elements, in row-major order.
+        Return the bytes of the elements, in row-major order.
 
         Raises:
             ValueError: if they are in a resource that is missing or damaged.
@@ -258,8 +258,8 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     def codes(self, is_signed: bool) -> Array:
         """
-        The elements as a read-only array of integers, of floats that NumPy has, or of the
-        bits of other floats as unsigned integers.
+        Return the elements as a read-only array of integers, of floats that NumPy has,
+        or of the bits of other floats as unsigned integers.
 
         Args:
             is_signed: whether signless integers are signed.
@@ -272,7 +272,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     def numbers(self, is_signed: bool) -> Floats:
         """
-        The numbers in f64, which represents all of them exactly.
+        Return the numbers in f64, which represents all of them exactly.
 
         Args:
             is_signed: whether signless integers are signed, unless they are stored values
@@ -383,7 +383,7 @@ class BlockScaledSyntax(TypeSyntax):
 
     def _plain_elements(self) -> DenseIntOrFPElementsAttr | None:
         """
-        A `dense` list of plain decimal numbers, without a look at each token.
+        Return a `dense` list of plain decimal numbers, without a look at each token.
         `None`, with nothing consumed, if there is anything else or anything wrong.
         """
         start = self.parser.pos
@@ -416,8 +416,8 @@ _NOT_PLAIN = (
 
 def _read_packed(text: str, element_type: Attribute) -> tuple[bytes, tuple[int, ...]]:
     """
-    The bytes of a nested list of numbers, and its shape. Numbers of JSON are numbers of
-    MLIR, too.
+    Return the bytes of a nested list of numbers, and its shape. Numbers of JSON are
+    numbers of MLIR, too.
 
     There is no Python code per number, but one per text of a number: a narrow type has few.
 
@@ -452,13 +452,13 @@ def _read_packed(text: str, element_type: Attribute) -> tuple[bytes, tuple[int, 
 
 
 def _packed_number(element_type: Any, number: float) -> bytes:
-    """The bytes of one number."""
+    """Return the bytes of one number."""
     type_ = TensorType(element_type, ())
     return DenseIntOrFPElementsAttr.from_list(type_, (number,)).data.data
 
 
 def _contains(type_: AnyFloat, number_type: Attribute) -> bool:
-    """Whether a float type represents all numbers of a float or integer type."""
+    """Return True if a float type represents all numbers of a float or integer type."""
     format_ = float_format(type_)
     if isinstance(number_type, IntegerType):
         return number_type.bitwidth <= format_.precision
@@ -587,7 +587,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
         return {axis: (count, size) for (axis, size), count in pairs}
 
     def get_scales_shape(self) -> tuple[int, ...]:
-        """The number of blocks along each quantized dimension."""
+        """Return the number of blocks along each quantized dimension."""
         return self.scales.shape
 
     @property

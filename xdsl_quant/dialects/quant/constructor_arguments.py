@@ -44,7 +44,7 @@ _SHORT_TEXT_LENGTH = 200
 
 
 def type_text(value: object) -> str:
-    """A type by its text, all else by its class, as it is named in an error."""
+    """Return a type by its text, all else by its class, as it is named in an error."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if not isinstance(value, TypeAttribute):
@@ -55,7 +55,7 @@ def type_text(value: object) -> str:
 
 
 def short_text(type_: TypeAttribute) -> str:
-    """The text of a type, or its beginning and end if it is long."""
+    """Return the text of a type, or its beginning and end if it is long."""
     text = str(type_)
     if len(text) <= _SHORT_TEXT_LENGTH:
         return text
@@ -64,14 +64,16 @@ def short_text(type_: TypeAttribute) -> str:
 
 
 def _plain(value: object) -> object:
-    """A NumPy scalar, or an array without dimensions, as what Python has for it."""
+    """
+    Return a NumPy scalar, or an array without dimensions, as what Python has for it.
+    """
     is_scalar = getattr(value, "shape", None) == ()
     item = getattr(value, "item", None) if is_scalar else None
     return value if item is None else item()
 
 
 def _value_text(value: object) -> str:
-    """A number or a text by its `repr`, all else by its class."""
+    """Return a number or a text by its `repr`, all else by its class."""
     value = _plain(value)
     if value is None or isinstance(value, complex | float | int | str):
         return reprlib.repr(value)
@@ -80,7 +82,7 @@ def _value_text(value: object) -> str:
 
 def bool_argument(value: object, what: str) -> bool:
     """
-    An argument that is a truth value.
+    Return an argument that is a truth value.
 
     Raises:
         TypeError: if it is none.
@@ -106,7 +108,7 @@ class NumberKind(NamedTuple):
 
     def checked(self, value: object, needed: str) -> float:
         """
-        A Python or NumPy number.
+        Return a Python or NumPy number.
 
         Raises:
             TypeError: if it is none, with `needed` as the start of the message.
@@ -142,7 +144,7 @@ def float_argument(value: object, what: str) -> FloatData:
 
 def int_argument(value: object, what: str) -> IntAttr:
     """
-    An argument that is an integer.
+    Return an argument that is an integer.
 
     Raises:
         TypeError: if it is none.
@@ -152,7 +154,7 @@ def int_argument(value: object, what: str) -> IntAttr:
 
 def checked_expressed_type(expressed_type: object) -> AnyFloat:
     """
-    The expressed type that a constructor was given.
+    Return the expressed type that a constructor was given.
 
     Raises:
         TypeError: if it is no float type.
@@ -173,7 +175,7 @@ _NO_SEQUENCES: tuple[type, ...] = (str, bytes, bytearray, Mapping, AbstractSet)
 
 
 def _is_row(value: object) -> bool:
-    """Whether an element of a sequence has elements itself."""
+    """Return True if an element of a sequence has elements itself."""
     if hasattr(value, "ravel"):
         return getattr(value, "shape", ()) != ()
     # The first element of a text is a text.
@@ -184,8 +186,8 @@ def flattened(
     values: Any, what: str, numbers: str
 ) -> tuple[list[Any], tuple[int, ...]]:
     """
-    The elements of a sequence, a nested sequence or a NumPy array in row-major order, and
-    its shape.
+    Return the elements of a sequence, a nested sequence or a NumPy array in row-major
+    order, and its shape.
     """
     values = _plain(values)
     if hasattr(values, "ravel"):
@@ -210,9 +212,9 @@ def elements(
     values: Any, what: str, kind: NumberKind
 ) -> tuple[array[Any], tuple[int, ...]]:
     """
-    The elements of a sequence, a nested sequence or a NumPy array in row-major order, and
-    the shape; without a Python object for each of them if they are of one of the dtype
-    kinds.
+    Return the elements of a sequence, a nested sequence or a NumPy array in row-major
+    order, and the shape; without a Python object for each of them if they are of one of
+    the dtype kinds.
     """
     dtype_kind = getattr(getattr(values, "dtype", None), "kind", None)
     if dtype_kind is not None and dtype_kind in kind.dtype_kinds and values.shape:
@@ -233,7 +235,8 @@ def elements(
 
 def vector(values: object, what: str, kind: NumberKind) -> array[Any]:
     """
-    The elements of a sequence or a one-dimensional NumPy array as numbers of 64 bits.
+    Return the elements of a sequence or a one-dimensional NumPy array as numbers of 64
+    bits.
 
     Raises:
         TypeError: if it is none, or has an element that is not of this kind.
@@ -267,14 +270,14 @@ def ints_attr(values: Iterable[int]) -> Ints:
 
 
 def float_array(attr: Floats) -> array[float]:
-    """The numbers of an attribute, without a Python object for each of them."""
+    """Return the numbers of an attribute, without a Python object for each of them."""
     values = array("d")
     values.frombytes(attr.data.data)
     return values
 
 
 def int_array(attr: Ints) -> array[int]:
-    """The numbers of an attribute, without a Python object for each of them."""
+    """Return the numbers of an attribute, without a Python object for each of them."""
     values = array("q")
     values.frombytes(attr.data.data)
     return values

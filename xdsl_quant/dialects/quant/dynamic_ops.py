@@ -142,7 +142,7 @@ class BlockedOp(IRDLOperation, ABC):
     def block_properties(
         storage: AnyQuantizedType, blocks: Mapping[int, int]
     ) -> dict[str, Attribute]:
-        """The properties for the storage type and the blocks."""
+        """Return the properties for the storage type and the blocks."""
         ordered = dict(sorted(blocks.items()))
         return {
             "storage": storage,
@@ -515,7 +515,7 @@ class ChooseParametersOp(BlockedOp):
 
 
 def _block_counts(values: Attribute, blocks: Mapping[int, int]) -> list[int]:
-    """The number of blocks along each dimension that is cut into blocks."""
+    """Return the number of blocks along each dimension that is cut into blocks."""
     shape = cast("TensorType[AnyFloat]", values).get_shape()
     return [
         DYNAMIC_INDEX if shape[axis] == DYNAMIC_INDEX else -(-shape[axis] // size)
@@ -524,7 +524,9 @@ def _block_counts(values: Attribute, blocks: Mapping[int, int]) -> list[int]:
 
 
 def _represented_range(storage: AnyQuantizedType) -> tuple[float, float]:
-    """The ends of the storage range, for a table its smallest and largest number."""
+    """
+    Return the ends of the storage range, for a table its smallest and largest number.
+    """
     low, high = storage.storage_range
     table = storage.storage_type
     if not isinstance(table, QuantileType):

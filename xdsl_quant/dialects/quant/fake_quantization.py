@@ -27,13 +27,13 @@ class Storage(NamedTuple):
     """Number of bits of a stored value."""
 
     is_signed: bool = True
-    """Whether stored values are signed."""
+    """True if stored values are signed."""
 
     is_narrow: bool = False
-    """Whether the smallest stored value is left out."""
+    """True if the smallest stored value is left out."""
 
     is_symmetric: bool = False
-    """Whether the zero point is in the middle."""
+    """True if the zero point is in the middle."""
 
     @property
     def step_count(self) -> int:
@@ -53,9 +53,9 @@ def quantized_counterpart(
     rule: RangeRule,
 ) -> TypeAttribute:
     """
-    The type that a float, or a tensor of floats, is quantized to if its values are in a
-    range, or in a range for each index of a dimension. Scales and zero points are those of
-    [`choose_parameters`][xdsl_quant.numerics.choose_parameters].
+    Return the type that a float, or a tensor of floats, is quantized to if its values
+    are in a range, or in a range for each index of a dimension. Scales and zero points
+    are those of [`choose_parameters`][xdsl_quant.numerics.choose_parameters].
 
     Raises:
         ValueError: if a range is NaN, infinite or reversed, or there is no such type.
@@ -96,7 +96,7 @@ def quantized_result_type(
     op: FakeQuantOp, *, exact_bits: bool = False
 ) -> TypeAttribute:
     """
-    The quantized type that stands for fake quantization.
+    Return the quantized type that stands for fake quantization.
 
     Raises:
         PassFailedException: if there is none.

@@ -134,7 +134,10 @@ class FixedPointType(ScaledQuantizedType, ABC):
 
     @abstractmethod
     def to_uniform(self) -> UniformQuantizedType | UniformQuantizedPerAxisType:
-        """The `!quant.uniform` type with the same scales, exactly, and all else equal."""
+        """
+        Return the `!quant.uniform` type with the same scales, exactly, and all else
+        equal.
+        """
 
     def scale_array(self) -> array[float]:
         multipliers, shifts = self.multipliers_and_shifts

@@ -43,17 +43,17 @@ class FloatFormat(NamedTuple):
 
     @property
     def holds_doubles(self) -> bool:
-        """Whether every finite double is a value of this format."""
+        """True if every finite double is a value of this format."""
         return self.precision >= 53 and self.min_exponent <= -1022
 
     @property
     def is_wider_than_double(self) -> bool:
-        """Whether there are numbers of this format between doubles."""
+        """True if there are numbers of this format between doubles."""
         return self.precision > 53
 
     def nearest(self, value: float) -> float:
         """
-        The value of this format that is nearest to `value`, ties to even.
+        Return the value of this format that is nearest to `value`, ties to even.
         `value` must lie between `smallest` and `largest`.
         """
         if self.holds_doubles:
@@ -133,7 +133,7 @@ FLOAT_FORMATS: dict[type[AnyFloat], FloatFormat] = {
 
 
 def float_format(expressed_type: AnyFloat) -> FloatFormat:
-    """The format of a float type."""
+    """Return the format of a float type."""
     return FLOAT_FORMATS[type(expressed_type)]
 
 

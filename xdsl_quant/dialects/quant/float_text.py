@@ -82,7 +82,7 @@ def _text_in_range(value: float, float_format: FloatFormat) -> str:
 
 
 def hex_text(value: float) -> str:
-    """The bits of a double in hexadecimal, e.g. `0x7FF8000000000000`."""
+    """Return the bits of a double in hexadecimal, e.g. `0x7FF8000000000000`."""
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:X}"
 
 
@@ -98,7 +98,10 @@ def _reads_back(text: str, value: float, float_format: FloatFormat) -> bool:
 
 
 def _is_nearest_to(text: str, value: float, float_format: FloatFormat) -> bool:
-    """Whether no number of a format that is wider than a double is nearer to the text."""
+    """
+    Return True if no number of a format that is wider than a double is nearer to the
+    text.
+    """
     # Few types are so wide: `xdsl-opt` starts without it.
     from fractions import Fraction
 

@@ -109,7 +109,7 @@ def _digits_in_bulk(values: Floats, count: int) -> tuple[Integers, Integers]:
 
 
 def _formatted(template: str, *columns: Integers) -> list[str]:
-    """The template filled with each row of the columns."""
+    """Return the template filled with each row of the columns."""
     import numpy as np
 
     rows = np.column_stack(columns)
@@ -135,7 +135,9 @@ def _short_texts(
 
 
 def _are_nearly_short(values: Floats, float_format: FloatFormat) -> NDArray[bool_]:
-    """Whether a number may be the nearest one to six digits: never too few of them."""
+    """
+    Return True if a number may be the nearest one to six digits: never too few of them.
+    """
     import numpy as np
 
     powers = np.floor(np.log10(values))
@@ -154,7 +156,9 @@ def _nearest_texts(values: Iterable[float], float_format: FloatFormat) -> Floats
 
 
 def _long_texts(numbers: Floats, count: int) -> NDArray[object_]:
-    """The texts with up to `count` digits, empty where there is no decimal point."""
+    """
+    Return the texts with up to `count` digits, empty where there is no decimal point.
+    """
     import numpy as np
 
     digits, exponents = _digits_in_bulk(numbers, count)

@@ -45,7 +45,7 @@ def block_scaled_type(
     stored: BlockScaledNumbers, expressed_type: AnyFloat = f32
 ) -> BlockScaledQuantizedType:
     """
-    The type of an array in a named format. Values of this type have the array
+    Return the type of an array in a named format. Values of this type have the array
     `stored.codes`.
 
     If the expressed type is f32, the result of `quant.dcast` equals `stored.dequantize()`
@@ -96,7 +96,7 @@ def _numbers_attr(stored: StoredNumbers, is_whole: bool) -> StoredNumbersAttr:
 
 
 def _code_type(name: str) -> AnyFloat | IntegerType:
-    """The type of stored numbers, signless for integers."""
+    """Return the type of stored numbers, signless for integers."""
     if (float_type := _FLOAT_TYPES.get(name)) is not None:
         return float_type()
     return IntegerType(int(name.lstrip("siu")))

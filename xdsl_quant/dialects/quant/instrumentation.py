@@ -122,7 +122,7 @@ def _parse_optional_range(parser: Parser) -> Range | None:
 
 
 def _parse_optional_axis(parser: Parser) -> tuple[int, list[Range]] | None:
-    """A dimension, and the range for each index of it."""
+    """Return a dimension, and the range for each index of it."""
     if parser.parse_optional_keyword("axis") is None:
         return None
     axis = parser.parse_integer(allow_boolean=False)
@@ -157,7 +157,10 @@ _TRUE = IntegerAttr(1, i1)
 def _bits_attributes(
     num_bits: int, is_signed: bool, narrow_range: bool
 ) -> dict[str, Attribute]:
-    """The attributes that say how values are stored; a flag that is not set has none."""
+    """
+    Return the attributes that say how values are stored; a flag that is not set has
+    none.
+    """
     attributes: dict[str, Attribute] = {"num_bits": IntegerAttr(num_bits, i64)}
     if is_signed:
         attributes["is_signed"] = _TRUE
@@ -193,13 +196,13 @@ def _ranges_attr(ranges: Sequence[Range], *shape: int) -> DenseIntOrFPElementsAt
 
 
 def ranges_of(attr: DenseIntOrFPElementsAttr) -> list[Range]:
-    """The ranges that statistics consist of."""
+    """Return the ranges that statistics consist of."""
     values = cast("tuple[float, ...]", attr.get_values())
     return list(zip(values[::2], values[1::2], strict=True))
 
 
 def _are_f32_ranges(attr: DenseIntOrFPElementsAttr, rank: int) -> bool:
-    """Whether statistics are those that `_ranges_attr` would make."""
+    """Return True if statistics are those that `_ranges_attr` would make."""
     shape = attr.get_shape()
     return (
         attr.type == TensorType(f32, shape)
@@ -265,7 +268,7 @@ class InstrumentationOp(IRDLOperation, ABC):
     @classmethod
     @abstractmethod
     def parse_parameters(cls, parser: Parser) -> dict[str, Attribute]:
-        """The attributes that stand in front of the dictionary, if any."""
+        """Return the attributes that stand in front of the dictionary, if any."""
 
     @abstractmethod
     def print_parameters(self, printer: Printer) -> Iterable[str]:
@@ -309,10 +312,10 @@ class _ConstFakeQuantOp(InstrumentationOp, ABC):
     """Number of bits of a stored value."""
 
     narrow_range = attribute(_OPTIONAL_BOOL)
-    """Whether the smallest stored value is left out."""
+    """True if the smallest stored value is left out."""
 
     is_signed = attribute(_OPTIONAL_BOOL)
-    """Whether stored values are signed."""
+    """True if stored values are signed."""
 
     traits = traits_def(Pure())
 
@@ -545,7 +548,7 @@ def _statistics(
 
 
 def _may_be_slices(type_: Attribute, axis: int, count: int) -> bool:
-    """Whether there may be so many ranges along a dimension of a tensor."""
+    """Return True if there may be so many ranges along a dimension of a tensor."""
     if not isinstance(type_, TensorType):
         return False
     shape = type_.get_shape()

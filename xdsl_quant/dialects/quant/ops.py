@@ -61,7 +61,9 @@ def nan_result(op: Operation, default: NanResult) -> NanResult:
 
 
 def has_signless_integers(type_: Attribute) -> bool:
-    """Whether a type, or the element type of a tensor, is a signless integer type."""
+    """
+    Return True if a type, or the element type of a tensor, is a signless integer type.
+    """
     element_type = scalar_or_element_type(type_)
     return isinstance(element_type, IntegerType) and (
         cast(IntegerType, element_type).signedness.data is Signedness.SIGNLESS
@@ -69,7 +71,7 @@ def has_signless_integers(type_: Attribute) -> bool:
 
 
 def has_floats(type_: Attribute) -> bool:
-    """Whether a type, or the element type of a tensor, is a float type."""
+    """Return True if a type, or the element type of a tensor, is a float type."""
     return isinstance(scalar_or_element_type(type_), AnyFloat)
 
 
@@ -96,8 +98,8 @@ _STORED_OR_QUANTIZED = TypeKind(
 
 def have_matching_shape(type_a: Attribute, type_b: Attribute) -> bool:
     """
-    Whether both types are scalars, both unranked tensors, or both tensors with the same
-    static and dynamic dimensions.
+    Return True if both types are scalars, both unranked tensors, or both tensors with
+    the same static and dynamic dimensions.
     """
     if isinstance(type_a, TensorType):
         return isinstance(type_b, TensorType) and type_a.shape == type_b.shape
@@ -133,7 +135,7 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
         return "expressed type in quantized type expected to match float type"
 
     def _match(self, quantized: QuantizedType, other: Attribute) -> bool:
-        """Whether the two element types belong together."""
+        """Return True if the two element types belong together."""
         return quantized.expressed_type == other
 
     def _verify_kinds(self) -> None:
@@ -162,7 +164,7 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
         quantized_type.verify_container(self.input.type)
 
     def fold(self) -> Sequence[SSAValue] | None:
-        """A cast there and back is nothing."""
+        """Return a cast there and back is nothing."""
         producer = self.input.owner
         if not isinstance(producer, _CastOp) or producer.name != self.INVERSE:
             return None
@@ -278,7 +280,10 @@ class StorageCastOp(_CastOp):
 
 
 def fixed_point_type_of(value: SSAValue) -> FixedPointType | None:
-    """The type with fixed-point scales that a value or its elements have, if they do."""
+    """
+    Return the type with fixed-point scales that a value or its elements have, if they
+    do.
+    """
     quantized_type = scalar_or_element_type(value.type)
     return quantized_type if isinstance(quantized_type, FixedPointType) else None
 
@@ -287,7 +292,8 @@ def requantized_dcast(
     op: Operation, expressed: SSAValue | None = None
 ) -> DequantizeCastOp | None:
     """
-    The `quant.dcast` that makes an op a requantization with integers alone, or `None`.
+    Return the `quant.dcast` that makes an op a requantization with integers alone, or
+    `None`.
 
     Args:
         op: any op.
@@ -305,7 +311,9 @@ def requantized_dcast(
 
 
 def requantizing_qcasts(dcast: DequantizeCastOp) -> list[QuantizeCastOp]:
-    """The users of a `quant.dcast` that are requantizations with integers alone."""
+    """
+    Return the users of a `quant.dcast` that are requantizations with integers alone.
+    """
     users = {use.operation: None for use in dcast.result.uses}
     return [
         user

@@ -57,8 +57,9 @@ _SPECS = AttributeKind(ArrayAttr[TypeAttribute], "type array")
 
 def is_specification(spec: Attribute, type_: Attribute) -> bool:
     """
-    Whether a port of this type may have this specification: a quantized type that expresses
-    its elements and has scales for its shape, or its element type, which says nothing.
+    Return True if a port of this type may have this specification: a quantized type
+    that expresses its elements and has scales for its shape, or its element type, which
+    says nothing.
     """
     if not isinstance(spec, QuantizedType):
         return spec == scalar_or_element_type(type_)
@@ -310,8 +311,8 @@ def _print_input(
 
 def _parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
     """
-    The ops of a kernel, in which values from outside have no names: xDSL would copy these
-    for each kernel.
+    Return the ops of a kernel, in which values from outside have no names: xDSL would
+    copy these for each kernel.
     """
     start = parser.pos
     names, parser.ssa_values = parser.ssa_values, {}
@@ -325,7 +326,7 @@ def _parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
 
 
 def _parse_port(parser: Parser) -> tuple[Attribute, Attribute]:
-    """The type of a port, and its specification."""
+    """Return the type of a port, and its specification."""
     type_ = parser.parse_type()
     if parser.parse_optional_keyword("as"):
         return type_, parser.parse_type()
@@ -333,7 +334,7 @@ def _parse_port(parser: Parser) -> tuple[Attribute, Attribute]:
 
 
 def _parse_input(parser: Parser) -> tuple[Parser.Argument, SSAValue, Attribute]:
-    """The argument of an operand, the operand, and its specification."""
+    """Return the argument of an operand, the operand, and its specification."""
     argument = parser.parse_argument(expect_type=False)
     parser.parse_punctuation("=")
     operand = parser.parse_unresolved_operand()

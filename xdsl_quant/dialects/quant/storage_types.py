@@ -174,8 +174,8 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
     @property
     def is_signed(self) -> bool:
         """
-        Whether stored numbers are signed: `si4` and float types are signed, `i4` and `ui4`
-        are unsigned.
+        True if stored numbers are signed: `si4` and float types are signed, `i4` and
+        `ui4` are unsigned.
         """
         storage_type = self.storage_type
         return not isinstance(storage_type, IntegerType) or (
@@ -184,7 +184,7 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def has_storage_range(self) -> bool:
-        """Whether the type has a smallest and a largest stored number."""
+        """True if the type has a smallest and a largest stored number."""
         return not isinstance(self.storage_type_min, NoneAttr)
 
     @property
@@ -197,7 +197,7 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
         return (-(count >> 1), (count >> 1) - 1) if self.is_signed else (0, count - 1)
 
     def quantile_array(self) -> array[float]:
-        """The values, in the order of the stored numbers."""
+        """Return the values, in the order of the stored numbers."""
         return float_array(self.quantiles)
 
     # Verification
@@ -284,7 +284,10 @@ def default_storage_max(width: int, is_signed: bool) -> int:
 
 
 def is_signed_by_default(storage_type: StorageType) -> bool:
-    """Whether stored values are signed if a storage type is written without a prefix."""
+    """
+    Return True if stored values are signed if a storage type is written without a
+    prefix.
+    """
     if isinstance(storage_type, IntegerType):
         return storage_type.signedness.data is not Signedness.UNSIGNED
     if isinstance(storage_type, QuantileType):

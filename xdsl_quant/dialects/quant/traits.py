@@ -82,7 +82,9 @@ class FixedResultUniformScale(QuantizationTrait):
     """
 
     def parameters(self, storage: StoredQuantizedType) -> tuple[float, int]:
-        """The scale and the zero point of results that are stored in this way."""
+        """
+        Return the scale and the zero point of results that are stored in this way.
+        """
         width = storage.storage_type_integral_width
         if width in self.symmetric_widths and storage.is_signed:
             return max(-self.minimum, self.maximum) / 2 ** (width - 1), 0
@@ -114,25 +116,28 @@ class AffineOpCoefficient(QuantizationTrait):
     """The dimension that per-axis scales belong to; `None` if the op does not fix it."""
 
     def dimension_of(self, op: Operation) -> int | None:
-        """The dimension that per-axis scales belong to in an op."""
+        """Return the dimension that per-axis scales belong to in an op."""
         return self.dimension
 
     def result_dimension_of(self, op: Operation) -> int:
-        """The dimension of the result that `dimension_of` becomes; -1 is the last one."""
+        """
+        Return the dimension of the result that `dimension_of` becomes; -1 is the last
+        one.
+        """
         return -1
 
     def input_dimensions_of(self, op: Operation) -> tuple[int, int] | None:
         """
-        The dimension of the input that has its channels, and that of the coefficients
-        which is multiplied by it; `None` if the op does not fix them. If their sizes
-        differ, groups of channels have coefficients of their own.
+        Return the dimension of the input that has its channels, and that of the
+        coefficients which is multiplied by it; `None` if the op does not fix them. If
+        their sizes differ, groups of channels have coefficients of their own.
         """
         return None
 
     def contracted_of(self, op: Operation) -> Sequence[int]:
         """
-        The dimensions of the coefficients that products are summed over in an op: all but
-        that which scales belong to; none if the op does not fix it.
+        Return the dimensions of the coefficients that products are summed over in an
+        op: all but that which scales belong to; none if the op does not fix it.
         """
         type_ = op.operands[self.operand].type
         dimension = self.dimension_of(op)
@@ -197,7 +202,7 @@ class MovesElements(AcceptsStoredValues):
     """Indices of the operands whose elements are moved; `None` for all of them."""
 
     def moved(self, op: Operation) -> Sequence[SSAValue]:
-        """The operands whose elements are moved."""
+        """Return the operands whose elements are moved."""
         if self.operands is None:
             return op.operands
         return [op.operands[i] for i in self.operands if i < len(op.operands)]
@@ -367,7 +372,8 @@ def quantization_traits(
     op_type: type[Operation], name: str
 ) -> Sequence[QuantizationTrait]:
     """
-    All that ops of a class say about themselves, or the registry about their name.
+    Return all that ops of a class say about themselves, or the registry about their
+    name.
 
     Args:
         op_type: the class; `UnregisteredOp` if there is none.
@@ -406,7 +412,7 @@ def has_quantization_trait(
     op: Operation | Block, *trait_types: type[QuantizationTrait]
 ) -> bool:
     """
-    Whether an op has one of these traits.
+    Return True if an op has one of these traits.
 
     Args:
         op: the owner of a value; a block has no traits.

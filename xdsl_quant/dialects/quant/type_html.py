@@ -31,7 +31,7 @@ def _number_text(value: float) -> str:
 
 
 def _table_row(name: str, value: str) -> str:
-    """A row of the table; `value` is HTML."""
+    """Return a row of the table; `value` is HTML."""
     return (
         f'<tr><th scope="row" style="{_CELL_STYLE}">{escape(name)}</th>'
         f'<td style="{_CELL_STYLE}">{value}</td></tr>'
@@ -44,8 +44,8 @@ def _points(xs: Iterable[float], ys: Iterable[float]) -> str:
 
 def _sparkline(scales: NDArray[np.float64], title: str) -> str:
     """
-    A curve of the scales in their order. Where there are more of them than points, a band
-    from the smallest to the largest of each bin.
+    Return a curve of the scales in their order. Where there are more of them than
+    points, a band from the smallest to the largest of each bin.
     """
     import numpy as np
 
@@ -123,7 +123,7 @@ class DescribedType(Protocol):
 
 def type_html(quantized_type: DescribedType) -> str:
     """
-    A table of the parameters of a type.
+    Return a table of the parameters of a type.
 
     More than eight scales are summed up, and drawn as a small curve.
     """

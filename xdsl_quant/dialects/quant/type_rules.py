@@ -78,7 +78,7 @@ class RuleSet:
 
 
 def type_uses(attribute: Attribute) -> Iterator[TypeUse]:
-    """All quantized types in a type or an attribute, in the order of its text."""
+    """Yield all quantized types in a type or an attribute, in the order of its text."""
     stack = [attribute]
     while stack:
         current = stack.pop()
@@ -128,8 +128,8 @@ def common_findings(use: TypeUse) -> Iterator[Finding]:
 
 def zero_points_outside(quantized_type: UniformType, low: int, high: int) -> str | None:
     """
-    The zero points that lie farthest outside of a range, as the beginning of a sentence
-    with its verb; `None` if all lie in the range.
+    Return the zero points that lie farthest outside of a range, as the beginning of a
+    sentence with its verb; `None` if all lie in the range.
     """
     zero_points = quantized_type.zero_point_array()
     outside: list[str] = []

@@ -173,7 +173,10 @@ class TypeSyntax(TypeTokens):
         return (self._float_type(),)
 
     def _storage_and_expressed_type(self) -> tuple[AnyFloat, tuple[Attribute, ...]]:
-        """The expressed type, and the parameters that all types with scales begin with."""
+        """
+        Return the expressed type, and the parameters that all types with scales begin
+        with.
+        """
         storage = self._storage()
         self._expect(":")
         expressed_type = self._float_type()
@@ -263,7 +266,7 @@ class TypeSyntax(TypeTokens):
         return multiplier, shift, self._integer() if self._optional(":") else 0
 
     def _scales(self, expressed_type: AnyFloat, exact: bool = False) -> Columns:
-        """A nested list of scales and zero points."""
+        """Return a nested list of scales and zero points."""
         start = self.parser.pos
         if (plain := self._plain_list(UNIFORM)) is not None:
             (scales, _), _ = plain
@@ -274,7 +277,10 @@ class TypeSyntax(TypeTokens):
         return self._list(UNIFORM, read)
 
     def _list(self, typecodes: str, read: Callable[[], Sequence[float]]) -> Columns:
-        """A list of what `read` parses, or of lists of that, in arrays of these types."""
+        """
+        Return a list of what `read` parses, or of lists of that, in arrays of these
+        types.
+        """
         columns: list[array[Any]] = [array(typecode) for typecode in typecodes]
         max_depth = MAX_DEPTH[typecodes]
 
@@ -307,7 +313,7 @@ class TypeSyntax(TypeTokens):
 
 def _float_from_bits(text: str, expressed_type: AnyFloat) -> float | None:
     """
-    The number of the expressed type with these bits; `None` for another literal.
+    Return the number of the expressed type with these bits; `None` for another literal.
     """
     if not text.startswith("0x") or len(text) > 2 + expressed_type.bitwidth // 4:
         return None

@@ -38,8 +38,8 @@ _POINTLESS = re.compile(r"(-?[0-9]+)([eE][-+]?[0-9]+)?(?![\w.$])", re.ASCII)
 
 def float_spelling_hint(content: str, position: int) -> str:
     """
-    The end of an error message about a number without a decimal point, which says how to
-    spell it: Python writes `1e-17`, which is no float of MLIR.
+    Return the end of an error message about a number without a decimal point, which
+    says how to spell it: Python writes `1e-17`, which is no float of MLIR.
     """
     if (literal := _POINTLESS.match(content, position)) is None:
         return ""
@@ -174,8 +174,8 @@ class TypeTokens:
 
     def _optional_type(self) -> Attribute | str | None:
         """
-        The integer, float or quantized type that comes next, the text of another type
-        (which is not consumed), or `None` if it is no type.
+        Return the integer, float or quantized type that comes next, the text of another
+        type (which is not consumed), or `None` if it is no type.
         """
         token = self._token
         text = token.text
@@ -231,8 +231,9 @@ class TypeTokens:
 
     def _plain_list(self, typecodes: str) -> Columns | None:
         """
-        The same without a look at each token, for lists of plain decimal numbers.
-        `None`, with nothing consumed, if there is anything else or anything wrong.
+        Return the same without a look at each token, for lists of plain decimal
+        numbers. `None`, with nothing consumed, if there is anything else or anything
+        wrong.
         """
         start = self.parser.pos
         end = self.content.rfind("}", start, self.content.find(">", start)) + 1
@@ -277,7 +278,9 @@ _CLOSING = {">": "<", "]": "[", ")": "(", "}": "{"}
 
 
 def integer_value(text: str) -> int:
-    """The value of a literal; one with too many digits stands for a huge number."""
+    """
+    Return the value of a literal; one with too many digits stands for a huge number.
+    """
     if text.startswith("0x"):
         return int(text, 16)
     return int(text) if len(text) < 4000 else int(text.lstrip("0")[:4000] or "0")
@@ -298,7 +301,8 @@ _HEXADECIMAL = re.compile(rb"(?<=[{,\s])0x([0-9A-Fa-f]{1,16})(?=[},:\s])")
 
 def _read_plain_list(text: str, typecodes: str) -> Columns | None:
     """
-    The numbers of a regular list with decimal zero points; `None` if it may be another.
+    Return the numbers of a regular list with decimal zero points; `None` if it may be
+    another.
 
     Numbers of JSON are numbers of MLIR, too; hexadecimal ones take the place of its NaN.
     There is no Python code per element: a type may have a million of them.
@@ -339,7 +343,7 @@ def _read_plain_list(text: str, typecodes: str) -> Columns | None:
 
 
 def _doubles(digits: Sequence[bytes]) -> array[float]:
-    """The numbers with these bits, which are 16 hexadecimal digits or fewer."""
+    """Return the numbers with these bits, which are 16 hexadecimal digits or fewer."""
     numbers = array(
         "d", bytes.fromhex(b"".join(map(bytes.zfill, digits, repeat(16))).decode())
     )

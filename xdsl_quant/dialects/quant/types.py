@@ -93,7 +93,8 @@ def numeric():
 
 def with_element_type(type_: Attribute, element_type: TypeAttribute) -> TypeAttribute:
     """
-    A tensor type with another element type, or that type itself in place of a scalar.
+    Return a tensor type with another element type, or that type itself in place of a
+    scalar.
     """
     if isinstance(type_, TensorType):
         return TensorType(element_type, type_.shape, type_.encoding)
@@ -112,7 +113,7 @@ def _with_replaced_element_type(
 
 
 def scalar_or_element_type(type_: Attribute) -> Attribute:
-    """The element type of a tensor type, or the type itself."""
+    """Return the element type of a tensor type, or the type itself."""
     if isinstance(type_, TensorType | UnrankedTensorType):
         return cast(Attribute, type_.element_type)
     return type_
@@ -143,7 +144,7 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
 
     @abstractmethod
     def text(self) -> str:
-        """The parameters as MLIR prints them, e.g. `<i8:f32, 5.000000e-01>`."""
+        """Return the parameters as MLIR prints them, e.g. `<i8:f32, 5.000000e-01>`."""
 
     @classmethod
     def new(cls, params: Sequence[Attribute]) -> Self:
@@ -204,29 +205,32 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
     @staticmethod
     def get_quantized_element_type(type_: Attribute) -> QuantizedType | None:
         """
-        The quantized type that `type_` is, or that it is a tensor of; `None` otherwise.
+        Return the quantized type that `type_` is, or that it is a tensor of; `None`
+        otherwise.
         """
         element_type = scalar_or_element_type(type_)
         return element_type if isinstance(element_type, QuantizedType) else None
 
     def is_compatible_expressed_type(self, candidate: Attribute) -> bool:
         """
-        Whether `candidate` is the expressed type of this type, or a tensor of it.
+        Return True if `candidate` is the expressed type of this type, or a tensor of
+        it.
         """
         return scalar_or_element_type(candidate) == self.expressed_type
 
     def cast_from_expressed_type(self, candidate: Attribute) -> TypeAttribute | None:
         """
-        The counterpart of an expressed type: `f32` -> `!quant...`, `tensor<4xf32>` ->
-        `tensor<4x!quant...>`, unranked tensors likewise. `None` if `candidate` does not
-        have the expressed type of this type.
+        Return the counterpart of an expressed type: `f32` -> `!quant...`,
+        `tensor<4xf32>` -> `tensor<4x!quant...>`, unranked tensors likewise. `None` if
+        `candidate` does not have the expressed type of this type.
         """
         return _with_replaced_element_type(candidate, self.expressed_type, self)
 
     @staticmethod
     def cast_to_expressed_type(quantized: Attribute) -> TypeAttribute | None:
         """
-        The counterpart of a quantized type: `!quant...` -> `f32`, `tensor<4x!quant...>`
+        Return the counterpart of a quantized type: `!quant...` -> `f32`,
+        `tensor<4x!quant...>`
         -> `tensor<4xf32>`, unranked tensors likewise. `None` if `quantized` is not such
         a type, or has no expressed type.
         """
@@ -266,7 +270,7 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def is_signed(self) -> bool:
-        """Whether stored values are signed."""
+        """True if stored values are signed."""
         return bool(self.flags.data & SIGNED_FLAG)
 
     @property
@@ -276,7 +280,7 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def has_integer_storage(self) -> bool:
-        """Whether stored values are integers that stand for themselves."""
+        """True if stored values are integers that stand for themselves."""
         return isinstance(self.storage_type, IntegerType)
 
     @property
@@ -314,7 +318,7 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def has_storage_type_bounds(self) -> bool:
-        """Whether the stored values use less than the full range of their type."""
+        """True if the stored values use less than the full range of their type."""
         return self.storage_range != self.full_storage_range
 
     @property
@@ -354,7 +358,7 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     def cast_from_storage_type(self, candidate: Attribute) -> TypeAttribute | None:
         """
-        The counterpart of a storage type: `i8` -> `!quant...`, `tensor<4xi8>` ->
+        Return the counterpart of a storage type: `i8` -> `!quant...`, `tensor<4xi8>` ->
         `tensor<4x!quant...>`, unranked tensors likewise. `None` if `candidate` does not
         have the storage type of this type.
         """
@@ -363,7 +367,8 @@ class StoredQuantizedType(QuantizedType, ABC):
     @staticmethod
     def cast_to_storage_type(quantized: Attribute) -> TypeAttribute | None:
         """
-        The counterpart of a quantized type: `!quant...` -> `i8`, `tensor<4x!quant...>`
+        Return the counterpart of a quantized type: `!quant...` -> `i8`,
+        `tensor<4x!quant...>`
         -> `tensor<4xi8>`, unranked tensors likewise. `None` if `quantized` is not such a
         type, or has no storage type.
         """
@@ -388,7 +393,8 @@ class StoredQuantizedType(QuantizedType, ABC):
         self, candidate: Attribute
     ) -> TypeAttribute | None:
         """
-        The storage type in place of the expressed type: `f32` -> `i8`, `tensor<4xf32>`
+        Return the storage type in place of the expressed type: `f32` -> `i8`,
+        `tensor<4xf32>`
         -> `tensor<4xi8>`, unranked tensors likewise. `None` if `candidate` does not have
         the expressed type of this type.
         """
@@ -442,7 +448,7 @@ class StoredQuantizedType(QuantizedType, ABC):
 def _float_limits(
     storage_type: FloatStorageType, low: int, high: int
 ) -> tuple[str, str]:
-    """The storage range as floats: the integers do not say that 7.5 is in it."""
+    """Return the storage range as floats: the integers do not say that 7.5 is in it."""
     largest = float_format(storage_type).largest
     limits = (
         math.copysign(largest, limit) if abs(limit) == int(largest) else limit
@@ -465,7 +471,7 @@ class StorageOptions(TypedDict, total=False):
     """Largest stored value, by default that of the storage type."""
 
     is_signed: bool | None
-    """Whether stored values are signed, by default unless the storage type is not."""
+    """True if stored values are signed, by default unless the storage type is not."""
 
 
 def storage_parameters(
@@ -476,7 +482,7 @@ def storage_parameters(
     storage_types: UnionType = MLIRStorageType,
 ) -> tuple[StorageType, IntAttr, IntAttr, IntAttr]:
     """
-    The storage parameters of a type, with what is not given filled in.
+    Return the storage parameters of a type, with what is not given filled in.
 
     Raises:
         TypeError: if an argument is of the wrong type, or the storage type is none of
@@ -513,7 +519,7 @@ def common_arguments(
     options: StorageOptions,
     storage_types: UnionType = MLIRStorageType,
 ) -> tuple[Attribute, ...]:
-    """The parameters that a type with scales begins with."""
+    """Return the parameters that a type with scales begins with."""
     storage = storage_parameters(storage_type, **options, storage_types=storage_types)
     return checked_expressed_type(expressed_type), *storage
 
@@ -676,7 +682,7 @@ def verify_blocks(dimensions: Sequence[int], sizes: Sequence[int]) -> None:
 
 
 def zero_points_attr(values: Iterable[int] | None, count: int) -> Ints:
-    """The zero points that a constructor was given; they default to 0."""
+    """Return the zero points that a constructor was given; they default to 0."""
     if values is None:
         return ints_attr(zero_array(count))
     return ints_attr(vector(values, "zero points", INTEGERS))
@@ -699,17 +705,17 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     @abstractmethod
     def scale_array(self) -> array[float]:
-        """The scales in row-major order."""
+        """Return the scales in row-major order."""
 
     @abstractmethod
     def zero_point_array(self) -> array[int]:
-        """The zero points in row-major order, as many as scales."""
+        """Return the zero points in row-major order, as many as scales."""
 
     @abstractmethod
     def get_scales_shape(self) -> tuple[int, ...]:
         """
-        The shape of scales and zero points: `()` for per-tensor, `(n,)` for per-axis, and
-        the number of blocks along each dimension for sub-channel types.
+        Return the shape of scales and zero points: `()` for per-tensor, `(n,)` for
+        per-axis, and the number of blocks along each dimension for sub-channel types.
         """
 
     @abstractmethod
@@ -720,13 +726,13 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
         """
 
     def get_scales(self) -> NDArray[np.float64]:
-        """The scales as a new array of the shape `get_scales_shape()`."""
+        """Return the scales as a new array of the shape `get_scales_shape()`."""
         import numpy as np
 
         return np.frombuffer(self.scale_array()).reshape(self.get_scales_shape())
 
     def get_zero_points(self) -> NDArray[np.int64]:
-        """The zero points as a new array of the shape `get_scales_shape()`."""
+        """Return the zero points as a new array of the shape `get_scales_shape()`."""
         import numpy as np
 
         zero_points = np.frombuffer(self.zero_point_array(), np.int64)
@@ -739,7 +745,7 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     @property
     def is_per_tensor(self) -> bool:
-        """Whether there is one scale for all values."""
+        """True if there is one scale for all values."""
         return not self.get_scales_shape()
 
     @property
@@ -766,7 +772,7 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     @property
     def is_fixed_point(self) -> bool:
-        """Whether all zero points are 0."""
+        """True if all zero points are 0."""
         return self.zero_point_range == (0, 0)
 
     # Verification
@@ -797,8 +803,9 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     def has_zero_points_in(self, bounds: tuple[int, int]) -> bool:
         """
-        Whether no zero point is less or larger than `bounds`: with `storage_range` this is
-        C7 of StableHLO's rules for quantized types, with `full_storage_range` C8.
+        Return True if no zero point is less or larger than `bounds`: with
+        `storage_range` this is C7 of StableHLO's rules for quantized types, with
+        `full_storage_range` C8.
         """
         low, high = self.zero_point_range
         return bounds[0] <= low and high <= bounds[1]
@@ -839,7 +846,7 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     @abstractmethod
     def scale_texts(self) -> list[str]:
-        """The text of each scale."""
+        """Return the text of each scale."""
 
     @abstractmethod
     def _list_text(self, elements: list[str]) -> str:
@@ -954,7 +961,9 @@ class UniformType(ScaledQuantizedType, ABC):
         return float_texts(self.scale_array(), _DOUBLE)
 
     def per_tensor_types(self) -> Iterator[UniformQuantizedType]:
-        """The types with one scale and its zero point, as many as there are scales."""
+        """
+        Yield the types with one scale and its zero point, as many as there are scales.
+        """
         low, high = self.storage_range
         pairs = zip(self.scale_array(), self.zero_point_array(), strict=True)
         for scale, zero_point in pairs:
@@ -1144,9 +1153,9 @@ class UniformQuantizedSubChannelType(UniformType):
         block_sizes: Sequence[int],
     ) -> tuple[Attribute, ...]:
         """
-        The parameters of the type. Scales are rounded to the expressed type. A negative
-        zero point of unsigned storage becomes the unsigned number with the same bits: this
-        is how MLIR writes large ones.
+        Return the parameters of the type. Scales are rounded to the expressed type. A
+        negative zero point of unsigned storage becomes the unsigned number with the
+        same bits: this is how MLIR writes large ones.
         """
         expressed_type, storage_type, flags, *_ = common
         scale_format = float_format(cast(AnyFloat, expressed_type))
@@ -1341,7 +1350,7 @@ def uniform_type(
     parameters: QuantizationParameters, expressed_type: AnyFloat | None = None
 ) -> UniformType:
     """
-    The type with quantization parameters, from which
+    Return the type with quantization parameters, from which
     `QuantizationParameters.from_type` makes these parameters again.
 
     Args:

@@ -35,8 +35,8 @@ def join_bits(codes: Array, width: int, run: int = 1) -> Bytes:
 
 def split_bits(joined: Bytes, width: int, run: int = 1) -> Bytes:
     """
-    The codes that [`join_bits`][xdsl_quant.numerics.formats.bits.join_bits] has packed into
-    these bytes.
+    Return the codes that [`join_bits`][xdsl_quant.numerics.formats.bits.join_bits] has
+    packed into these bytes.
     """
     runs = joined.reshape(*joined.shape[:-1], joined.shape[-1] // run, 1, run)
     parts = (runs >> _shifts(width)) & np.uint8((1 << width) - 1)

@@ -88,7 +88,7 @@ class Stored:
         return self.codes.shape
 
     def elements(self) -> F32:
-        """The numbers that the codes represent, not scaled."""
+        """Return the numbers that the codes represent, not scaled."""
         if self.table is not None:
             return np.array(self.table, np.float32)[self.codes]
         if (small := SMALL_FLOATS.get(self.type)) is not None:
@@ -97,7 +97,7 @@ class Stored:
 
     def dequantize(self) -> F32:
         """
-        The numbers that are stored.
+        Return the numbers that are stored.
 
         Returns:
             a new array with dtype `float32` and the shape of the codes.
@@ -164,7 +164,7 @@ class BlockScaled(Stored):
 
     def dequantize(self) -> F32:
         """
-        The numbers that are stored.
+        Return the numbers that are stored.
 
         Returns:
             a new array with dtype `float32` and the shape of the codes.
@@ -193,7 +193,7 @@ class BlockScaled(Stored):
 
 
 def stored_bits(stored: Stored) -> int:
-    """The number of bits of all codes and of the parameters of their blocks."""
+    """Return the number of bits of all codes and of the parameters of their blocks."""
     bits = stored.codes.size * code_width(stored.type)
     if not isinstance(stored, BlockScaled):
         return bits
@@ -203,7 +203,7 @@ def stored_bits(stored: Stored) -> int:
 
 def code_width(type_name: str) -> int:
     """
-    The width of a type, e.g. 6 for `u6` or `f6E2M3FN`.
+    Return the width of a type, e.g. 6 for `u6` or `f6E2M3FN`.
 
     Raises:
         ValueError: if there is no type of this name.
@@ -246,7 +246,7 @@ def block_counts(shape: Shape, block_shape: Shape) -> Shape:
 
 
 def is_positive_integer(size: object) -> bool:
-    """Whether a block may have this size."""
+    """Return True if a block may have this size."""
     return isinstance(size, int | np.integer) and bool(cast(Any, size) > 0)
 
 
@@ -312,7 +312,7 @@ def check_finite(values: F32, name: str) -> None:
 
 def to_f16(numbers: F32 | Floats, what: str, first: int = 0) -> NDArray[np.float16]:
     """
-    The numbers of blocks, rounded to f16.
+    Return the numbers of blocks, rounded to f16.
 
     Args:
         numbers: one for each block.

@@ -84,7 +84,7 @@ class Format(ABC):
         """The types of what blocks have, in one or more alternatives."""
 
     def block_shape(self, rank: int) -> Shape:
-        """The shape of a block in an array of the given rank."""
+        """Return the shape of a block in an array of the given rank."""
         return (*(1,) * (rank - 1), self.block)
 
     def stored(
@@ -105,7 +105,7 @@ class Format(ABC):
         )
 
     def independent_block_shape(self, stored: BlockScaled) -> Shape:
-        """The shape of a block that shares no scale with others."""
+        """Return the shape of a block that shares no scale with others."""
         return stored.block_shape
 
     def warn_of_zeros(self, values: ArrayLike, stored: BlockScaled) -> BlockScaled:
@@ -172,7 +172,7 @@ class Format(ABC):
 
 
 def _largest_of_blocks(values: ArrayLike, block_shape: Shape) -> Array:
-    """The largest magnitude in each block."""
+    """Return the largest magnitude in each block."""
     largest = np.abs(np.asarray(values))
     for axis, (size, block) in enumerate(zip(largest.shape, block_shape, strict=True)):
         if block > 1:

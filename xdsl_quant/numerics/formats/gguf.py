@@ -75,7 +75,7 @@ class GGUFFormat(Format):
 
     @property
     def is_signed(self) -> bool:
-        """Whether elements may be negative."""
+        """True if elements may be negative."""
         return self.type.startswith("i")
 
     @property
@@ -84,7 +84,7 @@ class GGUFFormat(Format):
         return code_width(self.type)
 
     def read_fields(self, packed: Mapping[str, Array]) -> NDArray[np.void]:
-        """The fields of all blocks."""
+        """Return the fields of all blocks."""
         (data,) = self.arrays(packed, "data")
         size = self.layout.itemsize
         if data.dtype != np.uint8 or not data.ndim or data.shape[-1] % size:
@@ -95,7 +95,7 @@ class GGUFFormat(Format):
         return np.ascontiguousarray(data).view(self.layout)
 
     def data_of(self, fields: NDArray[np.void]) -> dict[str, Array]:
-        """The fields of all blocks as bytes."""
+        """Return the fields of all blocks as bytes."""
         return {"data": fields.view(np.uint8)}
 
     def write_elements(self, fields: NDArray[np.void], codes: Array):
@@ -119,13 +119,13 @@ class GGUFFormat(Format):
 
 
 def _excess(type_name: str) -> np.uint8:
-    """The number that is added to signed codes of less than 8 bits."""
+    """Return the number that is added to signed codes of less than 8 bits."""
     is_shifted = type_name.startswith("i") and type_name != "i8"
     return np.uint8(1 << (code_width(type_name) - 1) if is_shifted else 0)
 
 
 def _packed_planes(codes: Array, type_name: str, planes: Planes) -> Iterator[Bytes]:
-    """The bytes of each plane."""
+    """Yield the bytes of each plane."""
     rest = codes.astype(np.uint8) + _excess(type_name)
     for width, run in planes:
         yield join_bits(rest, width, run)
@@ -133,7 +133,7 @@ def _packed_planes(codes: Array, type_name: str, planes: Planes) -> Iterator[Byt
 
 
 def _unpacked_planes(parts: Sequence[Bytes], type_name: str, planes: Planes) -> Array:
-    """The codes of which these are the bytes of each plane."""
+    """Return the codes of which these are the bytes of each plane."""
     codes, above = np.uint8(0), 0
     for part, (width, run) in zip(parts, planes, strict=True):
         codes = codes | (split_bits(part, width, run) << np.uint8(above))
@@ -176,7 +176,9 @@ class GGUFBlocks(GGUFFormat):
         return self.warn_of_zeros(values, stored)
 
     def _scales(self, blocks: F32) -> tuple[Array, Array]:
-        """The scale of each block and, for unsigned elements, its smallest value."""
+        """
+        Return the scale of each block and, for unsigned elements, its smallest value.
+        """
         lowest = blocks.min(-1, keepdims=True)
         if not self.is_signed:
             steps = (1 << self.bits) - 1
@@ -220,7 +222,7 @@ class GGUFBlocks(GGUFFormat):
 
 
 def _of_largest_magnitude(blocks: Array) -> Array:
-    """The first number of largest magnitude in each block, with its sign."""
+    """Return the first number of largest magnitude in each block, with its sign."""
     where = np.abs(blocks).argmax(-1, keepdims=True)
     return np.take_along_axis(blocks, where, -1)
 
@@ -436,7 +438,7 @@ def _unpacked_scales(packed: Bytes, type_name: str) -> Array:
 
 
 def _fours_of_eights(codes: Array) -> Sequence[Array]:
-    """The first four of each eight codes, and the last four."""
+    """Return the first four of each eight codes, and the last four."""
     fours = codes.reshape(*codes.shape[:-1], 2, 2, 4)
     return [fours[..., i, :].reshape(*codes.shape[:-1], 8) for i in range(2)]
 
@@ -449,7 +451,7 @@ _TRIED = np.linspace(0.6, 1.2, 25)
 
 
 def _symmetric_scales(rows: Floats, bits: int) -> Floats:
-    """A scale for each block, positive or negative."""
+    """Return a scale for each block, positive or negative."""
     half = 1 << (bits - 1)
     full = _of_largest_magnitude(rows) / -half
     full[full == 0] = 1
@@ -467,7 +469,7 @@ def _symmetric_scales(rows: Floats, bits: int) -> Floats:
 
 
 def _scales_and_offsets(rows: Floats, bits: int) -> tuple[Floats, Floats]:
-    """A scale, not negative, and an offset, not positive, for each block."""
+    """Return a scale, not negative, and an offset, not positive, for each block."""
     last = (1 << bits) - 1
     lowest = np.minimum(rows.min(-1, keepdims=True), 0)
     full = (np.maximum(rows.max(-1, keepdims=True), 0) - lowest) / last

@@ -46,7 +46,7 @@ class GroupFormat(Format):
     """The number that is subtracted, modulo 16, from zero points when they are packed."""
 
     is_awq: bool = False
-    """Whether an i32 has 8 outputs, and not 8 inputs."""
+    """True if an i32 has 8 outputs, and not 8 inputs."""
 
     @property
     def parameter_types(self) -> Sequence[ParameterTypes]:
@@ -150,7 +150,7 @@ class GroupFormat(Format):
         return np.ascontiguousarray(join_bits(codes, 4)).view("<i4")
 
     def _codes(self, words: Array) -> Array:
-        """The codes that `_words` has packed."""
+        """Return the codes that `_words` has packed."""
         codes = split_bits(np.ascontiguousarray(words).view(np.uint8), 4)
         if not self.is_awq:
             return codes

@@ -159,7 +159,7 @@ class MXFormat(PackedElements):
         return self.warn_of_zeros(values, self._stored(codes, scales))
 
     def _scale_codes(self, largest: F32, rule: ScaleRule) -> Array:
-        """The codes of the block scales for the largest magnitudes of blocks."""
+        """Return the codes of the block scales for the largest magnitudes of blocks."""
         elements = self._elements
         is_nan = np.isnan(largest)
         exponent = elements.exponent

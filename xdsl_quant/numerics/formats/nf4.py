@@ -60,9 +60,10 @@ _SMALLEST = np.float32(1e-38)
 @cache
 def dynamic_table() -> tuple[float, ...]:
     """
-    The 256 numbers into which quantized scales are indices: 0, 1, and, with both signs, for
-    each `i` from 0 to 6 the midpoints of `2**i` equal parts of the range from `10**(i - 7)`
-    to `10**(i - 6)` ([Dettmers 2016](https://arxiv.org/abs/1511.04561)).
+    Return the 256 numbers into which quantized scales are indices: 0, 1, and, with both
+    signs, for each `i` from 0 to 6 the midpoints of `2**i` equal parts of the range
+    from `10**(i - 7)` to `10**(i - 6)` ([Dettmers
+    2016](https://arxiv.org/abs/1511.04561)).
 
     Each is rounded to f32 once. bitsandbytes computes in f32, in an order of operations
     that depends on the processor, so some of its numbers differ in the last bit.
@@ -194,7 +195,7 @@ class NF4(Format):
 
 def flat_block_shape(shape: Shape, size: int) -> Shape:
     """
-    The shape of a block of consecutive elements of the flattened array.
+    Return the shape of a block of consecutive elements of the flattened array.
 
     Raises:
         ValueError: if such blocks do not have one shape.
@@ -217,7 +218,7 @@ def flat_block_shape(shape: Shape, size: int) -> Shape:
 
 
 def _padded_blocks(flat: F32, size: int) -> tuple[F32, bool]:
-    """The blocks of a flat array, and whether the last one is padded with 0."""
+    """Return the blocks of a flat array, and whether the last one is padded with 0."""
     padding = -flat.size % size
     return np.pad(flat, (0, padding)).reshape(-1, size), padding > 0
 
@@ -228,7 +229,7 @@ def _nearest_codes(ties: Array, quotients: Array) -> Bytes:
 
 
 def _scaled_codes(flat: F32, size: int) -> tuple[F32, Bytes]:
-    """The largest magnitude of each block, and the codes of its elements."""
+    """Return the largest magnitude of each block, and the codes of its elements."""
     blocks, is_shorter = _padded_blocks(flat, size)
     largest = np.abs(blocks).max(1)
     if is_shorter:

@@ -64,7 +64,7 @@ class QuantizeLinear(Format):
         return [types | {"zero points": (self.type,)}, types]
 
     def block_shape(self, rank: int) -> Shape:
-        """The shape of a block in an array of the given rank."""
+        """Return the shape of a block in an array of the given rank."""
         if not -rank <= self.axis < rank:
             raise ValueError(
                 f"{self.name} has blocks along axis {self.axis}, found rank {rank}"
@@ -142,7 +142,7 @@ class QuantizeLinear(Format):
         return of_blocks, None
 
     def _points(self, counts: Shape, zero_points: ArrayLike | None) -> Array:
-        """The zero points of blocks, by default 0."""
+        """Return the zero points of blocks, by default 0."""
         if zero_points is None:
             zero_points = np.zeros(counts, np.int64)
         points = numbers(zero_points, "zero points", "iu")
