@@ -21,7 +21,7 @@ from tests.unit.frontends.tflite.files.litert import LiteRT
 from xdsl_quant.execution import compile
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs/example_programs/wake_word.md"
 
 
 @pytest.mark.sampled(3)
@@ -61,7 +61,7 @@ def test_trained_networks_know_their_samples(name: str, accuracy: int):
 def test_quantized_in_one_call(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    # The README shows the table of all recipes, too; its test runs the whole command.
+    # The page of the demo shows the table of all recipes; its test runs the demo.
     def no_table(network: Network, batch: int) -> str:
         return ""
 
@@ -71,7 +71,7 @@ def test_quantized_in_one_call(
     *lines, file, _, end = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("kernel ")
     assert lines[-1].startswith("accuracy on 899 other samples: ")
-    shown = README.read_text().splitlines()
+    shown = PAGE.read_text().splitlines()
     assert [line for line in lines if line not in shown] == []
     size = f"{path.stat().st_size:,} bytes"
     assert (file, end) == (f"{path}: {size}", "")

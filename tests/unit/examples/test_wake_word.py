@@ -73,7 +73,7 @@ def test_models_that_are_not_installed(monkeypatch: pytest.MonkeyPatch):
     )
 
 
-# The test of the README's demo runs all of them, too.
+# The test of the demo's page runs all of them, too.
 @pytest.mark.parametrize(
     "name",
     [
@@ -90,11 +90,11 @@ def test_nothing_is_wrong(name: str):
 
 
 def test_command(capsys: pytest.CaptureFixture[str]):
-    """The README shows the lines printed for ten seconds."""
+    """The page shows the lines printed for ten seconds."""
     pytest.importorskip("ai_edge_litert")
     assert demo.main(["--model=alexa"]) == 0
     *lines, total, times = capsys.readouterr().out.splitlines()
-    shown = (ROOT / "README.md").read_text().splitlines()
+    shown = (ROOT / "docs/example_programs/wake_word.md").read_text().splitlines()
     assert len(lines) == 3
     assert [line for line in lines if line not in shown] == []
     count = re.split(" +", lines[-1])[5]
