@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.xdsl_patches import patched_pass
 
 PlanT = TypeVar("PlanT")
@@ -122,11 +123,13 @@ class PatternPass(CountingPass):
     @patched_pass
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         found, pattern = self.candidates(op), self.pattern()
-        if isinstance(pattern, ModulePattern):
-            changed = pattern.rewrite_module(op)
-        else:
-            PatternRewriteWalker(pattern, apply_recursively=False).rewrite_module(op)
-            changed = sum(each.parent is None for each in found)
+        with without_garbage_collection():
+            if isinstance(pattern, ModulePattern):
+                changed = pattern.rewrite_module(op)
+            else:
+                walker = PatternRewriteWalker(pattern, apply_recursively=False)
+                walker.rewrite_module(op)
+                changed = sum(each.parent is None for each in found)
         if self.replaces_all:
             return PassOutcome.of_erased(found, self.expected, self.remedy)
         return PassOutcome(found, changed, self.expected)

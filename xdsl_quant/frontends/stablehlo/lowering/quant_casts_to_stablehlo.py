@@ -8,8 +8,7 @@ rounding. The attribute `quant.nan` of a cast goes.
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter
 
@@ -23,9 +22,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     UniformQuantizeOp,
 )
 from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import element_kind
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
-from xdsl_quant.runtime.garbage_collection import without_garbage_collection
-from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 
 _PROBLEM = "cannot become a StableHLO op"
 
@@ -86,7 +83,7 @@ def _counterpart(op: Operation, op_type: type[Operation]) -> Operation:
 
 
 @dataclass(frozen=True)
-class QuantCastsToStablehloPass(CountingPass):
+class QuantCastsToStablehloPass(PatternPass):
     """
     Replace `quant.qcast` and `quant.dcast` by `stablehlo.uniform_quantize` and
     `stablehlo.uniform_dequantize`.
@@ -94,10 +91,6 @@ class QuantCastsToStablehloPass(CountingPass):
 
     name = "quant-casts-to-stablehlo"
 
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        found = [
-            o for o in op.walk() if isinstance(o, QuantizeCastOp | DequantizeCastOp)
-        ]
-        with without_garbage_collection():
-            changed = QuantCastToStablehlo().rewrite_module(op)
-        return PassOutcome(found, changed, "a 'quant.qcast' or a 'quant.dcast'")
+    op_types = QuantizeCastOp | DequantizeCastOp
+    expected = "a 'quant.qcast' or a 'quant.dcast'"
+    pattern_type = QuantCastToStablehlo

@@ -18,12 +18,10 @@ not: it rounds and saturates. So the lowering needs `keep-qdq`, and there must b
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import (
     PatternRewriter,
-    PatternRewriteWalker,
     RewritePattern,
     op_type_rewrite_pattern,
 )
@@ -34,9 +32,8 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
-from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.transforms.building.checked_patterns import PatternPass
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
 
 from .adoption import adopt_ops
@@ -69,7 +66,7 @@ class StablehloCastToQuant(RewritePattern):
 
 
 @dataclass(frozen=True)
-class StablehloCastsToQuantPass(CountingPass):
+class StablehloCastsToQuantPass(PatternPass):
     """
     Replace `stablehlo.uniform_quantize` and `stablehlo.uniform_dequantize` by
     `quant.qcast` and `quant.dcast`.
@@ -77,17 +74,11 @@ class StablehloCastsToQuantPass(CountingPass):
 
     name = "stablehlo-casts-to-quant"
 
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        adopt_ops(op)
-        found = [
-            o
-            for o in op.walk()
-            if isinstance(o, UniformQuantizeOp | UniformDequantizeOp)
-        ]
-        with without_garbage_collection():
-            PatternRewriteWalker(
-                StablehloCastToQuant(), apply_recursively=False
-            ).rewrite_module(op)
-        return PassOutcome.of_erased(
-            found, "a 'stablehlo.uniform_quantize' or a 'stablehlo.uniform_dequantize'"
-        )
+    op_types = UniformQuantizeOp | UniformDequantizeOp
+    expected = "a 'stablehlo.uniform_quantize' or a 'stablehlo.uniform_dequantize'"
+    replaces_all = True
+    pattern_type = StablehloCastToQuant
+
+    def candidates(self, module: ModuleOp) -> Sequence[Operation]:
+        adopt_ops(module)
+        return super().candidates(module)

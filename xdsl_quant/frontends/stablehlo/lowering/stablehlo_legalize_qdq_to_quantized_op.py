@@ -11,9 +11,9 @@ If the quantized op is not valid, e.g. because storage types differ, the pass fa
 StableHLO's own one does, or leaves such an op as it is.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter
@@ -29,9 +29,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
-from xdsl_quant.pass_outcome import CountingPass, PassOutcome
-from xdsl_quant.runtime.garbage_collection import without_garbage_collection
-from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 
 from .adoption import adopt_ops
 from .stablehlo_legalize_quantized_op_to_qdq import COMPUTING
@@ -104,7 +102,7 @@ class ComposeQuantizedOp(CheckedPattern[Operation]):
 
 
 @dataclass(frozen=True)
-class StablehloLegalizeQdqToQuantizedOpPass(CountingPass):
+class StablehloLegalizeQdqToQuantizedOpPass(PatternPass):
     """
     Compose quantized StableHLO ops from `uniform_dequantize`, op and `uniform_quantize`.
 
@@ -116,13 +114,13 @@ class StablehloLegalizeQdqToQuantizedOpPass(CountingPass):
     partial: bool = False
     """Whether ops stay that are not valid on quantized tensors; otherwise it fails."""
 
-    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        adopt_ops(op)
-        casts = [o for o in op.walk() if has_quantization_trait(o, CastsQuantization)]
-        with without_garbage_collection():
-            changed = ComposeQuantizedOp(self.partial).rewrite_module(op)
-        return PassOutcome(
-            casts,
-            changed,
-            "float ops between casts of StableHLO, which 'quant-casts-to-stablehlo' makes",
-        )
+    expected = (
+        "float ops between casts of StableHLO, which 'quant-casts-to-stablehlo' makes"
+    )
+    pattern_type = ComposeQuantizedOp
+
+    def candidates(self, module: ModuleOp) -> Sequence[Operation]:
+        adopt_ops(module)
+        return [
+            o for o in module.walk() if has_quantization_trait(o, CastsQuantization)
+        ]
