@@ -431,6 +431,10 @@ class GatherDimensionNumbersAttr(FieldsAttr):
     index_vector_dim: IntAttr = param_def(converter=IntAttr.get)
     """The dimension of the indices that an index vector lies along."""
 
+    def numbers(self) -> tuple[Sequence[int], ...]:
+        """The values of all parameters but the last one, in their order."""
+        return tuple(cast(Dimensions, p).get_values() for p in self.parameters[:-1])
+
 
 @irdl_attr_definition
 class OutputOperandAliasAttr(FieldsAttr):

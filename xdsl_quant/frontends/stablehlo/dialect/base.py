@@ -104,14 +104,6 @@ def _with_first(
     return lambda types: all(are_related(type_, types[0]) for type_ in types[1:])
 
 
-def _have_compatible_elements(a: RankedTensor, b: RankedTensor) -> bool:
-    return are_compatible_elements(a.element_type, b.element_type)
-
-
-def _have_same_elements(a: RankedTensor, b: RankedTensor) -> bool:
-    return a.element_type == b.element_type
-
-
 SAME_SHAPE = TypeRelation(
     "requires the same shape for all operands and results", have_one_shape
 )
@@ -125,11 +117,11 @@ COMPATIBLE_TYPES = TypeRelation(
 )
 COMPATIBLE_ELEMENTS = TypeRelation(
     "requires compatible element types for all operands and results",
-    _with_first(_have_compatible_elements),
+    _with_first(lambda a, b: are_compatible_elements(a.element_type, b.element_type)),
 )
 SAME_ELEMENTS = TypeRelation(
     "requires the same element type for all operands and results",
-    _with_first(_have_same_elements),
+    _with_first(lambda a, b: a.element_type == b.element_type),
 )
 
 

@@ -375,11 +375,8 @@ class GatherOp(InferredTypeOp):
             )
         numbers, slice_sizes = self.dimension_numbers, self.slice_sizes.get_values()
         shape, indices = type_.get_shape(), indices_type.get_shape()
-        index_vector = numbers.index_vector_dim.data
-        dropped = (
-            *numbers.collapsed_slice_dims.get_values(),
-            *numbers.operand_batching_dims.get_values(),
-        )
+        offset_dims, collapsed, batching, *_ = numbers.numbers()
+        index_vector, dropped = numbers.index_vector_dim.data, (*collapsed, *batching)
         _verify_indices(numbers, shape, indices)
         verify_count("slice_sizes", slice_sizes, len(shape))
         for dimension, (size, bound) in enumerate(zip(slice_sizes, shape, strict=True)):
@@ -390,7 +387,6 @@ class GatherOp(InferredTypeOp):
             )
         offsets = [size for i, size in enumerate(slice_sizes) if i not in dropped]
         batches = [size for i, size in enumerate(indices) if i != index_vector]
-        offset_dims = numbers.offset_dims.get_values()
         rank = len(batches) + len(offsets)
         verify_count("offset_dims", offset_dims, len(offsets))
         verify_dimensions("offset_dims", offset_dims, rank)
@@ -405,13 +401,10 @@ def _verify_indices(
     numbers: GatherDimensionNumbersAttr, shape: Sequence[int], indices: Sequence[int]
 ) -> None:
     """Verify that an index has a number for each dimension that it is for."""
-    collapsed = numbers.collapsed_slice_dims.get_values()
-    batching = numbers.operand_batching_dims.get_values()
-    indices_batching = numbers.start_indices_batching_dims.get_values()
-    index_map = numbers.start_index_map.get_values()
+    offsets, collapsed, batching, indices_batching, index_map = numbers.numbers()
     index_vector = numbers.index_vector_dim.data
     for name, dimensions in (
-        ("offset_dims", numbers.offset_dims.get_values()),
+        ("offset_dims", offsets),
         ("collapsed_slice_dims", collapsed),
         ("operand_batching_dims", batching),
     ):

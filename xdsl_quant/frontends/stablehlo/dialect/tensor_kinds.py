@@ -96,10 +96,6 @@ def _either(*kinds: TypeKind[Attribute]) -> TypeKind[Attribute]:
     )
 
 
-def _is_scalar(type_: RankedTensor) -> bool:
-    return not type_.get_shape()
-
-
 def _is_sized(type_: RankedTensor) -> bool:
     return DYNAMIC_INDEX not in type_.get_shape()
 
@@ -153,7 +149,9 @@ _PER_AXIS = (*_PER_TENSOR, ElementGroup.PER_AXIS)
 TENSOR_NOT_QUANTIZED = _tensor_of(*_NOT_QUANTIZED)
 TENSOR = _tensor_of(*_PER_TENSOR)
 TENSOR_OR_PER_AXIS = _tensor_of(*_PER_AXIS)
-SCALAR = _tensor_of(*_PER_TENSOR, shape="0D", has_shape=_is_scalar)
+SCALAR = _tensor_of(
+    *_PER_TENSOR, shape="0D", has_shape=lambda type_: not type_.get_shape()
+)
 STATIC_NUMBER = _tensor_of(*_NUMBER, shape="statically shaped", has_shape=_is_sized)
 STATIC_OR_PER_AXIS = _tensor_of(
     *_PER_AXIS, shape="statically shaped", has_shape=_is_sized

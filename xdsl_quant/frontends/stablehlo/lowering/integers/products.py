@@ -46,7 +46,7 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
 )
 
-from ..linalg.data_movement import padded_for
+from ..linalg.data_movement import padded
 from .elementwise import (
     REQUANTIZATION,
     Element,
@@ -201,4 +201,5 @@ def _padded_lhs(
     spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
     element_type = cast(IntegerType, element_type_of(lhs))
     value = _scalar_of(builder, zero_point, element_type)
-    return padded_for(builder, lhs, spatial, op.window, value)
+    paddings = zip(spatial, (along.padding for along in op.window), strict=True)
+    return padded(builder, lhs, dict(paddings), value)

@@ -26,7 +26,7 @@ from xdsl_quant.transforms.building.builder import (
 )
 from xdsl_quant.transforms.building.signless_types import signless
 
-from .data_movement import element_index, padded_for, window_count
+from .data_movement import element_index, padded, window_count
 from .elementwise import converted, product, total
 from .lowering import LinalgLowering, Values, bit_width, is_floating, without_linalg
 from .reduction import reducing_loops
@@ -126,7 +126,8 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
         input_size = _group_size(builder, lhs, feature, feature_groups)
         output_size = _group_size(builder, rhs, outputs, groups)
 
-        lhs = padded_for(builder, lhs, spatial, window)
+        paddings = zip(spatial, (along.padding for along in window), strict=True)
+        lhs = padded(builder, lhs, dict(paddings))
         if (reversal := op.window_reversal) is not None:
             is_reversed = zip(kernel_spatial, reversal.get_values(), strict=True)
             rhs = _reversed_along(

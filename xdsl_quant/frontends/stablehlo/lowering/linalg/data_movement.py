@@ -1,6 +1,6 @@
 """Ops that move elements and compute nothing but indices."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects import arith, linalg, tensor
@@ -196,7 +196,7 @@ class LowerPad(LinalgLowering[PadOp]):
         amounts = (op.edge_padding_low, op.edge_padding_high, op.interior_padding)
         values = (attribute.get_values() for attribute in amounts)
         paddings = [Padding(*numbers) for numbers in zip(*values, strict=True)]
-        return [padded(builder, args[0], paddings, args[1])]
+        return [padded(builder, args[0], dict(enumerate(paddings)), args[1])]
 
 
 class LowerGather(LinalgLowering[GatherOp]):
@@ -214,21 +214,20 @@ class LowerGather(LinalgLowering[GatherOp]):
         if DYNAMIC_INDEX in shape:
             raise without_linalg("has an operand of unknown size")
         numbers, index_type = op.dimension_numbers, element_type_of(op.start_indices)
-        offset_dims = numbers.offset_dims.get_values()
-        batching_dims = numbers.operand_batching_dims.get_values()
+        offset_dims, collapsed, batching_dims, index_batching_dims, index_map = (
+            numbers.numbers()
+        )
         vector_dim = numbers.index_vector_dim.data
         index_sizes = builder.sizes(start_indices)
         del index_sizes[vector_dim : vector_dim + 1]
         rank = len(index_sizes) + len(offset_dims)
         batch_dims = [d for d in range(rank) if d not in offset_dims]
-        dropped_dims = (*numbers.collapsed_slice_dims.get_values(), *batching_dims)
+        dropped_dims = (*collapsed, *batching_dims)
         slice_dims = [d for d in range(len(shape)) if d not in dropped_dims]
         # For dimensions of the table those of the result that count along them.
         counted = dict(zip(slice_dims, offset_dims, strict=True))
-        index_batching_dims = numbers.start_indices_batching_dims.get_values()
         for d, index_dim in zip(batching_dims, index_batching_dims, strict=True):
             counted[d] = batch_dims[index_dim - (index_dim > vector_dim)]
-        index_map = numbers.start_index_map.get_values()
         components: list[tuple[SSAValue, Sequence[AffineExpr]]] = []
         for number in range(len(index_map)):
             position = dimensions(batch_dims)
@@ -290,7 +289,7 @@ def element_index(
 def padded(
     builder: LoweringBuilder,
     value: SSAValue,
-    paddings: Sequence[Padding],
+    paddings: Mapping[int, Padding],
     padding_value: SSAValue | None = None,
 ) -> SSAValue:
     """
@@ -299,13 +298,15 @@ def padded(
     Args:
         builder: where the ops are inserted.
         value: the tensor.
-        paddings: the padding of each of its dimensions.
+        paddings: the padding of dimensions; the others have none.
         padding_value: the element that is added, a tensor of rank 0; by default zero.
     """
     sizes = builder.sizes(value)
     grown, kept = list[Size](), list[Size]()
-    offsets, starts = list[int](), list[int]()
-    for size, (low, high, interior) in zip(sizes, paddings, strict=True):
+    offsets, starts, steps = list[int](), list[int](), list[int]()
+    for d, size in enumerate(sizes):
+        low, high, interior = paddings.get(d, Padding())
+        steps.append(interior + 1)
         # An empty dimension has nothing between elements.
         gaps = builder.at_least_zero(builder.plus(size, -1)) if interior else 0
         dilated = builder.plus(size, builder.times(gaps, interior))
@@ -319,22 +320,7 @@ def padded(
         type_ = TensorType(element_type_of(value), static_sizes(grown))
         padding_value = padding_value or builder.zero(type_.element_type)
         filled = builder.filled(type_, grown, padding_value)
-        steps = [padding.interior + 1 for padding in paddings]
         value = builder.inserted(value, filled, offsets, sizes, steps)
     if kept == grown:
         return value
     return builder.part(value, starts, kept, [1] * len(kept))
-
-
-def padded_for(
-    builder: LoweringBuilder,
-    value: SSAValue,
-    dimensions: Sequence[int],
-    window: Sequence[WindowDimension],
-    padding_value: SSAValue | None = None,
-) -> SSAValue:
-    """A tensor with the padding of a window along the dimensions that it moves along."""
-    paddings = [Padding()] * len(shape_of(value))
-    for dimension, along in zip(dimensions, window, strict=True):
-        paddings[dimension] = along.padding
-    return padded(builder, value, paddings, padding_value)

@@ -102,7 +102,7 @@ class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
                 raise without_linalg(
                     "has an initial value of another type than its input"
                 )
-            paddings = [along.padding for along in window]
+            paddings = {d: along.padding for d, along in enumerate(window)}
             inputs.append((padded(builder, value, paddings, init_value), source))
         sizes = {
             d: window_count(builder, along, builder.size(inputs[0][0], d))
