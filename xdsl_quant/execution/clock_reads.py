@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 
 import numpy as np
-from numpy.typing import NDArray
+
+from xdsl_quant.numerics.arrays import Floats
 
 from . import mlir_bindings as mlir
 from .mlir_bindings import arith, func, ir
@@ -60,7 +61,7 @@ class ClockReads:
                     address = arith.constant(i64, row.ctypes.data)
                     func.call([i32], symbol, [clock_id, address])
 
-    def seconds(self) -> NDArray[np.float64]:
+    def seconds(self) -> Floats:
         """How long each step of the last call took."""
         seconds, nanoseconds = np.diff(self._times, axis=0).T
         return seconds + nanoseconds * 1e-9

@@ -45,6 +45,7 @@ from xdsl_quant.dialects.quant.traits import (
     Subtracts,
     has_quantization_trait,
 )
+from xdsl_quant.numerics.arrays import Floats
 from xdsl_quant.numerics.weights import smoothing_factors
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.plugins import dialect_ops
@@ -152,11 +153,11 @@ class Consumer(NamedTuple):
     """The dimension of its weights that has the channels."""
 
     @property
-    def largest(self) -> NDArray[np.float64]:
+    def largest(self) -> Floats:
         """The largest absolute weight of each channel."""
         return largest_weights(self.layer.weights(), self.dimension)
 
-    def multiplied(self, factors: NDArray[np.float64]) -> NDArray[np.float64]:
+    def multiplied(self, factors: Floats) -> Floats:
         """The weights times a number for each channel."""
         weights = self.layer.weights()
         return weights * along(factors, weights, self.dimension)
@@ -186,7 +187,7 @@ class SmoothActivation(RewritePattern):
     """Whether an op divides values where no constant does."""
 
     unsupported: dict[Operation, str] = field(
-        default_factory=dict[Operation, str], init=False, compare=False
+        default_factory=dict, init=False, compare=False
     )
     """The statistics that stay, each with the reason."""
 
@@ -242,14 +243,14 @@ class SmoothActivation(RewritePattern):
         return sources
 
 
-def _ranges_of_channels(op: StatisticsOp) -> NDArray[np.float64]:
+def _ranges_of_channels(op: StatisticsOp) -> Floats:
     """The smallest and the largest value of each channel, of shape `(n, 2)`."""
     assert op.axis_stats is not None
     return np.array(ranges_of(op.axis_stats), np.float64)
 
 
 def _divided_statistics(
-    op: StatisticsOp, value: SSAValue, factors: NDArray[np.float64]
+    op: StatisticsOp, value: SSAValue, factors: Floats
 ) -> StatisticsOp:
     """The statistics of a value whose channels are divided."""
     assert op.axis is not None
@@ -261,9 +262,7 @@ def _divided_statistics(
     return divided
 
 
-def _quotients(
-    source: Layer | Constant, factors: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _quotients(source: Layer | Constant, factors: Floats) -> tuple[Floats, Floats]:
     """Divided channels: weights and biases of a layer, or those of a constant twice."""
     if isinstance(source, Layer):
         weights = source.weights()
@@ -276,7 +275,7 @@ def _quotients(
     return numbers, numbers
 
 
-def _is_finite(source: Source, factors: NDArray[np.float64]) -> bool:
+def _is_finite(source: Source, factors: Floats) -> bool:
     if isinstance(source, StatisticsOp):
         return True
     op = source.product if isinstance(source, Layer) else source.op
@@ -284,7 +283,7 @@ def _is_finite(source: Source, factors: NDArray[np.float64]) -> bool:
 
 
 def _divide_channels(
-    source: Source, factors: NDArray[np.float64], rewriter: PatternRewriter
+    source: Source, factors: Floats, rewriter: PatternRewriter
 ) -> None:
     """Divide channels by numbers."""
     if isinstance(source, StatisticsOp):
@@ -319,7 +318,7 @@ def _repeated_constant(value: SSAValue) -> SSAValue:
 def _insert_multiply(
     op: StatisticsOp,
     layers: Sequence[Layer],
-    factors: NDArray[np.float64],
+    factors: Floats,
     rewriter: PatternRewriter,
 ) -> None:
     """Multiply channels by reciprocals, for some of the ops that take them."""

@@ -71,7 +71,7 @@ class PortValue:
     producer: tuple[Kernel, int] | None = None
     """The kernel that computes the value, and the port there."""
 
-    users: list[tuple[Kernel, int]] = field(default_factory=list["tuple[Kernel, int]"])
+    users: list[tuple[Kernel, int]] = field(default_factory=list)
     """The kernels that take the value, and the ports there, in the order of the text."""
 
     is_constant: bool = False
@@ -85,7 +85,7 @@ class PortValue:
     ranges: ValueRanges | None = None
     """The said range with those of a dimension, if statistics say so."""
 
-    coupled: list[PortValue] = field(default_factory=list["PortValue"])
+    coupled: list[PortValue] = field(default_factory=list)
     """The values that have the same parameters, with this one; none if it is alone."""
 
     parameters: UniformType | None = None
@@ -129,25 +129,19 @@ class Constraints:
 
     is_same_scale: bool = False
     is_power_of_two: bool = False
-    fixed: dict[int, traits.FixedResultUniformScale] = field(
-        default_factory=dict[int, traits.FixedResultUniformScale]
-    )
+    fixed: dict[int, traits.FixedResultUniformScale] = field(default_factory=dict)
     """The results that have a fixed range."""
 
-    products: list[tuple[int, Sequence[int]]] = field(
-        default_factory=list[tuple[int, Sequence[int]]]
-    )
+    products: list[tuple[int, Sequence[int]]] = field(default_factory=list)
     """Results whose scale is the product of those of other ports."""
 
-    biases: list[tuple[int, Sequence[int]]] = field(
-        default_factory=list[tuple[int, Sequence[int]]]
-    )
+    biases: list[tuple[int, Sequence[int]]] = field(default_factory=list)
     """Biases, and the ports whose scales they multiply."""
 
-    coefficients: dict[int, int | None] = field(default_factory=dict[int, "int | None"])
+    coefficients: dict[int, int | None] = field(default_factory=dict)
     """Weights, with the dimension of per-axis scales."""
 
-    functions: list[QuantFn] = field(default_factory=list[QuantFn])
+    functions: list[QuantFn] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True, repr=False)
@@ -157,12 +151,10 @@ class Kernel:
     op: RegionOp
     ports: Sequence[Port]
     constraints: Constraints
-    values: list[PortValue | None] = field(default_factory=list["PortValue | None"])
+    values: list[PortValue | None] = field(default_factory=list)
     """The value at each port; `None` where a port is not quantized."""
 
-    rescaled: dict[int, tuple[UniformType, str]] = field(
-        default_factory=dict[int, tuple[UniformType, str]]
-    )
+    rescaled: dict[int, tuple[UniformType, str]] = field(default_factory=dict)
     """The parameters at ports that differ from those of the value there."""
 
     ranges: Mapping[int, ValueRanges] = field(default_factory=dict[int, ValueRanges])
@@ -336,15 +328,13 @@ def _constraints_of_ops(op: RegionOp) -> Constraints:
 class Graph:
     """The kernels of a module that a target has, and the values at their ports."""
 
-    items: list[Kernel | PortValue] = field(default_factory=list["Kernel | PortValue"])
+    items: list[Kernel | PortValue] = field(default_factory=list)
     """Kernels and constants, in the order of the text."""
 
-    values: dict[SSAValue, PortValue] = field(default_factory=dict[SSAValue, PortValue])
+    values: dict[SSAValue, PortValue] = field(default_factory=dict)
     """The values that are no constants, in the order of the text."""
 
-    float_kernels: list[tuple[RegionOp, str]] = field(
-        default_factory=list["tuple[RegionOp, str]"]
-    )
+    float_kernels: list[tuple[RegionOp, str]] = field(default_factory=list)
     """The kernels that stay as they are, and why."""
 
     @property

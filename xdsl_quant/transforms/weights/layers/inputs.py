@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ShapedType
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.numerics.arrays import Array, Floats
 
 from .layer import Layer
 
@@ -79,7 +78,7 @@ class MatrixProduct:
             found.append(self.layer.by_weights(self.weights(matrices)))
         return found
 
-    def inputs(self, values: Sequence[Array]) -> NDArray[np.float64]:
+    def inputs(self, values: Sequence[Array]) -> Floats:
         """
         The matrices `X`.
 
