@@ -3,7 +3,6 @@
 import ctypes
 import time
 from collections.abc import Collection, Mapping, Sequence
-from itertools import count
 
 import numpy as np
 
@@ -44,8 +43,7 @@ class ClockReads:
         if not steps:
             return
         self._times = np.zeros((len(steps) + 1, 2), np.int64)
-        taken = {*map(mlir.symbol_of, module.body.operations)}
-        symbol = next(s for i in count() if (s := f"{_PREFIX}_{i}") not in taken)
+        symbol = next(mlir.free_names(module, _PREFIX))
         # int clock_gettime(clockid_t clock, struct timespec *time)
         clock = ctypes.CDLL(None).clock_gettime
         self.callbacks = {symbol: clock}

@@ -29,8 +29,7 @@ def call_libm(module: ir.Module) -> None:
             else:
                 wide = func.call([type_], name, [arith.extf(type_, operand)])
                 value = arith.truncf(result.type, wide)
-            result.replace_all_uses_with(value)
-        op.erase()
+        mlir.replace_op(op, value)
 
 
 def convert_integers_to_bf16(module: ir.Module) -> None:
@@ -55,8 +54,7 @@ def convert_integers_to_bf16(module: ir.Module) -> None:
                 integer = _to_odd_i64(integer, is_signed)
             convert = arith.sitofp if is_signed else arith.uitofp
             double = convert(ir.F64Type.get(), integer)
-            result.replace_all_uses_with(arith.truncf(result.type, double))
-        op.erase()
+            mlir.replace_op(op, arith.truncf(result.type, double))
 
 
 def _to_odd_i64(integer: ir.Value, is_signed: bool) -> ir.Value:
@@ -99,11 +97,9 @@ def convert_floats_exactly(module: ir.Module) -> None:
             if isinstance(source, ir.BF16Type):
                 op.operands[0] = single = _bf16_to_f32(op.operands[0])
                 if target == single.type:
-                    op.results[0].replace_all_uses_with(single)
-                    op.erase()
+                    mlir.replace_op(op, single)
             elif isinstance(target, ir.BF16Type):
-                op.results[0].replace_all_uses_with(_f32_to_bf16(op.operands[0]))
-                op.erase()
+                mlir.replace_op(op, _f32_to_bf16(op.operands[0]))
 
 
 def _to_odd_f32(double: ir.Value) -> ir.Value:

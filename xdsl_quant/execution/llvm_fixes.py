@@ -69,11 +69,10 @@ def reduce_with_ordered_zeros(module: ir.Module) -> None:
             continue
         if any(mlir.made_by(value, "llvm.mlir.constant") for value in op.operands):
             continue
-        (result,), name = op.results, _NUMBER_EXTREMES[op.name]
+        type_, name = op.results[0].type, _NUMBER_EXTREMES[op.name]
         with ir.InsertionPoint(op), op.location:
-            extreme = llvm.call_intrinsic(result.type, name, [*op.operands], [], [])
-            result.replace_all_uses_with(extreme)
-        op.erase()
+            extreme = llvm.call_intrinsic(type_, name, [*op.operands], [], [])
+        mlir.replace_op(op, extreme)
 
 
 def return_where_assertions_fail(module: ir.Module, names: Collection[str]) -> None:

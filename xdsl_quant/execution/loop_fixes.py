@@ -65,8 +65,7 @@ def store_whole_bytes(module: ir.Module) -> None:
                 )
                 if number.type != value.type:
                     number = arith.bitcast(value.type, number)
-                value.replace_all_uses_with(number)
-            load.erase()
+            mlir.replace_op(load, number)
     for store in mlir.ops_in(module, "memref.store"):
         value, buffer, *_ = store.operands
         whole_type = mlir.element(buffer)

@@ -12,8 +12,9 @@ are imported when the first function is compiled.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from importlib import import_module
+from itertools import count
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -157,6 +158,12 @@ def first_diagnostic(error: MLIRError) -> str:
     return (messages or [str(error)])[0].partition("\n")[0]
 
 
+def free_names(module: ir.Module, prefix: str) -> Iterator[str]:
+    """Names with a number at the end that no op of a module has."""
+    taken = {*map(symbol_of, module.body.operations)}
+    return (name for i in count() if (name := f"{prefix}_{i}") not in taken)
+
+
 # Ops
 
 
@@ -245,6 +252,12 @@ def create_op(name: str, type_: ir.Type, operands: Values) -> ir.Value:
 def change_type(value: ir.Value, type_: ir.Type) -> None:
     """Change the type of a value."""
     value.set_type(type_)
+
+
+def replace_op(op: ir.Operation, value: ir.Value) -> None:
+    """Replace the only result of an op by a value, and erase the op."""
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
 
 
 def replace_uses_but(value: ir.Value, new: ir.Value, user: ir.Operation) -> None:

@@ -37,8 +37,7 @@ def define_undefined_tensors(module: ir.Module) -> None:
             the values on other paths.
     """
     for poison in mlir.ops_in(module, "ub.poison"):
-        (undefined,) = poison.results
-        if not isinstance(type_ := undefined.type, ir.RankedTensorType):
+        if not isinstance(type_ := poison.results[0].type, ir.RankedTensorType):
             continue
         if not type_.has_static_shape:
             raise CompilationError(
@@ -50,8 +49,7 @@ def define_undefined_tensors(module: ir.Module) -> None:
             empty = tensor.empty(
                 type_.shape, type_.element_type, encoding=type_.encoding
             )
-        undefined.replace_all_uses_with(empty)
-        poison.erase()
+        mlir.replace_op(poison, empty)
 
 
 def read_initial_values_as_inputs(module: ir.Module) -> None:
@@ -123,5 +121,4 @@ def reshape_where_sizes_are_dynamic(module: ir.Module) -> None:
         static = mlir.attribute_of(op, "static_output_shape", ir.DenseI64ArrayAttr)
         sizes = [next(rest) if is_dynamic(size) else size for size in static]
         with ir.InsertionPoint(op), op.location:
-            op.results[0].replace_all_uses_with(reshaped_tensor(source, sizes))
-        op.erase()
+            mlir.replace_op(op, reshaped_tensor(source, sizes))

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .epilogues import Epilogue
-from .vector_code import LANES, SUMS, Axis, Memref, packed_loops
+from .vector_code import LANES, SUMS, Axis, Memref, Names, packed_loops
 from .vnni_code import Product, ProductFunction, RuntimeMatrix, Weighted
 
 _ROWS = 16
@@ -141,10 +141,8 @@ class _Tiles:
         if not found.has_blocks or found.block:
             return found
         # Sums of a row of images would need too much memory.
-        run = _Run.of(length, length)
-        return _Tiles(
-            product, outer, tiles, row, overlap, group, (), product.reductions[:-1], run
-        )
+        run, inside = _Run.of(length, length), [*product.reductions[:-1]]
+        return replace(found, around=(), inside=inside, run=run)
 
     @property
     def loops(self) -> Sequence[Axis]:
@@ -240,7 +238,7 @@ class _Panel(NamedTuple):
 class _TileGroup(NamedTuple):
     """Tiles whose sums are in registers."""
 
-    pointers: Sequence[str]
+    pointers: Names
     """
     Where the packed columns begin, the table of constants, sums, rows of the left factor,
     the result, and what else is read.
@@ -272,7 +270,7 @@ class _TileFunction(ProductFunction):
         self._weights = weights
         self._multiply = "tdpbssd" if tiles.product.is_signed else "tdpbusd"
 
-    def add(self, memrefs: Sequence[str]) -> None:
+    def add(self, memrefs: Names) -> None:
         """Add all instructions."""
         code, tiles = self.code, self._tiles
         first, *inner = tiles.loops
@@ -317,7 +315,7 @@ class _TileFunction(ProductFunction):
         self._instruction(name, (number, "i8"), (place, "!llvm.ptr"), (stride, "i64"))
 
     def _add_columns(
-        self, pointers: Sequence[str], loops: Sequence[Axis], is_end: bool
+        self, pointers: Names, loops: Sequence[Axis], is_end: bool
     ) -> None:
         """Add the loops over columns, for a block of rows, maybe with the last tile."""
         code, tiles = self.code, self._tiles
@@ -332,11 +330,7 @@ class _TileFunction(ProductFunction):
             self._add_panel(moved, loops, is_end, panel)
 
     def _add_panel(
-        self,
-        pointers: Sequence[str],
-        loops: Sequence[Axis],
-        is_end: bool,
-        panel: _Panel,
+        self, pointers: Names, loops: Sequence[Axis], is_end: bool, panel: _Panel
     ) -> None:
         """Add the loops over rows, for some columns."""
         code, tiles, run = self.code, self._tiles, self._tiles.run
@@ -373,11 +367,7 @@ class _TileFunction(ProductFunction):
         return packed_loops(loops, size * tiles.columns_bytes * panel.vectors)
 
     def _groups(
-        self,
-        pointers: Sequence[str],
-        loops: Sequence[Axis],
-        is_end: bool,
-        panel: _Panel,
+        self, pointers: Names, loops: Sequence[Axis], is_end: bool, panel: _Panel
     ) -> Iterator[_TileGroup]:
         """
         Add the loops over the rows of a block. What is added while a group is taken is
@@ -439,7 +429,7 @@ class _TileFunction(ProductFunction):
         for number, place in places:
             self._move_tile("tilestored64", number, place, 4 * LANES)
 
-    def _add_products(self, rows: Sequence[str], columns: Sequence[str]) -> None:
+    def _add_products(self, rows: Names, columns: Names) -> None:
         """Add the products of tiles of rows with tiles of columns to their sums."""
         tiles = self._tiles
         high, wide = tiles.group
@@ -481,9 +471,7 @@ class _TileFunction(ProductFunction):
                 for v in range(group.panel.vectors):
                     self._add_vector(moved, columns, group.panel, v)
 
-    def _add_vector(
-        self, pointers: Sequence[str], columns: str, panel: _Panel, v: int
-    ) -> None:
+    def _add_vector(self, pointers: Names, columns: str, panel: _Panel, v: int) -> None:
         """Compute what follows for the sums of a vector of columns of a row."""
         code, (sums, *row) = self.code, pointers
         count = panel.rest if panel.rest and v + 1 == panel.vectors else LANES

@@ -152,8 +152,7 @@ def plan_buffers(module: ir.Module, name: str) -> None:
                 user.erase()
         with ir.InsertionPoint(op), op.location:
             view = memref.view(buffer.type, block, index(offset), [])
-        buffer.replace_all_uses_with(view)
-        op.erase()
+        mlir.replace_op(op, view)
 
 
 def _lifetimes(ops: Sequence[ir.Operation]) -> dict[ir.Value, Lifetime]:

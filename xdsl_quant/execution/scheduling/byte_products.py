@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import count, pairwise
+from itertools import pairwise
 
 import numpy as np
 
@@ -121,8 +121,7 @@ def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadFunct
     Returns:
         what several threads call.
     """
-    taken = {*map(mlir.symbol_of, module.body.operations)}
-    names = (name for i in count() if (name := f"byte_product_{i}") not in taken)
+    names = mlir.free_names(module, "byte_product")
     calls = _ProductCalls(module, cpu, threads, names)
     for op in [*filter(is_kept, mlir.ops_in(module, "linalg.generic"))]:
         found = byte_contraction_of(contraction_of(op))

@@ -29,8 +29,7 @@ def merge_channels(module: ir.Module) -> None:
         merged = contraction and _merge(contraction)
         if merged is not None:
             (reshape,) = mlir.users_of(op.results[0])
-            reshape.results[0].replace_all_uses_with(merged)
-            reshape.erase()
+            mlir.replace_op(reshape, merged)
             op.erase()
 
 
@@ -127,13 +126,10 @@ def _merged_maps(
 def fold_constant_sums(module: ir.Module) -> None:
     """Replace reductions on tensors that only add up constants of integers."""
     for op in mlir.ops_in(module, "linalg.generic"):
-        result = _constant_sums(op)
-        if result is None:
+        if (result := _constant_sums(op)) is None:
             continue
         with ir.InsertionPoint(op), op.location:
-            constant = arith.constant(result.type, result)
-        op.results[0].replace_all_uses_with(constant)
-        op.erase()
+            mlir.replace_op(op, arith.constant(result.type, result))
 
 
 def _constant_sums(op: ir.Operation) -> ir.Attribute | None:

@@ -260,9 +260,7 @@ def select_from_tables(module: ir.Module) -> None:
             continue
         numbers = mlir.initial_value(symbols[mlir.symbol_of(table, "name")]).tolist()
         with ir.InsertionPoint(load), load.location:
-            selected = _selected_number(numbers, byte, load.result.type)
-            load.result.replace_all_uses_with(selected)
-        load.erase()
+            mlir.replace_op(load, _selected_number(numbers, byte, load.result.type))
 
 
 def _selected_number(numbers: list[float], byte: ir.Value, type_: ir.Type) -> ir.Value:

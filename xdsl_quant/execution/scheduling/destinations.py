@@ -110,8 +110,7 @@ def _add_dimension(reshape: ir.Operation) -> None:
     groups = [[0, 1], *([i] for i in range(2, len(expanded)))]
     with ir.InsertionPoint(reshape), reshape.location:
         view = tensor.expand_shape(result.type, source, groups, [], expanded)
-    result.replace_all_uses_with(view)
-    reshape.erase()
+    mlir.replace_op(reshape, view)
 
 
 def _pads(insert: ir.Operation) -> bool:

@@ -6,7 +6,6 @@ one function. It also knows that their arguments are distinct buffers, wherever 
 """
 
 from collections.abc import Collection
-from itertools import count
 
 from .. import mlir_bindings as mlir
 from ..loop_fixes import iterations
@@ -33,9 +32,7 @@ def outline_loops(module: ir.Module, name: str) -> list[str]:
     ]
     if len(nests) < 2:
         return []
-    taken = {*map(mlir.symbol_of, module.body.operations)}
-    names = (new for i in count() if (new := f"{name}_{i}") not in taken)
-    outlined = dict(zip(names, nests, strict=False))
+    outlined = dict(zip(mlir.free_names(module, name), nests, strict=False))
     for new, nest in outlined.items():
         _outline(nest, new, caller)
     return [*outlined]

@@ -18,6 +18,7 @@ from .vector_code import (
     Axis,
     Code,
     Memref,
+    Names,
     as_bytes,
     as_sums,
     function_lines,
@@ -85,7 +86,7 @@ class _Packer:
     def _run(self) -> Axis:
         return self.packing.reductions[-1]
 
-    def add_columns(self, pointers: Sequence[str]) -> None:
+    def add_columns(self, pointers: Names) -> None:
         """Add the loop over columns."""
         code, packing = self.code, self.packing
         rows = math.prod(loop.size for loop in packing.reductions[:-1])
@@ -101,7 +102,7 @@ class _Packer:
         """The packed bytes of the innermost loop for a vector of columns."""
         return 64 * -(-self._run.size // 4)
 
-    def _add_tile(self, pointers: Sequence[str], counts: Sequence[int]) -> None:
+    def _add_tile(self, pointers: Names, counts: Sequence[int]) -> None:
         """Pack some vectors of columns, of which each has so many."""
         code, packing = self.code, self.packing
         source, packed, starts = pointers
@@ -120,13 +121,13 @@ class _Packer:
             code.store_lanes(code.at(starts, 64 * v), start, "i32")
 
     def _rows_packed(
-        self, sums: Sequence[str], pointers: Sequence[str], counts: Sequence[int]
-    ) -> Sequence[str]:
+        self, sums: Names, pointers: Names, counts: Sequence[int]
+    ) -> Names:
         """Pack rows whose bytes are beside each other."""
         code, step = self.code, self._run.steps[1]
         whole, rest = divmod(self._run.size, 4)
 
-        def packed(pointers: Sequence[str], rows: Sequence[int | None]) -> list[str]:
+        def packed(pointers: Names, rows: Sequence[int | None]) -> list[str]:
             """For each vector of columns its bytes of up to four rows."""
             bytes_, _ = pointers
             zero = code.splat(0, f"vector<{LANES}xi8>")
@@ -145,7 +146,7 @@ class _Packer:
                 for v, count in enumerate(counts)
             ]
 
-        def group(index: str, sums: Sequence[str]) -> Sequence[str]:
+        def group(index: str, sums: Names) -> Names:
             moved = code.moved(pointers, index, [4 * step, 64 * len(counts)])
             return self._stored(sums, [packed(moved, range(4))], moved, 4)
 
@@ -159,15 +160,15 @@ class _Packer:
         return sums
 
     def _columns_packed(
-        self, sums: Sequence[str], pointers: Sequence[str], counts: Sequence[int]
-    ) -> Sequence[str]:
+        self, sums: Names, pointers: Names, counts: Sequence[int]
+    ) -> Names:
         """Pack columns whose bytes are beside each other: up to 16 groups at once."""
         code = self.code
         whole, rest = divmod(self._run.size, 4)
         steps = [4, 64 * len(counts)]
         packed = partial(self._column_groups, counts)
 
-        def block(index: str, sums: Sequence[str]) -> Sequence[str]:
+        def block(index: str, sums: Names) -> Names:
             moved = code.moved(pointers, index, [LANES * step for step in steps])
             groups = packed(
                 moved, lambda places: self._transposed_groups(places, LANES)
@@ -188,11 +189,8 @@ class _Packer:
         return sums
 
     def _column_groups(
-        self,
-        counts: Sequence[int],
-        pointers: Sequence[str],
-        load: Callable[[Sequence[str]], Sequence[str]],
-    ) -> list[Sequence[str]]:
+        self, counts: Sequence[int], pointers: Names, load: Callable[[Names], Names]
+    ) -> list[Names]:
         """For each group the bytes of each vector of columns."""
         bytes_, _ = pointers
         step = self.packing.column_step
@@ -207,14 +205,14 @@ class _Packer:
         ]
         return [*zip(*vectors, strict=True)]
 
-    def _transposed_groups(self, places: Sequence[str], size: int) -> Sequence[str]:
+    def _transposed_groups(self, places: Names, size: int) -> Names:
         """Vectors of groups of all columns, for so many groups at each place."""
         code = self.code
         rows = [code.load_lanes(place, "i32", size) for place in places]
         rows += [code.splat(0, SUMS)] * (LANES - len(rows))
         return [as_bytes(code, row) for row in _transposed_lanes(code, rows)[:size]]
 
-    def _last(self, places: Sequence[str], whole: int, rest: int) -> str:
+    def _last(self, places: Names, whole: int, rest: int) -> str:
         """The vector of the last group, of which the first bytes may have come before."""
         code = self.code
         vector = code.splat(0, SUMS)
@@ -231,12 +229,8 @@ class _Packer:
         return as_bytes(code, vector)
 
     def _stored(
-        self,
-        sums: Sequence[str],
-        groups: Sequence[Sequence[str]],
-        pointers: Sequence[str],
-        count: int,
-    ) -> Sequence[str]:
+        self, sums: Names, groups: Sequence[Names], pointers: Names, count: int
+    ) -> Names:
         """
         Store groups, in which so many bytes are not 0 for all columns.
 
@@ -269,7 +263,7 @@ class _Packer:
         return as_bytes(code, flipped)
 
 
-def _transposed_lanes(code: Code, rows: Sequence[str]) -> Sequence[str]:
+def _transposed_lanes(code: Code, rows: Names) -> Names:
     """16 vectors of 16 numbers, transposed."""
     bit = LANES // 2
     while bit:
@@ -330,14 +324,14 @@ class _Transposer:
     rows: Axis
     columns: Axis
 
-    def add_columns(self, pointers: Sequence[str], row_count: int) -> None:
+    def add_columns(self, pointers: Names, row_count: int) -> None:
         """Transpose all bytes of some rows."""
         code, size = self.code, 4 * LANES
         steps = [size * step for step in self.columns.steps]
         for moved, count in code.tiles(pointers, self.columns.size, size, steps):
             self._add_block(moved, row_count, count)
 
-    def _add_block(self, pointers: Sequence[str], row_count: int, count: int) -> None:
+    def _add_block(self, pointers: Names, row_count: int, count: int) -> None:
         """Transpose so many bytes of each of some rows."""
         code, step = self.code, self.columns.steps[0]
         source, target = pointers
@@ -405,15 +399,13 @@ class _RowAdder:
     bits: int
     ones: str
 
-    def with_run(
-        self, pointers: Sequence[str], vectors: Sequence[str]
-    ) -> Sequence[str]:
+    def with_run(self, pointers: Names, vectors: Names) -> Names:
         """The vector of sums after the innermost loop."""
         code, size = self.code, 4 * LANES
         length, _ = self.sums.reductions[-1]
         blocks, left = divmod(length, size)
 
-        def block(index: str, vectors: Sequence[str]) -> Sequence[str]:
+        def block(index: str, vectors: Names) -> Names:
             (moved,) = code.moved(pointers, index, [size])
             return self._added(vectors, code.load(moved, BYTES))
 
@@ -428,7 +420,7 @@ class _RowAdder:
             vectors = self._added(vectors, interleaved(code, parts))
         return vectors
 
-    def _added(self, vectors: Sequence[str], value: str) -> Sequence[str]:
+    def _added(self, vectors: Names, value: str) -> Names:
         (vector,) = vectors
         left, right = (self.ones, value) if self.sums.is_signed else (value, self.ones)
         return [with_products(self.code, self.bits, vector, left, right)]

@@ -31,8 +31,7 @@ def round_while_converting(module: ir.Module) -> None:
         with ir.InsertionPoint(conversion), conversion.location:
             for clamp in clamps:
                 value = _CLAMPS[clamp.name](value, clamp.operands[1])
-            result.replace_all_uses_with(llvm.intr_lrint(i32, value))
-        conversion.erase()
+            mlir.replace_op(conversion, llvm.intr_lrint(i32, value))
 
 
 def round_in_f32(module: ir.Module) -> None:
@@ -57,8 +56,7 @@ def round_in_f32(module: ir.Module) -> None:
             half = math.copysign(arith.constant(f32, _BELOW_HALF), value)
             rounded = arith.fptosi(i32, arith.addf(value, half))
             integer = arith.addi(rounded, arith.constant(i32, moved))
-            result.replace_all_uses_with(integer)
-        conversion.erase()
+        mlir.replace_op(conversion, integer)
 
 
 _BELOW_HALF = 0.5 - 2.0**-25

@@ -43,8 +43,7 @@ def tile_contractions(module: ir.Module) -> None:
         if op.results and (contraction := contraction_of(op)) is not None:
             tiled = _TiledContraction(**vars(contraction))
             with ir.InsertionPoint(op), op.location:
-                op.results[0].replace_all_uses_with(tiled.rewritten())
-            op.erase()
+                mlir.replace_op(op, tiled.rewritten())
 
 
 # Rewriting

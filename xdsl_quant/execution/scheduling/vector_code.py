@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,10 @@ INTEGER_OPS = {
     *("arith.trunci", "arith.xori"),
 }
 """Ops on integers whose operands can be vectors."""
+
+
+Names: TypeAlias = Sequence[str]
+"""Values in the text of a function."""
 
 
 class Axis(NamedTuple):
@@ -96,7 +100,7 @@ class Code(OpLines):
         return self.add(f"llvm.getelementptr {pointer}[{offset}] : {type_}, i8")
 
     def moved(
-        self, pointers: Sequence[str], index: str | int, steps: Sequence[int]
+        self, pointers: Names, index: str | int, steps: Sequence[int]
     ) -> list[str]:
         """Pointers after a number of steps, each of so many bytes."""
         if isinstance(index, int):
@@ -202,7 +206,7 @@ class Code(OpLines):
         self.lines.append("}")
 
     def tiles(
-        self, pointers: Sequence[str], count: int, size: int, steps: Sequence[int]
+        self, pointers: Names, count: int, size: int, steps: Sequence[int]
     ) -> Iterator[tuple[list[str], int]]:
         """
         Add a loop over tiles of `size` iterations, and a smaller tile for the rest. What is
@@ -225,9 +229,7 @@ class Code(OpLines):
             yield self.moved(pointers, whole, steps), rest
 
     @contextmanager
-    def nest(
-        self, loops: Sequence[Axis], pointers: Sequence[str]
-    ) -> Generator[Sequence[str]]:
+    def nest(self, loops: Sequence[Axis], pointers: Names) -> Generator[Names]:
         """Nested loops; their body has the pointers after the iterations so far."""
         if not loops:
             yield pointers
@@ -239,12 +241,8 @@ class Code(OpLines):
                 yield innermost
 
     def carrying(
-        self,
-        size: int,
-        values: Sequence[str],
-        type_: str,
-        body: Callable[[str, Sequence[str]], Sequence[str]],
-    ) -> Sequence[str]:
+        self, size: int, values: Names, type_: str, body: Callable[[str, Names], Names]
+    ) -> Names:
         """A loop that carries values of one type."""
         if size == 1:
             return body(self.constant(0), values)
@@ -265,24 +263,24 @@ class Code(OpLines):
     def carrying_nest(
         self,
         loops: Sequence[Axis],
-        pointers: Sequence[str],
-        values: Sequence[str],
+        pointers: Names,
+        values: Names,
         type_: str,
-        body: Callable[[Sequence[str], Sequence[str]], Sequence[str]],
-    ) -> Sequence[str]:
+        body: Callable[[Names, Names], Names],
+    ) -> Names:
         """Nested loops that carry values of one type; their body has moved pointers."""
         if not loops:
             return body(pointers, values)
         loop, *inner = loops
 
-        def iteration(index: str, values: Sequence[str]) -> Sequence[str]:
+        def iteration(index: str, values: Names) -> Names:
             moved = self.moved(pointers, index, loop.steps)
             return self.carrying_nest(inner, moved, values, type_, body)
 
         return self.carrying(loop.size, values, type_, iteration)
 
 
-def function_lines(name: str, memrefs: Sequence[Memref], code: Code) -> Sequence[str]:
+def function_lines(name: str, memrefs: Sequence[Memref], code: Code) -> Names:
     """A private function of memrefs, as `Code.arguments` has them."""
     arguments = [f"%m{i}: {memref.type}" for i, memref in enumerate(memrefs)]
     return [
@@ -405,7 +403,7 @@ def repeated(code: Code, value: str) -> str:
     return code.shuffled(first, poison, SUMS, [0] * LANES)
 
 
-def interleaved(code: Code, parts: Sequence[str]) -> str:
+def interleaved(code: Code, parts: Names) -> str:
     """The bytes of each lane of up to four vectors as a group; others are 0."""
     part, half = f"vector<{LANES}xi8>", f"vector<{2 * LANES}xi8>"
     if len(parts) < 4:

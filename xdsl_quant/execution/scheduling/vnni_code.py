@@ -29,6 +29,7 @@ from .vector_code import (
     ColumnTable,
     Globals,
     Memref,
+    Names,
     as_bytes,
     as_sums,
     function_lines,
@@ -244,7 +245,7 @@ class _Tile:
         """The lines of the function."""
         return self.function.code
 
-    def compute(self, pointers: Sequence[str]) -> None:
+    def compute(self, pointers: Names) -> None:
         """
         Compute the results of a tile.
 
@@ -256,7 +257,7 @@ class _Tile:
         code, function = self.code, self.function
         weights, starts, columns, row_sums, lhs, *others = pointers
         start = [self._start(starts, columns, v) for v in range(self.vectors)]
-        sums: Sequence[str] = start * self.rows
+        sums: Names = start * self.rows
         if function.product.weights_zero_point:
             sums = self._with_row_sums(sums, row_sums)
         if isinstance(function.product, ChannelProduct):
@@ -283,7 +284,7 @@ class _Tile:
         more = code.load(code.at(starts, 64 * vector), SUMS, 64)
         return code.add(f"arith.addi {start}, {more} : {SUMS}")
 
-    def _with_row_sums(self, sums: Sequence[str], place: str) -> Sequence[str]:
+    def _with_row_sums(self, sums: Names, place: str) -> Names:
         """Sums of all rows less the zero point of weights times the sums of bytes."""
         code, function = self.code, self.function
         step = function.product.rows[-1].steps[function.own]
@@ -298,14 +299,14 @@ class _Tile:
             for value, term in zip(sums, terms, strict=True)
         ]
 
-    def _reduced(self, sums: Sequence[str], lhs: str, weights: str) -> Sequence[str]:
+    def _reduced(self, sums: Names, lhs: str, weights: str) -> Names:
         """The sums after the loops that add products."""
         product, code = self.product, self.code
         step = 64 * self.vectors
         whole, rest = divmod(product.reductions[-1].size, 4)
 
-        def run(pointers: Sequence[str], sums: Sequence[str]) -> Sequence[str]:
-            def group(index: str, sums: Sequence[str]) -> Sequence[str]:
+        def run(pointers: Names, sums: Names) -> Names:
+            def group(index: str, sums: Names) -> Names:
                 moved = code.moved(pointers, index, [step, 4])
                 return self._added(sums, moved, 4)
 
@@ -322,9 +323,7 @@ class _Tile:
         loops = packed_loops(loops, step * product.steps)
         return code.carrying_nest(loops, [weights, lhs], sums, SUMS, run)
 
-    def _added(
-        self, sums: Sequence[str], pointers: Sequence[str], count: int
-    ) -> Sequence[str]:
+    def _added(self, sums: Names, pointers: Names, count: int) -> Names:
         """The sums with the products of up to four bytes of each row added."""
         code, row = self.code, self.product.rows[-1]
         weights, lhs = pointers
@@ -342,8 +341,8 @@ class _Tile:
         return results
 
     def _windowed(
-        self, product: ChannelProduct, sums: Sequence[str], lhs: str, weights: str
-    ) -> Sequence[str]:
+        self, product: ChannelProduct, sums: Names, lhs: str, weights: str
+    ) -> Names:
         """The sums of channels on their own. Rows share bytes where windows overlap."""
         code, step = self.code, product.rows[-1].steps[0]
         right = [
@@ -421,7 +420,7 @@ class BodyFunction:
         ]
         self._type = f"(!llvm.ptr, {', '.join(types)}) -> {result_type}"
 
-    def call(self, code: Code, columns: str, vectors: Sequence[str]) -> str:
+    def call(self, code: Code, columns: str, vectors: Names) -> str:
         """The result for vectors of sums and of what else is read."""
         arguments = ", ".join([columns, *vectors])
         return code.add(f"func.call @{self._name}({arguments}) : {self._type}")
@@ -461,7 +460,7 @@ class ProductFunction:
         return self.globals.pointer(self.code, kind, data.size)
 
     def store(
-        self, value: str, row: Sequence[str], columns: str, vector: int, count: int
+        self, value: str, row: Names, columns: str, vector: int, count: int
     ) -> None:
         """
         Store some sums, with the result added, or what is made of them.
@@ -527,7 +526,7 @@ class _VectorFunction(ProductFunction):
         # Tiles of about the same size.
         self.tile_rows = -(-row // -(-row // most))
 
-    def add_batches(self, memrefs: Sequence[str]) -> None:
+    def add_batches(self, memrefs: Names) -> None:
         """Add all loops."""
         code, product = self.code, self.product
         signs = self.globals.pointer(code, "signs", 64)
@@ -546,7 +545,7 @@ class _VectorFunction(ProductFunction):
                 weights, starts = self.constant("weights", packed), columns
             self._add_columns([weights, starts, columns, row_sums, *own])
 
-    def _add_columns(self, pointers: Sequence[str]) -> None:
+    def _add_columns(self, pointers: Names) -> None:
         """Add the loops over all columns."""
         code, product = self.code, self.product
         results = [LANES * size for size in self.sizes]
@@ -558,7 +557,7 @@ class _VectorFunction(ProductFunction):
             self._add_rows(moved, product.rows, vectors, rest)
 
     def _add_rows(
-        self, pointers: Sequence[str], loops: Sequence[Axis], vectors: int, rest: int
+        self, pointers: Names, loops: Sequence[Axis], vectors: int, rest: int
     ) -> None:
         """Add the loops over rows, for some columns."""
         code = self.code
