@@ -47,6 +47,8 @@ INDEX = IndexType()
 PARALLEL = IteratorTypeAttr.parallel()
 REDUCTION = IteratorTypeAttr.reduction()
 
+Values: TypeAlias = Sequence[SSAValue]
+
 Size: TypeAlias = int | SSAValue
 """A size or index, or the value that is known at run time."""
 
@@ -124,7 +126,7 @@ class LoweringBuilder(Builder):
     def op(
         self,
         op_type: type[Operation],
-        operands: Sequence[SSAValue],
+        operands: Values,
         result_type: Attribute,
         properties: Mapping[str, Attribute] = {},
     ) -> SSAValue:
@@ -146,10 +148,10 @@ class LoweringBuilder(Builder):
     def same_op(
         self,
         op: Operation,
-        operands: Sequence[SSAValue],
+        operands: Values,
         result_types: Sequence[Attribute],
         regions: Sequence[Region] = (),
-    ) -> Sequence[SSAValue]:
+    ) -> Values:
         """Build an op that is like another one but for its operands and results."""
         new_op = type(op).create(
             operands=operands,
@@ -216,16 +218,13 @@ class LoweringBuilder(Builder):
         return scalar
 
     def elementwise(
-        self,
-        op_type: type[Operation],
-        operands: Sequence[SSAValue],
-        element_type: Attribute,
+        self, op_type: type[Operation], operands: Values, element_type: Attribute
     ) -> SSAValue:
         """An op on numbers."""
         return self.op(op_type, operands, self.type(element_type))
 
     def on_tensors(
-        self, container: TensorType, dynamic_sizes: Sequence[SSAValue]
+        self, container: TensorType, dynamic_sizes: Values
     ) -> TensorwiseBuilder:
         """A builder at the same place of ops on whole tensors of one shape."""
         return TensorwiseBuilder(
@@ -317,8 +316,8 @@ class LoweringBuilder(Builder):
 
     def generic(
         self,
-        inputs: Sequence[SSAValue],
-        outputs: Sequence[SSAValue],
+        inputs: Values,
+        outputs: Values,
         maps: Sequence[AffineMap],
         kinds: Sequence[IteratorTypeAttr],
         body: Body,
@@ -343,13 +342,13 @@ class LoweringBuilder(Builder):
 
     def generics(
         self,
-        inputs: Sequence[SSAValue],
-        outputs: Sequence[SSAValue],
+        inputs: Values,
+        outputs: Values,
         maps: Sequence[AffineMap],
         kinds: Sequence[IteratorTypeAttr],
-        body: Callable[[LoweringBuilder, Sequence[SSAValue]], Sequence[SSAValue]],
+        body: Callable[[LoweringBuilder, Values], Values],
         names: Sequence[str] | None = None,
-    ) -> Sequence[SSAValue]:
+    ) -> Values:
         """A loop nest with a result for each output: see `generic`."""
         operands = (*inputs, *outputs)
         names = names or (*["in"] * len(inputs), *["out"] * len(outputs))
@@ -363,12 +362,12 @@ class LoweringBuilder(Builder):
     def loop_nest(
         self,
         block: Block,
-        results: Sequence[SSAValue],
-        inputs: Sequence[SSAValue],
-        outputs: Sequence[SSAValue],
+        results: Values,
+        inputs: Values,
+        outputs: Values,
         maps: Sequence[AffineMap],
         kinds: Sequence[IteratorTypeAttr],
-    ) -> Sequence[SSAValue]:
+    ) -> Values:
         """
         A loop nest whose body is built: see `generic`.
 
@@ -401,11 +400,8 @@ class LoweringBuilder(Builder):
         return op.results
 
     def _written_instead(
-        self,
-        block: Block,
-        arguments: Sequence[BlockArgument],
-        outputs: Sequence[SSAValue],
-    ) -> Sequence[SSAValue]:
+        self, block: Block, arguments: Sequence[BlockArgument], outputs: Values
+    ) -> Values:
         """Make the arguments of outputs those of inputs, and return other outputs."""
         for argument in arguments:
             argument.name_hint = "in"
@@ -564,7 +560,7 @@ class LoweringBuilder(Builder):
         return self.op(tensor.ReshapeOp, (value, shape), type_)
 
 
-Body: TypeAlias = Callable[[LoweringBuilder, Sequence[SSAValue]], SSAValue]
+Body: TypeAlias = Callable[[LoweringBuilder, Values], SSAValue]
 """Builds the scalar that a loop computes from the scalars of its operands."""
 
 
@@ -575,7 +571,7 @@ class TensorwiseBuilder(LoweringBuilder):
     container: TensorType = field(kw_only=True)
     """A tensor type with the shape and encoding of the operands."""
 
-    dynamic_sizes: Sequence[SSAValue] = field(kw_only=True)
+    dynamic_sizes: Values = field(kw_only=True)
 
     _types: dict[Attribute, TensorType] = field(default_factory=dict, init=False)
 

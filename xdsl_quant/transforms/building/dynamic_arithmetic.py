@@ -53,6 +53,7 @@ from .builder import (
     Body,
     LoweringBuilder,
     Size,
+    Values,
     dimensions,
     element_type_of,
     shape_of,
@@ -257,11 +258,11 @@ class _ParameterArithmetic:
         self._computed = f64 if is_wide else f32
 
     def _floats(
-        self, builder: LoweringBuilder, args: Sequence[SSAValue]
+        self, builder: LoweringBuilder, args: Values
     ) -> Sequence[FloatExpression]:
         return [FloatExpression(builder, a).as_float(self._computed) for a in args[:2]]
 
-    def scale(self, builder: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
+    def scale(self, builder: LoweringBuilder, args: Values) -> SSAValue:
         """The scale for the smallest and the largest value."""
         first, last = self._floats(builder, args)
         low, high = self._range
@@ -271,9 +272,7 @@ class _ParameterArithmetic:
             result = range_scale(first, last, high - low)
         return cast(FloatExpression, result).as_float(self.expressed).value
 
-    def zero_point(
-        self, builder: LoweringBuilder, args: Sequence[SSAValue]
-    ) -> SSAValue:
+    def zero_point(self, builder: LoweringBuilder, args: Values) -> SSAValue:
         """The zero point for the smallest value and the scale."""
         first, scale = self._floats(builder, args)
         result = cast(FloatExpression, range_zero_point(first, scale, *self._range))
@@ -287,7 +286,7 @@ class _ParameterArithmetic:
 def _of_blocks(
     builder: LoweringBuilder,
     blocks: Mapping[int, int],
-    values: Sequence[SSAValue],
+    values: Values,
     element_type: AnyFloat | IntegerType,
     body: Body,
 ) -> SSAValue:
@@ -301,7 +300,7 @@ def _of_blocks(
 
 def _ranges(
     builder: LoweringBuilder, value: SSAValue, blocks: Mapping[int, int]
-) -> Sequence[SSAValue]:
+) -> Values:
     """The smallest and the largest value, 0 included, of each block."""
     counts = [
         _block_count(builder, builder.size(value, d), s) for d, s in blocks.items()
@@ -315,7 +314,7 @@ def _ranges(
     rank = len(shape_of(value))
     kept = AffineMap(rank, 0, tuple(dimensions(axes)))
 
-    def body(inner: LoweringBuilder, args: Sequence[SSAValue]) -> Sequence[SSAValue]:
+    def body(inner: LoweringBuilder, args: Values) -> Values:
         # The minimum of NaN and a number is the number.
         return [
             inner.op(op_type, (args[0], so_far), so_far.type)

@@ -31,7 +31,7 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 
-from .builder import INDEX, LoweringBuilder, dimensions, ranked_type, shape_of
+from .builder import INDEX, LoweringBuilder, Values, dimensions, ranked_type, shape_of
 
 Operands: TypeAlias = "Mapping[str, SSAValue]"
 """Scales and other parameters by name: of an element, or tensors of them."""
@@ -218,10 +218,7 @@ def _convert_unranked(
 
 
 def _reshape_flat(
-    builder: LoweringBuilder,
-    value: SSAValue,
-    sizes: Sequence[SSAValue],
-    shape: Sequence[int],
+    builder: LoweringBuilder, value: SSAValue, sizes: Values, shape: Sequence[int]
 ) -> SSAValue:
     result_type = TensorType(scalar_or_element_type(value.type), shape)
     return builder.reshaped(value, result_type, sizes)

@@ -52,6 +52,7 @@ from xdsl_quant.transforms.building.builder import (
     PARALLEL,
     REDUCTION,
     LoweringBuilder,
+    Values,
     dimensions,
     element_type_of,
     shape_of,
@@ -63,7 +64,7 @@ from xdsl_quant.transforms.propagation.export.loop_nests import loop_nest_of
 class _Contraction(NamedTuple):
     """A sum of products of floats over one loop."""
 
-    factors: Sequence[SSAValue]
+    factors: Values
     """The left and the right factor."""
 
     maps: Sequence[Sequence[int]]
@@ -167,9 +168,7 @@ class SplitReduction(RewritePattern):
         )
 
 
-def _multiplied_and_added(
-    builder: LoweringBuilder, args: Sequence[SSAValue]
-) -> SSAValue:
+def _multiplied_and_added(builder: LoweringBuilder, args: Values) -> SSAValue:
     if isinstance(args[0].type, Float32Type):
         return builder.add(math.FmaOp(args[0], args[1], args[2]))
     product = builder.add(arith.MulfOp(args[0], args[1]))

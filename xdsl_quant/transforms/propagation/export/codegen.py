@@ -68,7 +68,7 @@ from xdsl_quant.dialects.quant.types import with_element_type
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.plugins import dialect_ops
-from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
+from xdsl_quant.transforms.building.builder import LoweringBuilder, Values, shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import ParametersType, is_float_value, operands_of
@@ -395,9 +395,7 @@ class CodegenExport(KernelExport):
             self._expressed[value] = _floats_of_stored(builder, stored, value, type_)
         return self._expressed[value]
 
-    def export_floats(
-        self, region: RegionOp, *, are_stored: bool
-    ) -> Sequence[SSAValue]:
+    def export_floats(self, region: RegionOp, *, are_stored: bool) -> Values:
         builder = LoweringBuilder.before(region)
         block = region.body.block
         values: dict[SSAValue, SSAValue] = {}

@@ -41,6 +41,7 @@ from xdsl_quant.dialects.quant.types import (
     with_element_type,
 )
 from xdsl_quant.runtime.plugins import dialect_ops
+from xdsl_quant.transforms.building.builder import Values
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from xdsl_quant.unsupported import Unsupported
 
@@ -88,7 +89,7 @@ class FixedExport(KernelExport):
             if op.results[0].first_use is None:
                 Rewriter.erase_op(op)
 
-    def _insert(self, kernel: QuantizedKernel, results: Sequence[SSAValue]) -> None:
+    def _insert(self, kernel: QuantizedKernel, results: Values) -> None:
         region = kernel.region
         Rewriter.insert_op(kernel.ops, InsertPoint.before(region))
         specs = region.output_specs
@@ -118,9 +119,7 @@ class FixedExport(KernelExport):
             kernel.values[argument] = value
         self._insert(kernel, kernel.results())
 
-    def export_floats(
-        self, region: RegionOp, *, are_stored: bool
-    ) -> Sequence[SSAValue]:
+    def export_floats(self, region: RegionOp, *, are_stored: bool) -> Values:
         # Constants are those of the float model.
         kernel = QuantizedKernel(region, dialect_ops_of(region))
         for argument, value, spec in operands_of(region):

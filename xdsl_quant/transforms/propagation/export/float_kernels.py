@@ -5,7 +5,7 @@ stored like it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import isinf
 from typing import cast
 
@@ -27,7 +27,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.traits import has_quantization_trait, quantization_trait
 from xdsl_quant.numerics.arrays import Floats
-from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.transforms.building.builder import LoweringBuilder, Values
 from xdsl_quant.transforms.building.type_replacement import defined_values
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 from xdsl_quant.unsupported import Unsupported
@@ -374,9 +374,7 @@ class KernelExport(ABC):
         """
 
     @abstractmethod
-    def export_floats(
-        self, region: RegionOp, *, are_stored: bool
-    ) -> Sequence[SSAValue]:
+    def export_floats(self, region: RegionOp, *, are_stored: bool) -> Values:
         """
         Dequantize, compute, and quantize unless results stay in floats.
 

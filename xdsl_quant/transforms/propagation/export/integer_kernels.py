@@ -40,6 +40,7 @@ from xdsl_quant.transforms.building.builder import (
     Body,
     LoweringBuilder,
     Size,
+    Values,
     dimensions,
     shape_of,
 )
@@ -144,8 +145,8 @@ class IntegerKernel:
         self.values[op.results[0]] = self._integer_form(op)
 
     def _same_op(
-        self, op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]
-    ) -> Sequence[SSAValue]:
+        self, op: Operation, operands: Values, types: Sequence[Attribute]
+    ) -> Values:
         check_uses_own_values(op)
         regions = [region.clone() for region in op.regions]
         return self.builder.same_op(op, operands, types, regions)
@@ -201,9 +202,7 @@ class IntegerKernel:
 
     # Moves
 
-    def _move(
-        self, op: Operation, operands: Sequence[Value], moved: Sequence[SSAValue]
-    ) -> Value:
+    def _move(self, op: Operation, operands: Sequence[Value], moved: Values) -> Value:
         tensors = [self._value(value) for value in moved]
         if isinstance(tensors[0], RealConstant) and tensors[0].is_one_number:
             return tensors[0]
@@ -221,7 +220,7 @@ class IntegerKernel:
         (value,) = self._same_op(op, values, [type_])
         return replace(source, value=value, axis=None, array=None)
 
-    def _joined(self, op: Operation, joined: Sequence[SSAValue]) -> Integers:
+    def _joined(self, op: Operation, joined: Values) -> Integers:
         """What an op moves of several tensors, once they have one scale."""
         known = [self._value(value) for value in joined]
         like = next((x for x in known if isinstance(x, Integers)), None)
@@ -240,7 +239,7 @@ class IntegerKernel:
             bounds = parts[0].bounds
         first = parts[0]
         result_type = with_element_type(op.results[0].type, _storage_of(first))
-        operands = [*(x.value for x in parts), *cast("Sequence[SSAValue]", others)]
+        operands = [*(x.value for x in parts), *cast(Values, others)]
         (value,) = self.builder.same_op(op, operands, [result_type])
         return replace(
             first.computed(value, bounds),
@@ -324,7 +323,7 @@ class IntegerKernel:
             if is_float:
                 elements[op.results[0]] = ELEMENTWISE[op.name](loop, *arguments)
                 continue
-            others = cast("Sequence[SSAValue]", arguments)
+            others = cast(Values, arguments)
             results = loop.inner.same_op(op, others, op.result_types)
             elements.update(zip(op.results, results, strict=True))
         result = known("a loop", nest.result)
@@ -428,7 +427,7 @@ class IntegerKernel:
         largest = factors[0].largest * (weight if len(factors) == 2 else count)
         type_ = type_for((-largest, largest))
 
-        def body(inner: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        def body(inner: LoweringBuilder, args: Values) -> SSAValue:
             number, *others = (
                 StoredInteger(inner, argument, x.bounds) - x.zero_point
                 for x, argument in zip(factors, args[:-1], strict=False)
@@ -454,7 +453,7 @@ class IntegerKernel:
     def _reduced(
         self,
         nest: LoopNest,
-        inputs: Sequence[SSAValue],
+        inputs: Values,
         maps: Sequence[AffineMap],
         start: int,
         type_: IntegerType,
@@ -503,7 +502,7 @@ class IntegerKernel:
         type_ = type_for(x.bounds, (start, start))
         op_type = arith.MaxSIOp if is_maximum else arith.MinSIOp
 
-        def body(inner: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        def body(inner: LoweringBuilder, args: Values) -> SSAValue:
             number = StoredInteger(inner, args[0], x.bounds).as_type(type_)
             return inner.op(op_type, (args[-1], number), type_)
 

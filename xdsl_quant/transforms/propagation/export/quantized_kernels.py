@@ -32,7 +32,7 @@ from xdsl_quant.dialects.quant.types import (
 )
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.arrays import Floats
-from xdsl_quant.transforms.building.builder import shape_of
+from xdsl_quant.transforms.building.builder import Values, shape_of
 from xdsl_quant.transforms.building.type_replacement import (
     defined_values,
     is_quantized,
@@ -83,7 +83,7 @@ def _accumulator_of_scales(
 
 
 def _accumulator_type(
-    op: Operation, operands: Sequence[SSAValue], specs: Iterable[Attribute]
+    op: Operation, operands: Values, specs: Iterable[Attribute]
 ) -> ScaledQuantizedType:
     """
     The type of a sum of products: 32 bits, and the product of the scales.
@@ -140,7 +140,7 @@ class QuantizedKernel:
 
     ops: list[Operation] = field(default_factory=list)
 
-    def results(self) -> Sequence[SSAValue]:
+    def results(self) -> Values:
         """
         Make all ops.
 
@@ -170,7 +170,7 @@ class QuantizedKernel:
         self._insert((new_op,))
         return new_op.results[0]
 
-    def float_results(self, *, are_stored: bool) -> Sequence[SSAValue]:
+    def float_results(self, *, are_stored: bool) -> Values:
         """
         Copy the ops as they are, and return what stands for the results: as the ports store
         them, or in floats.
@@ -182,7 +182,7 @@ class QuantizedKernel:
             return [self.values[value] for value in self.region.returned]
         return self._returned()
 
-    def _returned(self) -> Sequence[SSAValue]:
+    def _returned(self) -> Values:
         returned = [self.values[value] for value in self.region.returned]
         return [
             self._as(value, spec) if isinstance(spec, ParametersType) else value
@@ -217,11 +217,8 @@ class QuantizedKernel:
         self._append(op, self._made(op, operands))
 
     def _stored(
-        self,
-        op: Operation,
-        operands: Sequence[SSAValue],
-        quantized: Sequence[QuantizedType],
-    ) -> Sequence[SSAValue]:
+        self, op: Operation, operands: Values, quantized: Sequence[QuantizedType]
+    ) -> Values:
         """
         The operands of an op without floats. Those are constants, such as the 0 of a
         rectifier, and have the type of another operand, or all have another type: that of
@@ -257,9 +254,7 @@ class QuantizedKernel:
             for x in operands
         ]
 
-    def _factors_as_wide(
-        self, op: Operation, operands: Sequence[SSAValue]
-    ) -> Sequence[SSAValue]:
+    def _factors_as_wide(self, op: Operation, operands: Values) -> Values:
         """
         The operands of an op, with a factor of narrower storage converted to the storage of
         the other one: products of StableHLO need one storage type. Stored values, scales
@@ -287,7 +282,7 @@ class QuantizedKernel:
         specs = self.region.output_specs
         return [spec for spec in specs if isinstance(spec, ScaledQuantizedType)]
 
-    def _made(self, op: Operation, operands: Sequence[SSAValue]) -> Operation:
+    def _made(self, op: Operation, operands: Values) -> Operation:
         # The types of results that are no floats stay: there is one choice.
         gives_floats = any(map(is_float_value, op.results))
         candidates = self._element_types(op, operands) if gives_floats else (None,)
@@ -314,7 +309,7 @@ class QuantizedKernel:
         raise Unsupported(f"'{op.name}' does not accept the types: {why}")
 
     def _element_types(
-        self, op: Operation, operands: Sequence[SSAValue]
+        self, op: Operation, operands: Values
     ) -> Sequence[QuantizedType]:
         """The types that the results of an op may have, of which the first fits."""
         types = [scalar_or_element_type(operand.type) for operand in operands]
@@ -348,10 +343,7 @@ class QuantizedKernel:
         )
 
     def _check_width(
-        self,
-        op: Operation,
-        operands: Sequence[SSAValue],
-        accumulator: ScaledQuantizedType,
+        self, op: Operation, operands: Values, accumulator: ScaledQuantizedType
     ) -> None:
         """
         Raises:
@@ -443,7 +435,7 @@ def _set_element_types(op: Operation, element_type: QuantizedType) -> None:
 
 
 def _with_types(
-    op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]
+    op: Operation, operands: Values, types: Sequence[Attribute]
 ) -> Operation:
     """
     The same op with other operands and results.
