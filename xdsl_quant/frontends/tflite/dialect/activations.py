@@ -23,6 +23,8 @@ from .base import (
     SAME_OPERANDS,
     SAME_SHAPE,
     SAME_X_Y,
+    FunctionOp,
+    OneInputOp,
     Requires,
     TFLOp,
     has_rank,
@@ -60,7 +62,7 @@ class RectifierOp(TFLOp, ABC):
     traits = traits_def(Pure(), Requires(SAME_X_Y, SAME_SHAPE), quant.Clamps())
 
 
-class ActivationOp(TFLOp, ABC):
+class ActivationOp(OneInputOp, ABC):
     """An elementwise activation function."""
 
     traits = traits_def(
@@ -136,11 +138,8 @@ class Relu0To1Op(RectifierOp):
     name = "tfl.relu_0_to_1"
 
 
-_LEAKY_RELU_ELEMENTS = kinds.tensor_of("f32 QUI8 QI8 quint8 QI16")
-
-
 @irdl_op_definition
-class LeakyReluOp(ActivationOp):
+class LeakyReluOp(ActivationOp, elements="f32 QUI8 QI8 quint8 QI16"):
     """
     `x` if it is positive, else `alpha * x`.
 
@@ -153,9 +152,7 @@ class LeakyReluOp(ActivationOp):
 
     name = "tfl.leaky_relu"
 
-    input = operand_def(_LEAKY_RELU_ELEMENTS)
     alpha = prop_def(props.F32)
-    output = result_def(_LEAKY_RELU_ELEMENTS)
 
     traits = traits_def(quant.ScalesWithOperand())
 
@@ -217,7 +214,7 @@ class PReluOp(TFLOp):
 
 
 @irdl_op_definition
-class HardSwishOp(ActivationOp):
+class HardSwishOp(ActivationOp, elements="f32 QUI8 QI8"):
     """
     `x * min(max(x + 3, 0), 6) / 6`
 
@@ -230,15 +227,9 @@ class HardSwishOp(ActivationOp):
 
     name = "tfl.hard_swish"
 
-    input = operand_def(_F32_QUI8_QI8)
-    output = result_def(_F32_QUI8_QI8)
-
-
-_F32_I8 = kinds.tensor_of("f32 i8")
-
 
 @irdl_op_definition
-class EluOp(TFLOp):
+class EluOp(FunctionOp, elements="f32 i8"):
     """
     `x` if it is positive, else `exp(x) - 1`.
 
@@ -251,19 +242,11 @@ class EluOp(TFLOp):
 
     name = "tfl.elu"
 
-    x = operand_def(_F32_I8)
-    y = result_def(_F32_I8)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_FIRST, SAME_SHAPE), quant.ComputesElementwise()
-    )
-
-
-_F32_F16_QI8_QUI8 = kinds.tensor_of("f32 f16 QI8 QUI8")
+    traits = traits_def(Requires(SAME_FIRST, SAME_SHAPE))
 
 
 @irdl_op_definition
-class GeluOp(ActivationOp):
+class GeluOp(ActivationOp, elements="f32 f16 QI8 QUI8"):
     """
     `x` times the normal distribution function of it.
 
@@ -276,16 +259,11 @@ class GeluOp(ActivationOp):
 
     name = "tfl.gelu"
 
-    input = operand_def(_F32_F16_QI8_QUI8)
     approximate = opt_prop_def(props.BOOL)
-    output = result_def(_F32_F16_QI8_QUI8)
-
-
-_LOGISTIC_ELEMENTS = kinds.tensor_of("f32 QI8 QUI8 QI16 quint8")
 
 
 @irdl_op_definition
-class LogisticOp(TFLOp):
+class LogisticOp(FunctionOp, elements="f32 QI8 QUI8 QI16 quint8"):
     """
     `1 / (1 + exp(-x))`
 
@@ -298,22 +276,14 @@ class LogisticOp(TFLOp):
 
     name = "tfl.logistic"
 
-    x = operand_def(_LOGISTIC_ELEMENTS)
-    y = result_def(_LOGISTIC_ELEMENTS)
-
     traits = traits_def(
-        Pure(),
         Requires(SAME_X_Y, SAME_SHAPE),
-        quant.ComputesElementwise(),
         quant.FixedResultUniformScale(0, 1, symmetric_widths=(16,)),
     )
 
 
-_TANH_ELEMENTS = kinds.tensor_of("f32 f16 QI8 QUI8 QI16 quint8")
-
-
 @irdl_op_definition
-class TanhOp(TFLOp):
+class TanhOp(ActivationOp, elements="f32 f16 QI8 QUI8 QI16 quint8"):
     """
     Hyperbolic tangent.
 
@@ -326,22 +296,11 @@ class TanhOp(TFLOp):
 
     name = "tfl.tanh"
 
-    input = operand_def(_TANH_ELEMENTS)
-    output = result_def(_TANH_ELEMENTS)
-
-    traits = traits_def(
-        Pure(),
-        Requires(SAME_INPUT, SAME_SHAPE),
-        quant.ComputesElementwise(),
-        quant.FixedResultUniformScale(-1, 1),
-    )
-
-
-_SOFTMAX_ELEMENTS = kinds.tensor_of("f32 f16 QI8 QUI8 quint8 QI16")
+    traits = traits_def(quant.FixedResultUniformScale(-1, 1))
 
 
 @irdl_op_definition
-class SoftmaxOp(TFLOp):
+class SoftmaxOp(OneInputOp, elements="f32 f16 QI8 QUI8 quint8 QI16"):
     """
     `exp(beta * x)` by the sum of it along the last dimension.
 
@@ -354,9 +313,7 @@ class SoftmaxOp(TFLOp):
 
     name = "tfl.softmax"
 
-    input = operand_def(_SOFTMAX_ELEMENTS)
     beta = prop_def(props.F32)
-    output = result_def(_SOFTMAX_ELEMENTS)
 
     traits = traits_def(
         Pure(),
@@ -369,11 +326,8 @@ class SoftmaxOp(TFLOp):
     )
 
 
-_F32_QUI8_QI8_QUINT8 = kinds.tensor_of("f32 QUI8 QI8 quint8")
-
-
 @irdl_op_definition
-class LogSoftmaxOp(TFLOp):
+class LogSoftmaxOp(OneInputOp, elements="f32 QUI8 QI8 quint8"):
     """
     Logarithm of softmax.
 
@@ -386,9 +340,6 @@ class LogSoftmaxOp(TFLOp):
 
     name = "tfl.log_softmax"
 
-    input = operand_def(_F32_QUI8_QI8_QUINT8)
-    output = result_def(_F32_QUI8_QI8_QUINT8)
-
     traits = traits_def(
         Pure(),
         Requires(SAME_X_Y, SAME_SHAPE),
@@ -396,11 +347,8 @@ class LogSoftmaxOp(TFLOp):
     )
 
 
-_L2_NORMALIZATION_ELEMENTS = kinds.tensor_of("f32 QUI8 QI8 QUI16 QI16 i8")
-
-
 @irdl_op_definition
-class L2NormalizationOp(TFLOp):
+class L2NormalizationOp(OneInputOp, elements="f32 QUI8 QI8 QUI16 QI16 i8"):
     """
     `x` by its Euclidean norm along the last dimension.
 
@@ -414,8 +362,6 @@ class L2NormalizationOp(TFLOp):
 
     name = "tfl.l2_normalization"
 
-    input = operand_def(_L2_NORMALIZATION_ELEMENTS)
     fused_activation_function = prop_def(props.ACTIVATION)
-    output = result_def(_L2_NORMALIZATION_ELEMENTS)
 
     traits = traits_def(Pure(), quant.FixedResultUniformScale(-1, 1))

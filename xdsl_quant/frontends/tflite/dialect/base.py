@@ -30,11 +30,19 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation, OptionalDef, VerificationContext
-from xdsl.traits import ConstantLike, OpTrait
+from xdsl.irdl import (
+    IRDLOperation,
+    OptionalDef,
+    VerificationContext,
+    operand_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import ConstantLike, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.op_messages import mlir_message
+from xdsl_quant.dialects.quant import traits as quant
 from xdsl_quant.dialects.quant.types import (
     QuantizedType,
     StoredQuantizedType,
@@ -50,6 +58,7 @@ from xdsl_quant.dialects.verification import (
 
 from .attributes import Quint8Type
 from .property_kinds import PropertyError
+from .tensor_kinds import tensor_of
 
 Shape = tuple[int, ...]
 
@@ -522,6 +531,49 @@ class TFLOp(IRDLOperation, ABC):
             may_have_shape(result, type_.get_shape()),
             f"expect output type {type_}, got {result.type}",
         )
+
+
+def declare_elements(
+    cls: type[TFLOp],
+    elements: str,
+    operands: Sequence[str] = (),
+    results: Sequence[str] = (),
+) -> None:
+    """
+    Declare operands and results that have the same kinds of element types.
+
+    Args:
+        elements: the argument of `tensor_of`; if it is empty, nothing is declared.
+    """
+    if elements:
+        for name in operands:
+            setattr(cls, name, operand_def(tensor_of(elements)))
+        for name in results:
+            setattr(cls, name, result_def(tensor_of(elements)))
+
+
+class FunctionOp(TFLOp, ABC):
+    """A function of each element. Subclasses say the kinds of `elements`."""
+
+    x = operand_def()
+    y = result_def()
+
+    traits = traits_def(Pure(), quant.ComputesElementwise())
+
+    def __init_subclass__(cls, elements: str = "") -> None:
+        super().__init_subclass__()
+        declare_elements(cls, elements, ("x",), ("y",))
+
+
+class OneInputOp(TFLOp, ABC):
+    """An op with one operand. Subclasses say the kinds of `elements`."""
+
+    input = operand_def()
+    output = result_def()
+
+    def __init_subclass__(cls, elements: str = "") -> None:
+        super().__init_subclass__()
+        declare_elements(cls, elements, ("input",), ("output",))
 
 
 class InferredTypesOp(TFLOp, ABC):

@@ -44,6 +44,7 @@ from .base import (
     SAME_SCALE_OF_ANY_AXIS,
     SINGLE_ELEMENT,
     InferredTypesOp,
+    OneInputOp,
     Requires,
     Shape,
     TFLOp,
@@ -1010,11 +1011,16 @@ class ReverseV2Op(MovingOp):
     traits = traits_def(Requires(SAME_INPUT, rank_is(1, 1)))
 
 
-_SPACE_TO_DEPTH_ELEMENTS = kinds.tensor_of("f32 i32 i64 QI8 QUI8 quint8")
+class BlocksOp(OneInputOp, MovingOp, ABC):
+    """An op that moves elements between images and channels."""
+
+    block_size = prop_def(props.POSITIVE_I32)
+
+    traits = traits_def(Requires(SAME_INPUT, rank_is_at_most(0, 4), SAME_SCALE))
 
 
 @irdl_op_definition
-class SpaceToDepthOp(MovingOp):
+class SpaceToDepthOp(BlocksOp, elements="f32 i32 i64 QI8 QUI8 quint8"):
     """
     Blocks of images (NHWC) as channels.
 
@@ -1028,18 +1034,9 @@ class SpaceToDepthOp(MovingOp):
 
     name = "tfl.space_to_depth"
 
-    input = operand_def(_SPACE_TO_DEPTH_ELEMENTS)
-    block_size = prop_def(props.POSITIVE_I32)
-    output = result_def(_SPACE_TO_DEPTH_ELEMENTS)
-
-    traits = traits_def(Requires(SAME_INPUT, rank_is_at_most(0, 4), SAME_SCALE))
-
-
-_DEPTH_TO_SPACE_ELEMENTS = kinds.tensor_of("f32 i8 i32 i64 quint8 ui8 QI8 QUI8")
-
 
 @irdl_op_definition
-class DepthToSpaceOp(MovingOp):
+class DepthToSpaceOp(BlocksOp, elements="f32 i8 i32 i64 quint8 ui8 QI8 QUI8"):
     """
     Channels of images (NHWC) as blocks.
 
@@ -1052,12 +1049,6 @@ class DepthToSpaceOp(MovingOp):
     """
 
     name = "tfl.depth_to_space"
-
-    input = operand_def(_DEPTH_TO_SPACE_ELEMENTS)
-    block_size = prop_def(props.POSITIVE_I32)
-    output = result_def(_DEPTH_TO_SPACE_ELEMENTS)
-
-    traits = traits_def(Requires(SAME_INPUT, rank_is_at_most(0, 4), SAME_SCALE))
 
 
 _SPACE_TO_BATCH_ND_ELEMENTS = kinds.tensor_of("f32 i32 i64 QI8 QUI8 quint8 QI16")

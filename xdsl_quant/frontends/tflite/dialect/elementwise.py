@@ -24,8 +24,10 @@ from .base import (
     SAME_SCALE,
     SAME_SHAPE,
     SAME_TYPE,
+    FunctionOp,
     Requires,
     TFLOp,
+    declare_elements,
     operands_alike,
     result_like,
 )
@@ -71,7 +73,19 @@ __all__ = [
 ]
 
 
-class SameTypeFormOp(TFLOp, ABC):
+class PairOp(TFLOp, ABC):
+    """An op on two tensors whose result has an element type of the same kinds."""
+
+    lhs = operand_def(kinds.BOOL)
+    rhs = operand_def(kinds.BOOL)
+    output = result_def(kinds.BOOL)
+
+    def __init_subclass__(cls, elements: str = "") -> None:
+        super().__init_subclass__()
+        declare_elements(cls, elements, ("lhs", "rhs"), ("output",))
+
+
+class SameTypeFormOp(PairOp, ABC):
     """
     An op with a text that has one type, if that is the type of all operands and the
     result: `tfl.add %0, %1 {...} : tensor<4xf32>`. Otherwise it has the generic form, and
@@ -126,7 +140,9 @@ class ArithmeticOp(SameTypeFormOp, ABC):
 class ComparisonOp(SameTypeFormOp, ABC):
     """A relation between two numbers."""
 
-    output = result_def(kinds.BOOL)
+    def __init_subclass__(cls, elements: str = "") -> None:
+        super().__init_subclass__()
+        declare_elements(cls, elements, ("lhs", "rhs"))
 
     traits = traits_def(
         Pure(), Requires(COMPARABLE, BROADCAST), quant.ComputesElementwise()
@@ -135,10 +151,6 @@ class ComparisonOp(SameTypeFormOp, ABC):
 
 class LogicalOp(SameTypeFormOp, ABC):
     """An op on two truth values."""
-
-    lhs = operand_def(kinds.BOOL)
-    rhs = operand_def(kinds.BOOL)
-    output = result_def(kinds.BOOL)
 
     traits = traits_def(Pure(), Requires(BROADCAST), quant.ComputesElementwise())
 
@@ -156,33 +168,20 @@ class ExtremeOp(TFLOp, ABC):
     )
 
 
-class SameElementsOp(TFLOp, ABC):
+class SameElementsOp(FunctionOp, ABC, elements="f32"):
     """A function of one number whose result has the same element type."""
 
-    x = operand_def(kinds.FLOAT)
-    y = result_def(kinds.FLOAT)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS), quant.ComputesElementwise()
-    )
+    traits = traits_def(Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS))
 
 
-class RootOp(TFLOp, ABC):
+class RootOp(FunctionOp, ABC, elements="f32 QI8 QI16"):
     """A function of the square root."""
 
-    x = operand_def(kinds.tensor_of("f32 QI8 QI16"))
-    y = result_def(kinds.tensor_of("f32 QI8 QI16"))
-
-    traits = traits_def(
-        Pure(), Requires(SAME_FIRST, SAME_SHAPE), quant.ComputesElementwise()
-    )
-
-
-_ADD_ELEMENTS = kinds.tensor_of("f32 f16 i16 i32 i64 QI8 QUI8 QI16")
+    traits = traits_def(Requires(SAME_FIRST, SAME_SHAPE))
 
 
 @irdl_op_definition
-class AddOp(SameTypeFormOp):
+class AddOp(SameTypeFormOp, elements="f32 f16 i16 i32 i64 QI8 QUI8 QI16"):
     """
     Sum.
 
@@ -195,19 +194,13 @@ class AddOp(SameTypeFormOp):
 
     name = "tfl.add"
 
-    lhs = operand_def(_ADD_ELEMENTS)
-    rhs = operand_def(_ADD_ELEMENTS)
     fused_activation_function = prop_def(props.ACTIVATION)
-    output = result_def(_ADD_ELEMENTS)
 
     traits = traits_def(Pure(), Requires(BROADCAST), Commutative(), quant.Adds())
 
 
-_SUB_ELEMENTS = kinds.tensor_of("f32 f16 i32 i64 QI8 QUI8 QI16")
-
-
 @irdl_op_definition
-class SubOp(ArithmeticOp):
+class SubOp(ArithmeticOp, elements="f32 f16 i32 i64 QI8 QUI8 QI16"):
     """
     Difference.
 
@@ -220,18 +213,11 @@ class SubOp(ArithmeticOp):
 
     name = "tfl.sub"
 
-    lhs = operand_def(_SUB_ELEMENTS)
-    rhs = operand_def(_SUB_ELEMENTS)
-    output = result_def(_SUB_ELEMENTS)
-
     traits = traits_def(quant.Subtracts())
 
 
-_MUL_ELEMENTS = kinds.tensor_of("f32 f16 i32 ui32 i64 QI8 QUI8 QI16 i16 c64")
-
-
 @irdl_op_definition
-class MulOp(ArithmeticOp):
+class MulOp(ArithmeticOp, elements="f32 f16 i32 ui32 i64 QI8 QUI8 QI16 i16 c64"):
     """
     Product.
 
@@ -244,18 +230,11 @@ class MulOp(ArithmeticOp):
 
     name = "tfl.mul"
 
-    lhs = operand_def(_MUL_ELEMENTS)
-    rhs = operand_def(_MUL_ELEMENTS)
-    output = result_def(_MUL_ELEMENTS)
-
     traits = traits_def(Commutative(), quant.Multiplies())
 
 
-_DIV_ELEMENTS = kinds.tensor_of("f32 f16 i32 QUI8 QI8 QI16")
-
-
 @irdl_op_definition
-class DivOp(ArithmeticOp):
+class DivOp(ArithmeticOp, elements="f32 f16 i32 QUI8 QI8 QI16"):
     """
     Quotient, of integers towards zero.
 
@@ -268,18 +247,18 @@ class DivOp(ArithmeticOp):
 
     name = "tfl.div"
 
-    lhs = operand_def(_DIV_ELEMENTS)
-    rhs = operand_def(_DIV_ELEMENTS)
-    output = result_def(_DIV_ELEMENTS)
-
     traits = traits_def(quant.Divides())
 
 
-_F32_I8_I16_I32 = kinds.tensor_of("f32 i8 i16 i32")
+_SAME_ELEMENTS = Requires(
+    SAME_OPERANDS,
+    result_like(0, "lhs and output must have same element type"),
+    BROADCAST,
+)
 
 
 @irdl_op_definition
-class FloorDivOp(SameTypeFormOp):
+class FloorDivOp(SameTypeFormOp, elements="f32 i8 i16 i32"):
     """
     Quotient, rounded down.
 
@@ -292,26 +271,11 @@ class FloorDivOp(SameTypeFormOp):
 
     name = "tfl.floor_div"
 
-    lhs = operand_def(_F32_I8_I16_I32)
-    rhs = operand_def(_F32_I8_I16_I32)
-    output = result_def(_F32_I8_I16_I32)
-
-    traits = traits_def(
-        Pure(),
-        Requires(
-            SAME_OPERANDS,
-            result_like(0, "lhs and output must have same element type"),
-            BROADCAST,
-        ),
-        quant.ComputesElementwise(),
-    )
-
-
-_FLOOR_MOD_ELEMENTS = kinds.tensor_of("i8 i16 i32 i64 f32")
+    traits = traits_def(Pure(), _SAME_ELEMENTS, quant.ComputesElementwise())
 
 
 @irdl_op_definition
-class FloorModOp(TFLOp):
+class FloorModOp(PairOp, elements="i8 i16 i32 i64 f32"):
     """
     Remainder that has the sign of the divisor.
 
@@ -324,26 +288,11 @@ class FloorModOp(TFLOp):
 
     name = "tfl.floor_mod"
 
-    lhs = operand_def(_FLOOR_MOD_ELEMENTS)
-    rhs = operand_def(_FLOOR_MOD_ELEMENTS)
-    output = result_def(_FLOOR_MOD_ELEMENTS)
-
-    traits = traits_def(
-        Pure(),
-        Requires(
-            SAME_OPERANDS,
-            result_like(0, "lhs and output must have same element type"),
-            BROADCAST,
-        ),
-        quant.ComputesElementwise(),
-    )
-
-
-_F32_I32 = kinds.tensor_of("f32 i32")
+    traits = traits_def(Pure(), _SAME_ELEMENTS, quant.ComputesElementwise())
 
 
 @irdl_op_definition
-class PowOp(SameTypeFormOp):
+class PowOp(SameTypeFormOp, elements="f32 i32"):
     """
     Power.
 
@@ -356,18 +305,11 @@ class PowOp(SameTypeFormOp):
 
     name = "tfl.pow"
 
-    lhs = operand_def(_F32_I32)
-    rhs = operand_def(_F32_I32)
-    output = result_def(_F32_I32)
-
     traits = traits_def(Pure(), Requires(BROADCAST), quant.ComputesElementwise())
 
 
-_F32_I32_QI8 = kinds.tensor_of("f32 i32 QI8")
-
-
 @irdl_op_definition
-class SquaredDifferenceOp(SameTypeFormOp):
+class SquaredDifferenceOp(SameTypeFormOp, elements="f32 i32 QI8"):
     """
     Square of the difference.
 
@@ -379,10 +321,6 @@ class SquaredDifferenceOp(SameTypeFormOp):
     """
 
     name = "tfl.squared_difference"
-
-    lhs = operand_def(_F32_I32_QI8)
-    rhs = operand_def(_F32_I32_QI8)
-    output = result_def(_F32_I32_QI8)
 
     traits = traits_def(
         Pure(),
@@ -464,11 +402,8 @@ class EqualOp(TFLOp):
     )
 
 
-_NOT_EQUAL_ELEMENTS = kinds.tensor_of("i1 f32 i32 i64 QUI8 QI8 QI16 quint8 string")
-
-
 @irdl_op_definition
-class NotEqualOp(ComparisonOp):
+class NotEqualOp(ComparisonOp, elements="i1 f32 i32 i64 QUI8 QI8 QI16 quint8 string"):
     """
     Whether two values are not equal.
 
@@ -481,17 +416,11 @@ class NotEqualOp(ComparisonOp):
 
     name = "tfl.not_equal"
 
-    lhs = operand_def(_NOT_EQUAL_ELEMENTS)
-    rhs = operand_def(_NOT_EQUAL_ELEMENTS)
-
     traits = traits_def(Commutative())
 
 
-_GREATER_ELEMENTS = kinds.tensor_of("f32 i32 i64 QUI8 QI8 quint8")
-
-
 @irdl_op_definition
-class GreaterOp(ComparisonOp):
+class GreaterOp(ComparisonOp, elements="f32 i32 i64 QUI8 QI8 quint8"):
     """
     Whether the first value is the greater one.
 
@@ -504,15 +433,9 @@ class GreaterOp(ComparisonOp):
 
     name = "tfl.greater"
 
-    lhs = operand_def(_GREATER_ELEMENTS)
-    rhs = operand_def(_GREATER_ELEMENTS)
-
-
-_GREATER_EQUAL_ELEMENTS = kinds.tensor_of("f32 i16 i32 i64 QUI8 QI8")
-
 
 @irdl_op_definition
-class GreaterEqualOp(ComparisonOp):
+class GreaterEqualOp(ComparisonOp, elements="f32 i16 i32 i64 QUI8 QI8"):
     """
     Whether the first value is not the lesser one.
 
@@ -525,15 +448,9 @@ class GreaterEqualOp(ComparisonOp):
 
     name = "tfl.greater_equal"
 
-    lhs = operand_def(_GREATER_EQUAL_ELEMENTS)
-    rhs = operand_def(_GREATER_EQUAL_ELEMENTS)
-
-
-_LESS_ELEMENTS = kinds.tensor_of("f32 i16 i32 i64 QUI8 QI8 quint8")
-
 
 @irdl_op_definition
-class LessOp(ComparisonOp):
+class LessOp(ComparisonOp, elements="f32 i16 i32 i64 QUI8 QI8 quint8"):
     """
     Whether the first value is the lesser one.
 
@@ -546,15 +463,9 @@ class LessOp(ComparisonOp):
 
     name = "tfl.less"
 
-    lhs = operand_def(_LESS_ELEMENTS)
-    rhs = operand_def(_LESS_ELEMENTS)
-
-
-_LESS_EQUAL_ELEMENTS = kinds.tensor_of("f32 i32 i64 QI8 QUI8")
-
 
 @irdl_op_definition
-class LessEqualOp(ComparisonOp):
+class LessEqualOp(ComparisonOp, elements="f32 i32 i64 QI8 QUI8"):
     """
     Whether the first value is not the greater one.
 
@@ -566,9 +477,6 @@ class LessEqualOp(ComparisonOp):
     """
 
     name = "tfl.less_equal"
-
-    lhs = operand_def(_LESS_EQUAL_ELEMENTS)
-    rhs = operand_def(_LESS_EQUAL_ELEMENTS)
 
 
 @irdl_op_definition
@@ -621,12 +529,8 @@ class LogicalNotOp(TFLOp):
     traits = traits_def(Pure(), Requires(SAME_TYPE), quant.ComputesElementwise())
 
 
-_F32_F64_I32 = kinds.tensor_of("f32 f64 i32")
-_F32_F16_I32_I64 = kinds.tensor_of("f32 f16 i32 i64")
-
-
 @irdl_op_definition
-class NegOp(SameElementsOp):
+class NegOp(SameElementsOp, elements="f32 f16 i32 i64"):
     """
     Negation. Scales stay as they are.
 
@@ -639,12 +543,9 @@ class NegOp(SameElementsOp):
 
     name = "tfl.neg"
 
-    x = operand_def(_F32_F16_I32_I64)
-    y = result_def(_F32_F16_I32_I64)
-
 
 @irdl_op_definition
-class SignOp(TFLOp):
+class SignOp(FunctionOp, elements="f32 f64 i32"):
     """
     The sign of each element: -1, 0 or 1.
 
@@ -657,17 +558,11 @@ class SignOp(TFLOp):
 
     name = "tfl.sign"
 
-    x = operand_def(_F32_F64_I32)
-    y = result_def(_F32_F64_I32)
-
-    traits = traits_def(Pure(), Requires(SAME_TYPE), quant.ComputesElementwise())
-
-
-_ABS_ELEMENTS = kinds.tensor_of("i16 i32 f32 QI8 QI16")
+    traits = traits_def(Requires(SAME_TYPE))
 
 
 @irdl_op_definition
-class AbsOp(TFLOp):
+class AbsOp(FunctionOp, elements="i16 i32 f32 QI8 QI16"):
     """
     Absolute value.
 
@@ -680,10 +575,7 @@ class AbsOp(TFLOp):
 
     name = "tfl.abs"
 
-    x = operand_def(_ABS_ELEMENTS)
-    y = result_def(_ABS_ELEMENTS)
-
-    traits = traits_def(Pure(), Requires(SAME_SHAPE), quant.ComputesElementwise())
+    traits = traits_def(Requires(SAME_SHAPE))
 
 
 @irdl_op_definition
@@ -716,11 +608,8 @@ class RsqrtOp(RootOp):
     name = "tfl.rsqrt"
 
 
-_F32_F16_QI8_QI16 = kinds.tensor_of("f32 f16 QI8 QI16")
-
-
 @irdl_op_definition
-class ExpOp(TFLOp):
+class ExpOp(FunctionOp, elements="f32 f16 QI8 QI16"):
     """
     Exponential function.
 
@@ -733,17 +622,11 @@ class ExpOp(TFLOp):
 
     name = "tfl.exp"
 
-    x = operand_def(_F32_F16_QI8_QI16)
-    y = result_def(_F32_F16_QI8_QI16)
-
-    traits = traits_def(Pure(), Requires(SAME_FIRST), quant.ComputesElementwise())
-
-
-_F32_QI8 = kinds.tensor_of("f32 QI8")
+    traits = traits_def(Requires(SAME_FIRST))
 
 
 @irdl_op_definition
-class LogOp(TFLOp):
+class LogOp(FunctionOp, elements="f32 QI8"):
     """
     Natural logarithm.
 
@@ -756,17 +639,11 @@ class LogOp(TFLOp):
 
     name = "tfl.log"
 
-    x = operand_def(_F32_QI8)
-    y = result_def(_F32_QI8)
-
-    traits = traits_def(Pure(), Requires(SAME_FIRST), quant.ComputesElementwise())
-
-
-_F32_F16 = kinds.tensor_of("f32 f16")
+    traits = traits_def(Requires(SAME_FIRST))
 
 
 @irdl_op_definition
-class SinOp(SameElementsOp):
+class SinOp(SameElementsOp, elements="f32 f16"):
     """
     Sine.
 
@@ -779,12 +656,9 @@ class SinOp(SameElementsOp):
 
     name = "tfl.sin"
 
-    x = operand_def(_F32_F16)
-    y = result_def(_F32_F16)
-
 
 @irdl_op_definition
-class CosOp(SameElementsOp):
+class CosOp(SameElementsOp, elements="f32 f16"):
     """
     Cosine.
 
@@ -797,12 +671,9 @@ class CosOp(SameElementsOp):
 
     name = "tfl.cos"
 
-    x = operand_def(_F32_F16)
-    y = result_def(_F32_F16)
-
 
 @irdl_op_definition
-class SquareOp(SameElementsOp):
+class SquareOp(SameElementsOp, elements="f32 f16"):
     """
     Product of a tensor with itself.
 
@@ -814,9 +685,6 @@ class SquareOp(SameElementsOp):
     """
 
     name = "tfl.square"
-
-    x = operand_def(_F32_F16)
-    y = result_def(_F32_F16)
 
 
 @irdl_op_definition

@@ -1,5 +1,6 @@
 """Convolutions and other products with weights, and the lookup of rows of weights."""
 
+from abc import ABC
 from collections.abc import Sequence
 from math import prod
 
@@ -67,8 +68,27 @@ def has_wide_sums_without_bias(op: Operation) -> bool:
     return op.attributes.get("quantized_bias_type") != IntegerAttr(2, i32)
 
 
+class ConvolutionOp(TFLOp, ABC):
+    """A convolution of images (NHWC)."""
+
+    input = operand_def(_F32_QI8_QUI8_QI16)
+    filter = operand_def(_F32_QI4_QI8_QUI8)
+    bias = operand_def(kinds.tensor_of_or_none("f32 i32 i64"))
+    dilation_h_factor = prop_def(props.I32)
+    dilation_w_factor = prop_def(props.I32)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    padding = prop_def(props.PADDING)
+    stride_h = prop_def(props.I32)
+    stride_w = prop_def(props.I32)
+    output = result_def(_F32_QI8_QUI8_QI16)
+
+    traits = traits_def(
+        Pure(), quant.MultipliesAndAccumulates(), quant.AccumulatorUniformScale(2)
+    )
+
+
 @irdl_op_definition
-class Conv2DOp(InferredTypesOp):
+class Conv2DOp(ConvolutionOp, InferredTypesOp):
     """
     Convolution of images (NHWC) with filters (OHWI). A filter may be for a group of
     channels.
@@ -86,23 +106,7 @@ class Conv2DOp(InferredTypesOp):
 
     name = "tfl.conv_2d"
 
-    input = operand_def(_F32_QI8_QUI8_QI16)
-    filter = operand_def(_F32_QI4_QI8_QUI8)
-    bias = operand_def(kinds.tensor_of_or_none("f32 i32 i64"))
-    dilation_h_factor = prop_def(props.I32)
-    dilation_w_factor = prop_def(props.I32)
-    fused_activation_function = prop_def(props.ACTIVATION)
-    padding = prop_def(props.PADDING)
-    stride_h = prop_def(props.I32)
-    stride_w = prop_def(props.I32)
-    output = result_def(_F32_QI8_QUI8_QI16)
-
-    traits = traits_def(
-        Pure(),
-        quant.MultipliesAndAccumulates(),
-        quant.ChannelCoefficient(1, 0, -1, (3, 3)),
-        quant.AccumulatorUniformScale(2),
-    )
+    traits = traits_def(quant.ChannelCoefficient(1, 0, -1, (3, 3)))
 
     def inferred_types(self) -> Sequence[Attribute]:
         shape, filters = shape_of(self.input), shape_of(self.filter)
@@ -135,7 +139,7 @@ class Conv2DOp(InferredTypesOp):
 
 
 @irdl_op_definition
-class DepthwiseConv2DOp(TFLOp):
+class DepthwiseConv2DOp(ConvolutionOp):
     """
     Convolution of each channel of images (NHWC) with filters of its own (1HWO).
 
@@ -153,24 +157,9 @@ class DepthwiseConv2DOp(TFLOp):
 
     name = "tfl.depthwise_conv_2d"
 
-    input = operand_def(_F32_QI8_QUI8_QI16)
-    filter = operand_def(_F32_QI4_QI8_QUI8)
-    bias = operand_def(kinds.tensor_of_or_none("f32 i32 i64"))
     depth_multiplier = prop_def(props.I32)
-    dilation_h_factor = prop_def(props.I32)
-    dilation_w_factor = prop_def(props.I32)
-    fused_activation_function = prop_def(props.ACTIVATION)
-    padding = prop_def(props.PADDING)
-    stride_h = prop_def(props.I32)
-    stride_w = prop_def(props.I32)
-    output = result_def(_F32_QI8_QUI8_QI16)
 
-    traits = traits_def(
-        Pure(),
-        quant.MultipliesAndAccumulates(),
-        quant.ChannelCoefficient(1, 3, -1, (3, 3)),
-        quant.AccumulatorUniformScale(2),
-    )
+    traits = traits_def(quant.ChannelCoefficient(1, 3, -1, (3, 3)))
 
 
 @irdl_op_definition

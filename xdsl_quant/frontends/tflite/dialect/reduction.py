@@ -12,6 +12,7 @@ from . import tensor_kinds as kinds
 from .base import (
     SAME_INPUT,
     SAME_SCALE,
+    OneInputOp,
     Requires,
     TFLOp,
     has_rank,
@@ -49,7 +50,13 @@ class ArgOp(TFLOp, ABC):
     traits = traits_def(Pure(), quant.QuantizableResult())
 
 
-class ExtremeReductionOp(TFLOp, ABC):
+class AxesOp(OneInputOp, ABC):
+    """An op whose second operand are dimensions."""
+
+    axes = operand_def(kinds.I32)
+
+
+class ExtremeReductionOp(AxesOp, ABC):
     """An op that takes one of the elements along dimensions."""
 
     keep_dims = prop_def(props.BOOL)
@@ -85,11 +92,8 @@ class MeanOp(ReductionOp):
     output = result_def(_MEAN_ELEMENTS)
 
 
-_SUM_ELEMENTS = kinds.tensor_of("f32 f16 i32 i64 QI8 QUI8 quint8 QI16")
-
-
 @irdl_op_definition
-class SumOp(ReductionOp):
+class SumOp(AxesOp, ReductionOp, elements="f32 f16 i32 i64 QI8 QUI8 quint8 QI16"):
     """
     Sum along dimensions.
 
@@ -103,16 +107,9 @@ class SumOp(ReductionOp):
 
     name = "tfl.sum"
 
-    input = operand_def(_SUM_ELEMENTS)
-    axes = operand_def(kinds.I32)
-    output = result_def(_SUM_ELEMENTS)
-
-
-_REDUCE_PROD_ELEMENTS = kinds.tensor_of("f32 i32 i64 QI8 QUI8 quint8 QI16")
-
 
 @irdl_op_definition
-class ReduceProdOp(ReductionOp):
+class ReduceProdOp(AxesOp, ReductionOp, elements="f32 i32 i64 QI8 QUI8 quint8 QI16"):
     """
     Product along dimensions.
 
@@ -126,13 +123,9 @@ class ReduceProdOp(ReductionOp):
 
     name = "tfl.reduce_prod"
 
-    input = operand_def(_REDUCE_PROD_ELEMENTS)
-    axes = operand_def(kinds.I32)
-    output = result_def(_REDUCE_PROD_ELEMENTS)
-
 
 @irdl_op_definition
-class ReduceMaxOp(ExtremeReductionOp):
+class ReduceMaxOp(ExtremeReductionOp, elements="f32 f16 i32 i64 QI8 QUI8 quint8 QI16"):
     """
     Maximum along dimensions.
 
@@ -146,13 +139,9 @@ class ReduceMaxOp(ExtremeReductionOp):
 
     name = "tfl.reduce_max"
 
-    input = operand_def(_SUM_ELEMENTS)
-    axes = operand_def(kinds.I32)
-    output = result_def(_SUM_ELEMENTS)
-
 
 @irdl_op_definition
-class ReduceMinOp(ExtremeReductionOp):
+class ReduceMinOp(ExtremeReductionOp, elements="f32 i32 i64 QI8 QUI8 quint8 QI16"):
     """
     Minimum along dimensions.
 
@@ -165,10 +154,6 @@ class ReduceMinOp(ExtremeReductionOp):
     """
 
     name = "tfl.reduce_min"
-
-    input = operand_def(_REDUCE_PROD_ELEMENTS)
-    axes = operand_def(kinds.I32)
-    output = result_def(_REDUCE_PROD_ELEMENTS)
 
 
 @irdl_op_definition

@@ -16,7 +16,7 @@ from xdsl_quant.dialects.quant import traits as quant
 
 from . import property_kinds as props
 from . import tensor_kinds as kinds
-from .base import SAME_INPUT, SAME_SCALE, Requires, TFLOp, rank_is, size_is
+from .base import SAME_INPUT, SAME_SCALE, OneInputOp, Requires, TFLOp, rank_is, size_is
 
 __all__ = [
     "AveragePool2DOp",
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-class PoolOp(TFLOp, ABC):
+class PoolOp(OneInputOp, ABC):
     """An op that makes one element of each window."""
 
     filter_height = prop_def(props.I32)
@@ -53,11 +53,8 @@ class ResizeOp(TFLOp, ABC):
     )
 
 
-_F32_QI8_QUI8_QI16 = kinds.tensor_of("f32 QI8 QUI8 QI16")
-
-
 @irdl_op_definition
-class AveragePool2DOp(PoolOp):
+class AveragePool2DOp(PoolOp, elements="f32 QI8 QUI8 QI16"):
     """
     Averages of windows that lie inside of images (NHWC).
 
@@ -73,9 +70,6 @@ class AveragePool2DOp(PoolOp):
 
     name = "tfl.average_pool_2d"
 
-    input = operand_def(_F32_QI8_QUI8_QI16)
-    output = result_def(_F32_QI8_QUI8_QI16)
-
     traits = traits_def(
         Pure(),
         Requires(SAME_SCALE),
@@ -84,11 +78,8 @@ class AveragePool2DOp(PoolOp):
     )
 
 
-_MAX_POOL_2D_ELEMENTS = kinds.tensor_of("f32 QUI8 QI8 QI16 quint8")
-
-
 @irdl_op_definition
-class MaxPool2DOp(PoolOp):
+class MaxPool2DOp(PoolOp, elements="f32 QUI8 QI8 QI16 quint8"):
     """
     Maxima of windows that lie inside of images (NHWC).
 
@@ -103,9 +94,6 @@ class MaxPool2DOp(PoolOp):
     """
 
     name = "tfl.max_pool_2d"
-
-    input = operand_def(_MAX_POOL_2D_ELEMENTS)
-    output = result_def(_MAX_POOL_2D_ELEMENTS)
 
     traits = traits_def(
         Pure(),
