@@ -53,20 +53,8 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedType,
 )
 from xdsl_quant.dialects.quant.types import StorageOptions, scalar_or_element_type
-from xdsl_quant.frontends.tflite.dialect import TFL
-from xdsl_quant.frontends.tflite.dialect.attributes import (
-    ConstBytesAttr,
-    ResourceType,
-    StringType,
-)
+from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.dialect.base import plain_attribute
-from xdsl_quant.frontends.tflite.dialect.constants import (
-    ConstOp,
-    CustomOp,
-    NoValueOp,
-    QConstOp,
-)
-from xdsl_quant.frontends.tflite.dialect.control_flow import YieldOp
 from xdsl_quant.frontends.tflite.dialect.signatures import (
     EXPORTED_NAMES,
     name_attributes,
@@ -107,8 +95,8 @@ ELEMENT_TYPES: Mapping[str, TypeAttribute] = {
     "BOOL": IntegerType(1),
     "COMPLEX64": ComplexType(Float32Type()),
     "COMPLEX128": ComplexType(Float64Type()),
-    "STRING": StringType(),
-    "RESOURCE": ResourceType(),
+    "STRING": tfl.StringType(),
+    "RESOURCE": tfl.ResourceType(),
 }
 
 _SMALLEST_SCALE = float(np.finfo(np.float32).smallest_normal)
@@ -137,7 +125,7 @@ SUBGRAPH_FIELDS: Mapping[str, Sequence[str]] = {
 }
 """The options with the subgraphs that become regions, in the order of the regions."""
 
-_OP_TYPES = {op.name: op for op in TFL.operations if issubclass(op, IRDLOperation)}
+_OP_TYPES = {op.name: op for op in tfl.TFL.operations if issubclass(op, IRDLOperation)}
 
 
 def read_tflite(
@@ -292,7 +280,7 @@ def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttr
     before 2022 do not say whether it is. Handles of variables have no rank.
     """
     element = element_type(tensor, where, is_narrow)
-    if has_unknown_rank(tensor) and isinstance(element, ResourceType):
+    if has_unknown_rank(tensor) and isinstance(element, tfl.ResourceType):
         return UnrankedTensorType(element)
     shape = tensor.shape if tensor.signature is None else tensor.signature
     return TensorType(element, [DYNAMIC_INDEX if size < 0 else size for size in shape])
@@ -437,7 +425,7 @@ class _FunctionImporter:
     def no_value(self) -> SSAValue:
         """The only one of the function, where it is needed first."""
         if self.absent is None:
-            op = NoValueOp.create(
+            op = tfl.NoValueOp.create(
                 result_types=[NoneType()], properties={"value": UnitAttr()}
             )
             self.absent = self.add(op).results[0]
@@ -453,12 +441,12 @@ class _FunctionImporter:
         if isinstance(element, QuantizedType):
             storage = IntegerType(ITEM_BITS[tensor.type])
             value = _constant_value(tensor, TensorType(storage, tensor.shape))
-            op = QConstOp.create(
+            op = tfl.QConstOp.create(
                 result_types=[type_], properties={"qtype": type_, "value": value}
             )
         else:
             value = _constant_value(tensor, type_)
-            op = ConstOp.create(result_types=[type_], properties={"value": value})
+            op = tfl.ConstOp.create(result_types=[type_], properties={"value": value})
             if tensor.is_variable:
                 op.attributes["tfl.is_variable"] = UnitAttr()
         return self.add(op, tensor.name).results[0]
@@ -522,7 +510,7 @@ class _FunctionImporter:
         if operator.code == "CUSTOM":
             return {
                 "custom_code": StringAttr(operator.custom_code),
-                "custom_option": ConstBytesAttr(BytesAttr(operator.custom_options)),
+                "custom_option": tfl.ConstBytesAttr(BytesAttr(operator.custom_options)),
             }
         if operator.code == "CALL_ONCE":
             subgraph = cast(int, options["init_subgraph_index"])
@@ -621,12 +609,12 @@ class _FunctionImporter:
             )
         result_types = [callee.type(i) for i in callee.subgraph.outputs]
         call = CallOp(self.names[index], arguments, result_types)
-        block.add_ops([call, YieldOp.create(operands=call.results)])
+        block.add_ops([call, tfl.YieldOp.create(operands=call.results)])
         return Region(block)
 
 
 def _may_have_scalars(op: Operation) -> bool:
-    if isinstance(op, CustomOp | UnregisteredOp):
+    if isinstance(op, tfl.CustomOp | UnregisteredOp):
         return False
     try:
         op.verify()

@@ -46,7 +46,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
@@ -61,19 +61,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.diagnostics import fail, op_name
-from xdsl_quant.frontends.tflite.dialect import (
-    AssignVariableOp,
-    CallOnceOp,
-    ConstOp,
-    IfOp,
-    NoValueOp,
-    QConstOp,
-    ReadVariableOp,
-    SVDFOp,
-    VarHandleOp,
-    WhileOp,
-    YieldOp,
-)
+from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 
@@ -81,62 +69,17 @@ from .fallbacks import has_state
 from .state.functions import Copies, Functions
 from .state.signatures import State, declare_state
 
-_Variable = tuple[str, str] | SVDFOp
+_Variable = tuple[str, str] | tfl.SVDFOp
 """The container and the name of a variable, or the op of a module that has a state."""
 
-_Access = ReadVariableOp | AssignVariableOp
+_Access = tfl.ReadVariableOp | tfl.AssignVariableOp
 
-_Changing = AssignVariableOp | SVDFOp
+_Changing = tfl.AssignVariableOp | tfl.SVDFOp
 
-_Constant = ConstOp | QConstOp
+_Constant = tfl.ConstOp | tfl.QConstOp
 
 
 # Values of variables
-
-
-class _States:
-    """The states of a function, and the arguments that they become."""
-
-    function: FuncOp
-    """A copy, which is changed."""
-
-    initial: dict[_Variable, State]
-    """The states of the variables that have initial values."""
-
-    arguments: dict[_Variable, BlockArgument]
-    """The arguments of variables whose initial values are needed."""
-
-    types: dict[_Variable, Attribute]
-
-    def __init__(self, function: FuncOp):
-        self.function = function
-        self.initial = {}
-        self.arguments = {}
-        self.types = {}
-
-    def argument(self, variable: _Variable) -> SSAValue | None:
-        """The argument of a variable; `None` if the variable has no initial value."""
-        if variable in self.arguments or variable not in self.initial:
-            return self.arguments.get(variable)
-        name, type_, _ = self.initial[variable]
-        block = self.function.body.block
-        location = NameLoc(StringAttr(name), NoneAttr())
-        argument = block.insert_arg(type_, len(block.args), location)
-        argument.name_hint = re.sub(r"[^\w$.-]", "_", name)
-        self.arguments[variable] = argument
-        return argument
-
-    def check_type(self, op: Operation, variable: _Variable, type_: Attribute) -> None:
-        """
-        Raises:
-            PassFailedException: if an op has another type for a variable than others.
-        """
-        if (known := self.types.setdefault(variable, type_)) != type_:
-            fail(
-                op,
-                f"'{op.name}' op has type '{type_}' for variable '{_name_of(variable)}', "
-                f"expected '{known}', which it has elsewhere",
-            )
 
 
 def _name_of(variable: _Variable, default: str = "state") -> str:
@@ -151,24 +94,11 @@ def _initial_state(variable: _Variable, constant: _Constant) -> State:
     return State(_name_of(variable, name), constant.output.type, constant.value)
 
 
-@dataclass(frozen=True)
-class _VariableValues:
-    """The values of variables at a place of a function."""
-
-    states: _States
-    assigned: dict[_Variable, SSAValue] = field(
-        default_factory=dict[_Variable, SSAValue]
-    )
-    """Those that are not what they are at the start of the function."""
-
-    def get(self, variable: _Variable) -> SSAValue | None:
-        """The value of a variable; `None` if it may have none."""
-        if variable in self.assigned:
-            return self.assigned[variable]
-        return self.states.argument(variable)
-
-    def copy(self) -> _VariableValues:
-        return _VariableValues(self.states, dict(self.assigned))
+_Values = dict[_Variable, SSAValue]
+"""
+The values of variables at a place of a function, of those that are not what they are at
+the start of the function.
+"""
 
 
 class _Rewriting:
@@ -177,7 +107,13 @@ class _Rewriting:
     def __init__(self, function: FuncOp, copies: Copies):
         self.copies = copies
         self.function = copies.copy(function)
-        self.states = _States(self.function)
+        self.initial: dict[_Variable, State] = {}
+        """The states of the variables that have initial values."""
+
+        self.arguments: dict[_Variable, BlockArgument] = {}
+        """The arguments of variables whose initial values are needed."""
+
+        self.types: dict[_Variable, Attribute] = {}
         self.is_used = False
         """Whether a variable has been read or assigned."""
 
@@ -190,7 +126,7 @@ class _Rewriting:
         Raises:
             PassFailedException: if its state cannot be arguments.
         """
-        function, states = self.function, self.states
+        function = self.function
         if len(function.body.blocks) != 1 or not isinstance(
             end := function.body.block.last_op, ReturnOp
         ):
@@ -199,59 +135,89 @@ class _Rewriting:
                 f"'func.func' op '@{function.sym_name.data}' has state, expected one "
                 "block that ends with 'func.return'",
             )
-        handles = [op for op in function.walk() if isinstance(op, VarHandleOp)]
+        handles = [op for op in function.walk() if isinstance(op, tfl.VarHandleOp)]
         for handle in handles:
             _check_uses(handle)
-        values = _VariableValues(states)
+        values: _Values = {}
         self._rewrite_block(function.body.block, values)
-        for variable in values.assigned:
-            states.argument(variable)
+        for variable in values:
+            self._argument(variable)
         for handle in handles:
             Rewriter.erase_op(handle)
-        results = [values.get(variable) for variable in states.arguments]
+        results = [self._value(variable, values) for variable in self.arguments]
         end.operands = [*end.operands, *filter(None, results)]
-        declare_state(function, [states.initial[v] for v in states.arguments])
+        declare_state(function, [self.initial[v] for v in self.arguments])
         return function
 
-    def _rewrite_block(self, block: Block, values: _VariableValues) -> None:
+    def _rewrite_block(self, block: Block, values: _Values) -> None:
         for op in [*block.ops]:
             match op:
-                case ReadVariableOp() | AssignVariableOp():
+                case tfl.ReadVariableOp() | tfl.AssignVariableOp():
                     self.is_used = True
                     self._access(op, values)
-                case SVDFOp() if op.next_state is None:
+                case tfl.SVDFOp() if op.next_state is None:
                     self._svdf(op, values)
-                case CallOnceOp():
+                case tfl.CallOnceOp():
                     self._call_once(op)
-                case IfOp() if _is_any_stateful(op):
+                case tfl.IfOp() if _is_any_stateful(op):
                     self._if(op, values)
-                case WhileOp() if _is_any_stateful(op):
+                case tfl.WhileOp() if _is_any_stateful(op):
                     self._while(op, values)
                 case _:
                     _check_has_no_state(op)
 
+    # Values of variables
+
+    def _argument(self, variable: _Variable) -> SSAValue | None:
+        """The argument of a variable; `None` if the variable has no initial value."""
+        if variable in self.arguments or variable not in self.initial:
+            return self.arguments.get(variable)
+        name, type_, _ = self.initial[variable]
+        block = self.function.body.block
+        location = NameLoc(StringAttr(name), NoneAttr())
+        argument = block.insert_arg(type_, len(block.args), location)
+        argument.name_hint = re.sub(r"[^\w$.-]", "_", name)
+        self.arguments[variable] = argument
+        return argument
+
+    def _value(self, variable: _Variable, values: _Values) -> SSAValue | None:
+        """The value of a variable; `None` if it may have none."""
+        return values.get(variable) or self._argument(variable)
+
+    def _check_type(self, op: Operation, variable: _Variable, type_: Attribute) -> None:
+        """
+        Raises:
+            PassFailedException: if an op has another type for a variable than others.
+        """
+        if (known := self.types.setdefault(variable, type_)) != type_:
+            fail(
+                op,
+                f"'{op.name}' op has type '{type_}' for variable '{_name_of(variable)}', "
+                f"expected '{known}', which it has elsewhere",
+            )
+
     # Ops
 
-    def _variable(self, op: _Access | SVDFOp) -> _Variable:
+    def _variable(self, op: _Access | tfl.SVDFOp) -> _Variable:
         """The variable of an op. The state of an op is one with an initial value."""
-        if not isinstance(op, SVDFOp):
+        if not isinstance(op, tfl.SVDFOp):
             return _variable_of(op)
-        variable = cast(SVDFOp, self.copies.originals[op])
+        variable = cast(tfl.SVDFOp, self.copies.originals[op])
         constant = op.activation_state.owner
         if not isinstance(constant, _Constant):
             fail(op, "'tfl.svdf' op has a state that is not a constant")
-        self.states.initial.setdefault(variable, _initial_state(variable, constant))
+        self.initial.setdefault(variable, _initial_state(variable, constant))
         return variable
 
-    def _access(self, op: _Access, values: _VariableValues) -> None:
+    def _access(self, op: _Access, values: _Values) -> None:
         variable = self._variable(op)
-        if isinstance(op, AssignVariableOp):
-            self.states.check_type(op, variable, op.value.type)
-            values.assigned[variable] = op.value
+        if isinstance(op, tfl.AssignVariableOp):
+            self._check_type(op, variable, op.value.type)
+            values[variable] = op.value
             Rewriter.erase_op(op)
             return
-        self.states.check_type(op, variable, op.result.type)
-        if (value := values.get(variable)) is None:
+        self._check_type(op, variable, op.result.type)
+        if (value := self._value(variable, values)) is None:
             fail(
                 op,
                 f"'tfl.read_variable' op reads variable '{_name_of(variable)}' before it "
@@ -259,13 +225,13 @@ class _Rewriting:
             )
         Rewriter.replace_op(op, (), (value,))
 
-    def _svdf(self, op: SVDFOp, values: _VariableValues) -> None:
+    def _svdf(self, op: tfl.SVDFOp, values: _Values) -> None:
         variable = self._variable(op)
         constant = op.activation_state.owner
-        self.states.check_type(op, variable, op.activation_state.type)
-        state = values.get(variable)
+        self._check_type(op, variable, op.activation_state.type)
+        state = self._value(variable, values)
         assert state is not None
-        new_op = SVDFOp.create(
+        new_op = tfl.SVDFOp.create(
             operands=[*op.operands[:4], state],
             result_types=[op.output.type, state.type],
             properties=op.properties,
@@ -273,11 +239,11 @@ class _Rewriting:
             location=op.location,
         )
         Rewriter.replace_op(op, new_op, new_op.results[:1])
-        values.assigned[variable] = new_op.results[1]
+        values[variable] = new_op.results[1]
         if isinstance(constant, Operation) and not constant.results[0].first_use:
             Rewriter.erase_op(constant)
 
-    def _call_once(self, op: CallOnceOp) -> None:
+    def _call_once(self, op: tfl.CallOnceOp) -> None:
         name = op.session_init_function.data
         if name not in self.initialized:
             if self.is_used or op.parent_op() is not self.function:
@@ -288,19 +254,23 @@ class _Rewriting:
                 )
             for assign in self._initial_values(op, name):
                 variable = _variable_of(assign)
-                self.states.check_type(assign, variable, assign.value.type)
+                self._check_type(assign, variable, assign.value.type)
                 constant = cast(_Constant, assign.value.owner)
-                self.states.initial[variable] = _initial_state(variable, constant)
+                self.initial[variable] = _initial_state(variable, constant)
             self.initialized.add(name)
         Rewriter.erase_op(op)
 
-    def _initial_values(self, op: CallOnceOp, name: str) -> Iterator[AssignVariableOp]:
+    def _initial_values(
+        self, op: tfl.CallOnceOp, name: str
+    ) -> Iterator[tfl.AssignVariableOp]:
         for inner in self.copies.functions.body_of(name, op).ops:
-            if isinstance(inner, AssignVariableOp):
+            if isinstance(inner, tfl.AssignVariableOp):
                 if isinstance(inner.value.owner, _Constant):
                     yield inner
                     continue
-            elif isinstance(inner, _Constant | NoValueOp | VarHandleOp | ReturnOp):
+            elif isinstance(
+                inner, _Constant | tfl.NoValueOp | tfl.VarHandleOp | ReturnOp
+            ):
                 continue
             fail(
                 inner,
@@ -310,7 +280,7 @@ class _Rewriting:
 
     # Control flow
 
-    def _if(self, op: IfOp, values: _VariableValues) -> None:
+    def _if(self, op: tfl.IfOp, values: _Values) -> None:
         branches = (op.then_region, op.else_region)
         ends = [values.copy(), values.copy()]
         for region, end in zip(branches, ends, strict=True):
@@ -318,13 +288,13 @@ class _Rewriting:
                 self._rewrite_block(region.block, end)
         changed: list[_Variable] = []
         yielded: tuple[list[SSAValue], list[SSAValue]] = ([], [])
-        for variable in {**ends[0].assigned, **ends[1].assigned}:
-            then_value, else_value = (end.get(variable) for end in ends)
+        for variable in ends[0] | ends[1]:
+            then_value, else_value = (self._value(variable, end) for end in ends)
             if then_value is None or else_value is None:
                 # One branch leaves it without a value.
-                values.assigned.pop(variable, None)
+                values.pop(variable, None)
             elif then_value is else_value:
-                values.assigned[variable] = then_value
+                values[variable] = then_value
             else:
                 changed.append(variable)
                 yielded[0].append(then_value)
@@ -334,7 +304,7 @@ class _Rewriting:
                 _yield(op, region, more)
             self._replace(op, op.operands, changed, yielded[0], values)
 
-    def _while(self, op: WhileOp, values: _VariableValues) -> None:
+    def _while(self, op: tfl.WhileOp, values: _Values) -> None:
         for inner in filter(_is_changing, op.cond.walk()):
             fail(
                 inner,
@@ -345,27 +315,27 @@ class _Rewriting:
         starts = {
             variable: value
             for variable in dict.fromkeys(map(self._variable, changing))
-            if (value := values.get(variable)) is not None
+            if (value := self._value(variable, values)) is not None
         }
         for region in op.regions:
             inside = values.copy()
             for variable, start in starts.items():
                 block = region.block
                 argument = block.insert_arg(start.type, len(block.args))
-                inside.assigned[variable] = argument
+                inside[variable] = argument
             self._rewrite_block(region.block, inside)
             if region is op.body:
-                _yield(op, region, [inside.assigned[variable] for variable in starts])
+                _yield(op, region, [inside[variable] for variable in starts])
         operands = [*op.operands, *starts.values()]
         self._replace(op, operands, [*starts], [*starts.values()], values)
 
     def _replace(
         self,
-        op: IfOp | WhileOp,
+        op: tfl.IfOp | tfl.WhileOp,
         operands: Sequence[SSAValue],
         variables: Sequence[_Variable],
         like: Sequence[SSAValue],
-        values: _VariableValues,
+        values: _Values,
     ) -> None:
         """Replace an op by one with more results: the values of variables after it."""
         new_op = type(op).create(
@@ -378,7 +348,7 @@ class _Rewriting:
         )
         results = new_op.results
         Rewriter.replace_op(op, new_op, results[: len(results) - len(variables)])
-        values.assigned.update(
+        values.update(
             zip(variables, results[len(results) - len(variables) :], strict=True)
         )
 
@@ -407,7 +377,7 @@ def _is_any_stateful(op: Operation) -> bool:
 
 def _variable_of(op: _Access) -> tuple[str, str]:
     handle = op.resource_id.owner
-    if not isinstance(handle, VarHandleOp):
+    if not isinstance(handle, tfl.VarHandleOp):
         fail(
             op,
             f"'{op.name}' op has a handle that is not the result of 'tfl.var_handle'",
@@ -415,11 +385,11 @@ def _variable_of(op: _Access) -> tuple[str, str]:
     return _named(handle)
 
 
-def _named(handle: VarHandleOp) -> tuple[str, str]:
+def _named(handle: tfl.VarHandleOp) -> tuple[str, str]:
     return handle.container.data, handle.shared_name.data
 
 
-def _check_uses(handle: VarHandleOp) -> None:
+def _check_uses(handle: tfl.VarHandleOp) -> None:
     for use in handle.resource_handle.uses:
         if not isinstance(use.operation, _Access):
             fail(
@@ -430,11 +400,13 @@ def _check_uses(handle: VarHandleOp) -> None:
             )
 
 
-def _yield(op: IfOp | WhileOp, region: Region, values: Sequence[SSAValue]) -> None:
+def _yield(
+    op: tfl.IfOp | tfl.WhileOp, region: Region, values: Sequence[SSAValue]
+) -> None:
     """Let a region yield more values."""
     if not region.blocks:
-        region.add_block(Block([YieldOp(())]))
-    if not isinstance(end := region.block.last_op, YieldOp):
+        region.add_block(Block([tfl.YieldOp(())]))
+    if not isinstance(end := region.block.last_op, tfl.YieldOp):
         fail(op, f"'{op.name}' op has a region that does not end with 'tfl.yield'")
     end.operands = [*end.operands, *values]
 

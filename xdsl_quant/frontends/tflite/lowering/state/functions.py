@@ -8,10 +8,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.diagnostics import fail, op_name
-from xdsl_quant.frontends.tflite.dialect import (
-    CallOnceOp,
-)
+from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.dialect.signatures import EXPORTED_NAMES
+from xdsl_quant.runtime.entry_function import functions_by_name
 
 from ..fallbacks import has_state
 
@@ -20,13 +19,13 @@ class Functions:
     """The functions of a module, and which of them have state."""
 
     def __init__(self, module: ModuleOp):
-        self.by_name = {
-            op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)
-        }
+        self.by_name = functions_by_name(module)
         ops = [*module.walk()]
         self.called = {op.callee.string_value() for op in ops if isinstance(op, CallOp)}
         self.initializers = {
-            op.session_init_function.data for op in ops if isinstance(op, CallOnceOp)
+            op.session_init_function.data
+            for op in ops
+            if isinstance(op, tfl.CallOnceOp)
         }
         self.stateful = self._stateful()
 
