@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -35,16 +35,18 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import f16
+from xdsl.dialects.builtin import bf16, f16, i1
 
 from tests.mutants.survivors import listed, mutant_of
 from tests.proving.__main__ import OPTIONS, is_valid, prover_of
 from tests.proving.pairs import all_pairs
 from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.proving import CastProver, Theorem
 from xdsl_quant.proving.exhaustion import Bits, FloatOrder, Integers
 from xdsl_quant.proving.terms import float_sizes
+from xdsl_quant.proving.theorems import decode_bits
 from xdsl_quant.runtime.arrays import numpy_dtype
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
@@ -98,15 +100,58 @@ def claims() -> list[Claim]:
 
 def _comparisons(prover: CastProver) -> Iterator[Claim]:
     q = _some_stored(prover)
-    right = prover.expressed_by_formula(q)
-    yield partial(_same, prover.dequantize_in_numpy, q, right)
+    right = _expressed_by_formula(prover, q)
+    yield partial(_same, partial(_dequantize_in_numpy, prover), q, right)
     yield partial(_same, partial(_interpret, prover, "d"), q, right)
     bits = _some_expressed(prover, q)
-    right = prover.stored_by_formula(bits)
+    right = _stored_by_formula(prover, bits)
     is_defined = [i for i, value in enumerate(right) if value is not None]
     bits, integers = bits[is_defined], np.array([right[i] for i in is_defined])
     yield partial(_same, prover.quantize_in_numpy, bits, integers)
     yield partial(_same, partial(_interpret, prover, "q"), bits, integers)
+
+
+def _dequantize_in_numpy(prover: CastProver, stored: Integers) -> Bits:
+    """The bits of what `numerics` expresses stored values as."""
+    parameters = QuantizationParameters.from_integer_type(prover.cast.type)
+    values = stored.astype(parameters.storage_dtype)
+    mode = prover.cast.rounding.mode
+    found = dequantize(values, parameters, rounding_mode=mode)
+    return found.view(f"u{found.itemsize}")
+
+
+def _stored_by_formula(prover: CastProver, bits: Bits) -> Sequence[int | None]:
+    """
+    What the formula stores for the bits of expressed values; `None` where it is not
+    defined.
+    """
+    terms, cast = prover.formula.terms, prover.cast
+    x = terms.symbol(cast.expressed, "x")
+    right = prover.formula.stored(x)
+    bit = terms.choice(right.is_defined, *(terms.of_bits(i1, i) for i in (1, 0)))
+
+    def stored(value: int) -> int | None:
+        known = {x: terms.of_bits(cast.expressed, value)}
+        if not terms.evaluated(bit, known):
+            return None
+        return int(decode_bits(cast.storage, terms.evaluated(right.term, known)))
+
+    return [*map(stored, bits.tolist())]
+
+
+def _expressed_by_formula(prover: CastProver, stored: Integers) -> Bits:
+    """The bits of what the formula expresses stored values as."""
+    terms, cast = prover.formula.terms, prover.cast
+    q = terms.symbol(cast.storage, "q")
+    expressed = prover.formula.expressed(q)
+    bits = [
+        terms.evaluated(expressed, {q: terms.of_bits(cast.storage, each)})
+        for each in stored.tolist()
+    ]
+    # Terms of bf16 are those of f32.
+    more = 16 if cast.expressed == bf16 else 0
+    itemsize = numpy_dtype(cast.expressed).itemsize
+    return np.array([each >> more for each in bits], f"u{itemsize}")
 
 
 def _some_stored(prover: CastProver) -> Integers:

@@ -15,16 +15,16 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import FloatAttr, FloatData, IntegerType, bf16, i1
+from xdsl.dialects.builtin import FloatAttr, FloatData, IntegerType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from xdsl_quant.dialects.quant import UniformQuantizedType
-from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.numerics.arrays import Array, DType
 from xdsl_quant.runtime.arrays import numpy_dtype
 
-from .exhaustion import Bits, FloatOrder, Integers, Steps, first_difference
+from .exhaustion import Bits, FloatOrder, Steps, first_difference
 from .formula import Cast, CastFormula
 from .pipelines import lowered_function, scalar_lowering
 from .scalars import Number, bits_of
@@ -447,40 +447,3 @@ class CastProver:
             zero_point_order=order,
             nan=nan,
         )
-
-    def dequantize_in_numpy(self, stored: Integers) -> Bits:
-        """The bits of what `numerics` expresses stored values as."""
-        mode = self.cast.rounding.mode
-        values = stored.astype(self._parameters.storage_dtype)
-        found = dequantize(values, self._parameters, rounding_mode=mode)
-        return found.view(f"u{self._dtype.itemsize}")
-
-    def stored_by_formula(self, bits: Bits) -> Sequence[int | None]:
-        """
-        What the formula stores for the bits of expressed values; `None` where it is not
-        defined.
-        """
-        x, terms = self._x, self._terms
-        right = self.formula.stored(x.term)
-        bit = terms.choice(right.is_defined, *(terms.of_bits(i1, i) for i in (1, 0)))
-
-        def stored(value: int) -> int | None:
-            known = {x.term: terms.of_bits(x.type, value)}
-            if not terms.evaluated(bit, known):
-                return None
-            found = terms.evaluated(right.term, known)
-            return int(decode_bits(self.cast.storage, found))
-
-        return [*map(stored, bits.tolist())]
-
-    def expressed_by_formula(self, stored: Integers) -> Bits:
-        """The bits of what the formula expresses stored values as."""
-        q, terms = self._q, self._terms
-        expressed = self.formula.expressed(q.term)
-        bits = [
-            terms.evaluated(expressed, {q.term: terms.of_bits(q.type, each)})
-            for each in stored.tolist()
-        ]
-        # Terms of bf16 are those of f32.
-        more = 16 if self.cast.expressed == bf16 else 0
-        return np.array([each >> more for each in bits], f"u{self._dtype.itemsize}")

@@ -151,19 +151,20 @@ class BlockedOp(IRDLOperation, ABC):
         }
 
     def verify_parameters(
-        self, expressed: Attribute, scale: Attribute, zero_point: Attribute | None
+        self, values: SSAValue, scales: SSAValue, zero_points: SSAValue | None
     ) -> None:
         """
         Verify the types of scales and zero points.
 
         Args:
-            expressed: the type of expressed values.
-            scale: the type of scales.
-            zero_point: the type of zero points, if there are any.
+            values: the expressed values.
+            scales: the scales.
+            zero_points: the zero points, if there are any.
 
         Raises:
             VerifyException: if the types do not match.
         """
+        expressed, scale = values.type, scales.type
         self._verify_storage(expressed)
         element_type = scalar_or_element_type(expressed)
         if scalar_or_element_type(scale) != element_type:
@@ -172,8 +173,9 @@ class BlockedOp(IRDLOperation, ABC):
                 f"but got '{scale}'"
             )
         self._verify_blocks(expressed, scale)
-        if zero_point is None:
+        if zero_points is None:
             return
+        zero_point = zero_points.type
         if not self.storage.has_integer_storage:
             self._fail(
                 "expected no zero points for storage type "
@@ -276,6 +278,8 @@ class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
         "`:` type($input) `,` type($scale) (`,` type($zero_point)^)? `to` type($result)"
     )
 
+    traits = traits_def(Pure(), CastsQuantization())
+
     KINDS: ClassVar[tuple[TypeKind, TypeKind]]
     """The kinds of type of the operand and the result."""
 
@@ -324,11 +328,7 @@ class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
                 "failed to verify that input and result are both scalars or both "
                 "tensors with matching shape"
             )
-        self.verify_parameters(
-            self.expressed.type,
-            self.scale.type,
-            None if self.zero_point is None else self.zero_point.type,
-        )
+        self.verify_parameters(self.expressed, self.scale, self.zero_point)
         storage = self.storage.stored_type
         if scalar_or_element_type(self.stored.type) != storage:
             self._fail(
@@ -370,8 +370,6 @@ class DynamicQuantizeCastOp(DynamicCastOp):
 
     name = "quant.dynamic_qcast"
 
-    traits = traits_def(Pure(), CastsQuantization())
-
     KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (FLOAT, _STORED_NUMBERS)
 
 
@@ -390,8 +388,6 @@ class DynamicDequantizeCastOp(DynamicCastOp):
     """
 
     name = "quant.dynamic_dcast"
-
-    traits = traits_def(Pure(), CastsQuantization())
 
     KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (_STORED_NUMBERS, FLOAT)
 
@@ -486,11 +482,7 @@ class ChooseParametersOp(BlockedOp):
         verify_kind(self, "result #0", self.scale.type, FLOAT)
         if self.zero_point is not None:
             verify_kind(self, "result #1", self.zero_point.type, STORED)
-        self.verify_parameters(
-            self.input.type,
-            self.scale.type,
-            None if self.zero_point is None else self.zero_point.type,
-        )
+        self.verify_parameters(self.input, self.scale, self.zero_point)
         type_ = self.input.type
         if not isinstance(type_, TensorType):
             self._fail(f"expected a ranked tensor, but got '{type_}'")

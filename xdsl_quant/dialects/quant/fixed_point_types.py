@@ -78,12 +78,9 @@ def _verify_multipliers_and_shifts(
         low, high = _RANGES[what]
         for number in (min(numbers), max(numbers)):
             if not low <= number <= high:
-                is_multiplier = numbers is multipliers
-                hint = (
-                    _same_scale_hint(number, multipliers, shifts)
-                    if is_multiplier
-                    else ""
-                )
+                hint = ""
+                if numbers is multipliers:
+                    hint = _same_scale_hint(number, multipliers, shifts)
                 raise _range_error(what, number, hint)
 
 

@@ -961,21 +961,11 @@ class UniformType(ScaledQuantizedType, ABC):
         return float_texts(self.scale_array(), _DOUBLE)
 
     def per_tensor_types(self) -> Iterator[UniformQuantizedType]:
-        """
-        Yield the types with one scale and its zero point, as many as there are scales.
-        """
-        low, high = self.storage_range
-        pairs = zip(self.scale_array(), self.zero_point_array(), strict=True)
-        for scale, zero_point in pairs:
-            yield UniformQuantizedType(
-                self.storage_type,
-                self.expressed_type,
-                scale,
-                zero_point,
-                is_signed=self.is_signed,
-                storage_type_min=low,
-                storage_type_max=high,
-            )
+        """Yield a per-tensor type for each scale and its zero point."""
+        pairs = zip(self.zero_point_array(), self.scale_array(), strict=True)
+        for zero_point, scale in pairs:
+            numbers = IntAttr(zero_point), FloatData(scale)
+            yield UniformQuantizedType.new((*self.common_parameters, *numbers))
 
 
 @irdl_attr_definition

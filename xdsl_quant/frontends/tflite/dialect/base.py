@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import (
     Signedness,
     StringAttr,
     TensorType,
-    UnrankedTensorType,
     f32,
     i32,
     i64,
@@ -58,7 +57,7 @@ from xdsl_quant.dialects.verification import (
 
 from .attributes import Quint8Type
 from .property_kinds import PropertyError
-from .tensor_kinds import tensor_of
+from .tensor_kinds import is_tensor, tensor_of
 
 Shape = tuple[int, ...]
 
@@ -177,15 +176,11 @@ def _have_one_storage(a: Attribute, b: Attribute) -> bool:
     return a == b or (storage is not None and _storage(a) == storage)
 
 
-def _is_tensor(value: SSAValue) -> bool:
-    return isinstance(value.type, TensorType | UnrankedTensorType)
-
-
 def result_like(operand: int, words: str) -> Relation:
     """The first result has the element type of an operand, up to scales."""
 
     def holds(op: Operation) -> bool:
-        if not op.operands or not _is_tensor(op.operands[operand]):
+        if not op.operands or not is_tensor(op.operands[operand].type):
             return False
         a = scalar_or_element_type(op.results[0].type)
         b = scalar_or_element_type(op.operands[operand].type)
@@ -313,17 +308,9 @@ def _has_results(op: Operation) -> str | None:
     return None if op.results else "expected 1 or more results"
 
 
-def _has_single_element(op: Operation) -> bool:
-    return shape_of(op.operands[0]) in ((), (1,))
-
-
 def _has_padding_of_rank(op: Operation) -> bool:
     shape, padding = shape_of(op.operands[0]), static_shape_of(op.operands[1])
     return shape is None or padding is None or len(shape) == padding[0]
-
-
-def _are_all_alike(op: Operation) -> bool:
-    return _same_elements("")(op) is None
 
 
 def _parameters(type_: QuantizedType) -> object:
@@ -395,9 +382,12 @@ SAME_OPERANDS = operands_alike(
 COMPARABLE = operands_alike(
     0, 1, "comparison op operands have same element type", bytes_are=False
 )
-ALL_ALIKE = _verified("operands and output must have same element type", _are_all_alike)
+ALL_ALIKE = _same_elements(
+    "failed to verify that operands and output must have same element type"
+)
 SINGLE_ELEMENT = _verified(
-    "operand #0 is an 0-d tensor or 1-d tensor w/ 1 element", _has_single_element
+    "operand #0 is an 0-d tensor or 1-d tensor w/ 1 element",
+    lambda op: shape_of(op.operands[0]) in ((), (1,)),
 )
 PADDING_OF_RANK = _verified(
     "operand 0's rank equals operand 1's size", _has_padding_of_rank
@@ -550,6 +540,15 @@ def declare_elements(
             setattr(cls, name, operand_def(tensor_of(elements)))
         for name in results:
             setattr(cls, name, result_def(tensor_of(elements)))
+
+
+def moves(*operands: int) -> tuple[OpTrait, ...]:
+    """Return the traits of an op that moves elements of operands, by default of all."""
+    return (
+        Pure(),
+        quant.MovesElements(operands or None),
+        quant.SameOperandsAndResultsScale(),
+    )
 
 
 class FunctionOp(TFLOp, ABC):

@@ -16,7 +16,7 @@ from xdsl_quant.dialects.quant import traits as quant
 
 from . import property_kinds as props
 from . import tensor_kinds as kinds
-from .base import ALL_ALIKE, SAME_SCALE, Requires, TFLOp, rank_is, result_like
+from .base import ALL_ALIKE, SAME_SCALE, Requires, TFLOp, moves, rank_is, result_like
 
 __all__ = [
     "ConstOp",
@@ -138,12 +138,10 @@ class FillOp(TFLOp):
     result = result_def(_FILL_ELEMENTS)
 
     traits = traits_def(
-        Pure(),
         Requires(
             result_like(1, "input and result must have same element type"), SAME_SCALE
         ),
-        quant.MovesElements((1,)),
-        quant.SameOperandsAndResultsScale(),
+        *moves(1),
     )
 
 

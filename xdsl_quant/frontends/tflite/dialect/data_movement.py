@@ -21,7 +21,6 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
@@ -54,6 +53,7 @@ from .base import (
     has_rank,
     known_sizes,
     may_have_shape,
+    moves,
     operands_alike,
     rank_is,
     rank_is_at_most,
@@ -92,9 +92,7 @@ __all__ = [
 class MovingOp(TFLOp, ABC):
     """An op that moves elements of its first operand."""
 
-    traits = traits_def(
-        Pure(), quant.MovesElements((0,)), quant.SameOperandsAndResultsScale()
-    )
+    traits = traits_def(*moves(0))
 
 
 def _verify_parts(
@@ -484,12 +482,7 @@ class DynamicUpdateSliceOp(TFLOp):
     start_indices = operand_def(kinds.INDEX)
     output = result_def(_DYNAMIC_UPDATE_SLICE_ELEMENTS)
 
-    traits = traits_def(
-        Requires(SAME_INPUT, SAME_SCALE_OF_ANY_AXIS),
-        Pure(),
-        quant.MovesElements((0, 1)),
-        quant.SameOperandsAndResultsScale(),
-    )
+    traits = traits_def(Requires(SAME_INPUT, SAME_SCALE_OF_ANY_AXIS), *moves(0, 1))
 
 
 @irdl_op_definition
@@ -519,12 +512,7 @@ class ConcatenationOp(TFLOp):
         )
     )
 
-    traits = traits_def(
-        Pure(),
-        Requires(SAME_FIRST, SAME_SCALE_BUT_U8),
-        quant.MovesElements(),
-        quant.SameOperandsAndResultsScale(),
-    )
+    traits = traits_def(Requires(SAME_FIRST, SAME_SCALE_BUT_U8), *moves())
 
     def verify_(self) -> None:
         if (result := shape_of(self.output)) is None:
@@ -591,12 +579,7 @@ class PackOp(TFLOp):
         )
     )
 
-    traits = traits_def(
-        Pure(),
-        Requires(SAME_FIRST, SAME_SCALE),
-        quant.MovesElements(),
-        quant.SameOperandsAndResultsScale(),
-    )
+    traits = traits_def(Requires(SAME_FIRST, SAME_SCALE), *moves())
 
     def verify_(self) -> None:
         values, axis = self.values, self.axis.value.data
@@ -687,12 +670,7 @@ class SplitOp(TFLOp):
     num_splits = prop_def(props.POSITIVE_I32)
     outputs = var_result_def(kinds.variadic_of("f32 i16 i32 i8 ui8 QI8 QUI8 QI16"))
 
-    traits = traits_def(
-        Pure(),
-        Requires(SINGLE_ELEMENT, SAME_SCALE),
-        quant.MovesElements((1,)),
-        quant.SameOperandsAndResultsScale(),
-    )
+    traits = traits_def(Requires(SINGLE_ELEMENT, SAME_SCALE), *moves(1))
 
     def verify_(self) -> None:
         num_splits = self.num_splits.value.data
@@ -835,9 +813,7 @@ class PadV2Op(TFLOp):
             ),
             SAME_SCALE,
         ),
-        Pure(),
-        quant.MovesElements((0, 2)),
-        quant.SameOperandsAndResultsScale(),
+        *moves(0, 2),
     )
 
 

@@ -28,6 +28,7 @@ from .base import (
     Requires,
     TFLOp,
     declare_elements,
+    moves,
     operands_alike,
     result_like,
 )
@@ -757,11 +758,31 @@ class CastOp(TFLOp):
     traits = traits_def(Pure(), Requires(SAME_SHAPE), quant.ComputesElementwise())
 
 
-_SELECT_ELEMENTS = kinds.tensor_of("f32 i1 i8 i16 i32 i64 ui32 QI8 QUI8 QI16 quint8")
+_SAME_VALUES = (
+    operands_alike(1, 2, "operands have same element type"),
+    result_like(1, "operands and result have same element type"),
+)
+
+
+class SelectionOp(TFLOp, ABC):
+    """An op that takes one of two values, as a condition says."""
+
+    condition = operand_def(kinds.BOOL)
+    x = operand_def()
+    y = operand_def()
+    output = result_def()
+
+    traits = traits_def(*moves(1, 2))
+
+    def __init_subclass__(cls, elements: str = "") -> None:
+        super().__init_subclass__()
+        # Operands are in the order of definitions, those of the class first.
+        cls.condition = operand_def(kinds.BOOL)
+        declare_elements(cls, elements, ("x", "y"), ("output",))
 
 
 @irdl_op_definition
-class SelectOp(TFLOp):
+class SelectOp(SelectionOp, elements="f32 i1 i8 i16 i32 i64 ui32 QI8 QUI8 QI16 quint8"):
     """
     One of two values, as a condition says. The condition may have one dimension only,
     which is the first one.
@@ -776,30 +797,13 @@ class SelectOp(TFLOp):
 
     name = "tfl.select"
 
-    condition = operand_def(kinds.BOOL)
-    x = operand_def(_SELECT_ELEMENTS)
-    y = operand_def(_SELECT_ELEMENTS)
-    output = result_def(_SELECT_ELEMENTS)
-
-    traits = traits_def(
-        Pure(),
-        Requires(
-            operands_alike(1, 2, "operands have same element type"),
-            result_like(1, "operands and result have same element type"),
-            SAME_SCALE,
-        ),
-        quant.MovesElements((1, 2)),
-        quant.SameOperandsAndResultsScale(),
-    )
-
-
-_SELECT_V2_ELEMENTS = kinds.tensor_of(
-    "f32 f16 i1 i8 i16 i32 i64 ui32 QI8 QUI8 QI16 quint8"
-)
+    traits = traits_def(Requires(*_SAME_VALUES, SAME_SCALE))
 
 
 @irdl_op_definition
-class SelectV2Op(TFLOp):
+class SelectV2Op(
+    SelectionOp, elements="f32 f16 i1 i8 i16 i32 i64 ui32 QI8 QUI8 QI16 quint8"
+):
     """
     One of two values, as a condition says; shapes are broadcast.
 
@@ -813,22 +817,7 @@ class SelectV2Op(TFLOp):
 
     name = "tfl.select_v2"
 
-    condition = operand_def(kinds.BOOL)
-    x = operand_def(_SELECT_V2_ELEMENTS)
-    y = operand_def(_SELECT_V2_ELEMENTS)
-    output = result_def(_SELECT_V2_ELEMENTS)
-
-    traits = traits_def(
-        Pure(),
-        Requires(
-            operands_alike(1, 2, "operands have same element type"),
-            result_like(1, "operands and result have same element type"),
-            BROADCAST,
-            SAME_SCALE,
-        ),
-        quant.MovesElements((1, 2)),
-        quant.SameOperandsAndResultsScale(),
-    )
+    traits = traits_def(Requires(*_SAME_VALUES, BROADCAST, SAME_SCALE))
 
 
 @irdl_op_definition

@@ -16,6 +16,7 @@ from .base import (
     Requires,
     TFLOp,
     has_rank,
+    moves,
     rank_is,
     result_like,
 )
@@ -211,13 +212,11 @@ class TopKV2Op(TFLOp):
     indices = result_def(_I16_I32)
 
     traits = traits_def(
-        Pure(),
         Requires(
             has_rank(0, 1, None, "operand 0 is at least 1-D"),
             rank_is(1, 0),
             result_like(0, "result and input element type match"),
             SAME_SCALE,
         ),
-        quant.MovesElements((0,)),
-        quant.SameOperandsAndResultsScale(),
+        *moves(0),
     )
