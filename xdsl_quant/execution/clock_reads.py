@@ -5,8 +5,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
-
-from xdsl_quant.numerics.arrays import Floats
+from numpy.typing import NDArray
 
 from . import mlir_bindings as mlir
 from .mlir_bindings import arith, func, ir
@@ -59,7 +58,7 @@ class ClockReads:
                     address = arith.constant(i64, row.ctypes.data)
                     func.call([i32], symbol, [clock_id, address])
 
-    def seconds(self) -> Floats:
+    def seconds(self) -> NDArray[np.float64]:
         """How long each step of the last call took."""
         seconds, nanoseconds = np.diff(self._times, axis=0).T
         return seconds + nanoseconds * 1e-9

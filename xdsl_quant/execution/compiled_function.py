@@ -263,7 +263,10 @@ class CompiledFunction:
         ]
 
     def _given_outputs(
-        self, out: Array | tuple[Array, ...], shapes: _Shapes, inputs: _Arrays
+        self,
+        out: Array | tuple[Array, ...],
+        shapes: _Shapes,
+        inputs: _Arrays,
     ) -> _Arrays:
         outputs = out if isinstance(out, tuple) else (out,)
         if len(outputs) != len(self._results):

@@ -45,7 +45,10 @@ class Cpu:
 
 CPU_LEVELS = (
     Cpu(
-        "amx", (*_AVX512_VNNI, *_TILES), "x86-64-v4", "+avx512vnni,+amx-tile,+amx-int8"
+        "amx",
+        (*_AVX512_VNNI, *_TILES),
+        "x86-64-v4",
+        "+avx512vnni,+amx-tile,+amx-int8",
     ),
     Cpu("avx512-vnni", _AVX512_VNNI, "x86-64-v4", "+avx512vnni"),
     Cpu("avx512", _AVX512, "x86-64-v4", "+avx512f"),

@@ -32,7 +32,10 @@ def libraries() -> Sequence[Path]:
     llvm, mlir = _package_folder("llvm"), _package_folder("mlir")
     if llvm is None or mlir is None:
         return ()
-    paths = (llvm / "lib" / "libLLVM.so", mlir / "_mlir_libs" / "libMLIRPythonCAPI.so")
+    paths = (
+        llvm / "lib" / "libLLVM.so",
+        mlir / "_mlir_libs" / "libMLIRPythonCAPI.so",
+    )
     return paths if all(path.is_file() for path in paths) else ()
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xdsl_quant.diagnostics import counted, shortened_text, table
-from xdsl_quant.numerics.arrays import Floats
 from xdsl_quant.runtime.extras import display_function, notebook_html
 
 if TYPE_CHECKING:
@@ -167,8 +167,8 @@ class Profile:
 
 
 def measure_steps(
-    call: Callable[[], object], last_seconds: Callable[[], Floats]
-) -> tuple[Floats, int]:
+    call: Callable[[], object], last_seconds: Callable[[], NDArray[np.float64]]
+) -> tuple[NDArray[np.float64], int]:
     """
     The median time of each step, and the number of calls.
 
@@ -178,7 +178,7 @@ def measure_steps(
     """
     # The first call pays for memory that is touched for the first time.
     call()
-    seconds: list[Floats] = []
+    seconds: list[NDArray[np.float64]] = []
     start = time.perf_counter()
     while len(seconds) < _MIN_CALLS or (
         len(seconds) < _MAX_CALLS and time.perf_counter() < start + _SECONDS

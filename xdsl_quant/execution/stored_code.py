@@ -124,7 +124,12 @@ def read_lowered(key: str) -> Lowered | None:
         for name in ("arguments", "results")
     )
     entry_point = EntryPoint(
-        header["name"], ModuleOp([]), header["symbols"], arguments, results, {}
+        header["name"],
+        ModuleOp([]),
+        header["symbols"],
+        arguments,
+        results,
+        {},
     )
     return Lowered(entry_point, entry.content.decode())
 
@@ -145,7 +150,11 @@ def write_lowered(key: str, lowered: Lowered) -> None:
             return
     except ParseError:
         return
-    header = {"name": entry_point.name, "symbols": [*entry_point.symbols], **signature}
+    header = {
+        "name": entry_point.name,
+        "symbols": [*entry_point.symbols],
+        **signature,
+    }
     disk_cache.write(key, disk_cache.Entry(header, text.encode()))
 
 

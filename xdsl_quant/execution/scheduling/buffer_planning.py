@@ -84,7 +84,9 @@ def _neighbors(lifetimes: Sequence[Lifetime]) -> Sequence[Sequence[int]]:
 
 
 def _placed_in_order(
-    lifetimes: Sequence[Lifetime], neighbors: Sequence[Sequence[int]], key: Order
+    lifetimes: Sequence[Lifetime],
+    neighbors: Sequence[Sequence[int]],
+    key: Order,
 ) -> Plan:
     """A plan for which values are placed in the order of a key."""
     sizes = [_aligned_size(value.size) for value in lifetimes]

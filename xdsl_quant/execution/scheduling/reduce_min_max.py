@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.numerics.arrays import Floats
 from xdsl_quant.runtime.entry_function import unused_prefix
 from xdsl_quant.runtime.host_functions import HostFunctions, MinMaxFunction
 
@@ -28,7 +27,7 @@ from .generic_ops import filled, generic
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
-_Record = Callable[[NDArray[np.intp], Floats], object]
+_Record = Callable[[NDArray[np.intp], NDArray[np.float64]], object]
 
 
 def reduce_min_max(module: ir.Module, functions: HostFunctions) -> dict[str, object]:

@@ -53,7 +53,10 @@ def _is_exact(cpu: Cpu, is_signed: bool) -> bool:
     sums = np.zeros((_ROWS, _WIDTH), np.int32)
     memrefs = [
         Memref(f"memref<{rows}x{columns}x{element}>", element, 0)
-        for rows, columns, element in ((_ROWS, _DEPTH, "i8"), (_ROWS, _WIDTH, "i32"))
+        for rows, columns, element in (
+            (_ROWS, _DEPTH, "i8"),
+            (_ROWS, _WIDTH, "i32"),
+        )
     ]
     rows, bytes_ = Axis(_ROWS, [_DEPTH, 4 * _WIDTH]), Axis(_DEPTH, [1])
     product = Product([rows], weights, is_signed, 0, [bytes_])

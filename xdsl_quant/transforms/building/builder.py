@@ -573,7 +573,9 @@ class TensorwiseBuilder(LoweringBuilder):
 
     dynamic_sizes: Values = field(kw_only=True)
 
-    _types: dict[Attribute, TensorType] = field(default_factory=dict, init=False)
+    _types: dict[Attribute, TensorType] = field(
+        default_factory=dict[Attribute, TensorType], init=False
+    )
 
     def type(self, element_type: Attribute) -> Attribute:
         # All ops are on one shape: looking it up by its element type alone is cheap.

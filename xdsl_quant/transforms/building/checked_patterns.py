@@ -39,7 +39,7 @@ class CheckedPattern(ModulePattern, Generic[PlanT]):
     """A pattern that plans how to rewrite an op, which may fail, before it does so."""
 
     _plans: dict[Operation, PlanT] = field(
-        default_factory=dict, init=False, compare=False, repr=False
+        default_factory=dict[Operation, PlanT], init=False, compare=False, repr=False
     )
     """The plans for ops that are not rewritten yet."""
 

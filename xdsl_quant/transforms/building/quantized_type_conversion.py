@@ -42,7 +42,10 @@ class QuantizedTypeConversion(CheckedPattern[TypeChanges], ABC):
     """
 
     _types: dict[Attribute, Attribute] = field(
-        default_factory=dict, init=False, compare=False, repr=False
+        default_factory=dict[Attribute, Attribute],
+        init=False,
+        compare=False,
+        repr=False,
     )
     """What is known already."""
 

@@ -288,7 +288,11 @@ def _flattened_around_axis(
 
 
 def _assert_index(
-    builder: LoweringBuilder, predicate: str, actual: SSAValue, bound: int, message: str
+    builder: LoweringBuilder,
+    predicate: str,
+    actual: SSAValue,
+    bound: int,
+    message: str,
 ) -> None:
     """Assert that a predicate of `arith.cmpi` holds for an index and a number."""
     assert_holds(

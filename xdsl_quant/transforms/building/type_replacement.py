@@ -23,7 +23,9 @@ class TypeReplacement(ABC):
     function types. Tuples and all other types stay as they are.
     """
 
-    _replaced: dict[Attribute, Attribute] = field(default_factory=dict, init=False)
+    _replaced: dict[Attribute, Attribute] = field(
+        default_factory=dict[Attribute, Attribute], init=False
+    )
 
     @abstractmethod
     def replace_quantized(

@@ -160,7 +160,9 @@ def remove_used_ranges(kernel: RegionOp) -> None:
 
 
 def set_specs(
-    kernel: RegionOp, specs: Sequence[Attribute], ranges: Mapping[int, ValueRanges]
+    kernel: RegionOp,
+    specs: Sequence[Attribute],
+    ranges: Mapping[int, ValueRanges],
 ) -> None:
     """
     Replace the specifications of a kernel.

@@ -63,7 +63,9 @@ from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
     quantized_result_type,
 )
-from xdsl_quant.transforms.statistics.quant_stats_to_calibrated import check_real_values
+from xdsl_quant.transforms.statistics.quant_stats_to_calibrated import (
+    check_real_values,
+)
 from xdsl_quant.transforms.statistics.ranges.value_ranges import (
     ValueRanges,
     attribute_ranges,
@@ -283,10 +285,10 @@ def _axis_agrees(a: ValueRanges, b: ValueRanges) -> bool:
 class _LinkGroup:
     """The ops and ports of a value, or of values that are coupled."""
 
-    links: list[LinkOp] = field(default_factory=list)
-    ports: list[KernelPort] = field(default_factory=list)
+    links: list[LinkOp] = field(default_factory=list[LinkOp])
+    ports: list[KernelPort] = field(default_factory=list[KernelPort])
 
-    passed: list[_LinkGroup] = field(default_factory=list)
+    passed: list[_LinkGroup] = field(default_factory=list["_LinkGroup"])
     """Those of the same value without ports, in callers and called functions."""
 
     @cached_property

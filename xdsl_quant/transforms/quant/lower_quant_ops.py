@@ -117,7 +117,9 @@ class LowerQuantCast(RoundedCastPattern):
     """
 
     _conversions: dict[tuple[object, ...], ElementConversion] = field(
-        default_factory=dict, init=False, compare=False
+        default_factory=dict[tuple[object, ...], ElementConversion],
+        init=False,
+        compare=False,
     )
     """Conversions of the types, or pairs of types, that were lowered."""
 

@@ -19,6 +19,8 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntAttr
 
 from xdsl_quant.dialects.quant import (
@@ -36,7 +38,6 @@ from xdsl_quant.dialects.quant.fixed_point_types import (
     shifts_attr,
 )
 from xdsl_quant.numerics import quantize_multiplier
-from xdsl_quant.numerics.arrays import Floats
 from xdsl_quant.transforms.building.quantized_type_conversion import (
     QuantizedTypeConversion,
     QuantizedTypePass,
@@ -81,7 +82,9 @@ def fixed_point_type(
     )
 
 
-def _fixed_point_scales(scales: Floats) -> tuple[array[int], array[int]]:
+def _fixed_point_scales(
+    scales: NDArray[np.float64],
+) -> tuple[array[int], array[int]]:
     # What is less than half a unit above the largest scale is rounded to it.
     is_wrong = (scales < _SMALLEST) | (scales >= _LARGEST + 0.125)
     if is_wrong.any():

@@ -135,7 +135,7 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
     )
 
     _stored: dict[SSAValue, SSAValue] = field(
-        default_factory=dict, init=False, compare=False, repr=False
+        default_factory=dict[SSAValue, SSAValue], init=False, compare=False, repr=False
     )
     """The casts of values that are passed."""
 

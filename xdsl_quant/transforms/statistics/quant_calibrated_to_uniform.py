@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeGuard, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
@@ -33,7 +33,6 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.fake_quantization import Storage, quantized_counterpart
 from xdsl_quant.dialects.quant.float_formats import FLOAT_FORMATS
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.numerics.arrays import Floats
 from xdsl_quant.transforms.building.quantized_type_conversion import (
     QuantizedTypeConversion,
     QuantizedTypePass,
@@ -116,7 +115,7 @@ class CalibratedToUniform(QuantizedTypeConversion):
 
 def _widened_ranges(
     lows: ArrayLike, highs: ArrayLike, type_: Attribute, storage: Storage
-) -> tuple[Floats, Floats]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """
     Ranges that contain 0. Where the scale would be denormal in the expressed type, it is
     one of its numbers: rounding it to one might cut up to a third of the range off.
@@ -140,7 +139,9 @@ def _widened_ranges(
         )
 
 
-def _ranges_along_axis(qcast: QuantizeCastOp) -> tuple[Floats, Floats, int]:
+def _ranges_along_axis(
+    qcast: QuantizeCastOp,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
     """
     The smallest and the largest value for each index of an axis, and the axis.
 

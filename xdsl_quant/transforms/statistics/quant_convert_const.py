@@ -162,7 +162,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
     """What NaN becomes, where a cast does not say it."""
 
     _constants: dict[tuple[object, ...], Operation] = field(
-        default_factory=dict, init=False, compare=False
+        default_factory=dict[tuple[object, ...], Operation], init=False, compare=False
     )
     """The constants of stored values, for those of floats and their casts."""
 

@@ -105,7 +105,7 @@ class _Scope:
     prefix: str = ""
     """Prefix of the keys."""
 
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter[str])
     """Number of ops so far, by name."""
 
 

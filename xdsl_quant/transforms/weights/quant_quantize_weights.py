@@ -168,7 +168,10 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
     """Which weights a scale is for."""
 
     _quantized: dict[tuple[SSAValue, Attribute], SSAValue] = field(
-        default_factory=dict, init=False, compare=False, repr=False
+        default_factory=dict[tuple[SSAValue, Attribute], SSAValue],
+        init=False,
+        compare=False,
+        repr=False,
     )
     """The weights that are quantized, for several products that take the same one."""
 

@@ -45,7 +45,6 @@ from xdsl_quant.dialects.quant.traits import (
     Subtracts,
     has_quantization_trait,
 )
-from xdsl_quant.numerics.arrays import Floats
 from xdsl_quant.numerics.weights import smoothing_factors
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.plugins import dialect_ops
@@ -153,11 +152,11 @@ class Consumer(NamedTuple):
     """The dimension of its weights that has the channels."""
 
     @property
-    def largest(self) -> Floats:
+    def largest(self) -> NDArray[np.float64]:
         """The largest absolute weight of each channel."""
         return largest_weights(self.layer.weights(), self.dimension)
 
-    def multiplied(self, factors: Floats) -> Floats:
+    def multiplied(self, factors: NDArray[np.float64]) -> NDArray[np.float64]:
         """The weights times a number for each channel."""
         weights = self.layer.weights()
         return weights * along(factors, weights, self.dimension)
@@ -187,7 +186,7 @@ class SmoothActivation(RewritePattern):
     """Whether an op divides values where no constant does."""
 
     unsupported: dict[Operation, str] = field(
-        default_factory=dict, init=False, compare=False
+        default_factory=dict[Operation, str], init=False, compare=False
     )
     """The statistics that stay, each with the reason."""
 
@@ -243,14 +242,14 @@ class SmoothActivation(RewritePattern):
         return sources
 
 
-def _ranges_of_channels(op: StatisticsOp) -> Floats:
+def _ranges_of_channels(op: StatisticsOp) -> NDArray[np.float64]:
     """The smallest and the largest value of each channel, of shape `(n, 2)`."""
     assert op.axis_stats is not None
     return np.array(ranges_of(op.axis_stats), np.float64)
 
 
 def _divided_statistics(
-    op: StatisticsOp, value: SSAValue, factors: Floats
+    op: StatisticsOp, value: SSAValue, factors: NDArray[np.float64]
 ) -> StatisticsOp:
     """The statistics of a value whose channels are divided."""
     assert op.axis is not None
@@ -262,7 +261,9 @@ def _divided_statistics(
     return divided
 
 
-def _quotients(source: Layer | Constant, factors: Floats) -> tuple[Floats, Floats]:
+def _quotients(
+    source: Layer | Constant, factors: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Divided channels: weights and biases of a layer, or those of a constant twice."""
     if isinstance(source, Layer):
         weights = source.weights()
@@ -275,7 +276,7 @@ def _quotients(source: Layer | Constant, factors: Floats) -> tuple[Floats, Float
     return numbers, numbers
 
 
-def _is_finite(source: Source, factors: Floats) -> bool:
+def _is_finite(source: Source, factors: NDArray[np.float64]) -> bool:
     if isinstance(source, StatisticsOp):
         return True
     op = source.product if isinstance(source, Layer) else source.op
@@ -283,7 +284,7 @@ def _is_finite(source: Source, factors: Floats) -> bool:
 
 
 def _divide_channels(
-    source: Source, factors: Floats, rewriter: PatternRewriter
+    source: Source, factors: NDArray[np.float64], rewriter: PatternRewriter
 ) -> None:
     """Divide channels by numbers."""
     if isinstance(source, StatisticsOp):
@@ -318,7 +319,7 @@ def _repeated_constant(value: SSAValue) -> SSAValue:
 def _insert_multiply(
     op: StatisticsOp,
     layers: Sequence[Layer],
-    factors: Floats,
+    factors: NDArray[np.float64],
     rewriter: PatternRewriter,
 ) -> None:
     """Multiply channels by reciprocals, for some of the ops that take them."""

@@ -10,6 +10,7 @@ from math import isinf
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, NameLoc
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -26,7 +27,6 @@ from xdsl_quant.dialects.quant import (
     traits,
 )
 from xdsl_quant.dialects.quant.traits import has_quantization_trait, quantization_trait
-from xdsl_quant.numerics.arrays import Floats
 from xdsl_quant.transforms.building.builder import LoweringBuilder, Values
 from xdsl_quant.transforms.building.type_replacement import defined_values
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
@@ -165,7 +165,7 @@ def has_nan(value: SSAValue) -> bool:
         return False
 
 
-def numbers_of(value: SSAValue) -> Floats:
+def numbers_of(value: SSAValue) -> NDArray[np.float64]:
     """
     The numbers of a constant, and of what moves it.
 

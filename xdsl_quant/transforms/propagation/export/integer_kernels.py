@@ -102,8 +102,10 @@ class IntegerKernel:
     """The ops of a kernel, which are being made of integers."""
 
     builder: LoweringBuilder
-    values: dict[SSAValue, Value] = field(default_factory=dict)
-    destinations: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+    destinations: dict[SSAValue, SSAValue] = field(
+        default_factory=dict[SSAValue, SSAValue]
+    )
     """The values at ports that are no quantized ones, by arguments."""
 
     def run(self, block: Block) -> Sequence[Value]:
@@ -421,7 +423,10 @@ class IntegerKernel:
         return loop.finished(result, shape_of(sums.value))
 
     def _sums(
-        self, nest: LoopNest, factors: Sequence[Integers], maps: Sequence[AffineMap]
+        self,
+        nest: LoopNest,
+        factors: Sequence[Integers],
+        maps: Sequence[AffineMap],
     ) -> Integers:
         count, weight = _count_and_weight(nest, factors[-1], maps[-1])
         largest = factors[0].largest * (weight if len(factors) == 2 else count)

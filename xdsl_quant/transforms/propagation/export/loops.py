@@ -69,13 +69,13 @@ class IntegerLoop:
     builder: LoweringBuilder
     rank: int
     block: Block = field(default_factory=Block)
-    inputs: list[SSAValue] = field(default_factory=list)
-    maps: list[AffineMap] = field(default_factory=list)
+    inputs: list[SSAValue] = field(default_factory=list[SSAValue])
+    maps: list[AffineMap] = field(default_factory=list[AffineMap])
     rescales: int = 0
     """How many multiplications and shifts are there that round."""
 
     _parameters: dict[tuple[int | None, ...], IntegerExpression] = field(
-        default_factory=dict
+        default_factory=dict[tuple[int | None, ...], IntegerExpression]
     )
 
     def __post_init__(self) -> None:

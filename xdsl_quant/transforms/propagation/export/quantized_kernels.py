@@ -8,6 +8,7 @@ from math import prod
 from typing import TypeGuard, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, AnyFloat, DenseArrayBase
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -31,7 +32,6 @@ from xdsl_quant.dialects.quant.types import (
     with_element_type,
 )
 from xdsl_quant.numerics import QuantizationParameters
-from xdsl_quant.numerics.arrays import Floats
 from xdsl_quant.transforms.building.builder import Values, shape_of
 from xdsl_quant.transforms.building.type_replacement import (
     defined_values,
@@ -74,7 +74,7 @@ def _is_accumulator(type_: Attribute) -> TypeGuard[ScaledQuantizedType]:
 
 
 def _accumulator_of_scales(
-    scales: Floats, axis: int | None, expressed_type: AnyFloat
+    scales: NDArray[np.float64], axis: int | None, expressed_type: AnyFloat
 ) -> ScaledQuantizedType:
     parameters = QuantizationParameters(
         scales, storage=f"i{_ACCUMULATOR_BITS}", quantized_dimension=axis
@@ -135,10 +135,10 @@ class QuantizedKernel:
 
     region: RegionOp
     dialect_ops: DialectOps
-    values: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """What stands for arguments and results of the ops within."""
 
-    ops: list[Operation] = field(default_factory=list)
+    ops: list[Operation] = field(default_factory=list[Operation])
 
     def results(self) -> Values:
         """

@@ -36,8 +36,8 @@ _PRIVATE = StringAttr("private")
 class SeparatedCalls:
     """Calls of functions that are called nowhere else."""
 
-    calls: dict[CallOp, FuncOp] = field(default_factory=dict)
-    roots: dict[FuncOp, FuncOp] = field(default_factory=dict)
+    calls: dict[CallOp, FuncOp] = field(default_factory=dict[CallOp, FuncOp])
+    roots: dict[FuncOp, FuncOp] = field(default_factory=dict[FuncOp, FuncOp])
     """All called functions: those that are copies with what they were copied from."""
 
     @contextmanager

@@ -71,7 +71,7 @@ class PortValue:
     producer: tuple[Kernel, int] | None = None
     """The kernel that computes the value, and the port there."""
 
-    users: list[tuple[Kernel, int]] = field(default_factory=list)
+    users: list[tuple[Kernel, int]] = field(default_factory=list["tuple[Kernel, int]"])
     """The kernels that take the value, and the ports there, in the order of the text."""
 
     is_constant: bool = False
@@ -85,7 +85,7 @@ class PortValue:
     ranges: ValueRanges | None = None
     """The said range with those of a dimension, if statistics say so."""
 
-    coupled: list[PortValue] = field(default_factory=list)
+    coupled: list[PortValue] = field(default_factory=list["PortValue"])
     """The values that have the same parameters, with this one; none if it is alone."""
 
     parameters: UniformType | None = None
@@ -129,19 +129,25 @@ class Constraints:
 
     is_same_scale: bool = False
     is_power_of_two: bool = False
-    fixed: dict[int, traits.FixedResultUniformScale] = field(default_factory=dict)
+    fixed: dict[int, traits.FixedResultUniformScale] = field(
+        default_factory=dict[int, traits.FixedResultUniformScale]
+    )
     """The results that have a fixed range."""
 
-    products: list[tuple[int, Sequence[int]]] = field(default_factory=list)
+    products: list[tuple[int, Sequence[int]]] = field(
+        default_factory=list[tuple[int, Sequence[int]]]
+    )
     """Results whose scale is the product of those of other ports."""
 
-    biases: list[tuple[int, Sequence[int]]] = field(default_factory=list)
+    biases: list[tuple[int, Sequence[int]]] = field(
+        default_factory=list[tuple[int, Sequence[int]]]
+    )
     """Biases, and the ports whose scales they multiply."""
 
-    coefficients: dict[int, int | None] = field(default_factory=dict)
+    coefficients: dict[int, int | None] = field(default_factory=dict[int, "int | None"])
     """Weights, with the dimension of per-axis scales."""
 
-    functions: list[QuantFn] = field(default_factory=list)
+    functions: list[QuantFn] = field(default_factory=list[QuantFn])
 
 
 @dataclass(eq=False, slots=True, repr=False)
@@ -151,10 +157,12 @@ class Kernel:
     op: RegionOp
     ports: Sequence[Port]
     constraints: Constraints
-    values: list[PortValue | None] = field(default_factory=list)
+    values: list[PortValue | None] = field(default_factory=list["PortValue | None"])
     """The value at each port; `None` where a port is not quantized."""
 
-    rescaled: dict[int, tuple[UniformType, str]] = field(default_factory=dict)
+    rescaled: dict[int, tuple[UniformType, str]] = field(
+        default_factory=dict[int, tuple[UniformType, str]]
+    )
     """The parameters at ports that differ from those of the value there."""
 
     ranges: Mapping[int, ValueRanges] = field(default_factory=dict[int, ValueRanges])
@@ -328,13 +336,15 @@ def _constraints_of_ops(op: RegionOp) -> Constraints:
 class Graph:
     """The kernels of a module that a target has, and the values at their ports."""
 
-    items: list[Kernel | PortValue] = field(default_factory=list)
+    items: list[Kernel | PortValue] = field(default_factory=list["Kernel | PortValue"])
     """Kernels and constants, in the order of the text."""
 
-    values: dict[SSAValue, PortValue] = field(default_factory=dict)
+    values: dict[SSAValue, PortValue] = field(default_factory=dict[SSAValue, PortValue])
     """The values that are no constants, in the order of the text."""
 
-    float_kernels: list[tuple[RegionOp, str]] = field(default_factory=list)
+    float_kernels: list[tuple[RegionOp, str]] = field(
+        default_factory=list["tuple[RegionOp, str]"]
+    )
     """The kernels that stay as they are, and why."""
 
     @property

@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import AnyFloat
 
 from xdsl_quant.dialects.quant.traits import FixedResultUniformScale
-from xdsl_quant.dialects.quant.types import AnyQuantizedType, UniformType, uniform_type
+from xdsl_quant.dialects.quant.types import (
+    AnyQuantizedType,
+    UniformType,
+    uniform_type,
+)
 from xdsl_quant.numerics import QuantizationParameters, RangeRule, choose_parameters
-from xdsl_quant.numerics.arrays import Array, Floats
+from xdsl_quant.numerics.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,7 @@ class ParameterChoice:
         )
 
     def _with(
-        self, scales: Floats, zero_point: int, axis: int | None = None
+        self, scales: NDArray[np.float64], zero_point: int, axis: int | None = None
     ) -> UniformType:
         low, high = self.storage.storage_range
         parameters = QuantizationParameters(
@@ -156,8 +160,8 @@ _NARROWEST = 1e-6
 
 
 def _wide_enough(
-    low: Floats, high: Floats, is_symmetric: bool
-) -> tuple[Floats, Floats]:
+    low: NDArray[np.float64], high: NDArray[np.float64], is_symmetric: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """
     Ranges of constants around 0: narrow ones are widened before parameters are chosen, and
     less than those of statistics are.
@@ -174,7 +178,7 @@ def _wide_enough(
     )
 
 
-def with_scales(parameters: UniformType, scales: Floats) -> UniformType:
+def with_scales(parameters: UniformType, scales: NDArray[np.float64]) -> UniformType:
     """
     The same parameters with other scales, as many as there are.
 

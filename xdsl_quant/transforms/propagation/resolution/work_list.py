@@ -299,7 +299,11 @@ class Resolver:
         return True
 
     def _enlarged(
-        self, kernel: Kernel, port: int, factors: Sequence[int], parameters: UniformType
+        self,
+        kernel: Kernel,
+        port: int,
+        factors: Sequence[int],
+        parameters: UniformType,
     ) -> UniformType:
         """
         The parameters of a bias: if it would not fit storage, its scale is enlarged, and

@@ -102,7 +102,9 @@ def calibrated_ranges(
     return ValueRanges(layer, axis, pairs)
 
 
-def axis_ranges(attributes: Mapping[str, Attribute]) -> tuple[int, Floats] | None:
+def axis_ranges(
+    attributes: Mapping[str, Attribute],
+) -> tuple[int, Floats] | None:
     """
     The dimension in the attributes about an axis, and its ranges, of shape `(n, 2)`; `None`
     if there are no such attributes.

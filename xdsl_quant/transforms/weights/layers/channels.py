@@ -20,7 +20,6 @@ from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant.dialect_ops import DialectOps
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.numerics.arrays import Floats
 from xdsl_quant.numerics.float_dtypes import float_dtype, float_info
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_elements
 from xdsl_quant.xdsl_patches.resources import new_resource
@@ -58,7 +57,9 @@ def constant_numbers(value: SSAValue) -> NDArray[np.floating] | None:
         return None
 
 
-def of_channels(value: SSAValue, type_: Attribute, dimension: int) -> Floats | None:
+def of_channels(
+    value: SSAValue, type_: Attribute, dimension: int
+) -> NDArray[np.float64] | None:
     """
     The numbers of a constant for each index of a dimension of a tensor that it is
     combined with elementwise; `None` if it has others along other dimensions.
@@ -120,7 +121,7 @@ def constant_like(
 def constants_of_channels(
     ops: DialectOps,
     like: SSAValue,
-    numbers: Floats,
+    numbers: NDArray[np.float64],
     type_: Attribute,
     channel: int,
     *,
@@ -154,20 +155,24 @@ def constants_of_channels(
     return [constant_like(like, full, type_)]
 
 
-def largest_weights(weights: Floats, dimension: int) -> Floats:
+def largest_weights(
+    weights: NDArray[np.float64], dimension: int
+) -> NDArray[np.float64]:
     """The largest absolute weight for each index of a dimension."""
     others = tuple(d for d in range(weights.ndim) if d != dimension)
     return np.abs(weights).max(others)
 
 
-def along(numbers: Floats, weights: Floats, dimension: int) -> Floats:
+def along(
+    numbers: NDArray[np.float64], weights: NDArray[np.float64], dimension: int
+) -> NDArray[np.float64]:
     """A number for each index of a dimension of weights, which broadcasts to these."""
     sizes = [1] * weights.ndim
     sizes[dimension] = -1
     return numbers.reshape(sizes)
 
 
-def are_finite_in(type_: Attribute, *arrays: Floats) -> bool:
+def are_finite_in(type_: Attribute, *arrays: NDArray[np.float64]) -> bool:
     """Whether numbers are finite as elements of a type."""
     element_type = scalar_or_element_type(type_)
     assert isinstance(element_type, AnyFloat)

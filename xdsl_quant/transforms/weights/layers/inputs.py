@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import ShapedType
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.numerics.arrays import Array, Floats
+from xdsl_quant.numerics.arrays import Array
 
 from .layer import Layer
 
@@ -78,7 +79,7 @@ class MatrixProduct:
             found.append(self.layer.by_weights(self.weights(matrices)))
         return found
 
-    def inputs(self, values: Sequence[Array]) -> Floats:
+    def inputs(self, values: Sequence[Array]) -> NDArray[np.float64]:
         """
         The matrices `X`.
 

@@ -5,7 +5,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, NoneType, ShapedType, StringAttr
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    NoneType,
+    ShapedType,
+    StringAttr,
+)
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
@@ -23,7 +29,6 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.numerics.arrays import Floats
 from xdsl_quant.runtime.plugins import dialect_ops
 
 from ..quant_quantize_weights import Weight, weight_of
@@ -77,29 +82,33 @@ class Layer:
         """The activation function that the last op has; `NONE` if it has none."""
         return fused_activation(self.last)
 
-    def weights(self) -> Floats:
+    def weights(self) -> NDArray[np.float64]:
         """The weights as f64."""
         elements = self.weight.elements()
         assert elements is not None
         return elements.astype(np.float64)
 
-    def biases(self) -> Floats:
+    def biases(self) -> NDArray[np.float64]:
         """The bias of each output channel as f64, zeros if there is none."""
         if self.bias is None:
             size: int = self.weights().shape[self.dimension]
             return np.zeros(size, np.float64)
-        numbers: Floats | None = _bias_of_channels(*self.bias, self)
+        numbers: NDArray[np.float64] | None = _bias_of_channels(*self.bias, self)
         assert numbers is not None
         return numbers
 
-    def set_weights(self, numbers: Floats, rewriter: PatternRewriter) -> None:
+    def set_weights(
+        self, numbers: NDArray[np.float64], rewriter: PatternRewriter
+    ) -> None:
         """Replace the weights."""
         old = self.product.operands[self.weight.operand]
         constant = constant_like(self.weight.value, numbers, old.type)
         constant.results[0].name_hint = old.name_hint
         replace_constant(self.product, self.weight.operand, [constant], rewriter)
 
-    def set_biases(self, numbers: Floats, rewriter: PatternRewriter) -> None:
+    def set_biases(
+        self, numbers: NDArray[np.float64], rewriter: PatternRewriter
+    ) -> None:
         """
         Replace the bias, or add one. The layer is to be asked for again afterwards.
         """
@@ -131,7 +140,7 @@ class Layer:
         add.operands[0] = product
         rewriter.insert([*ops, add], InsertPoint.after(self.product))
 
-    def by_weights(self, numbers: Floats) -> Sequence[Operation]:
+    def by_weights(self, numbers: NDArray[np.float64]) -> Sequence[Operation]:
         """
         Ops of which the last one is the product by other weights, without a bias and an
         activation function.
@@ -172,7 +181,7 @@ class Layer:
         is_input = own_channel % len(shape) == channel
         return dimension if is_input and sizes[dimension] == shape[channel] else None
 
-    def may_have(self, *arrays: Floats) -> bool:
+    def may_have(self, *arrays: NDArray[np.float64]) -> bool:
         """Whether numbers are finite in the type of the weights."""
         return are_finite_in(self.weight.value.type, *arrays)
 
@@ -263,11 +272,13 @@ def without_activation(op: Operation) -> Operation:
     return op
 
 
-def _zeros(type_: ShapedType) -> Floats:
+def _zeros(type_: ShapedType) -> NDArray[np.float64]:
     return np.zeros(type_.get_shape())
 
 
-def _bias_of_channels(op: Operation, operand: int, layer: Layer) -> Floats | None:
+def _bias_of_channels(
+    op: Operation, operand: int, layer: Layer
+) -> NDArray[np.float64] | None:
     value, type_ = op.operands[operand], layer.product.results[0].type
     if isinstance(value.type, NoneType):
         return np.zeros(cast("ShapedType", type_).get_shape()[layer.channel])
