@@ -41,12 +41,7 @@ from xdsl_quant.dialects.verification import (
 from . import rules
 from . import tensor_kinds as kinds
 from .attributes import Dimensions, GatherDimensionNumbersAttr
-from .base import (
-    COMPATIBLE_ELEMENTS,
-    SAME_ELEMENTS,
-    InferredTypeOp,
-    StableHLOOp,
-)
+from .base import COMPATIBLE_ELEMENTS, SAME_ELEMENTS, InferredTypeOp, StableHLOOp
 from .rules import Padding, verify_count, verify_dimensions
 from .syntax import FUNCTIONAL_TYPE
 

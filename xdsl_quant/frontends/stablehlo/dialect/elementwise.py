@@ -29,11 +29,7 @@ from xdsl_quant.dialects.verification import (
 )
 
 from . import tensor_kinds as kinds
-from .attributes import (
-    ComparisonDirectionAttr,
-    ComparisonTypeAttr,
-    ResultAccuracyAttr,
-)
+from .attributes import ComparisonDirectionAttr, ComparisonTypeAttr, ResultAccuracyAttr
 from .base import (
     COMPATIBLE_ELEMENTS,
     COMPATIBLE_TYPES,

@@ -49,10 +49,7 @@ from .attributes import (
     PrecisionAttr,
     dimension_size_text,
 )
-from .base import (
-    StableHLOOp,
-    are_compatible_elements,
-)
+from .base import StableHLOOp, are_compatible_elements
 from .rules import WindowDimension, verify_count, verify_dimensions, window_dimensions
 from .syntax import FUNCTIONAL_TYPE
 

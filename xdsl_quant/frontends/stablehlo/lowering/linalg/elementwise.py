@@ -10,12 +10,7 @@ from collections.abc import Callable
 from typing import cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    IntegerType,
-    f32,
-    i32,
-)
+from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.diagnostics import op_name
