@@ -16,12 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
     IntegerAttr,
     ModuleOp,
     ShapedType,
-    TensorType,
     UnitAttr,
     i64,
 )
@@ -42,7 +39,7 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.float_dtypes import float_info
-from xdsl_quant.runtime.arrays import constant_elements, numpy_dtype
+from xdsl_quant.runtime.arrays import constant_elements, elements_attr, numpy_dtype
 from xdsl_quant.transforms.propagation.kernel_matching import pattern_names
 from xdsl_quant.transforms.propagation.module_kernels import is_float_value
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
@@ -278,10 +275,8 @@ def _set_number(constant: Operation, number: float) -> None:
     assert isinstance(type_, ShapedType)
     assert isinstance(element_type, AnyFloat)
     # The constants of TensorFlow Lite have all elements, also if they are equal.
-    data = np.full(type_.get_shape(), number, numpy_dtype(element_type)).tobytes()
-    constant.properties["value"] = DenseIntOrFPElementsAttr(
-        TensorType(element_type, type_.get_shape()), BytesAttr(data)
-    )
+    numbers = np.full(type_.get_shape(), number, numpy_dtype(element_type))
+    constant.properties["value"] = elements_attr(numbers, element_type)
 
 
 def _marked(module: ModuleOp) -> Iterator[tuple[int, Operation]]:

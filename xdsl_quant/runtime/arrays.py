@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
+    BytesAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     IndexType,
@@ -153,6 +154,12 @@ def dense_elements(
     # The one element of a splat may stand for all.
     is_splat = elements.size == 1
     return np.broadcast_to(elements[0], shape) if is_splat else elements.reshape(shape)
+
+
+def elements_attr(array: Array, element_type: Attribute) -> DenseIntOrFPElementsAttr:
+    """A constant with the elements of an array, whose dtype is that of their type."""
+    type_ = TensorType(cast("IntegerType | AnyFloat", element_type), array.shape)
+    return DenseIntOrFPElementsAttr(type_, BytesAttr(array.tobytes()))
 
 
 ElementsAttr: TypeAlias = "DenseIntOrFPElementsAttr[Any] | DenseResourceAttr"

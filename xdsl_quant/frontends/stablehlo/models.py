@@ -10,18 +10,12 @@ from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
-    ModuleOp,
-    TensorType,
-)
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.runtime.arrays import constant_elements
+from xdsl_quant.runtime.arrays import constant_elements, elements_attr
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.runtime.model_dialects import ModelDialect
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
@@ -170,9 +164,7 @@ def _constant_like(
     """A constant with the element type and location of another one."""
     element_type = scalar_or_element_type(source.output.type)
     assert isinstance(element_type, AnyFloat)
-    type_ = TensorType(element_type, elements.shape)
-    data = BytesAttr(np.ascontiguousarray(elements).tobytes())
-    constant = stablehlo.ConstantOp(DenseIntOrFPElementsAttr(type_, data))
+    constant = stablehlo.ConstantOp(elements_attr(elements, element_type))
     constant.location = source.location
     constant.output.name_hint = source.output.name_hint
     return constant

@@ -1,14 +1,7 @@
 """The ops of TensorFlow Lite that passes create."""
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
-    ModuleOp,
-    StringAttr,
-    TensorType,
-    i64,
-)
+from xdsl.dialects.builtin import ModuleOp, StringAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
@@ -57,18 +50,15 @@ class _TFLOps(DialectOps):
         scale is known from the factors.
         """
         # `tfl` is loaded without NumPy.
-        from xdsl_quant.runtime.arrays import dense_elements
+        from xdsl_quant.runtime.arrays import dense_elements, elements_attr
 
         old = op.operands[bias]
         constant = old.owner
         if not isinstance(constant, tfl.QConstOp):
             return
-        elements = dense_elements(constant.value)
-        type_ = TensorType(i64, elements.shape)
-        data = BytesAttr(elements.astype("<i8").tobytes())
+        value = elements_attr(dense_elements(constant.value).astype("<i8"), i64)
         wide = tfl.ConstOp.create(
-            result_types=[type_],
-            properties={"value": DenseIntOrFPElementsAttr(type_, data)},
+            result_types=[value.type], properties={"value": value}
         )
         op.operands[bias] = wide.output
         try:

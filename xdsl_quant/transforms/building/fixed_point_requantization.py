@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, TensorType, i64
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.numerics import rescale_multiplier
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.rounding_mode import ScaleRounding
+from xdsl_quant.runtime.arrays import elements_attr
 
 from .builder import LoweringBuilder
 from .fixed_point_arithmetic import (
@@ -101,9 +102,7 @@ class Requantization(ElementConversion):
     def _tensors(self) -> Mapping[str, DenseIntOrFPElementsAttr]:
         """The others."""
         return {
-            name: DenseIntOrFPElementsAttr(
-                TensorType(i64, array.shape), BytesAttr(array.astype("<i8").tobytes())
-            )
+            name: elements_attr(array.astype("<i8"), i64)
             for name, array in self.numbers.items()
             if name not in self._same
         }

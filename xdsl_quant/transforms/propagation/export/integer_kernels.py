@@ -15,14 +15,7 @@ from typing import TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
-    IntegerType,
-    TensorType,
-    i8,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, TensorType, i8
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
@@ -35,6 +28,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.machines.arith import type_for
 from xdsl_quant.machines.expression import Bounds, are_within, signed_bounds, union
+from xdsl_quant.runtime.arrays import elements_attr
 from xdsl_quant.transforms.building.builder import (
     REDUCTION,
     Body,
@@ -376,9 +370,8 @@ class IntegerKernel:
         power = int(exponent) - _CONSTANT_BITS
         stored = np.floor(np.ldexp(array, -power) + 0.5).astype("<i4")
         scale = Fraction(2) ** power
-        type_ = TensorType(IntegerType(32), array.shape)
-        data = BytesAttr(stored.tobytes())
-        value = self.builder.constant(DenseIntOrFPElementsAttr(type_, data), type_)
+        attribute = elements_attr(stored, IntegerType(32))
+        value = self.builder.constant(attribute, attribute.type)
         exact = np.array_equal(np.ldexp(stored.astype(np.float64), power), array)
         return Integers(
             (scale,),

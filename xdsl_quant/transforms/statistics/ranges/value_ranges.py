@@ -13,7 +13,6 @@ import numpy as np
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
-    BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     Float64Type,
@@ -27,6 +26,7 @@ from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant import CalibratedQuantizedType, StatisticsOp
 from xdsl_quant.numerics.arrays import Floats
+from xdsl_quant.runtime.arrays import elements_attr
 
 from .float_constants import float_numbers
 
@@ -82,9 +82,7 @@ class ValueRanges(NamedTuple):
             return {}
         return {
             AXIS: IntegerAttr(self.axis, i64),
-            AXIS_STATS: DenseIntOrFPElementsAttr(
-                TensorType(f64, stats.shape), BytesAttr(stats.tobytes())
-            ),
+            AXIS_STATS: elements_attr(stats, f64),
         }
 
 

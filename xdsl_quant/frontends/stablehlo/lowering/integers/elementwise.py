@@ -14,13 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
-    IntegerType,
-    TensorType,
-    i64,
-)
+from xdsl.dialects.builtin import IntegerType, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.pattern_rewriter import PatternRewriter
@@ -39,6 +33,7 @@ from xdsl_quant.machines.expression import Bounds
 from xdsl_quant.numerics.fixed_point import scaled
 from xdsl_quant.numerics.primitives import Integers
 from xdsl_quant.rounding_mode import ScaleRounding
+from xdsl_quant.runtime.arrays import elements_attr
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions, shape_of
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
@@ -221,9 +216,8 @@ def elementwise(
             operands.append(low)
             continue
         axes = [axis for axis, size in enumerate(array.shape) if size != 1]
-        type_ = TensorType(i64, [array.shape[axis] for axis in axes])
-        data = BytesAttr(array.astype("<i8").tobytes())
-        constant = builder.constant(DenseIntOrFPElementsAttr(type_, data), type_)
+        attribute = elements_attr(array.squeeze().astype("<i8"), i64)
+        constant = builder.constant(attribute, attribute.type)
         operands.append(Element(constant, dimensions(axes), (low, high)))
     read = [operand for operand in operands if isinstance(operand, Element)]
     type_ = cast(TensorType, result_type)
