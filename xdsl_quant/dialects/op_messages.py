@@ -1,4 +1,4 @@
-"""The messages of xDSL about operations in the words of MLIR's verifiers."""
+"""Translation of xDSL's verifier messages to MLIR's."""
 
 import re
 from collections.abc import Callable
@@ -44,8 +44,8 @@ _REWORDED: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = 
 
 def mlir_message(op: Operation, message: str) -> str:
     """
-    Return the message of a verifier in the words of MLIR, which numbers operands and
-    results where xDSL names them.
+    Translate a message of xDSL's verifier to MLIR's, which numbers operands and results
+    instead of naming them.
     """
     for pattern, words in _REWORDED:
         message = pattern.sub(lambda match: f"'{op.name}' op {words(match)}", message)

@@ -1,12 +1,9 @@
 """
-The part of MLIR's shape dialect that lowering quantized operations needs: asking an
-unranked tensor for its shape, and taking that shape apart.
+The ops of MLIR's `shape` dialect that quantized ops on unranked tensors are lowered to.
 
-xDSL has no shape dialect. The classes are written here as if it never had one, and the
-end of this module puts xDSL's own in their place should the xDSL at hand have them:
-two classes for one operation would make patterns miss the operations that were parsed.
-Import the names from here, and build operations with `.build`, as the constructors of
-xDSL's own classes may differ.
+If the installed xDSL has a `shape` dialect, its classes replace those of this module, so
+that patterns match parsed ops. Import the classes from here and build ops with `.build`:
+constructors of xDSL's classes may differ.
 
 See external [documentation](https://mlir.llvm.org/docs/Dialects/ShapeDialect/).
 """
@@ -47,7 +44,7 @@ from .type_kinds import TypeKind, verify_kinds
 @irdl_attr_definition
 class ShapeType(ParametrizedAttribute, TypeAttribute):
     """
-    A shape that may be unranked or invalid: `!shape.shape`.
+    The type `!shape.shape`: a shape that may be unranked or invalid.
 
     See external [documentation](https://mlir.llvm.org/docs/Dialects/ShapeDialect/#shapetype).
     """
@@ -58,7 +55,7 @@ class ShapeType(ParametrizedAttribute, TypeAttribute):
 @irdl_attr_definition
 class SizeType(ParametrizedAttribute, TypeAttribute):
     """
-    A number of elements or an extent, that may be unknown or invalid: `!shape.size`.
+    The type `!shape.size`: an element count or extent that may be unknown or invalid.
 
     See external [documentation](https://mlir.llvm.org/docs/Dialects/ShapeDialect/#sizetype).
     """
@@ -69,7 +66,7 @@ class SizeType(ParametrizedAttribute, TypeAttribute):
 @irdl_attr_definition
 class ValueShapeType(ParametrizedAttribute, TypeAttribute):
     """
-    A value together with its shape: `!shape.value_shape`.
+    The type `!shape.value_shape`: a value together with its shape.
 
     See external [documentation](https://mlir.llvm.org/docs/Dialects/ShapeDialect/#valueshapetype).
     """
@@ -93,7 +90,7 @@ def _is_shape_or_extent_tensor(type_: Attribute) -> bool:
     return type_.get_num_dims() == 1 and isinstance(type_.get_element_type(), IndexType)
 
 
-# What is missing between "or" and the comma is missing in MLIR's message, too.
+# MLIR's message also has nothing after "or".
 _SHAPED = TypeKind(
     "shaped of any type values or ", lambda type_: isinstance(type_, _SHAPED_TYPES)
 )
@@ -111,7 +108,7 @@ def _error_result(op: Operation, type_name: str) -> VerifyException:
 @irdl_op_definition
 class ShapeOfOp(IRDLOperation):
     """
-    The shape of a shaped value, as a tensor with one element for each dimension.
+    Return the shape of a shaped value, as a tensor with one element per dimension.
 
     Example:
 
@@ -156,7 +153,7 @@ class ShapeOfOp(IRDLOperation):
 @irdl_op_definition
 class NumElementsOp(IRDLOperation):
     """
-    The number of elements of a value that has the given shape.
+    Return the element count of a shape.
 
     Example:
 
@@ -191,9 +188,9 @@ class NumElementsOp(IRDLOperation):
 @irdl_op_definition
 class SplitAtOp(IRDLOperation):
     """
-    Cut a shape in two before the dimension `index`. A negative index counts from the end.
+    Split a shape before the dimension `index`. A negative index counts from the end.
 
-    It has no custom syntax, in MLIR neither.
+    As in MLIR, the op has no custom syntax.
 
     Example:
 
@@ -235,9 +232,8 @@ Shape = Dialect(
 
 def _adopt_ops(registered: Dialect) -> Dialect:
     """
-    Put the classes of `registered` in the place of this module's.
-
-    Returns `registered` together with what it lacks of this module.
+    Replace this module's classes by those of `registered`, and return `registered`
+    extended by the classes that it lacks.
     """
     theirs = {
         class_.name: class_
@@ -246,7 +242,7 @@ def _adopt_ops(registered: Dialect) -> Dialect:
     operations = [op for op in Shape.operations if op.name not in theirs]
     attributes = [attr for attr in Shape.attributes if attr.name not in theirs]
     for ours in (*Shape.operations, *Shape.attributes):
-        # Only the names change hands: to a type checker they are still ours.
+        # Type checkers still see the classes of this module.
         globals()[ours.__name__] = theirs.get(ours.name, ours)
     if not operations and not attributes:
         return registered

@@ -1,3 +1,3 @@
-"""The dialect `stablehlo`, which is in `frontends.stablehlo.dialect`."""
+"""The dialect `stablehlo`, defined in `frontends.stablehlo.dialect`."""
 
 from xdsl_quant.frontends.stablehlo.dialect import *

@@ -1,3 +1,3 @@
-"""TensorFlow Lite's dialect `tfl`, which is in `frontends.tflite.dialect`."""
+"""TensorFlow Lite's dialect `tfl`, defined in `frontends.tflite.dialect`."""
 
 from xdsl_quant.frontends.tflite.dialect import *

@@ -1,7 +1,7 @@
 """
-Kinds of types and attributes that ops accept, in the words of MLIR's verifiers.
+Type and attribute constraints of ops that report errors with MLIR's messages.
 
-xDSL's constraints could say the same, but the messages about them are xDSL's.
+xDSL's own constraints report the same errors with other messages.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from xdsl_quant.diagnostics import shortened_message
 
 class ParsedTypes(VerificationContext):
     """
-    Types of a text. xDSL verifies these before there is an op, MLIR with the op, of which
-    its messages speak: constraints accept them in this context.
+    The context of types in parsed text, in which `TypeKind` accepts every type: MLIR
+    verifies them later, on the op, which its messages name.
     """
 
 
@@ -39,20 +39,20 @@ KindT = TypeVar("KindT", bound=Attribute, covariant=True, default=Attribute)
 
 @dataclass(frozen=True)
 class TypeKind(AttrConstraint[KindT]):
-    """A group of types: a constraint of TableGen, with its summary."""
+    """A type constraint: a predicate and its TableGen summary."""
 
     description: str
-    """MLIR's words for it, e.g. `tensor of floating-point values`."""
+    """MLIR's summary of the constraint, e.g. `tensor of floating-point values`."""
 
     has: Callable[[Attribute], bool]
-    """True if a type belongs to the group."""
+    """True if a type satisfies the constraint."""
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
         if not isinstance(constraint_context, ParsedTypes) and not self.has(attr):
             raise VerifyException(self.mistake(attr))
 
     def mistake(self, attr: Attribute) -> str:
-        """What is wrong with a type that does not belong to the group."""
+        """Return MLIR's message about a type that violates the constraint."""
         return shortened_message(f"must be {self.description}, but got '{attr}'")
 
     def mapping_type_vars(
@@ -62,7 +62,7 @@ class TypeKind(AttrConstraint[KindT]):
 
 
 class VariadicOf(RangeOf[KindT]):
-    """Any number of values of a kind."""
+    """The constraint of variadic operands or results."""
 
     def verify(
         self, attrs: Sequence[Attribute], constraint_context: VerificationContext
@@ -81,10 +81,10 @@ def verify_kinds(
     result_kinds: Iterable[TypeKind],
 ) -> None:
     """
-    Verify that each operand and each result has a type of the kind that is given for it.
+    Verify the types of all operands and results.
 
     Raises:
-        VerifyException: with MLIR's message about the first one that has not.
+        VerifyException: if a type violates its constraint; the message is MLIR's.
     """
     for what, types, kinds in (
         ("operand", op.operand_types, operand_kinds),
@@ -95,12 +95,12 @@ def verify_kinds(
 
 
 def verify_kind(op: Operation, value: str, type_: Attribute, kind: TypeKind) -> None:
-    """`verify_kinds` for one type, which is that of `value`, e.g. `operand #0`."""
+    """Verify the type of one value, which messages call `value`, e.g. `operand #0`."""
     if not kind.has(type_):
         raise VerifyException(f"'{op.name}' op {value} {kind.mistake(type_)}")
 
 
-# Attributes, whose messages are those of MLIR 14
+# Attributes; messages are those of MLIR 14
 
 A = TypeVar("A", bound=Attribute | None)
 
@@ -108,8 +108,8 @@ A = TypeVar("A", bound=Attribute | None)
 @dataclass(frozen=True)
 class AttributeKind(AnyAttr, Generic[A]):
     """
-    A kind of attribute, by MLIR's words for it. It constrains nothing: `verify_attributes`
-    says what is wrong with an attribute.
+    The type of an attribute and MLIR's summary of it. xDSL accepts any attribute here;
+    `verify_attributes` checks the type.
     """
 
     type: TypeForm[A]
@@ -117,16 +117,16 @@ class AttributeKind(AnyAttr, Generic[A]):
 
 
 def attribute(kind: AttributeKind[A], name: str | None = None) -> A:
-    """Return the definition of an attribute of an op."""
+    """Define an attribute of an op."""
     return cast(A, opt_attr_def(kind, attr_name=name))
 
 
 def verify_attributes(op: IRDLOperation) -> None:
     """
-    Verify that the attributes of an op are there and of their kinds.
+    Verify that an op has all required attributes and that their types are valid.
 
     Raises:
-        VerifyException: with MLIR's message about the first one that is not.
+        VerifyException: if not; the message is MLIR's.
     """
     for name, definition in op.get_irdl_definition().attributes.items():
         kind = cast(AttributeKind[Attribute | None], definition.constr)

@@ -1,4 +1,4 @@
-"""What verifiers of several dialects share."""
+"""Shape checks shared by the verifiers of several dialects."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,17 +10,17 @@ RankedTensor = TensorType[Attribute]
 
 
 def are_compatible_sizes(a: int, b: int) -> bool:
-    """Return True if two sizes may be the same at run time."""
+    """Return True if two sizes, static or dynamic, may be equal at run time."""
     return a == b or a == DYNAMIC_INDEX or b == DYNAMIC_INDEX
 
 
 def are_compatible_shapes(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Return True if two shapes may be the same at run time."""
+    """Return True if two shapes may be equal at run time."""
     return a == b or (len(a) == len(b) and all(map(are_compatible_sizes, a, b)))
 
 
 def have_one_shape(types: Sequence[RankedTensor]) -> bool:
-    """Return True if the shapes of all tensors may be the same at run time."""
+    """Return True if the shapes of all tensors may be equal at run time."""
     shapes = {type_.get_shape() for type_ in types}
     return len({len(shape) for shape in shapes}) < 2 and all(
         len({*sizes} - {DYNAMIC_INDEX}) < 2 for sizes in zip(*shapes, strict=True)
@@ -28,7 +28,7 @@ def have_one_shape(types: Sequence[RankedTensor]) -> bool:
 
 
 def merged_shape(shapes: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Return the known sizes of shapes that belong together."""
+    """Return the static size of each dimension if any of the shapes has one."""
     return tuple(
         next((size for size in sizes if size != DYNAMIC_INDEX), DYNAMIC_INDEX)
         for sizes in zip(*shapes, strict=True)
@@ -36,9 +36,6 @@ def merged_shape(shapes: Iterable[Sequence[int]]) -> tuple[int, ...]:
 
 
 def require(holds: bool, message: str) -> None:
-    """
-    Raises:
-        VerifyException: with the message, if something does not hold.
-    """
+    """Raise a `VerifyException` with the message unless the condition holds."""
     if not holds:
         raise VerifyException(message)

@@ -1,7 +1,6 @@
 """
-MLIR's text with an alias, `!q0 = !quant...`, for each quantized type.
-
-A type with a scale for each channel is written once in a file, and not once for each use.
+The target `mlir-aliased`: MLIR text with an alias, `!q0 = !quant...`, for each quantized
+type, so that a long per-axis type is written once per file and not once per use.
 """
 
 from dataclasses import dataclass
@@ -20,18 +19,16 @@ from xdsl_quant.dialects.quant import QuantizedType
 
 class AliasPrinter(Printer):
     """
-    A printer that prints the alias of a quantized type in place of the type.
+    A printer that replaces quantized types by aliases.
 
-    What it prints is complete after `definitions`, which are known at the end only.
+    `definitions` must be written before the printed text, once it is complete.
     """
 
     aliases: dict[QuantizedType, str]
-    """
-    The aliases of all types so far. Printers that share them agree on their meaning.
-    """
+    """The alias of each type; printers may share this dictionary."""
 
     used_types: dict[QuantizedType, None]
-    """The types that this printer has printed, in the order of their first uses."""
+    """The types printed so far, in order of first use."""
 
     def __init__(
         self,
@@ -63,24 +60,24 @@ class AliasPrinter(Printer):
 
     @property
     def definitions(self) -> str:
-        """A line for each type that has been printed: `!q0 = !quant...`."""
+        """The alias definitions of all printed types: one line `!q0 = !quant...` each."""
         return "".join(
             f"{self.aliases[type_]} = {type_}\n" for type_ in self.used_types
         )
 
 
 class AliasSyntaxPrinter(AliasPrinter, SyntaxPrinter):
-    """The same with colours for a terminal."""
+    """An `AliasPrinter` with colours for a terminal."""
 
 
 @dataclass(frozen=True)
 class MLIRAliasedTarget(MLIRTarget):
     """
-    MLIR's text with an alias for each quantized type, and the options of the target
-    `mlir`.
+    Print MLIR text with an alias for each quantized type; options are those of the
+    target `mlir`.
 
-    Aliases are `!q0`, `!q1`, ... in the order of their first uses. xDSL and MLIR read the
-    text as the same module that the target `mlir` writes.
+    Aliases are `!q0`, `!q1`, ... in order of first use. xDSL and MLIR parse the text to
+    the same module as the output of the target `mlir`.
 
     Example: `xdsl-opt -t mlir-aliased` or `-t 'mlir-aliased{print-debuginfo=true}'` prints
 

@@ -1,21 +1,17 @@
 """
-What xDSL does not do yet, and modules of quantized operations need.
+Workarounds for xDSL features that quantized modules need.
 
-Each module of this package is named after a dialect of xDSL and has the patches of it, in
-`PATCHES`: functions that change xDSL's own classes in place. They are applied when a
-`Context` loads the dialect (`apply_on_load`, once the plugin is found), or all at once for
-code that builds operations without a context (`apply`). So modules that this package has
-lowered, which have no quantized type left, are read by all of xDSL's tools.
+Each module is named after an xDSL dialect and lists its patches in `PATCHES`: functions
+that change xDSL's classes in place. Patches are applied when a `Context` loads the dialect
+(`apply_on_load`), or all at once for code that builds ops without a context (`apply`).
+With `XDSL_QUANT_PATCHES=off` in the environment, no patch is applied.
 
-A patch accepts or keeps more than xDSL, whose error messages stay as they are. It first
-tries what it is about and does nothing if xDSL already does it, so it ends by itself when
-xDSL catches up. The documentation lists all of them, with what MLIR does and the change
-of xDSL that would end each.
+A patch accepts more input than xDSL and keeps xDSL's error messages. It first tests xDSL's
+behaviour and does nothing if the installed xDSL needs no patch. The documentation lists
+all patches, MLIR's behaviour, and the xDSL change that would make each one obsolete.
 
-With `XDSL_QUANT_PATCHES=off` in the environment none is applied.
-
-This package is imported at every start of `xdsl-opt`: at module level it imports only what
-`xdsl.universe` has imported before.
+`xdsl-opt` imports this package at every start: at module level, import only modules that
+`xdsl.universe` has already imported.
 """
 
 import os
@@ -35,36 +31,36 @@ from xdsl_quant.diagnostics import fail
 _Apply = TypeVar("_Apply", bound=Callable[..., object])
 
 PATCHED_DIALECTS = ("builtin", "arith", "func", "linalg", "tensor", "tosa")
-"""The dialects that have patches; those of `builtin` are needed by all others."""
+"""The patched dialects; all of them need the patches of `builtin`."""
 
 NEWEST_TESTED_XDSL = (0, 75)
-"""The newest release of xDSL that `make xdsl-versions` runs the tests with."""
+"""The newest xDSL release that `make xdsl-versions` tests."""
 
 _SLICES = {"tosa": "xdsl_quant.frontends.tosa.patches"}
-"""Modules with patches of a slice, which may be missing; few modules need them."""
+"""The patch modules of optional package slices, which may not be installed."""
 
 
 def are_on() -> bool:
-    """Return True if the environment lets xDSL be patched."""
+    """Return True unless the environment disables patches."""
     return os.environ.get("XDSL_QUANT_PATCHES") != "off"
 
 
 @cache
 def _warn_of_untested_xdsl() -> None:
-    # Not imported by the plugin itself, whose import is part of each start of `xdsl-opt`.
+    # Imported here to keep the start of `xdsl-opt` fast.
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        # `distribution("xdsl").version` takes 7 ms, as it parses all metadata.
+        # `distribution("xdsl").version` parses all metadata, which takes 7 ms.
         metadata = distribution("xdsl").read_text("METADATA") or ""
     except PackageNotFoundError:
         return
-    found = re.search(r"^Version: (\d+)\.(\d+)", metadata, re.MULTILINE)
-    if found is None or (*map(int, found.groups()),) <= NEWEST_TESTED_XDSL:
+    version = re.search(r"^Version: (\d+)\.(\d+)", metadata, re.MULTILINE)
+    if version is None or (*map(int, version.groups()),) <= NEWEST_TESTED_XDSL:
         return
     major, minor = NEWEST_TESTED_XDSL
     warnings.warn(
-        f"xDSL {found[1]}.{found[2]} is newer than the newest tested release: "
+        f"xDSL {version[1]}.{version[2]} is newer than the newest tested release: "
         f"{major}.{minor}; if something fails, install 'xdsl<{major}.{minor + 1}'",
         stacklevel=3,
     )
@@ -84,16 +80,16 @@ def _apply_to(dialect_name: str) -> None:
 
 
 def explanation() -> str:
-    """What to add to a message about an op that xDSL does not take; mostly nothing."""
+    """Return the end of a message about an op that unpatched xDSL rejects; often empty."""
     return "" if are_on() else ", XDSL_QUANT_PATCHES is 'off'; unset it to patch xDSL"
 
 
 def apply(*dialect_names: str) -> None:
     """
-    Apply the patches of the named dialects, if they are switched on. Without names, those
-    of all dialects but `tosa` are applied, of which the patches are many new ops.
+    Apply the patches of the named dialects, unless patches are off. Without names, apply
+    the patches of all dialects except `tosa`, whose patches add many ops.
 
-    A call after the first costs next to nothing. The first call warns if xDSL is newer than
+    Repeated calls are cheap. The first call warns if xDSL is newer than
     `NEWEST_TESTED_XDSL`.
     """
     _warn_of_untested_xdsl()
@@ -105,16 +101,16 @@ def apply(*dialect_names: str) -> None:
 
 def patched_pass(run: _Apply) -> _Apply:
     """
-    Decorate `apply` or `rewrite` of a pass that makes ops which only patched xDSL takes.
+    Decorate `apply` or `rewrite` of a pass that creates ops that unpatched xDSL rejects.
 
-    All patches are applied before the pass runs. If they are switched off, the pass fails
-    with the location of the first op that is invalid without them.
+    All patches are applied before the pass runs. If patches are off, the pass fails at the
+    first op that is invalid without them.
     """
 
     @wraps(run)
     def run_patched(self: object, ctx: Context, op: ModuleOp) -> object:
         apply()
-        # The printer asks the loaded dialect for the resources that a pass makes.
+        # The printer gets resources that the pass creates from the loaded dialect.
         ctx.get_optional_dialect("builtin")
         result = run(self, ctx, op)
         if not are_on():
@@ -137,14 +133,14 @@ def apply_on_load(after: Mapping[str, Callable[[Context], None]]) -> None:
     Apply the patches of each dialect before a `Context` loads it.
 
     Args:
-        after: what else is done with a `Context` that has loaded the named dialect.
+        after: callbacks by dialect name, called after a `Context` loads the dialect.
     """
     load = Context.load_registered_dialect
     if load.__module__ == __name__ or not are_on():
         return
 
     def load_registered_dialect(self: Context, name: str) -> None:
-        # A context copies the list of operations of a dialect.
+        # Patch first: loading copies the dialect's list of ops.
         apply("builtin", *({name} & {*PATCHED_DIALECTS}))
         load(self, name)
         if name in after:

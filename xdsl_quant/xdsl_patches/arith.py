@@ -1,4 +1,4 @@
-"""Patches of the dialect `arith`: casts of tensors, and the remainder of floats."""
+"""Patches of the dialect `arith`: casts of tensors and `arith.remf`."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -32,9 +32,8 @@ from .widening import Widened, takes, widen
 
 class _SameShape(OpTrait):
     """
-    A cast of one operand to one result needs both to have the same shape.
-
-    Rules, their order and words are those of MLIR.
+    Verify that operand and result of a cast have the same shape, with MLIR's rules, their
+    order and messages.
     """
 
     def verify(self, op: Operation) -> None:
@@ -54,12 +53,12 @@ class _SameShape(OpTrait):
 
 
 def _tensor_dimensions(type_: Attribute) -> Sequence[int]:
-    """Return the dimensions of a tensor, none for everything else."""
+    """Return the dimensions of a tensor; empty for other types."""
     return type_.get_shape() if isinstance(type_, TensorType) else ()
 
 
 def _container(type_: Attribute) -> Sequence[object]:
-    """What a type is besides its element type and encoding."""
+    """Return the parameters of a type except its element type and encoding."""
     if isinstance(type_, VectorType):
         return type_.shape, type_.scalable_dims
     return (type_.shape,) if isinstance(type_, TensorType) else ()
@@ -78,8 +77,8 @@ def _shaped_too(scalar: AttrConstraint, element: AttrConstraint) -> AttrConstrai
 
 def widen_casts() -> None:
     """
-    Let `sitofp`, `uitofp`, `fptosi`, `fptoui`, `extsi`, `extui` and `trunci` convert
-    vectors and ranked tensors; in xDSL they convert scalars only.
+    Accept vectors and ranked tensors in `sitofp`, `uitofp`, `fptosi`, `fptoui`, `extsi`,
+    `extui` and `trunci`, which are scalar ops in xDSL.
 
     MLIR: operand and result are scalars, vectors or ranked tensors of the same shape.
     Ends with: `docs/upstream/arith-casts.md`.
@@ -104,7 +103,7 @@ def widen_casts() -> None:
 
 
 def _verify_widths(op_type: type[IRDLOperation]) -> None:
-    """Let the verifier, which compares the widths of scalars, do so for elements."""
+    """Make the verifier compare the widths of element types."""
     definition = op_type.get_irdl_definition()
     verify_scalar = op_type.verify_
 
@@ -123,7 +122,8 @@ def _verify_widths(op_type: type[IRDLOperation]) -> None:
 
 def make_extsi_pure() -> None:
     """
-    Let a dead or repeated `arith.extsi` be removed, as `arith.extui` is.
+    Mark `arith.extsi` as pure, like `arith.extui`, so that CSE and dead code elimination
+    remove it.
 
     MLIR: both are pure.
     Ends with: `docs/upstream/arith-extsi.md`.
@@ -135,7 +135,7 @@ def make_extsi_pure() -> None:
 @irdl_op_definition
 class _RemFOp(arith.FloatingPointLikeBinaryOperation):
     """
-    Remainder of a division that truncates the quotient.
+    Return the remainder of a division whose quotient is rounded toward zero.
 
     See external [documentation](https://mlir.llvm.org/docs/Dialects/ArithOps/#arithremf-arithremfop).
     """
@@ -149,18 +149,18 @@ RemFOp = cast(
     type[arith.FloatingPointLikeBinaryOperation],
     next((op for op in arith.Arith.operations if op.name == _RemFOp.name), _RemFOp),
 )
-"""The class of `arith.remf`: that of xDSL if there is one."""
+"""The class of `arith.remf`, from xDSL if it has one."""
 
 
 def add_remf() -> None:
     """
-    Add `arith.remf`, which the remainder of quantized values is lowered to.
+    Add `arith.remf`, to which the remainder of quantized values is lowered.
 
-    MLIR: has it.
+    MLIR: has the op.
     Ends with: `docs/upstream/arith-remf.md`.
     """
     if RemFOp not in arith.Arith.operations:
-        # A dialect has no other way of growing.
+        # `Dialect` has no method for adding an op.
         arith.Arith._operations.append(RemFOp)  # pyright: ignore[reportPrivateUsage] no public way
 
 

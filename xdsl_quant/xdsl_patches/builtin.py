@@ -1,4 +1,4 @@
-"""Patches of what a text in any dialect may have: strings, constants and resources."""
+"""Patches of the parser and printer of strings, constants and resources."""
 
 import math
 import re
@@ -36,10 +36,9 @@ def read_unclosed_strings_in_linear_time() -> None:
     """
     Make the quantifier of a string literal's characters possessive.
 
-    xDSL tries all ways to divide the characters of a literal that is not closed, and there
-    are exponentially many of them.
+    xDSL's regular expression backtracks exponentially on an unclosed literal.
 
-    MLIR: reads a text in linear time.
+    MLIR: reads strings in linear time.
     Ends with: `docs/upstream/unclosed-strings.md`.
     """
     pattern = MLIRLexer._unescaped_characters_regex.pattern  # pyright: ignore[reportPrivateUsage] no public way
@@ -51,11 +50,11 @@ def read_unclosed_strings_in_linear_time() -> None:
 
 def compare_splats_by_bits() -> None:
     """
-    Print `dense<[0.0, -0.0]>` with both of its values.
+    Print both elements of `dense<[0.0, -0.0]>`.
 
-    They are equal, so xDSL takes the first for all of them.
+    They compare equal, so xDSL prints a splat.
 
-    MLIR: a splat is one element whose bits are repeated.
+    MLIR: compares the bits of elements.
     Ends with: `docs/upstream/dense-splats.md`.
     """
     zeros = DenseIntOrFPElementsAttr.from_list(TensorType(f32, (2,)), (0.0, -0.0))
@@ -72,10 +71,10 @@ def compare_splats_by_bits() -> None:
 
 def parse_dense_hexadecimal_floats() -> None:
     """
-    Take the hexadecimal elements of a dense float constant for their bits, not for an
-    integer. An element with more bits than the type is read as xDSL reads it.
+    Parse hexadecimal elements of a dense float constant as bits, not as integers. Elements
+    with more bits than the type are left to xDSL.
 
-    MLIR: takes them for their bits, and refuses elements with more.
+    MLIR: parses them as bits, and refuses elements with too many bits.
     Ends with: `docs/upstream/dense-hexadecimal-floats.md`.
     """
     infinity = DenseIntOrFPElementsAttr.from_list(TensorType(f32, (1,)), (math.inf,))
@@ -83,7 +82,7 @@ def parse_dense_hexadecimal_floats() -> None:
     if Parser(Context(), text).parse_attribute() == infinity:
         return
 
-    # It is the class of what `[...]` is made of while the type is not parsed yet.
+    # The class of elements of `[...]` before the type is parsed.
     element_class = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage] no public way
     to_type = element_class.to_type
 
@@ -105,16 +104,15 @@ def parse_dense_hexadecimal_floats() -> None:
 
 def check_dense_types_without_constraints() -> None:
     """
-    Check the type of a dense constant by its class and that of its elements.
+    Check the type of a dense constant by its class and the class of its elements.
 
-    xDSL makes a constraint of unions of generic types for it, again for each constant, and
-    that takes as long as to parse several other ops.
+    xDSL builds a constraint for each constant, which takes longer than parsing several ops.
 
     MLIR: checks classes.
     Ends with: `docs/upstream/dense-type-checks.md`.
     """
     parse = AttrParser._parse_dense_literal_type  # pyright: ignore[reportPrivateUsage] no public way
-    # It is no behaviour, so the code has to be looked at.
+    # Only speed differs, so test the code, not the behaviour.
     if "base" not in parse.__code__.co_names:
         return
 
@@ -128,7 +126,7 @@ def check_dense_types_without_constraints() -> None:
             is_dense = isinstance(shaped.element_type, _DENSE_ELEMENTS)
             if is_dense and shaped.has_static_shape():
                 return shaped
-        # What is wrong with a type is for xDSL to say.
+        # xDSL reports errors in the type.
         self._resume_from(start)  # pyright: ignore[reportPrivateUsage] no public way
         return parse(self)
 
@@ -136,22 +134,20 @@ def check_dense_types_without_constraints() -> None:
 
 
 def _is_packed_by_mlir(type_: Attribute) -> TypeGuard[IntegerType]:
-    """Return True if MLIR stores elements of the type in other bytes than xDSL."""
+    """Return True if the element bytes of MLIR differ from those of xDSL."""
     return isinstance(type_, IntegerType) and type_.bitwidth not in (8, 16, 32, 64)
 
 
 def _stride(type_: IntegerType) -> int:
     """
-    Bits from one element to the next in MLIR's bytes.
-
-    Eight of `i1` are one byte, the first in its lowest bit. The others have as many bytes
-    as they need, with zeros above their bits.
+    Return the number of bits per element in MLIR's bytes: 1 for `i1`, lowest bit first, or
+    whole bytes, padded with zeros.
     """
     return 1 if type_.bitwidth == 1 else (type_.bitwidth + 7) // 8 * 8
 
 
 def _mlir_bytes(type_: IntegerType, data: bytes) -> bytes:
-    """Return the bytes that MLIR has for the dense integers of xDSL's bytes."""
+    """Convert element bytes of xDSL to those of MLIR."""
     mask, stride = (1 << type_.bitwidth) - 1, _stride(type_)
     if stride == 8:
         return data.translate(bytes(byte & mask for byte in range(256)))
@@ -162,10 +158,10 @@ def _mlir_bytes(type_: IntegerType, data: bytes) -> bytes:
 
 def _xdsl_bytes(type_: IntegerType, data: bytes, count: int) -> bytes:
     """
-    Inverse of `_mlir_bytes`; one element may stand for all.
+    Convert element bytes of MLIR to those of xDSL; `data` may be a splat.
 
     Raises:
-        ValueError: if `data` has not `count` elements.
+        ValueError: if `data` does not hold `count` elements.
     """
     width, stride = type_.bitwidth, _stride(type_)
     size = (count * stride + 7) // 8
@@ -188,11 +184,10 @@ def _xdsl_bytes(type_: IntegerType, data: bytes, count: int) -> bytes:
 
 def exchange_packed_integers() -> None:
     """
-    Print and parse the bytes of long dense constants of `i1`, `i4`, `i24`.
+    Print and parse MLIR's bytes of long dense constants of types such as `i1`, `i4` and
+    `i24`. Constants with more than 100 elements are printed as a hexadecimal string.
 
-    From 101 elements on a constant is printed as one hexadecimal string.
-
-    MLIR: packs eight of `i1` into a byte; others have as many bytes as they need.
+    MLIR: packs eight `i1` elements into a byte; other elements take whole bytes.
     Ends with: `docs/upstream/dense-packed-integers.md`.
     """
     type_ = TensorType(i1, (101,))
@@ -207,7 +202,7 @@ def exchange_packed_integers() -> None:
     def print_(self: DenseIntOrFPElementsAttr, printer: Printer) -> None:
         type_ = self.get_element_type()
         is_packed = _is_packed_by_mlir(type_)
-        # xDSL decodes all elements, also those of which it prints the bytes.
+        # xDSL decodes all elements even if it prints their bytes.
         has_bytes = is_packed or isinstance(type_, AnyFloat)
         if not has_bytes or len(self) <= 100 or self.is_splat():
             print_without_type(self, printer)
@@ -231,8 +226,7 @@ def exchange_packed_integers() -> None:
 def _parse_optional_packed_integers(
     parser: AttrParser, type_: RankedStructure[AnyDenseElement] | None
 ) -> DenseIntOrFPElementsAttr | None:
-    """Parse a dense constant if its elements are integers that MLIR has packed."""
-    # What is wrong with a text is for xDSL to say.
+    # Return `None` after errors: xDSL reports them.
     if (
         parser.parse_optional_punctuation("<") is None
         or (hexadecimal := parser.parse_optional_str_literal()) is None
@@ -256,9 +250,8 @@ def _parse_optional_packed_integers(
 
 def name_resources_once() -> None:
     """
-    Find the data of a resource whose name is taken, as it is if a text is parsed again.
-
-    Attributes and data of one text then have the same new name.
+    Rename the data of a resource together with its attributes if the name is taken, e.g.
+    because the same text was parsed before. xDSL renames them separately.
 
     MLIR: renames both.
     Ends with: `docs/upstream/resource-names.md`.

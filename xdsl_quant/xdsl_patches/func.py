@@ -1,4 +1,4 @@
-"""Patches of the dialect `func`: the attributes of a declaration."""
+"""Patches of the dialect `func`: argument and result attributes of declarations."""
 
 import re
 
@@ -12,15 +12,15 @@ from xdsl.printer import Printer
 
 _MAY_HAVE_ATTRIBUTES = re.compile(r"[^:,{<\s]\s*\{|//")
 """
-Matches in the text of a declaration whose arguments have attributes: these follow a type,
-while braces in a type follow punctuation. Types with a million scales are not parsed twice.
+Matches if the arguments of a declaration may have attributes: their braces follow a type,
+braces in a type follow punctuation. This avoids parsing types with a million scales twice.
 """
 
 
 def keep_declaration_attributes() -> None:
     """
-    Print and parse the attributes of a declaration's arguments and results; xDSL parses
-    and forgets those of arguments, and prints neither.
+    Print and parse argument and result attributes of declarations. xDSL drops argument
+    attributes when parsing, and prints neither.
 
     MLIR: keeps both.
     Ends with: `docs/upstream/func-declarations.md`.
@@ -48,7 +48,7 @@ def keep_declaration_attributes() -> None:
         if has_inputs and _MAY_HAVE_ATTRIBUTES.search(
             parser.lexer.input.content, start, end
         ):
-            # The attributes were parsed and forgotten: go back and read them again.
+            # xDSL dropped the attributes: parse them again.
             parser._resume_from(start)  # pyright: ignore[reportPrivateUsage] no public way
             func.arg_attrs = _parse_argument_attributes(parser)
             parser._resume_from(end)  # pyright: ignore[reportPrivateUsage] no public way
@@ -59,8 +59,6 @@ def keep_declaration_attributes() -> None:
 
 
 def _parse_argument_attributes(parser: Parser) -> ArrayAttr[DictionaryAttr] | None:
-    """Parse a declaration up to the end of its arguments, for their attributes."""
-
     def parse_argument() -> dict[str, Attribute]:
         if parser.parse_optional_argument() is None:
             parser.parse_type()

@@ -9,7 +9,7 @@ from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, get_effects
 
 
 class _TensorSemanticsEffect(MemoryEffect):
-    """On tensors alone, a structured operation has the effects of its body."""
+    """The memory effects of a structured op: on tensors, those of its body."""
 
     @classmethod
     def get_effects(cls, op: Operation) -> AbstractSet[EffectInstance] | None:
@@ -30,9 +30,10 @@ class _TensorSemanticsEffect(MemoryEffect):
 
 def make_generic_effects_known() -> None:
     """
-    Let a dead or repeated `linalg.generic` on tensors be removed.
+    Declare the memory effects of `linalg.generic`, so that CSE and dead code elimination
+    remove it on tensors.
 
-    MLIR: a structured op on tensors alone has the effects of its body.
+    MLIR: a structured op on tensors has the memory effects of its body.
     Ends with: `docs/upstream/linalg-generic-effects.md`.
     """
     if not GenericOp.has_trait(MemoryEffect):

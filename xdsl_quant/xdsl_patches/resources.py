@@ -1,8 +1,8 @@
 """
-The data of `dense_resource` attributes.
+Access to the data of `dense_resource` attributes.
 
-xDSL keeps it beside the module, as the hexadecimal text that it read. Here it is kept as
-bytes, half as many, and the text is made when it is asked for.
+xDSL keeps the hexadecimal text of the data. This module keeps bytes, which take half the
+memory, and prints the text on demand.
 """
 
 from __future__ import annotations
@@ -29,43 +29,42 @@ if TYPE_CHECKING:
     from xdsl_quant.numerics.arrays import Array
 
 RESOURCE_BYTES = 1 << 16
-"""The size from which a constant is a resource: not text, which is twice as long."""
+"""Size in bytes from which passes store a constant as a resource."""
 
 _PREFIX = "0x"
 
 _HEADER_SIZE = 4
-"""The bytes in front of the data that say how the data is to be aligned."""
+"""Size in bytes of the header, which holds the alignment of the data."""
 
-_PIECE = 1 << 16
-"""Digits that are read together, an even number."""
+_CHUNK_SIZE = 1 << 16
+"""Number of digits decoded at a time; even."""
 
 
 class _Blob(NamedTuple):
-    """What a resource consists of."""
+    """The decoded content of a resource."""
 
     header: bytes
 
     data: bytes
 
     is_upper_case: bool
-    """How the text has its letters."""
+    """True if the hexadecimal text has upper-case letters."""
 
     @staticmethod
     def of(text: str) -> _Blob:
-        """
-        Raises:
-            ValueError: if the text is not hexadecimal, or has no header.
-        """
+        """Decode a text; raise a `ValueError` if it is not hexadecimal or too short."""
         start = len(_PREFIX) + 2 * _HEADER_SIZE
-        # A copy of a large text takes memory that the system has to find first.
-        pieces = (text[i : i + _PIECE] for i in range(start, len(text), _PIECE))
+        # In chunks, because slicing a large text copies it.
+        chunks = (
+            text[i : i + _CHUNK_SIZE] for i in range(start, len(text), _CHUNK_SIZE)
+        )
         try:
             header = unhexlify(text[len(_PREFIX) : start])
-            data = b"".join(map(unhexlify, pieces))
+            data = b"".join(map(unhexlify, chunks))
         except ValueError as e:
-            raise ValueError(f"its text is not hexadecimal: {e}") from None
+            raise ValueError(f"data is not hexadecimal: {e}") from None
         if len(header) < _HEADER_SIZE:
-            raise ValueError("its text has no header of four bytes")
+            raise ValueError("missing header of four bytes")
         return _Blob(header, data, any(letter in text for letter in "ABCDEF"))
 
     @property
@@ -79,7 +78,7 @@ def _has_both_cases(text: str) -> bool:
 
 
 class _Resources(OpAsmDialectInterface):
-    """The resources of a dialect, as bytes wherever their text can be made of these."""
+    """The resources of a dialect, as bytes unless these do not determine the text."""
 
     def __init__(self, texts: dict[str, str]):
         super().__init__()
@@ -88,14 +87,14 @@ class _Resources(OpAsmDialectInterface):
 
     def parse_resource(self, key: str, val: str):
         super().parse_resource(key, val)
-        # A text may have data for a name twice.
+        # A file may define the same name twice.
         self.blobs.pop(key, None)
         if _has_both_cases(val):
             return
         try:
             self.keep(key, _Blob.of(val))
         except ValueError:
-            # It stays a text, and whoever needs the data is told.
+            # Keep the text; `resource_data` reports the error.
             pass
 
     def lookup(self, key: str) -> str | None:
@@ -108,14 +107,14 @@ class _Resources(OpAsmDialectInterface):
 
     def keep(self, key: str, blob: _Blob) -> None:
         self.blobs[key] = blob
-        # It is there, but there is no text of it.
+        # xDSL looks here for declared names only.
         self._blob_storage[key] = ""
 
 
 def keep_resources_as_bytes() -> _Resources:
     """
-    Let the dialect `builtin` keep all resources as bytes from now on. xDSL keeps the text,
-    which has twice as many.
+    Keep the resources of `builtin` as bytes. xDSL keeps their text, which takes twice the
+    memory.
 
     MLIR: keeps bytes.
     Ends with: `docs/upstream/resource-bytes.md`.
@@ -131,7 +130,6 @@ def keep_resources_as_bytes() -> _Resources:
 
 
 def _interface() -> OpAsmDialectInterface:
-    """Return the resources of `builtin`, as text if patches are switched off."""
     if are_on():
         return keep_resources_as_bytes()
     interface = Builtin.get_interface(OpAsmDialectInterface)
@@ -141,10 +139,10 @@ def _interface() -> OpAsmDialectInterface:
 
 def resource_data(value: DenseResourceAttr) -> bytes | None:
     """
-    Return the bytes of all elements, or `None` if there is no data for the attribute.
+    Return the bytes of all elements, or `None` if the resource is missing.
 
     Raises:
-        ValueError: if it is damaged.
+        ValueError: if the data is damaged.
     """
     interface, key = _interface(), value.resource_handle.data
     if isinstance(interface, _Resources) and key in interface.blobs:
@@ -154,9 +152,7 @@ def resource_data(value: DenseResourceAttr) -> bytes | None:
 
 
 def new_resource(key: str, array: Array, type_: TensorType) -> DenseResourceAttr:
-    """
-    Return an attribute with the elements of an array, under `key` or a name like it.
-    """
+    """Store an array as a resource named `key`, made unique, and return its attribute."""
     # Importing NumPy takes longer than starting `xdsl-opt`.
     from xdsl_quant.numerics.arrays import bytes_of
 
@@ -175,11 +171,12 @@ def replace_resources(
     module: ModuleOp, data_of: Callable[[Operation, DenseResourceAttr], bytes]
 ) -> None:
     """
-    Put the data of resources into the attributes of ops. So the text of an op has it.
+    Replace the resource attributes of a module by dense attributes, in place, so that the
+    text of an op includes the data.
 
     Args:
-        module: the module, which is changed.
-        data_of: the bytes of an attribute of an op, as many as its type has.
+        module: the module to change.
+        data_of: returns the bytes of all elements of a resource attribute of an op.
     """
     for op in module.walk():
         for attributes in (op.properties, op.attributes):

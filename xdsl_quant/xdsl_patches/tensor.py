@@ -1,4 +1,4 @@
-"""Patches of the dialect `tensor`: `tensor.reshape` of unranked and dynamic tensors."""
+"""Patches of the dialect `tensor`: `tensor.reshape` on unranked and dynamic tensors."""
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -18,10 +18,10 @@ from .widening import Widened, takes, widen
 
 def widen_reshape() -> None:
     """
-    Let `tensor.reshape` have unranked types and dynamic dimensions.
+    Accept unranked types and dynamic dimensions in `tensor.reshape`.
 
-    MLIR: only verifies numbers of elements that are known, and a shape operand of unknown
-    length makes an unranked tensor.
+    MLIR: compares element counts of static shapes only; a shape operand of dynamic length
+    requires an unranked result.
     Ends with: `docs/upstream/tensor-reshape.md`.
     """
     shape, result = TensorType(IndexType(), (1,)), TensorType(f32, (DYNAMIC_INDEX,))
@@ -37,7 +37,7 @@ def widen_reshape() -> None:
         types = (self.source.type, self.shape.type, self.result.type)
         definition.verify(self)
         mistake = _mistake(*types)
-        # What xDSL refuses, it refuses in its own words.
+        # xDSL reports the errors that it knows, with its own messages.
         if all(
             isinstance(t, TensorType) and (mistake or t.has_static_shape())
             for t in types
@@ -50,7 +50,7 @@ def widen_reshape() -> None:
 
 
 def _mistake(source: Attribute, shape: Attribute, result: Attribute) -> str | None:
-    """What is wrong with a `tensor.reshape`, numbers of elements aside, in MLIR's words."""
+    """Return MLIR's message about the types, without comparing element counts."""
     assert isinstance(shape, TensorType)
     if get_element_type_or_self(source) != get_element_type_or_self(result):
         return "element types of source and destination tensor types should be the same"

@@ -1,4 +1,4 @@
-"""What the patches share that let an op have more types."""
+"""Helpers of patches that let an op accept more types."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 @dataclass(frozen=True)
 class Widened(AttrConstraint):
-    """What xDSL accepts, and more; all else is refused in the words of xDSL."""
+    """A union of constraints whose errors are those of the xDSL constraint."""
 
     xdsl: AttrConstraint
 
@@ -32,7 +32,7 @@ class Widened(AttrConstraint):
 def takes(
     op_type: type[IRDLOperation], operands: tuple[Attribute, ...], result: Attribute
 ) -> bool:
-    """Return True if an op with operands and a result of these types is valid."""
+    """Return True if an op is valid with these operand and result types."""
     values = Block(arg_types=operands).args
     try:
         op_type.build(operands=values, result_types=(result,)).verify_()

@@ -80,17 +80,17 @@ def test_text_is_not_kept():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0xZZ0000000000803f", "is not hexadecimal: Non-hexadecimal digit found"),
-        ("0x0400000000 0080", "is not hexadecimal: Odd-length string"),
-        ("0x04000000000", "is not hexadecimal: Odd-length string"),
-        ("0x0400", "has no header of four bytes"),
-        ("0x", "has no header of four bytes"),
+        ("0xZZ0000000000803f", "data is not hexadecimal: Non-hexadecimal digit found"),
+        ("0x0400000000 0080", "data is not hexadecimal: Odd-length string"),
+        ("0x04000000000", "data is not hexadecimal: Odd-length string"),
+        ("0x0400", "missing header of four bytes"),
+        ("0x", "missing header of four bytes"),
     ],
 )
 def test_text_without_data(text: str, message: str):
     key = parsed(text)
     assert interface().lookup(key) == text
-    with pytest.raises(ValueError, match=f"^its text {message}$"):
+    with pytest.raises(ValueError, match=f"^{message}$"):
         data_of(key)
 
 
