@@ -1,4 +1,4 @@
-"""Arrays in files, and numbers on a command line."""
+"""Reading inputs of commands (files or numbers), and writing results."""
 
 import json
 import os
@@ -25,12 +25,12 @@ from .failures import Failure, reported
 
 def read_values(options: Namespace) -> list[ArrayLike]:
     """
-    The values that the inputs of a command stand for: `x.npy`, `all.npz` for all arrays of
-    the file in their order, `all.npz:x` for one of them, a number such as `3` or `nan`, or
-    a list such as `[1.0, 2.0]`.
+    Return the values of the inputs of a command: `x.npy`, `all.npz` for all arrays of the
+    file in order, `all.npz:x` for one array, a number such as `3` or `nan`, or a list such
+    as `[1.0, 2.0]`.
 
     Raises:
-        Failure: if one is none of these, or a file cannot be read or has no such array.
+        Failure: if an input is malformed, a file cannot be read, or an array is missing.
     """
     values: list[ArrayLike] = []
     for text in options.inputs:
@@ -49,7 +49,7 @@ def _read_input(text: str) -> list[ArrayLike]:
 
 
 def _path_and_key(text: str) -> tuple[str | None, str | None]:
-    """The file that an argument of a command names, and the array in it."""
+    """Split an input into the file and the name of the array in it."""
     path, _, key = text.rpartition(":")
     if has_suffix(path, ".npz"):
         return path, key
@@ -103,17 +103,16 @@ def check_files(
     modules: Mapping[str, str] | None = None,
 ) -> None:
     """
-    Check before anything runs that files can be written, and are not those that are read.
+    Check that output files are writable and differ from the input files.
 
     Args:
-        options: the module, which is in a file unless it is `-`, and the inputs, if the
-            command has some.
-        inputs: the option for inputs.
-        outputs: options with files that are written, and these files.
-        modules: names of other files that are read, and their paths.
+        options: the parsed options, with `module` and, optionally, `inputs`.
+        inputs: the flag for inputs.
+        outputs: output files by their flags.
+        modules: other input files by a name for messages.
 
     Raises:
-        Failure: if a directory does not exist, or a file is one or is also another one.
+        Failure: if a directory is missing, a path is a directory, or files coincide.
     """
     others = {"the input module": options.module, **(modules or {})}
     others = {name: path for name, path in others.items() if path != "-"}
@@ -140,19 +139,19 @@ def check_files(
 def _is_same_file(one: str, other: str) -> bool:
     if not (os.path.exists(one) and os.path.exists(other)):
         return os.path.realpath(one) == os.path.realpath(other)
-    # Nothing is lost in a device or a pipe.
+    # Writing to a device or a pipe destroys nothing.
     return os.path.isfile(one) and os.path.samefile(one, other)
 
 
 def check_output(path: str, count: int) -> None:
     """
-    Check where results are to be written to.
+    Check the file for results.
 
     Raises:
-        ValueError: if the file cannot hold this many results.
+        ValueError: if it is neither .npy nor .npz, or is .npy and `count` is not 1.
     """
     if not has_suffix(path, ".npy", ".npz"):
-        raise ValueError(f"'{path}' is not called .npy or .npz")
+        raise ValueError(f"unknown file type: '{path}'; use .npy or .npz")
     if has_suffix(path, ".npy") and count != 1:
         raise ValueError(f"a .npy file holds one result, use .npz for {count}")
 
@@ -161,11 +160,10 @@ def write_results(path: str, results: Sequence[Array]) -> None:
     """
     Write results to a .npy file, or to a .npz file as `result0`, `result1`, and so on.
 
-    Floats that NumPy does not have are written as raw bytes, as its files have no names
-    for them.
+    Floats of `ml_dtypes` are written as raw bytes, because .npy files cannot name them.
 
     Raises:
-        OSError: if the file cannot be written; it is as it was before.
+        OSError: if the file cannot be written; an existing file stays unchanged.
     """
     arrays = [_storable(np.asarray(result)) for result in results]
     named: dict[str, Any] = {f"result{i}": array for i, array in enumerate(arrays)}
@@ -178,7 +176,7 @@ def write_results(path: str, results: Sequence[Array]) -> None:
 
 @dataclass(frozen=True)
 class _Stream:
-    """A stream that NumPy writes to in pieces: of a file it does not say why it cannot."""
+    """A wrapper that keeps the reason of write errors, which NumPy hides for real files."""
 
     stream: BinaryIO
 

@@ -2,17 +2,16 @@
 Run a function of a module on samples, and write the ranges of its values to a JSON file
 for the pass quant-import-stats.
 
-Ranges are those of the values behind quant.stats_ref. If the module has none, it gets them
-from the pass quant-insert-stats-refs, with the keys that the pass always gives.
+The command observes operands of quant.stats_ref. If the module has none, the pass
+quant-insert-stats-refs inserts them, with its usual keys.
 
 observers:
-  min-max              from the smallest to the largest value
-  moving-average=0.9   moving averages of min and max of each batch
+  min-max              smallest and largest value
+  moving-average=0.9   moving averages of the min and max of each batch
   percentile=99.99     the middle 99.99 percent of all values
-  entropy=8            loses the least information if stored values have 8 bits
-  mse=8                has the smallest squared error if stored values have 8 bits
-                       (mse=8,symmetric and entropy=8,symmetric: for types with the zero
-                       point in the middle)
+  entropy=8            range with the least loss of information in 8 bits
+  mse=8                range with the least squared error in 8 bits
+                       (entropy=8,symmetric and mse=8,symmetric: for symmetric types)
 
 examples:
   xdsl-quant-calibrate model.mlir --inputs data.npz -o stats.json
@@ -69,7 +68,7 @@ _REPORT = "a report"
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """The exit code of the command: 0, or 1 after an error message."""
+    """Run the command and return its exit code."""
     return exit_code(_calibrate, _calibrate_parser().parse_args(args))
 
 
@@ -81,7 +80,7 @@ def _calibrate_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--observer",
         default="min-max",
-        help="how ranges are found, see above (default: %(default)s)",
+        help="range estimator, see above (default: %(default)s)",
     )
     _add_batch_options(parser)
     parser.add_argument(
@@ -89,19 +88,19 @@ def _calibrate_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="KEY=DIMENSION",
-        help="a range for each index of a dimension, for the values of a key",
+        help="record one range per index of a dimension for the values of a key",
     )
     parser.add_argument(
         "--report",
         metavar="FILE",
-        help="an HTML page to write: for each key a histogram, the type that the range "
-        "leads to, and what quantization to it costs; the worst first",
+        help="also write an HTML page: for each key a histogram, the resulting type and "
+        "its quantization error, worst first",
     )
     parser.add_argument(
         "--types",
         default="",
         metavar="OPTIONS",
-        help="options of quant-calibrated-to-uniform for the types in the report, e.g. "
+        help="options of quant-calibrated-to-uniform for types in the report, e.g. "
         "'bits=4 symmetric=true'",
     )
     add_options(parser, "--checkpoint", "--no-progress")
@@ -113,10 +112,9 @@ def _add_batch_options(parser: argparse.ArgumentParser) -> None:
         "--batch-size",
         type=int,
         metavar="N",
-        help="cut arrays along their first dimension into batches of N, the last of which "
-        "may be smaller; by default there is one batch of whole arrays. Every batch gets "
-        "the whole of a scalar, and of an array whose first dimension has the size that "
-        "the function says, such as weights",
+        help="split arrays along their first dimension into batches of N; the last batch "
+        "may be smaller (default: one batch). Scalars, and arrays whose first dimension "
+        "is static in the function type, such as weights, are passed whole to every batch",
     )
     parser.add_argument(
         "--whole",
@@ -124,8 +122,8 @@ def _add_batch_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ARGUMENT",
-        help="the number of an argument, from 0, of which every batch gets the whole; more "
-        "than once for several",
+        help="index of an argument, from 0, to pass whole to every batch; repeat for "
+        "several",
     )
 
 
@@ -183,7 +181,7 @@ def _instrument(module: ModuleOp, options: argparse.Namespace) -> Sequence[FuncO
 
 
 def _key_dimensions(texts: Sequence[str]) -> dict[str, int]:
-    """The dimensions of keys."""
+    """Parse the dimension of each key."""
     axes: dict[str, int] = {}
     for text in texts:
         key, _, dimension = text.rpartition("=")
@@ -200,14 +198,11 @@ def _key_dimensions(texts: Sequence[str]) -> dict[str, int]:
 
 
 def _conversion(options: argparse.Namespace) -> QuantCalibratedToUniformPass | None:
-    """
-    The pass that chooses the types in the report, which must be able to choose some;
-    `None` without a report.
-    """
+    """Return the pass that chooses types for the report; `None` without a report."""
     if options.report is None:
         if options.types:
             raise Failure(
-                "--types: error: it is for types in a report, so use --report, too"
+                "--types: error: option applies to the report only; add --report"
             )
         return None
     with reported(f"--report {options.report}", ImportError):
@@ -220,7 +215,7 @@ def _conversion(options: argparse.Namespace) -> QuantCalibratedToUniformPass | N
             raise ValueError("these are not only options")
         types_of({"": KeyStatistics((-1.0, 1.0))}, conversion)
     except ValueError as error:
-        # An error of a pipeline says where in it, which is not what the user wrote.
+        # Drop the position, which refers to the pipeline, not to the option.
         reason = str(error).rpartition("error: ")[2]
         raise Failure(f"--types {options.types}: error: {reason}") from error
     return conversion
@@ -250,32 +245,32 @@ def _warn_of_missing(
 def _batches(
     inputs: Sequence[ArrayLike], options: argparse.Namespace, function: FuncOp
 ) -> Sequence[tuple[ArrayLike, ...]]:
-    """The arguments for each batch. Lists stay lists: arguments say what they become."""
+    """Return the arguments of each batch. Lists stay lists until their dtype is known."""
     size = options.batch_size
     if size is None:
         if options.whole:
-            raise Failure("--whole: error: unknown batches, add --batch-size")
+            raise Failure("--whole: error: missing option --batch-size")
         return [tuple(inputs)]
     if size < 1:
-        raise Failure(f"--batch-size {size}: error: it is not positive")
+        raise Failure(f"--batch-size {size}: error: expected a positive number")
     counts = _sample_counts(inputs, options, function)
     if not counts:
         if (size,) in map(_rows, inputs):
-            # The function takes just as many samples as there are.
+            # The function takes all samples at once.
             return [tuple(inputs)]
         raise Failure(
-            f"--batch-size {size}: error: no input is cut, each is named by --whole or has "
-            "the size that the function says; leave the option out"
+            f"--batch-size {size}: error: no input can be split: all are named by --whole "
+            "or have a static first dimension; remove the option"
         )
     first, *others = counts.values()
     if any(count != first for count in others):
         raise Failure(
-            "--inputs: error: arrays that are cut must have the same number of samples in "
-            f"their first dimension, found {', '.join(map(str, counts.values()))}; name "
-            "those that are not cut with --whole"
+            "--inputs: error: expected the same number of samples in all arrays, found "
+            f"{', '.join(map(str, counts.values()))}; name arrays that every batch gets "
+            "whole with --whole"
         )
     if not first:
-        raise Failure("--inputs: error: there are no samples")
+        raise Failure("--inputs: error: expected at least one sample, found none")
     return [
         tuple(
             cast("Array", value)[start : start + size] if index in counts else value
@@ -289,10 +284,10 @@ def _sample_counts(
     inputs: Sequence[ArrayLike], options: argparse.Namespace, function: FuncOp
 ) -> dict[int, int]:
     """
-    The numbers of samples in the inputs that are cut into batches, by argument.
+    Return the number of samples of each input that is split into batches, by argument.
 
     Raises:
-        Failure: if the function takes other arguments.
+        Failure: if the arguments do not match the function.
     """
     name, types = function.sym_name.data, function.function_type.inputs.data
     with reported(options.module, TypeError):
@@ -308,13 +303,13 @@ def _sample_counts(
         for index, (value, type_) in enumerate(zip(inputs, types, strict=True))
         if index not in options.whole
         and (rows := _rows(value))
-        # A type that says how many rows there are takes all of them.
+        # A static first dimension takes all rows.
         and not (isinstance(type_, TensorType) and type_.get_shape()[:1] == rows)
     }
 
 
 def _rows(value: ArrayLike) -> tuple[int, ...]:
-    """The size of the first dimension of an input, if it has one."""
+    """Return the size of the first dimension of an input, if it has one."""
     if isinstance(value, list):
         return (len(cast("list[object]", value)),)
     return np.shape(value)[:1]

@@ -1,11 +1,11 @@
 """
-Compare a quantized model with the float model on samples, value by value: the signal to
-quantization noise ratio (SQNR) of each value that both models have in dB, and the lowest
-one of those that it is computed from, without constants (inputs). Where the former is
-lower, error arises.
+Compare a quantized model with its float model on samples. For each value that both models
+contain, the table shows the signal-to-quantization-noise ratio (SQNR) in dB, and the lowest
+SQNR among the values that it is computed from (inputs). An op whose SQNR is lower than that
+of its inputs adds error.
 
-Values are matched by the names of their locations, which .tflite files have, or else by
-function, op, and number of the op.
+Values are matched by location name (tensor names of .tflite files), or by function, op name
+and position.
 
 examples:
   xdsl-quant-compare model.tflite quantized.tflite --data x.npz
@@ -29,19 +29,19 @@ from .options import add_options, command_parser, shows_progress, with_progress
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """The exit code of the command: 0, or 1 after an error message."""
+    """Run the command and return its exit code."""
     parser = command_parser("xdsl-quant-compare", __doc__)
     for name, kind in (("module", "float"), ("quantized", "quantized")):
         parser.add_argument(
             name,
             metavar=kind,
-            help=f"file with the {kind} model: the text of a module, or a .tflite file",
+            help=f"{kind} model: a file with MLIR text, or a .tflite file",
         )
     parser.add_argument(
         "--data",
         required=True,
         metavar="FILE",
-        help="samples for the float model: the rows of the arrays of a .npy or .npz file",
+        help="samples: rows of the arrays in a .npy or .npz file",
     )
     names = "--labels", "--json", "--entry", "--shape", "--static", "--no-progress"
     add_options(parser, *names)

@@ -1,4 +1,4 @@
-"""What all commands share: the module that they are about, and errors in one line."""
+"""Reading the module of a command, and reporting errors in one line."""
 
 import argparse
 import io
@@ -26,31 +26,31 @@ from xdsl_quant.runtime.loading import (
 from xdsl_quant.runtime.plugins import PluginError
 
 _BYTECODE = b"ML\xefR"
-"""How a file with MLIR bytecode begins."""
+"""First bytes of MLIR bytecode."""
 
 
 _TRACEBACK = "XDSL_QUANT_TRACEBACK"
-"""The environment variable that lets a command print the traceback of a bug."""
+"""Environment variable that makes a command print the traceback of a bug."""
 
 
 class Failure(Exception):
-    """What to tell the user."""
+    """An error message for the user."""
 
 
 def exit_code(
     run: Callable[[argparse.Namespace], None], options: argparse.Namespace
 ) -> int:
     """
-    Run a command on its options, of which `module` is what it is about.
+    Run a command, report its errors, and return its exit code.
 
     Returns:
-        0; 1 after an error message; 130 if the user interrupts it; 141 if nobody reads its
-        output any more; 70 (`EX_SOFTWARE`) after a message about a bug of this package.
+        0; 1 after an error message; 130 after an interrupt; 141 if the reader of the output
+        has gone; 70 (`EX_SOFTWARE`) after a message about a bug of this package.
     """
     try:
         with _short_warnings():
             run(options)
-        # Else what is left in the buffer is written when there is nobody to see an error.
+        # At interpreter exit, write errors would be lost.
         sys.stdout.flush()
     except Failure as message:
         return _told(message)
@@ -59,7 +59,7 @@ def exit_code(
     except BrokenPipeError:
         drop_output()
         return 141
-    except OSError as error:  # Not of files, of which commands say the names.
+    except OSError as error:  # Commands report errors of named files themselves.
         drop_output()
         return _told(failure_at("standard output", error))
     except MemoryError as error:
@@ -94,7 +94,7 @@ def _reported_bug(place: str, error: Exception) -> int:
 
 @contextmanager
 def _short_warnings() -> Generator[None]:
-    """Let warnings be one line, without the place in the code that gives them."""
+    """Print each warning as one line, without the source location."""
 
     def show(message: Warning | str, *args: object) -> None:
         print(f"warning: {message}", file=sys.stderr)
@@ -111,13 +111,12 @@ def _told(message: Failure | str) -> int:
 
 def print_results(lines: Iterable[object], *files: str | None) -> None:
     """
-    Print results before they are written to files: if they cannot be printed, the command
-    fails and leaves no file.
+    Print results. Call this before files are written, so that a failure leaves no file.
 
     Args:
         lines: the results.
-        files: the files, `None` for those that are not wanted. If there is one, a reader
-            of the output that has gone is not an error.
+        files: output files, `None` for unset options. If there is one, a closed pipe is no
+            error.
 
     Raises:
         OSError: if the results cannot be printed.
@@ -133,7 +132,7 @@ def print_results(lines: Iterable[object], *files: str | None) -> None:
 
 
 def drop_output() -> None:
-    """Let what is left in a buffer go nowhere, if it cannot be written."""
+    """Discard buffered output that cannot be written."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -141,16 +140,16 @@ def drop_output() -> None:
 
 
 def failure_at(place: str, error: BaseException) -> Failure:
-    """What to tell of an error that happened at a place, e.g. in a file."""
-    # Errors of samples know the file and what is wrong with it.
+    """Return the message of an error at a place, such as a file."""
+    # Errors in samples carry their file.
     place = getattr(error, "source", "") or place
     message = str(getattr(error, "message", error)).partition("\n")[0]
     if isinstance(error, OSError) and error.strerror:
         place = error.filename or place
         message = error.strerror.lower()
-    # Errors of ops say themselves where; in a batch they do so in the middle.
+    # Errors of ops contain a location, in a batch not at the beginning.
     if ": error: " in message and not message.startswith("batch "):
-        # Names of tensors are not those of files.
+        # A tensor name alone does not identify the file.
         is_name = message.startswith("loc(")
         return Failure(f"{place}: {message}" if is_name else message)
     return Failure(f"{place}: error: {message.removeprefix('error: ')}")
@@ -159,10 +158,10 @@ def failure_at(place: str, error: BaseException) -> Failure:
 @contextmanager
 def reported(place: str, *errors: type[Exception]) -> Generator[None]:
     """
-    Report errors of these types as ones that happened at a place.
+    Convert errors of some types to failures at a place.
 
     Raises:
-        Failure: in place of such an error.
+        Failure: instead of such an error.
     """
     try:
         yield
@@ -173,7 +172,7 @@ def reported(place: str, *errors: type[Exception]) -> Generator[None]:
 @contextmanager
 def report_file(path: str | None, text: str) -> Generator[None]:
     """
-    Write a report to a file, unless the block fails that writes another file.
+    Write a report to a file if the block, which writes another file, succeeds.
 
     Raises:
         Failure: if the report cannot be written.
@@ -189,10 +188,10 @@ def report_file(path: str | None, text: str) -> Generator[None]:
 
 def write_json(path: str | None, text: str) -> None:
     """
-    Write the data of a command to the file of `--json`, if there is one.
+    Write the file of `--json`, if the user asked for it.
 
     Raises:
-        Failure: if it cannot be written.
+        Failure: if the file cannot be written.
     """
     with report_file(path, text):
         pass
@@ -200,14 +199,14 @@ def write_json(path: str | None, text: str) -> None:
 
 def read_module(options: argparse.Namespace, ctx: Context | None = None) -> ModuleOp:
     """
-    The module that the options of a command name, after the passes.
+    Read the module of a command and apply its passes.
 
     Args:
-        options: those of `module_parser`.
-        ctx: the dialects; all that `xdsl-opt` finds by default.
+        options: the options of `module_parser`.
+        ctx: the context (default: all dialects that `xdsl-opt` finds).
 
     Raises:
-        Failure: if it cannot be read, or is invalid, or a pass fails.
+        Failure: if the module cannot be read or is invalid, or a pass fails.
     """
     path: str = options.module
     shapes = dict(map(_input_shape, options.shape))
@@ -230,11 +229,10 @@ def read_module(options: argparse.Namespace, ctx: Context | None = None) -> Modu
 
 def read_type_or_module(options: argparse.Namespace) -> str | ModuleOp:
     """
-    What the options of a command name: the text of a quantized type, which begins with
-    `!`, or else a module.
+    Return the text of a quantized type, which begins with `!`, or read a module.
 
     Raises:
-        Failure: if an option for modules is given for a type, or as `read_module` says.
+        Failure: if a type has an option for modules, or `read_module` fails.
     """
     text: str = options.module
     if not text.startswith("!"):
@@ -244,15 +242,17 @@ def read_type_or_module(options: argparse.Namespace) -> str | ModuleOp:
     for name in ("passes", "shape", "static"):
         if getattr(options, name):
             raise Failure(
-                f"{text}: error: option --{name} has no meaning of a type; leave it out"
+                f"{text}: error: option --{name} has no effect for a type; remove it"
             )
     return text
 
 
 def _input_shape(text: str) -> tuple[str, list[int]]:
     """
+    Parse a shape such as `x=1x16x16x3`.
+
     Raises:
-        Failure: if a text is not like `x=1x16x16x3`.
+        Failure: if the text has another form.
     """
     name, equals, sizes = text.rpartition("=")
     numbers = sizes.split("x") if sizes else []
@@ -263,25 +263,25 @@ def _input_shape(text: str) -> tuple[str, list[int]]:
 
 def read_text(path: str) -> str:
     """
-    The text of a module in a file, or on the standard input for `-`.
+    Read the text of a module from a file, or from standard input for `-`.
 
     Raises:
-        Failure: if it cannot be read, or is no text.
+        Failure: if it cannot be read or is not UTF-8 text.
     """
     with reported(path, OSError):
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     if data.startswith(_BYTECODE):
         raise Failure(
             f"{path}: error: expected the text of a module, but got MLIR bytecode; "
-            "mlir-opt turns it into text"
+            "convert it to text with mlir-opt"
         )
     if data[4:8] == b"TFL3":
         raise Failure(
             f"{path}: error: expected the text of a module, but got a TensorFlow Lite "
-            "file; give the path of one that is called '.tflite'"
+            "file; pass a file with the suffix '.tflite'"
         )
     try:
-        # With whatever a line ends with.
+        # Universal newlines.
         text = io.TextIOWrapper(io.BytesIO(data), "utf-8").read()
     except UnicodeDecodeError:
         text = "\0"

@@ -1,7 +1,7 @@
 """
-Turn a TensorFlow Lite file into a module of the tfl dialect, or a module into a file.
+Convert a TensorFlow Lite file to a module of the tfl dialect, or a module to such a file.
 
-What is called .tflite is a file, anything else the text of a module.
+A path with the suffix .tflite is a TensorFlow Lite file; any other path is MLIR text.
 
 examples:
   xdsl-quant-import model.tflite -o model.mlir
@@ -30,29 +30,28 @@ from .failures import exit_code, read_module, reported
 from .options import add_options, command_parser
 
 _COLUMNS = ("op", "reason")
-"""What the table of fallbacks says of an op."""
+"""Columns of the table of fallbacks."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """The exit code of the command: 0, or 1 after an error message."""
+    """Run the command and return its exit code."""
     parser = command_parser("xdsl-quant-import", __doc__)
     parser.add_argument(
         "module",
         metavar="input",
-        help="a .tflite file, or one with the text of a module, - for standard input",
+        help="a .tflite file, a file with MLIR text, or - for standard input",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
-        help="where to write to; by default, and for -, the text of the module is printed",
+        help="output file (default, and for -: print the module)",
     )
     add_options(parser, "--shape", "--static", "-p/--passes")
     parser.add_argument(
         "--print-debuginfo",
         action="store_true",
-        help="print locations in the text, so that a file made of it has all names of "
-        "tensors",
+        help="print locations, which preserve tensor names in the text",
     )
     return exit_code(_import, parser.parse_args(args))
 
@@ -62,9 +61,9 @@ def _import(options: argparse.Namespace) -> None:
     output = None if options.output == "-" else options.output
     check_files(options, "", {"-o": output})
     ctx = multiverse_context()
-    # Ops of a file that the dialect does not have.
+    # Files may contain ops that the dialect lacks.
     ctx.allow_unregistered = True
-    # It prints resources.
+    # The builtin dialect prints resources.
     ctx.load_registered_dialect("builtin")
     module = read_module(options, ctx)
     for line in _fallback_table(module):
@@ -83,7 +82,7 @@ def _import(options: argparse.Namespace) -> None:
 
 
 def _fallback_table(module: ModuleOp) -> Iterator[str]:
-    """The lines that list which ops a pass computes with floats, as it has said."""
+    """Yield the lines of the table of ops that a pass computes with floats."""
     attribute = module.attributes.get("tfl.fallback")
     if not isa(attribute, ArrayAttr[DictionaryAttr]):
         return

@@ -1,8 +1,7 @@
 """
-Print the quantized tensors of a module or of a TensorFlow Lite file as a table: the op
-that gives each of them, its type with the range of its scales and zero points, and for a
-constant the smallest and the largest stored value, and the part of its elements that has
-a bound of the storage range.
+Print the quantized tensors of a module or a TensorFlow Lite file as a table: defining op,
+type, range of scales and zero points; for constants also the smallest and largest stored
+value, and the fraction of elements at a bound of the storage range.
 
 examples:
   xdsl-quant-inspect model.tflite
@@ -23,15 +22,15 @@ from .options import add_options, command_parser
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """The exit code of the command: 0, or 1 after an error message."""
+    """Run the command and return its exit code."""
     parser = command_parser("xdsl-quant-inspect", __doc__)
     add_options(parser, "module")
     parser.add_argument(
         "--sort",
         choices=SORT_NAMES,
         default=SORT_NAMES[0],
-        help="what to sort by: the largest scale, size or part first; by default in the "
-        "order of the module",
+        help="sort key; the largest scale, size or fraction comes first (default: order of "
+        "the module)",
     )
     add_options(parser, "--json", "-p/--passes", "--shape", "--static")
     return exit_code(_inspect, parser.parse_args(args))
@@ -40,7 +39,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _inspect(options: argparse.Namespace) -> None:
     check_files(options, "", {"--json": options.json})
     ctx = multiverse_context()
-    # Ops of dialects that are not installed have types, too.
+    # Types are of interest even in ops of missing dialects.
     ctx.allow_unregistered = True
     found = inspect(read_module(options, ctx)).sorted_by(options.sort)
     text = found if found.tensors else f"{options.module}: {found}"

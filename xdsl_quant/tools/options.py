@@ -1,4 +1,4 @@
-"""The options that commands share, and the progress bar that one of them hides."""
+"""Options shared by several commands, and the progress bar."""
 
 import argparse
 import sys
@@ -18,69 +18,67 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "--entry": {
         "metavar": "NAME",
-        "help": "the function; by default the only public one, or else 'main'",
+        "help": "function to run (default: the only public function, or 'main')",
     },
     "-p/--passes": {
         "default": "",
         "metavar": "PIPELINE",
-        "help": "passes to apply first, as for xdsl-opt",
+        "help": "pass pipeline to apply first, in the syntax of xdsl-opt",
     },
     "--shape": {
         "action": "append",
         "default": [],
         "metavar": "NAME=SIZES",
-        "help": "the shape of an input of a .tflite file with dynamic sizes, e.g. "
-        "x=1x16x16x3; once for each",
+        "help": "shape of a dynamic input of a .tflite file, e.g. x=1x16x16x3; repeat for "
+        "each input",
     },
     "--static": {
         "action": "store_true",
-        "help": "take the sizes for which the .tflite file was written, 1 for unknown "
-        "ones, instead of dynamic sizes",
+        "help": "replace dynamic sizes by those stored in the .tflite file, or by 1",
     },
     "--labels": {
         "metavar": "FILE",
-        "help": "the index of the class of each sample, to measure accuracy with: a .npy "
-        "file, or a .npz file with one array",
+        "help": "class index of each sample, to measure accuracy: a .npy file, or a .npz "
+        "file with one array",
     },
     "--json": {
         "metavar": "FILE",
-        "help": "where to write what is printed, as JSON",
+        "help": "also write the result to this file as JSON",
     },
     "--checkpoint": {
         "metavar": "FILE",
-        "help": "where to keep what was observed, so that an interrupted run of the same "
-        "samples is resumed",
+        "help": "file with the progress of the calibration, from which an interrupted run "
+        "with the same samples resumes",
     },
     "--no-progress": {
         "action": "store_false",
         "dest": "progress",
-        "help": "do not show how far it is, which is shown if standard error is a terminal",
+        "help": "hide the progress bar, which is shown if standard error is a terminal",
     },
 }
-"""Arguments of `add_argument` for options that commands share, by their flags."""
+"""Keyword arguments of `add_argument` for each shared option."""
 
 _ROUNDING = {
-    "rounding_mode": (RoundingMode, "how they round (default: nearest-even)"),
+    "rounding_mode": (RoundingMode, "rounding of casts (default: nearest-even)"),
     "zero_point_order": (
         ZeroPointOrder,
-        "when they add the zero point (default: before-rounding)",
+        "add the zero point before or after rounding (default: before-rounding)",
     ),
     "nan": (
         NanResult,
-        "the stored value that NaN becomes where they do not say it (default: "
-        "storage-min)",
+        "stored value of NaN, for casts without quant.nan (default: storage-min)",
     ),
 }
-"""The options of casts, which are fields of `Rounding`."""
+"""Options of casts: fields of `Rounding` with their values and help."""
 
 
 def command_parser(prog: str, description: str | None) -> argparse.ArgumentParser:
     """
-    A parser of the options of a command, so far of `--help` and `--version`.
+    Return a parser with the options `--help` and `--version`.
 
     Args:
         prog: the name of the command.
-        description: what it does, with examples.
+        description: the help text, with examples.
     """
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -95,11 +93,11 @@ def command_parser(prog: str, description: str | None) -> argparse.ArgumentParse
 
 def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
     """
-    Add options that commands share.
+    Add shared options.
 
     Args:
         parser: the parser of a command.
-        names: their names as in `_OPTIONS`, in the order of the help.
+        names: keys of `_OPTIONS`, in the order of the help.
     """
     for name in names:
         parser.add_argument(*name.split("/"), **_OPTIONS[name])
@@ -109,13 +107,13 @@ def module_parser(
     prog: str, description: str | None, inputs: str, *, required: bool
 ) -> argparse.ArgumentParser:
     """
-    A parser of the options of commands that run a module: it, passes, entry and inputs.
+    Return the parser of a command that runs a module on inputs.
 
     Args:
         prog: the name of the command.
-        description: what it does, with examples.
-        inputs: the option for inputs.
-        required: whether there must be one.
+        description: the help text, with examples.
+        inputs: the flag for inputs.
+        required: whether the command needs an input.
     """
     parser = command_parser(prog, description)
     add_options(parser, "module", "--entry", "-p/--passes", "--shape", "--static")
@@ -126,14 +124,14 @@ def module_parser(
         default=[],
         required=required,
         metavar="VALUE",
-        help="an argument of the function, once for each: a .npy file, file.npz:key, a "
-        "number, or a list of numbers; file.npz stands for all arrays in it",
+        help="argument of the function, repeated for each: a .npy file, file.npz:key, a "
+        "number, or a list of numbers; file.npz stands for all its arrays",
     )
     return parser
 
 
 def add_rounding_options(parser: argparse.ArgumentParser, title: str) -> None:
-    """Add the options of casts as a group with a title."""
+    """Add the options of casts as a titled group."""
     group = parser.add_argument_group(title)
     for name, (values, description) in _ROUNDING.items():
         option = f"--{name.replace('_', '-')}"
@@ -141,18 +139,18 @@ def add_rounding_options(parser: argparse.ArgumentParser, title: str) -> None:
 
 
 def given_rounding(options: argparse.Namespace) -> dict[str, Any]:
-    """The options of casts that are given."""
+    """Return the options of casts that the user set."""
     values = {name: getattr(options, name) for name in _ROUNDING}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def shows_progress(options: argparse.Namespace) -> bool:
-    """Whether there is a progress bar."""
+    """Return True if the command shows a progress bar."""
     return options.progress and sys.stderr.isatty()
 
 
 def with_progress(batches: Iterable[_T], count: int | None) -> Iterator[_T]:
-    """Pass on batches, and show on standard error how many of them there were."""
+    """Yield batches, and show their number on standard error."""
     try:
         _show(0, count)
         for done, batch in enumerate(batches, 1):
@@ -172,6 +170,6 @@ def _show(done: int, count: int | None) -> None:
 
 
 def with_counted_progress(chunks: Iterable[_T]) -> Iterator[_T]:
-    """Pass on chunks, which are counted before, and show how many of them there were."""
+    """Yield chunks, and show their progress; all chunks are collected first."""
     known = [*chunks]
     return with_progress(known, len(known))

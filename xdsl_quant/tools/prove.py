@@ -1,14 +1,14 @@
 """
-Prove what holds of lowered casts for all inputs, or find an input for which it does not.
+Prove properties of lowered casts for all inputs, or find a counterexample.
 
-The casts of a type, or of all types in a module, are lowered by lower-quant-ops, as
-scalars. The solver Bitwuzla decides: results are defined for all inputs, whatever they are,
-and are those of the formula; qcast is monotone; and qcast(dcast(q)) = q. What is refuted
-has inputs, and a command that shows it if one can. Of products in a module it says how
-large their sums become.
+The command lowers the casts of a type, or of all types in a module, as scalars. The solver
+Bitwuzla decides whether results are defined and equal to the formula for all inputs,
+whether qcast is monotone, and whether qcast(dcast(q)) = q. A refuted claim comes with an
+input and, where possible, a command that shows it. For products in a module, the command
+computes the bounds of their sums.
 
-With --after, a module of functions of scalars and small tensors is compared with what
-passes make of it: both are lowered, and compute the same for all inputs.
+With --after, the command compares a module of scalars and small tensors before and after
+passes: both versions are lowered and must compute the same for all inputs.
 
 examples:
   xdsl-quant-prove '!quant.uniform<i8:f32, 0.3:5>'
@@ -34,7 +34,7 @@ from .options import add_options, add_rounding_options, command_parser
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """The exit code of the command: 0 if all is proved, or 1 after an error message."""
+    """Run the command and return its exit code: 1 if a claim is not proved."""
     return exit_code(_prove_claims, _prove_parser().parse_args(args))
 
 
@@ -43,7 +43,7 @@ def _prove_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "module",
         metavar="type",
-        help="a quantized type; or a file with a module, - for standard input",
+        help="a quantized type, a file with a module, or - for standard input",
     )
     parser.add_argument(
         "--fuse", action="store_true", help="lower with the option fuse=true"
@@ -53,34 +53,35 @@ def _prove_parser() -> argparse.ArgumentParser:
         nargs=2,
         type=float,
         metavar=("LOW", "HIGH"),
-        help="prove it for all scales from one to another, in place of those of the types",
+        help="prove the claims for all scales from LOW to HIGH, not those of the types",
     )
     parser.add_argument(
         "--seconds",
         type=float,
         default=60.0,
-        help="how long the solver may take for a claim (default: %(default)g)",
+        help="time limit of the solver for each claim (default: %(default)g)",
     )
     parser.add_argument(
         "--all-inputs",
         action="store_true",
-        help="also give compiled code and NumPy all expressed values, 4,294,967,296 of f32",
+        help="also run compiled code and NumPy on all expressed values (4,294,967,296 for "
+        "f32)",
     )
     parser.add_argument(
         "--to",
         metavar="TYPE",
-        help="prove what holds of requantization from one !quant.fixed_point type to this",
+        help="prove requantization from a !quant.fixed_point type to this type",
     )
     parser.add_argument(
         "--scale-rounding",
         choices=get_args(ScaleRounding),
         default="single",
-        help="how requantization rounds (default: %(default)s)",
+        help="rounding of requantization (default: %(default)s)",
     )
     parser.add_argument(
         "--after",
         metavar="PIPELINE",
-        help="prove that a module computes the same after these passes",
+        help="prove that these passes preserve the results of the module",
     )
     add_options(parser, "--entry")
     add_rounding_options(parser, "casts")
@@ -90,7 +91,7 @@ def _prove_parser() -> argparse.ArgumentParser:
 
 def _prove_claims(options: argparse.Namespace) -> None:
     with reported(options.module, ImportError):
-        # They need the extra `prove`.
+        # Needs the extra `prove`.
         from xdsl_quant.proving import UnsupportedError
 
         from .prove_claims import claims

@@ -1,4 +1,4 @@
-"""The claims that `xdsl-quant-prove` makes for its options."""
+"""Claims of `xdsl-quant-prove`, selected by its options."""
 
 import argparse
 import math
@@ -26,11 +26,11 @@ from .failures import read_module, read_type_or_module
 from .options import given_rounding, shows_progress, with_counted_progress
 
 _Claims = Iterator[tuple[str, Iterator[Theorem]]]
-"""Titles, and the claims under each of them."""
+"""Pairs of a title and its claims."""
 
 
 def claims(options: argparse.Namespace) -> _Claims:
-    """Yield the claims about each type."""
+    """Yield the claims that the options select."""
     _check_options(options)
     if options.to is not None:
         yield _requantization_claims(options)
@@ -57,7 +57,7 @@ def claims(options: argparse.Namespace) -> _Claims:
 def _requantization_claims(
     options: argparse.Namespace,
 ) -> tuple[str, Iterator[Theorem]]:
-    # The prover checks that they are fixed-point types.
+    # The prover rejects other types than fixed-point types.
     source, target = map(cast(Any, parse_type), (options.module, options.to))
     prover = RequantizationProver(
         source, target, options.scale_rounding, options.seconds
@@ -106,7 +106,7 @@ def _cast_claims(
 def _commands(
     options: argparse.Namespace, inputs: Sequence[str], lowered_by: str
 ) -> str:
-    """Return commands that show results for inputs, before and after `--after`."""
+    """Return commands that print the results for inputs before and after `--after`."""
     arguments = [f"--shape={shape}" for shape in options.shape]
     arguments += ["--static"] if options.static else []
     arguments += [] if options.entry is None else [f"--entry={options.entry}"]
@@ -122,8 +122,10 @@ def _commands(
 
 def _check_options(options: argparse.Namespace) -> None:
     """
+    Check that the options can be combined.
+
     Raises:
-        ValueError: if an option has no meaning, alone or with others.
+        ValueError: if an option has no effect or an invalid value.
     """
     if not 0 < options.seconds < math.inf:
         raise ValueError(
@@ -142,15 +144,17 @@ def _check_options(options: argparse.Namespace) -> None:
 
 def _check_unused(options: argparse.Namespace, unused: set[str], where: str) -> None:
     """
+    Check that unused options are not set.
+
     Raises:
-        ValueError: if an option is given that is not used.
+        ValueError: if one is set.
     """
     for name in sorted(unused & _given(options)):
-        raise ValueError(f"option {name} has no meaning {where}; leave it out")
+        raise ValueError(f"option {name} has no effect {where}; remove it")
 
 
 def _given(options: argparse.Namespace) -> set[str]:
-    """The options that are not as by default."""
+    """Return the options that differ from their default."""
     given = {
         "--after": options.after is not None,
         "--all-inputs": options.all_inputs,

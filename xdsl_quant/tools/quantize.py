@@ -1,11 +1,10 @@
 """
-Quantize a float model: observe the ranges of its values on samples, choose quantization
-parameters for a hardware target, and write the quantized model. What is printed tells what
-this costs, kernel by kernel: the signal to quantization noise ratio (SQNR) of each result
-in dB, that which it has if no other kernel is quantized (own), that of the weights, and
-the part of the values that is saturated.
+Quantize a float model: run it on samples to find the ranges of its values, choose
+quantization parameters for a hardware target, and write the quantized model.
 
-Samples are the rows of arrays. A recipe says what to quantize, and how.
+The table shows for each kernel the signal-to-quantization-noise ratio (SQNR) of its result
+in dB, the SQNR if only this kernel is quantized (own), the SQNR of its weights, the
+fraction of saturated values, and the size of its constants before and after.
 
 examples:
   xdsl-quant-quantize model.tflite --data x.npz -o quantized.tflite
@@ -52,7 +51,7 @@ from .options import add_options, command_parser, shows_progress, with_progress
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """The exit code of the command: 0, or 1 after an error message."""
+    """Run the command and return its exit code."""
     return exit_code(_quantize_model, _quantize_parser().parse_args(args))
 
 
@@ -60,7 +59,7 @@ def _quantize_parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-quantize", __doc__)
     parser.add_argument(
         "module",
-        help="file with the float model, - for standard input, or a .tflite file",
+        help="float model: a file with MLIR text, - for standard input, or a .tflite file",
     )
     parser.add_argument(
         "--data",
@@ -68,15 +67,15 @@ def _quantize_parser() -> argparse.ArgumentParser:
         action="append",
         required=True,
         metavar="FILE",
-        help="samples: a .npy file, or a .npz file with an array for each argument of the "
-        "function, in their order; a row is a sample",
+        help="samples: a .npy file, or a .npz file with one array per argument of the "
+        "function, in order; each row is a sample",
     )
     parser.add_argument(
         "-o",
         "--output",
         required=True,
         metavar="FILE",
-        help="the quantized model: a .tflite file, or the text of a module",
+        help="file for the quantized model: .tflite or .mlir",
     )
     _add_recipe_options(parser)
     _add_report_options(parser)
@@ -93,14 +92,14 @@ def _add_recipe_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--target",
-        help="a hardware target: a .toml file, or a name that xdsl-quant-target lists; by "
-        "default the one of the recipe that has most kernels for the model",
+        help="hardware target: a .toml file, or a name from 'xdsl-quant-target list' "
+        "(default: the target of the recipe with most kernels for the model)",
     )
     parser.add_argument(
         "--budget",
-        help="for a recipe that searches for bits, such as 'mixed': the size of constants, "
-        "e.g. '20 kB', or how much may be lost of SQNR, e.g. '6 dB', or in points of "
-        "accuracy, e.g. '0.5 %%'; by default that of the recipe",
+        help="budget of a recipe that searches bit widths, such as 'mixed': size of the "
+        "constants ('20 kB'), loss of SQNR ('6 dB'), or loss of accuracy in percentage "
+        "points ('0.5 %%') (default: the budget of the recipe)",
     )
 
 
@@ -108,26 +107,26 @@ def _add_report_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--test-data",
         metavar="FILE",
-        help="samples to measure errors with; by default those of --data",
+        help="samples for the report (default: the samples of --data)",
     )
     add_options(parser, "--labels")
     parser.add_argument(
         "--data-labels",
         metavar="FILE",
-        help="the index of the class of each sample of --data, for a budget of accuracy; "
-        "those of --labels if there is no --test-data",
+        help="class index of each sample of --data, for a budget of accuracy (default: "
+        "--labels, if there is no --test-data)",
     )
     parser.add_argument(
         "--report",
         metavar="FILE",
-        help="where to write what is printed: a page with pictures if the file is called "
-        ".html, else JSON",
+        help="also write the report to this file: an HTML page if it ends with .html, "
+        "else JSON",
     )
     parser.add_argument(
         "--times",
         action="store_true",
-        help="measure how long the model and each kernel take in floats and in integers, "
-        "as compiled code",
+        help="measure the time of the model and of each kernel, float and quantized, as "
+        "compiled code",
     )
 
 
@@ -138,7 +137,7 @@ def _quantize_model(options: argparse.Namespace) -> None:
     if Path(options.output).suffix.lower() not in ("", ".mlir", ".tflite"):
         raise Failure(f"-o {options.output}: error: expected a .mlir or .tflite file")
     module = read_module(options)
-    # Before the calibration, which may take long.
+    # Calibration may take long, so check samples and output first.
     batches, test_batches = _read_samples(options, module)
     if (file_format := model_format(options.output)) is not None:
         _check_has_file(file_format, module, recipe, options)
@@ -171,11 +170,11 @@ def _quantize_model(options: argparse.Namespace) -> None:
 
 
 _ERRORS = (ValueError, TypeError, PassFailedException, OSError)
-"""Mistakes in a model."""
+"""Errors caused by the model."""
 
 
 def _check_files(options: argparse.Namespace) -> None:
-    """Check before anything runs that there is one file with samples, and no clash."""
+    """Check that there is one file with samples, and that no file is used twice."""
     outputs = {
         "-o": options.output,
         "--report": options.report,
@@ -213,7 +212,7 @@ def _read_recipe(
 
 
 def _writes_page(options: argparse.Namespace) -> bool:
-    """Return whether the report is a page, after a check that it can be written."""
+    """Return True if the report is HTML; check that its packages are installed."""
     if options.report is None or not has_suffix(options.report, ".html", ".htm"):
         return False
     with reported(f"--report {options.report}", ImportError):
@@ -224,7 +223,7 @@ def _writes_page(options: argparse.Namespace) -> bool:
 def _read_samples(
     options: argparse.Namespace, module: ModuleOp
 ) -> tuple[Iterable[Batch], Iterable[Batch]]:
-    """Read samples and those of the test, and check that labels fit."""
+    """Read calibration and test samples, and check that labels match them."""
     with reported(options.module, *_ERRORS):
         function = entry_function(module, options.entry)
     data = options.inputs[0]
@@ -241,7 +240,7 @@ def _read_samples(
 
 
 def _data_labels(recipe: Recipe, options: argparse.Namespace) -> str | None:
-    """The file with labels of what the model is calibrated with."""
+    """Return the file with the labels of the calibration samples."""
     if options.data_labels is None and recipe.search and options.test_data is None:
         return options.labels
     return options.data_labels
@@ -254,10 +253,10 @@ def _check_has_file(
     options: argparse.Namespace,
 ) -> None:
     """
-    Check that a model file can have the ops of a model, before samples are run.
+    Check that the format of the output file supports the ops of the model.
 
     Raises:
-        Failure: if there is none.
+        Failure: if it does not.
     """
     if recipe.mode != "static":
         with reported(options.module, ValueError, PassFailedException):

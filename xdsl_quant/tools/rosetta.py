@@ -1,15 +1,14 @@
 """
-Compare which integers runtimes compute for a quantized type: the definitions of ONNX and
+Compare the integers that runtimes compute for a quantized type: the definitions of ONNX and
 StableHLO, onnxruntime, torch, LiteRT's kernels and XNNPACK, StableHLO's interpreter, MLIR's
 own lowering, and compiled code with each of its options.
 
-For each runtime: for how many inputs its result differs from that of the runtime that all
-are compared with, the first of these inputs, what NaN becomes, and the options with which
-compiled code computes the same. Runtimes that are not installed are left out.
+The table shows for each runtime the number of inputs whose result differs from that of the
+reference runtime, the first such input, the stored value of NaN, and the options with which
+compiled code computes the same. Runtimes that are not installed are skipped.
 
-Of a TensorFlow Lite model each op that computes with stored values is compared: by
-onnxruntime, by LiteRT's kernels and XNNPACK, by TOSA's reference model, and by compiled
-code with its options.
+For a TensorFlow Lite model, the command compares each op on stored values: onnxruntime,
+LiteRT's kernels, XNNPACK, TOSA's reference model, and compiled code with its options.
 
 examples:
   xdsl-quant-rosetta '!quant.uniform<i8:f32, 0.5:3>'
@@ -45,36 +44,36 @@ from .options import (
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """The exit code of the command: 0, or 1 after an error message."""
+    """Run the command and return its exit code."""
     parser = command_parser("xdsl-quant-rosetta", __doc__)
     parser.add_argument(
         "module",
         metavar="type",
         help="a quantized type; or a file with a module, - for standard input, or a "
-        ".tflite file, for the types of all its casts, or for its ops of tfl",
+        ".tflite file, to compare the types of its casts, or its tfl ops",
     )
     parser.add_argument(
         "--against",
         metavar="RUNTIME",
         default="compiled",
-        help="what all others are compared with (default: %(default)s)",
+        help="reference runtime (default: %(default)s)",
     )
     known = ", ".join(RUNTIMES)
     parser.add_argument(
         "--runtimes",
         metavar="NAMES",
-        help=f"what is compared, separated by commas; by default all of: {known}; "
-        f"of ops all of: {', '.join(OP_RUNTIMES)}",
+        help=f"runtimes to compare, separated by commas (default for types: {known}; "
+        f"for ops: {', '.join(OP_RUNTIMES)})",
     )
     parser.add_argument(
         "--ops",
         metavar="NAMES",
-        help="the ops of a model that are compared, separated by commas; by default all",
+        help="ops to compare, separated by commas (default: all)",
     )
     parser.add_argument(
         "--all-inputs",
         action="store_true",
-        help="quantize all floats of 32 bits, 4,294,967,296, which takes an hour",
+        help="quantize all 4,294,967,296 floats of 32 bits, which takes an hour",
     )
     names = "--json", "-p/--passes", "--no-progress", "--shape", "--static"
     add_options(parser, *names)
@@ -104,7 +103,7 @@ def _comparisons(
         yield from compare_ops(source, against=options.against, runtimes=names, ops=ops)
         return
     if options.ops is not None:
-        raise ValueError("--ops is for ops of tfl, which are not in it")
+        raise ValueError("--ops applies to tfl ops, but the input has none")
     yield from compare_runtimes(
         source,
         against=options.against,

@@ -1,9 +1,9 @@
 """
 Run a function of a module on NumPy arrays, print its results and save them.
 
-Quantized types in the signature are arrays of stored values, e.g. uint8 for u8 storage.
-quant.qcast and quant.dcast need no lowering. With --steps the function is called several
-times and keeps its state, as streaming models do.
+Arguments and results of quantized types are arrays of stored values, e.g. uint8 for u8
+storage. quant.qcast and quant.dcast need no lowering. With --steps, the command calls the
+function once per step and keeps its state, as streaming models need it.
 
 examples:
   xdsl-quant-run model.mlir --input x.npy --output y.npy
@@ -42,19 +42,19 @@ from .options import add_rounding_options, given_rounding, module_parser
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """The exit code of the command: 0, or 1 after an error message."""
+    """Run the command and return its exit code."""
     parser = module_parser("xdsl-quant-run", __doc__, "--input", required=False)
     parser.add_argument(
         "--output",
         metavar="FILE",
-        help="where to save results: .npy for one, .npz for any number, with the names "
-        "result0, result1, ...",
+        help="file for the results: .npy for one result, .npz for any number (result0, "
+        "result1, ...)",
     )
     parser.add_argument(
         "--steps",
         action="store_true",
-        help="call the function once for each index of the first dimension of the inputs, "
-        "with the state that the call before has left; results have this dimension, too",
+        help="call the function once per index of the first dimension of the inputs, and "
+        "carry its state from call to call; results are stacked along that dimension",
     )
     add_rounding_options(parser, "casts that are not lowered")
     return exit_code(_run_function, parser.parse_args(args))
@@ -84,7 +84,7 @@ def _run_function(options: argparse.Namespace) -> None:
 
 
 def _rounding(options: argparse.Namespace, module: ModuleOp) -> dict[str, Any]:
-    """The rounding of casts; a warning if one is asked for and there are no casts."""
+    """Return the rounding options; warn if the module has no casts to apply them to."""
     given = given_rounding(options)
     casts = QuantizeCastOp | DequantizeCastOp | FakeQuantOp
     if given and not any(isinstance(op, casts) for op in module.walk()):
@@ -104,12 +104,12 @@ def _run_steps(
     rounding: dict[str, Any],
 ) -> Sequence[Array]:
     """
-    The results of all steps, stacked.
+    Return the results of all steps, stacked.
 
     Args:
         function: a function of a module.
-        has_state: whether arguments of it are state, in place of variables.
-        inputs: values of all steps for each other argument.
+        has_state: True if state is passed as arguments instead of variables.
+        inputs: values of all steps for every other argument.
         rounding: arguments of `run_function`.
     """
 
@@ -130,12 +130,11 @@ def _run_steps(
 
 
 def _arguments_of_steps(inputs: Sequence[ArrayLike]) -> Sequence[Sequence[ArrayLike]]:
-    """Lists stay lists: arguments say what they become."""
+    """Return the arguments of each step. Lists stay lists until their dtype is known."""
     for index, value in enumerate(inputs):
         if not isinstance(value, list) and not np.ndim(value):
             raise ValueError(
-                f"input {index} has no dimension of steps, expected one in front of those "
-                "of the argument"
+                f"input {index} has no dimension of steps; expected it as first dimension"
             )
     sized = cast(Sequence[Sequence[ArrayLike]], inputs)
     if len(counts := {len(value) for value in sized}) != 1 or 0 in counts:

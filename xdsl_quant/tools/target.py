@@ -1,9 +1,7 @@
 """
-Check the description of a hardware target, and print what it says: one line for each
-signature of a kernel.
+Check the description of a hardware target, and print one line per kernel signature.
 
-The constraints of a kernel are those of the file, or else those that its op says itself:
-they are in parentheses.
+Constraints in parentheses come from the traits of the op, because the file states none.
 
 examples:
   xdsl-quant-target list
@@ -45,11 +43,11 @@ _HEADER = ("kernel", "ops", "inputs", "outputs", "constraints")
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """The exit code of the command: 0, or 1 after an error message."""
+    """Run the command and return its exit code."""
     parser = command_parser("xdsl-quant-target", __doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="print the names of all targets")
-    check = commands.add_parser("check", help="read a target, and print what it says")
+    check = commands.add_parser("check", help="check a target and print its kernels")
     check.add_argument("module", metavar="target", help="a .toml file, or a name")
     parser.set_defaults(module="targets")
     return exit_code(_check_or_list, parser.parse_args(args))
@@ -119,10 +117,7 @@ def _ports_text(ports: Sequence[Port], is_variadic: bool) -> str:
 
 
 def _constraint_text(constraint: Any) -> str:
-    """
-    A constraint with what is not by default. Of a trait that says more than a constraint,
-    that is left out.
-    """
+    """Return the name of a constraint and those fields that differ from the default."""
     for name, constraint_type in CONSTRAINTS.items():
         if isinstance(constraint, constraint_type):
             break
@@ -147,7 +142,7 @@ def _argument_text(value: object) -> str:
 
 
 def _only_op(kernel: KernelSpec) -> str | None:
-    """The op that is the kernel; `None` if there are several."""
+    """Return the only op of a kernel, or `None` if it has several."""
     names = {
         name
         for pattern in kernel.patterns
@@ -159,7 +154,7 @@ def _only_op(kernel: KernelSpec) -> str | None:
 
 
 def _traits(op_name: str, ctx: Context) -> Sequence[object]:
-    """What an op says, as far as constraints of files can say it."""
+    """Return the traits of an op that target files can express as constraints."""
     op_name, _, _ = op_name.partition("[")
     op_type = ctx.get_optional_op(op_name) or UnregisteredOp
     kinds = tuple(CONSTRAINTS.values())

@@ -160,9 +160,8 @@ def test_function_of_so_many_samples(size: str, capsys: pytest.CaptureFixture[st
         assert Statistics.load("stats.json").batch_count == 1
         return
     assert error(capsys, *options) == (
-        f"--batch-size {size}: error: no input is cut, each is named by --whole or has "
-        "the size that the function says; "
-        "leave the option out"
+        f"--batch-size {size}: error: no input can be split: all are named by --whole or "
+        "have a static first dimension; remove the option"
     )
 
 
@@ -517,7 +516,7 @@ def test_checkpoint_without_histograms(capsys: pytest.CaptureFixture[str]):
         ),
         (
             ("--types", "bits=4"),
-            "--types: error: it is for types in a report, so use --report, too",
+            "--types: error: option applies to the report only; add --report",
         ),
         (
             ("--report", "r.html", "--types", "bits=1 symmetric=true"),
@@ -621,7 +620,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--batch-size", "0"),
-            "--batch-size 0: error: it is not positive",
+            "--batch-size 0: error: expected a positive number",
         ),
         (
             (
@@ -633,8 +632,8 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
                 "--batch-size",
                 "2",
             ),
-            "--inputs: error: arrays that are cut must have the same number of samples in "
-            "their first dimension, found 5, 4; name those that are not cut with --whole",
+            "--inputs: error: expected the same number of samples in all arrays, found 5, "
+            "4; name arrays that every batch gets whole with --whole",
         ),
         (
             ("m.mlir", "--inputs", "x.npy", "--inputs", "3", "--batch-size", "2"),
@@ -647,13 +646,12 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "1", "--inputs", '"text"', "--batch-size", "2"),
-            "--batch-size 2: error: no input is cut, each is named by --whole or has "
-            "the size that the function says; "
-            "leave the option out",
+            "--batch-size 2: error: no input can be split: all are named by --whole or "
+            "have a static first dimension; remove the option",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--whole", "1"),
-            "--whole: error: unknown batches, add --batch-size",
+            "--whole: error: missing option --batch-size",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--batch-size", "2", "--whole", "2"),
@@ -665,7 +663,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "[]", "--inputs", "[]", "--batch-size", "2"),
-            "--inputs: error: there are no samples",
+            "--inputs: error: expected at least one sample, found none",
         ),
         (
             ("m.mlir", "--inputs", "x.npy"),

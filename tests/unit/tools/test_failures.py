@@ -344,12 +344,12 @@ BINARY = (
     "that of a .mlir file"
 )
 BYTECODE = (
-    "error: expected the text of a module, but got MLIR bytecode; mlir-opt turns it into "
-    "text"
+    "error: expected the text of a module, but got MLIR bytecode; convert it to text with "
+    "mlir-opt"
 )
 TFLITE = (
-    "error: expected the text of a module, but got a TensorFlow Lite file; give the path "
-    "of one that is called '.tflite'"
+    "error: expected the text of a module, but got a TensorFlow Lite file; pass a file "
+    "with the suffix '.tflite'"
 )
 DATA = pytest.mark.parametrize(
     ("data", "message"),

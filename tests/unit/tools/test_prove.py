@@ -205,13 +205,13 @@ def test_products(capsys: pytest.CaptureFixture[str]):
         *(
             (
                 [U4, *options.split()],
-                f"{U4}: error: option {name} has no meaning {where}; leave it out",
+                f"{U4}: error: option {name} has no effect {where}; remove it",
             )
             for options, name, where in (
                 ("--entry main", "--entry", "without --after"),
-                ("--passes canonicalize", "--passes", "of a type"),
-                ("--shape x=1", "--shape", "of a type"),
-                ("--static", "--static", "of a type"),
+                ("--passes canonicalize", "--passes", "for a type"),
+                ("--shape x=1", "--shape", "for a type"),
+                ("--static", "--static", "for a type"),
                 ("--scales 1 2 --all-inputs", "--all-inputs", "with --scales"),
                 ("--after canonicalize --scales 1 2", "--scales", "with --after"),
                 ("--to f32 --after canonicalize", "--after", "with --to"),
@@ -220,7 +220,7 @@ def test_products(capsys: pytest.CaptureFixture[str]):
         ),
         (
             ["model.mlir", "--scale-rounding", "double"],
-            "model.mlir: error: option --scale-rounding has no meaning without --after",
+            "model.mlir: error: option --scale-rounding has no effect without --after",
         ),
     ],
 )
@@ -249,7 +249,7 @@ def test_options_without_casts(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == (
-        f"{path}: error: option {name} has no meaning without casts; leave it out\n"
+        f"{path}: error: option {name} has no effect without casts; remove it\n"
     )
 
 

@@ -113,7 +113,7 @@ def test_ops(capsys: pytest.CaptureFixture[str]):
         ),
         (
             [U4, "--ops", "add"],
-            f"{U4}: error: --ops is for ops of tfl, which are not in it",
+            f"{U4}: error: --ops applies to tfl ops, but the input has none",
         ),
         (
             [str(MODEL), "--runtimes", "torch"],

@@ -299,7 +299,7 @@ MISTAKES = {
     ),
     "unknown suffix": (
         ("f32.mlir", "--input", "1", "--output", "y.txt"),
-        "f32.mlir: error: 'y.txt' is not called .npy or .npz",
+        "f32.mlir: error: unknown file type: 'y.txt'; use .npy or .npz",
     ),
     "parse error": (
         ("bad.mlir",),
@@ -355,8 +355,7 @@ MISTAKES = {
     ),
     "steps of a number": (
         ("i8.mlir", "--steps", "--input", "3"),
-        "i8.mlir: error: input 0 has no dimension of steps, expected one in front of those "
-        "of the argument",
+        "i8.mlir: error: input 0 has no dimension of steps; expected it as first dimension",
     ),
     "no steps": (
         ("i8.mlir", "--steps", "--input", "[]"),
