@@ -14,7 +14,13 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType, TensorType, i64
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.pattern_rewriter import PatternRewriter
@@ -27,7 +33,11 @@ from xdsl_quant.dialects.quant import (
     StoredQuantizedType,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
-from xdsl_quant.frontends.stablehlo.dialect import CompareOp, ComparisonDirection
+from xdsl_quant.frontends.stablehlo.dialect import (
+    CompareOp,
+    ComparisonDirection,
+    ConstantOp,
+)
 from xdsl_quant.machines.arith import Condition, IntegerExpression, type_for
 from xdsl_quant.machines.expression import Bounds
 from xdsl_quant.numerics.fixed_point import scaled
@@ -283,6 +293,15 @@ class Rescaling:
             result = scaled(formula.combine(*values), multipliers[0], shift, rounding)
         smallest, largest = self.target.quantized_type.storage_range
         return np.clip(result + zero_point, smallest, largest)
+
+
+def constant_of(
+    builder: LoweringBuilder, type_: TensorType, *values: float
+) -> SSAValue:
+    """A constant with these elements, or with one for all."""
+    numbers = cast("TensorType[AnyFloat]", type_)
+    value = DenseIntOrFPElementsAttr.from_list(numbers, values)
+    return builder.add(ConstantOp(value))
 
 
 # Formulas

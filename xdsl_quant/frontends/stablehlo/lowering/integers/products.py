@@ -15,27 +15,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import sub
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    DenseIntOrFPElementsAttr,
-    IntegerType,
-    TensorType,
-    i32,
-    i64,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, TensorType, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.dialects.quant.types import with_element_type
-from xdsl_quant.frontends.stablehlo.dialect import (
-    AddOp,
-    ConstantOp,
-    ConvolutionOp,
-    ReduceOp,
-)
+from xdsl_quant.frontends.stablehlo.dialect import AddOp, ConvolutionOp, ReduceOp
 from xdsl_quant.frontends.stablehlo.dialect.products import ProductOp
 from xdsl_quant.numerics.primitives import Integers
 from xdsl_quant.rounding_mode import ScaleRounding
@@ -55,6 +43,7 @@ from .elementwise import (
     Rescaling,
     Values,
     at_position,
+    constant_of,
     elementwise,
     operand_elements,
     quantizations,
@@ -184,14 +173,9 @@ def _contracted_sums(
     if element_type_of(value) != element_type:
         wider = with_element_type(value.type, element_type)
         value = builder.op(arith.ExtSIOp, (value,), wider)
-    zero = _scalar_of(builder, 0, element_type)
+    zero = constant_of(builder, TensorType(element_type, ()), 0)
     summed = [d for d in range(len(shape_of(value))) if d not in kept]
     return builder.add(ReduceOp([value], [zero], AddOp, dimensions=summed))
-
-
-def _scalar_of(builder: LoweringBuilder, value: int, type_: IntegerType) -> SSAValue:
-    attribute = DenseIntOrFPElementsAttr.from_list(TensorType(type_, ()), [value])
-    return builder.op(ConstantOp, (), attribute.type, {"value": attribute})
 
 
 def _padded_lhs(
@@ -199,7 +183,6 @@ def _padded_lhs(
 ) -> SSAValue:
     """The left side as the convolution pads and dilates it, with the zero point."""
     spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
-    element_type = cast(IntegerType, element_type_of(lhs))
-    value = _scalar_of(builder, zero_point, element_type)
+    value = constant_of(builder, TensorType(element_type_of(lhs), ()), zero_point)
     paddings = zip(spatial, (along.padding for along in op.window), strict=True)
     return padded(builder, lhs, dict(paddings), value)
