@@ -1,6 +1,6 @@
 """
-The quant dialect: quantized types, the casts between them and what they stand for, and ops
-that say how values are to be quantized.
+The `quant` dialect: quantized types, casts between expressed, quantized and stored values,
+and ops that constrain or record the quantization of values.
 
 See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/).
 """

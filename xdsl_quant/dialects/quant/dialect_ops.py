@@ -1,4 +1,4 @@
-"""The ops of a dialect that passes create: casts, constants and arithmetic."""
+"""Factories of the casts, constants and arithmetic ops that passes create in a dialect."""
 
 from collections.abc import Sequence
 
@@ -13,31 +13,31 @@ from .types import QuantizedType, scalar_or_element_type
 
 class DialectOps:
     """
-    The ops of a dialect that passes create; those of `quant` and `arith` if the dialect
-    says nothing else.
+    The ops that passes create in a dialect. The defaults are ops of `quant` and `arith`;
+    dialects override them.
     """
 
     has_accumulators = False
-    """True if accumulators of 32 bits are values."""
+    """True if 32-bit accumulators are SSA values of the dialect."""
 
     broadcasts = False
-    """True if the operands of elementwise ops are broadcast as in NumPy."""
+    """True if elementwise ops broadcast operands as in NumPy."""
 
     is_compiled = False
-    """True if `compile` lowers its ops with `to_linalg`."""
+    """True if `compile` lowers the dialect with `to_linalg`."""
 
     is_lowered_in_kernels = False
-    """True if the ops of kernels and of instrumented functions are lowered, too."""
+    """True if ops in kernels and instrumented functions are lowered too."""
 
     quantized_constant: type[Operation] | None = None
-    """The op of constants of stored values, if its property `qtype` has their type."""
+    """The constant op of stored values whose property `qtype` is their quantized type."""
 
     def accepts(self, element_type: QuantizedType) -> bool:
-        """Return whether casts of the dialect have values of a type."""
+        """Return True if casts of the dialect support the type."""
         return True
 
     def quantized(self, value: SSAValue, type_: Attribute) -> Sequence[Operation]:
-        """Return ops the last of which gives a float or quantized value another type."""
+        """Build ops that quantize or requantize a value; the last one has the result."""
         element_type = scalar_or_element_type(value.type)
         if not isinstance(element_type, QuantizedType) or self._requantizes(
             element_type
@@ -47,40 +47,40 @@ class DialectOps:
         return expressed, self.quantize(expressed.results[0], type_)
 
     def _requantizes(self, element_type: QuantizedType) -> bool:
-        """Return whether the op that quantizes floats also takes values of a type."""
+        """Return True if the op of `quantize` also accepts values of the type."""
         return False
 
     def quantize(self, value: SSAValue, type_: Attribute) -> Operation:
-        """Return the op that quantizes floats."""
+        """Build the op that quantizes floats."""
         return QuantizeCastOp(value, type_)
 
     def dequantize(self, value: SSAValue) -> Operation:
-        """Return the op that gives the floats of a quantized value."""
+        """Build the op that dequantizes a value."""
         return DequantizeCastOp(value, expressed_type(value))
 
     def add(self, lhs: SSAValue, rhs: SSAValue) -> Operation:
-        """Return the sum of two floats of one type."""
+        """Build the sum of two floats of the same type."""
         return AddfOp(lhs, rhs)
 
     def multiply(self, lhs: SSAValue, rhs: SSAValue) -> Operation:
-        """Return the product of two floats; one of them may be broadcast."""
+        """Build the product of two floats; one of them may be broadcast."""
         return MulfOp(lhs, rhs)
 
     def repeated(
         self, value: SSAValue, dimensions: Sequence[int], type_: Attribute
     ) -> Operation | None:
         """
-        Return the op that repeats a tensor along the other dimensions of a type, if the
-        dialect has one.
+        Build the op that broadcasts a tensor with these dimensions to a type; return
+        `None` if the dialect has none.
         """
         return None
 
     def widen_bias(self, op: Operation, bias: int) -> None:
-        """Replace the bias of an op on 16-bit activations by a wider one if it needs it."""
+        """Widen the bias of an op on 16-bit activations if necessary."""
 
     def to_linalg(self, ctx: Context, module: ModuleOp) -> None:
         """
-        Lower the ops of the dialect in a module to those of linalg.
+        Lower the ops of the dialect in a module to linalg.
 
         Raises:
             PassFailedException: if an op has no lowering.
@@ -89,7 +89,7 @@ class DialectOps:
 
 
 def expressed_type(value: SSAValue) -> TypeAttribute:
-    """Return the type of the floats of a quantized value."""
+    """Return the type of a quantized value after dequantization."""
     type_ = QuantizedType.cast_to_expressed_type(value.type)
     assert type_ is not None
     return type_

@@ -1,4 +1,4 @@
-"""The quantized types that ranges of values and fake quantization stand for."""
+"""Conversion of ranges and fake-quantization ops to quantized types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Storage(NamedTuple):
-    """Options of the storage type."""
+    """A storage type, its storage range and its symmetry."""
 
     width: int
     """Number of bits of a stored value."""
@@ -30,14 +30,14 @@ class Storage(NamedTuple):
     """True if stored values are signed."""
 
     is_narrow: bool = False
-    """True if the smallest stored value is left out."""
+    """True if the storage range excludes the smallest value."""
 
     is_symmetric: bool = False
-    """True if the zero point is in the middle."""
+    """True if the zero point is in the middle of the storage range."""
 
     @property
     def step_count(self) -> int:
-        """Width of a range in scales; at least 2, also for unsupported types."""
+        """Width of the expressed range divided by the scale; at least 2."""
         if self.is_symmetric:
             return max(2, 2**self.width - 2)
         return max(2, 2**self.width - 1 - self.is_narrow)
@@ -53,12 +53,12 @@ def quantized_counterpart(
     rule: RangeRule,
 ) -> TypeAttribute:
     """
-    Return the type that a float, or a tensor of floats, is quantized to if its values
-    are in a range, or in a range for each index of a dimension. Scales and zero points
-    are those of [`choose_parameters`][xdsl_quant.numerics.choose_parameters].
+    Return the quantized type of a float or tensor of floats, given its min/max range, or
+    one range for each index of a dimension. Scales and zero points are those of
+    [`choose_parameters`][xdsl_quant.numerics.choose_parameters].
 
     Raises:
-        ValueError: if a range is NaN, infinite or reversed, or there is no such type.
+        ValueError: if a range is NaN, infinite or reversed, or no valid type results.
     """
     # Importing NumPy takes longer than starting `xdsl-opt`.
     from xdsl_quant.numerics import choose_parameters
@@ -71,14 +71,14 @@ def quantized_counterpart(
         storage=f"{'i' if storage.is_signed else 'u'}{storage.width}",
         symmetric=storage.is_symmetric,
         narrow_range=storage.is_narrow,
-        # The quantized type checks its scales, also those of types that NumPy lacks.
+        # The quantized type checks its scales itself, for types that NumPy lacks too.
         expressed="f64",
         quantized_dimension=quantized_dimension,
         rule=rule,
     )
     try:
         quantized = with_element_type(type_, uniform_type(parameters, expressed_type))
-        # Whether a per-axis type fits its tensor is known to the cast.
+        # The cast verifies that a per-axis type matches its tensor.
         QuantizeCastOp(Block(arg_types=(type_,)).args[0], quantized).verify_()
     except VerifyException as e:
         raise ValueError(str(e)) from None
@@ -96,10 +96,10 @@ def quantized_result_type(
     op: FakeQuantOp, *, exact_bits: bool = False
 ) -> TypeAttribute:
     """
-    Return the quantized type that stands for fake quantization.
+    Return the result type of the `quant.qcast` that replaces a fake-quantization op.
 
     Raises:
-        PassFailedException: if there is none.
+        PassFailedException: if no valid type exists.
     """
     num_bits = op.num_bits.value.data
     if not 0 < num_bits <= 32:

@@ -1,8 +1,6 @@
 """
-The binary floating-point formats of MLIR's builtin float types.
-
-A scale is a Python float (an IEEE double) that has to fit the expressed type of its
-quantized type. This module knows what fits: precision, range, and the nearest value.
+Precision, range and rounding of MLIR's builtin float types, to check that scales, which are
+Python floats, are representable in the expressed type.
 """
 
 from __future__ import annotations
@@ -18,43 +16,40 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl_quant.rounding_mode import FloatProperties
 
 MANY = 50_000
-"""The number of scales from which on the import of NumPy takes less time than it saves."""
+"""Number of scales from which importing NumPy pays off."""
 
 
 class FloatFormat(NamedTuple):
-    """A binary floating-point format, as far as positive finite doubles can see it."""
+    """A binary floating-point format, restricted to positive finite doubles."""
 
     precision: int
-    """Bits of the significand, the leading one included."""
+    """Number of bits of the significand, including the leading one."""
 
     min_exponent: int
-    """Exponent of the smallest normal number: it is `2**min_exponent`."""
+    """Exponent of the smallest normal number, `2**min_exponent`."""
 
     largest: float
     """Largest finite value, or the largest double if that is smaller."""
 
     @property
     def smallest(self) -> float:
-        """
-        Smallest positive value (a denormal one where the format has them), or the
-        smallest positive double if that is larger.
-        """
+        """Smallest positive value, maybe denormal, or the smallest double if larger."""
         return math.ldexp(1.0, max(self.min_exponent - self.precision + 1, -1074))
 
     @property
     def holds_doubles(self) -> bool:
-        """True if every finite double is a value of this format."""
+        """True if the format represents every finite double."""
         return self.precision >= 53 and self.min_exponent <= -1022
 
     @property
     def is_wider_than_double(self) -> bool:
-        """True if there are numbers of this format between doubles."""
+        """True if the format is more precise than f64."""
         return self.precision > 53
 
     def nearest(self, value: float) -> float:
         """
-        Return the value of this format that is nearest to `value`, ties to even.
-        `value` must lie between `smallest` and `largest`.
+        Round to the nearest value of this format, ties to even. `value` must lie between
+        `smallest` and `largest`.
         """
         if self.holds_doubles:
             return value
@@ -63,7 +58,7 @@ class FloatFormat(NamedTuple):
         return round(value / ulp) * ulp
 
     def nearest_all(self, values: array[float]) -> array[float]:
-        """`nearest` for an array of doubles."""
+        """Round each double to the nearest value of this format, ties to even."""
         if self.holds_doubles:
             return values
         if self.precision == 24 and len(values) < MANY:
@@ -78,7 +73,7 @@ class FloatFormat(NamedTuple):
         return nearest
 
     def out_of_range(self, scales: Sequence[float]) -> float | None:
-        """Return one of the scales that does not fit the format, or `None`."""
+        """Return a scale that is out of range or NaN, or `None`."""
         if not scales:
             return None
         smallest, largest = self.smallest, self.largest
@@ -88,14 +83,14 @@ class FloatFormat(NamedTuple):
             doubles = np.asarray(scales, dtype=np.float64)
             if ((doubles >= smallest) & (doubles <= largest)).all():
                 return None
-        # Comparisons do not see a NaN; a sum does.
+        # A NaN passes comparisons with `min` and `max`, but not the sum.
         elif smallest <= min(scales) and max(scales) <= largest:
             if not math.isnan(sum(scales)):
                 return None
         return next(scale for scale in scales if not smallest <= scale <= largest)
 
     def range_error(self, scale: float) -> str:
-        """Return the message about a scale that its expressed type cannot hold."""
+        """Return MLIR's message about a scale that is out of range."""
         return (
             f"scale {range_text(scale)} out of expressed type range "
             f"[{range_text(self.smallest)}, {range_text(self.largest)}]"
@@ -103,7 +98,7 @@ class FloatFormat(NamedTuple):
 
 
 def range_text(value: float) -> str:
-    """Return MLIR's text of a bound in an error message."""
+    """Format a bound as in MLIR's error messages."""
     return f"{value:e}".replace("inf", "INF")
 
 
@@ -129,7 +124,7 @@ FLOAT_FORMATS: dict[type[AnyFloat], FloatFormat] = {
     builtin.Float6E3M2FNType: FloatFormat(3, -2, 28.0),
     builtin.Float4E2M1FNType: FloatFormat(2, 0, 6.0),
 }
-"""The format of each float type that MLIR knows."""
+"""The format of each float type of MLIR."""
 
 
 def float_format(expressed_type: AnyFloat) -> FloatFormat:
@@ -138,7 +133,7 @@ def float_format(expressed_type: AnyFloat) -> FloatFormat:
 
 
 def float_properties(expressed_type: AnyFloat) -> FloatProperties:
-    """What decides whether casts can be computed in a float type."""
+    """Return the properties that decide whether casts can compute in a float type."""
     known = float_format(expressed_type)
     return FloatProperties(
         expressed_type.bitwidth, known.precision, known.smallest, known.largest

@@ -1,18 +1,16 @@
 """
-MLIR's text of a floating-point number, byte for byte.
+Formatting of floats exactly as MLIR prints them.
 
-MLIR prints the shorter of two decimal texts that it gets from LLVM's `APFloat`, or the
-bits in hexadecimal:
+MLIR prints the first of these texts, from LLVM's `APFloat`, that is valid:
 
-1. six significant digits, `d.ddddd0e+XX`, if that text reads back as the same number;
-2. otherwise all digits that the precision needs (17 for a double, 9 for a single), if
-   that text has a decimal point;
-3. otherwise `0x` and the bits.
+1. six significant digits, `d.ddddd0e+XX`, if the text parses to the same number;
+2. all digits that the precision needs (17 for f64, 9 for f32), if the text has a decimal
+   point;
+3. `0x` and the bits.
 
-The digits are not the correctly rounded ones. The exact decimal expansion is first
-*truncated* to a little more than the digits wanted, by an estimate of the number of
-decimal digits in a binary number (59/196 digits a bit), and then rounded half up. This
-is why 0.998 prints as `0.998` and not as `9.980000e-01`.
+Digits are not correctly rounded: `APFloat` drops the digits of the exact decimal expansion
+after a few more than needed, estimated with 59/196 digits per bit, and then rounds half
+up. Therefore 0.998 prints as `0.998` and not as `9.980000e-01`.
 """
 
 from __future__ import annotations
@@ -30,18 +28,17 @@ _SHORT_DIGITS = 6
 
 def float_text(value: float, float_format: FloatFormat) -> str:
     """
-    MLIR's text of a number of the given format, e.g. `1.000000e-01`,
-    `0.33333333333333331` or `0x4132D68700000000`.
+    Format a float as MLIR does, e.g. `1.000000e-01`, `0.33333333333333331` or
+    `0x4132D68700000000`.
 
-    `value` must be a number of that format, or an infinity or NaN. The hexadecimal text
-    is that of the bits of the double, whatever the format: it is the one that MLIR's
-    parser of quantized types understands.
+    `value` must be representable in the format, infinite or NaN. Hexadecimal text has the
+    bits of the f64 value for every format, as MLIR's parser of quantized types expects.
     """
     if not math.isfinite(value):
         return hex_text(value)
     sign, size = "-" if math.copysign(1.0, value) < 0 else "", abs(value)
-    # The correctly rounded text is the closest one with six digits: if even that one
-    # does not read back, neither does the truncated one.
+    # If the correctly rounded text, the closest one with six digits, does not parse to
+    # the value, no other does.
     if _reads_back(f"{size:.5e}", size, float_format):
         short = _short_text(size)
         if _reads_back(short, size, float_format):
@@ -52,17 +49,17 @@ def float_text(value: float, float_format: FloatFormat) -> str:
 
 def float_texts(values: array[float], float_format: FloatFormat) -> list[str]:
     """
-    `float_text` of each positive value; equal values are formatted once.
+    Format positive floats as MLIR does; equal values are formatted once.
 
-    The smallest or largest number of a format may have a short text that a parser, which
-    reads doubles, finds to be out of range: it is written in hexadecimal.
+    The smallest and largest number of a format are formatted in hexadecimal if the parser,
+    which reads f64, would find their short text out of range.
     """
 
     @cache
     def text(value: float) -> str:
         return _text_in_range(value, float_format)
 
-    # Long texts of wide formats have more digits than fit an integer of NumPy.
+    # Digits of wider formats exceed 64-bit integers.
     if len(values) < MANY or float_format.is_wider_than_double:
         return list(map(text, values))
     from .float_text_bulk import plain_texts
@@ -98,11 +95,8 @@ def _reads_back(text: str, value: float, float_format: FloatFormat) -> bool:
 
 
 def _is_nearest_to(text: str, value: float, float_format: FloatFormat) -> bool:
-    """
-    Return True if no number of a format that is wider than a double is nearer to the
-    text.
-    """
-    # Few types are so wide: `xdsl-opt` starts without it.
+    """Return True if a text rounds to a value in a format wider than f64."""
+    # Imported only for these rare types.
     from fractions import Fraction
 
     exponent = math.frexp(value)[1] - float_format.precision
@@ -117,8 +111,8 @@ def _integer_power(base: int, exponent: int) -> int:
 
 def _significant_digits(value: float, count: int) -> tuple[str, int]:
     """
-    At most `count` decimal digits without trailing zeros, and the power of ten of the
-    last one, as `APFloat::toString` finds them for a positive value.
+    Return at most `count` decimal digits without trailing zeros and the power of ten of
+    the last digit, as `APFloat::toString` computes them for a positive value.
     """
     significand, denominator = value.as_integer_ratio()
     exponent = 1 - denominator.bit_length()
@@ -146,7 +140,7 @@ def _short_text(value: float) -> str:
 
 
 _MAX_PADDING = 3
-"""Most zeros that `APFloat::toString` pads with before it turns to an exponent."""
+"""Maximum number of padding zeros before `APFloat::toString` uses an exponent."""
 
 
 def _long_text(value: float, count: int) -> str:

@@ -1,9 +1,7 @@
 """
-The text of very many floating-point numbers at once.
-
-This is the algorithm of [`float_text`][xdsl_quant.dialects.quant.float_text] once more, on
-NumPy arrays: a type with a million scales takes a third of the time. Nothing here is needed
-for a few numbers, so NumPy is imported when the first long array comes along.
+Formatting of large arrays of floats: the algorithm of
+[`float_text`][xdsl_quant.dialects.quant.float_text] on NumPy arrays, which takes a third of
+the time for a million scales. NumPy is imported lazily.
 """
 
 from __future__ import annotations
@@ -26,15 +24,15 @@ if TYPE_CHECKING:
 
 _SHORT_DIGITS = 6
 _LEAST, _MOST = 1e-30, 1e15
-"""The range of numbers that are formatted here: the powers in it are few and small."""
+"""Range of the numbers that are formatted here, which limits the powers needed."""
 
 
 def plain_texts(
     values: array[float], float_format: FloatFormat
 ) -> tuple[list[str], list[int]]:
     """
-    MLIR's text of each number, and the indices of those that have none here: the number
-    is too large or too small, or its text is not decimal.
+    Return MLIR's text of each number, and the indices of numbers that are not formatted:
+    out of range, or without a decimal text.
     """
     import numpy as np
 
@@ -59,7 +57,7 @@ def plain_texts(
 
 @cache
 def _powers(base: int) -> NDArray[object_]:
-    """Powers of a base as Python integers of any size."""
+    """Return the first 200 powers of a base as Python integers."""
     import numpy as np
 
     powers = np.empty(200, dtype=object)
@@ -82,8 +80,8 @@ def _digit_count(integers: Integers) -> Integers:
 
 def _digits_in_bulk(values: Floats, count: int) -> tuple[Integers, Integers]:
     """
-    At most `count` decimal digits of each positive number as an integer, and the power of
-    ten of the last one, as `APFloat::toString` finds them.
+    Return at most `count` decimal digits of each positive number as an integer, and the
+    power of ten of the last digit, as `APFloat::toString` computes them.
     """
     import numpy as np
 
@@ -102,14 +100,14 @@ def _digits_in_bulk(values: Floats, count: int) -> tuple[Integers, Integers]:
     integers = (exact // _powers(10)[removable]).astype(np.int64)
     excess = np.maximum(_digit_count(integers) - count, 0)
     divisors = _small_powers_of_10()[excess]
-    kept, dropped = np.divmod(integers, divisors)
-    # Half up; nothing is dropped where the divisor is 1.
-    kept += (2 * dropped >= divisors) & (excess > 0)
-    return kept, removable + excess - negative
+    digits, dropped = np.divmod(integers, divisors)
+    # Round half up; nothing is dropped if the divisor is 1.
+    digits += (2 * dropped >= divisors) & (excess > 0)
+    return digits, removable + excess - negative
 
 
 def _formatted(template: str, *columns: Integers) -> list[str]:
-    """Return the template filled with each row of the columns."""
+    """Fill the template with each row of the columns."""
     import numpy as np
 
     rows = np.column_stack(columns)
@@ -119,7 +117,7 @@ def _formatted(template: str, *columns: Integers) -> list[str]:
 def _short_texts(
     numbers: Floats, float_format: FloatFormat
 ) -> tuple[NDArray[bool_], NDArray[object_]]:
-    """Which numbers read back from six digits, and the texts of these."""
+    """Return the mask of numbers that six digits represent, and their texts."""
     import numpy as np
 
     is_short = _are_nearly_short(numbers, float_format)
@@ -135,9 +133,7 @@ def _short_texts(
 
 
 def _are_nearly_short(values: Floats, float_format: FloatFormat) -> NDArray[bool_]:
-    """
-    Return True if a number may be the nearest one to six digits: never too few of them.
-    """
+    """Return a mask that includes all numbers that six digits represent, and maybe more."""
     import numpy as np
 
     powers = np.floor(np.log10(values))
@@ -156,9 +152,7 @@ def _nearest_texts(values: Iterable[float], float_format: FloatFormat) -> Floats
 
 
 def _long_texts(numbers: Floats, count: int) -> NDArray[object_]:
-    """
-    Return the texts with up to `count` digits, empty where there is no decimal point.
-    """
+    """Return texts with up to `count` digits; empty without a decimal point."""
     import numpy as np
 
     digits, exponents = _digits_in_bulk(numbers, count)

@@ -1,4 +1,4 @@
-"""The quantized types of arrays in a named format."""
+"""Quantized types of arrays in named formats, e.g. of GGUF."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FLOAT_TYPES = {type_.name: type_ for type_ in FLOAT_FORMATS}
 
 
 class StoredNumbers(Protocol):
-    """Codes and their type: [`Stored`][xdsl_quant.numerics.formats.Stored]."""
+    """Codes with their type, like [`Stored`][xdsl_quant.numerics.formats.Stored]."""
 
     @property
     def codes(self) -> Array: ...
@@ -29,7 +29,7 @@ class StoredNumbers(Protocol):
 
 
 class BlockScaledNumbers(StoredNumbers, Protocol):
-    """Codes in blocks: [`BlockScaled`][xdsl_quant.numerics.formats.BlockScaled]."""
+    """Blocked codes, like [`BlockScaled`][xdsl_quant.numerics.formats.BlockScaled]."""
 
     @property
     def block_shape(self) -> tuple[int, ...]: ...
@@ -45,11 +45,11 @@ def block_scaled_type(
     stored: BlockScaledNumbers, expressed_type: AnyFloat = f32
 ) -> BlockScaledQuantizedType:
     """
-    Return the type of an array in a named format. Values of this type have the array
+    Return the quantized type of an array in a named format; its stored values are
     `stored.codes`.
 
-    If the expressed type is f32, the result of `quant.dcast` equals `stored.dequantize()`
-    bit for bit.
+    If the expressed type is f32, the result of `quant.dcast` is bit-identical to
+    `stored.dequantize()`.
 
     Args:
         stored: the result of `quantize` or `unpack` of a
@@ -57,7 +57,8 @@ def block_scaled_type(
         expressed_type: the type of dequantized values.
 
     Raises:
-        TypeError: if the expressed type is no float type, or `stored` no `BlockScaled`.
+        TypeError: if `expressed_type` is not a float type, or `stored` not a
+            `BlockScaled`.
         VerifyException: if a scale or an offset is infinite.
     """
     if not _is_block_scaled(stored):
@@ -96,7 +97,7 @@ def _numbers_attr(stored: StoredNumbers, is_whole: bool) -> StoredNumbersAttr:
 
 
 def _code_type(name: str) -> AnyFloat | IntegerType:
-    """Return the type of stored numbers, signless for integers."""
+    """Return the float or signless integer type with this name."""
     if (float_type := _FLOAT_TYPES.get(name)) is not None:
         return float_type()
     return IntegerType(int(name.lstrip("siu")))

@@ -1,8 +1,6 @@
 """
-NumPy arrays of the numbers in types.
-
-Types import this module in functions: NumPy takes longer to import than `xdsl-opt` to
-start.
+NumPy functions of quantized types, which import this module lazily: NumPy takes longer to
+import than `xdsl-opt` to start.
 """
 
 from typing import cast
@@ -24,17 +22,17 @@ from xdsl_quant.rounding_mode import RepresentedNumbers
 
 
 def numbers_of_type(quantized_type: StoredType) -> RepresentedNumbers:
-    """Return the numbers that stored values of a type stand for."""
+    """Return the numbers that the stored values of a type represent."""
     storage = storage_arguments(quantized_type)
     return represented_numbers(QuantizationParameters(1.0, **storage))
 
 
 def element_bytes(array: Array, element_type: AnyFloat | IntegerType) -> bytes:
-    """Return the elements of an array as MLIR stores them."""
+    """Return the elements of an array in MLIR's byte layout."""
     if isinstance(element_type, IntegerType) and (
         element_type.signedness.data is Signedness.SIGNLESS
     ):
-        # The parser sign-extends signless integers, too.
+        # As the parser does.
         array = sign_extended(array, element_type.bitwidth)
     return bytes_of(array)
 
@@ -43,12 +41,12 @@ def stored_codes(
     data: bytes, element_type: AnyFloat | IntegerType, is_signed: bool
 ) -> Array:
     """
-    Return elements as integers, as floats that NumPy has, or as the bits of other floats.
+    Return elements as integers, NumPy floats, or the bits of other floats.
 
     Args:
         data: the bytes of the elements.
         element_type: the type of an element.
-        is_signed: whether signless integers are signed.
+        is_signed: True to read signless integers as signed.
     """
     size = element_type.compile_time_size
     if not isinstance(element_type, IntegerType):
@@ -63,7 +61,7 @@ def stored_codes(
 
 
 def numbers_of_codes(codes: Array, element_type: AnyFloat | IntegerType) -> Floats:
-    """Return the numbers of codes from `stored_codes`."""
+    """Convert the result of `stored_codes` to f64."""
     name = element_type.name
     if name == "bf16":
         codes = (codes.astype(np.uint32) << 16).view(np.float32)
@@ -73,7 +71,7 @@ def numbers_of_codes(codes: Array, element_type: AnyFloat | IntegerType) -> Floa
 
 
 def dequantized_codes(codes: Array, quantized_type: StoredType) -> Floats:
-    """Return the expressed values of stored ones, for a type with scales."""
+    """Dequantize stored values to f64, for a type with scales."""
     if hasattr(quantized_type, "get_numbers"):
         block_scaled_type = cast(TypeWithBlockScales, quantized_type)
         block_parameters = BlockScaledParameters.from_type(block_scaled_type)

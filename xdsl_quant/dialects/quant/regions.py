@@ -1,12 +1,10 @@
 """
-Kernels: ops that are quantized as one.
+Kernels: `quant.region`, which groups the ops that a target executes as one kernel.
 
-A `quant.region` holds the ops of one kernel of a target, in floating point, and says at its
-ports how values are to be quantized. What is within is not looked at: a kernel is quantized
-at its boundaries.
+The region computes in floating point; specifications of its ports constrain how operands
+and results are quantized. Ops in the region are not quantized.
 
-MLIR had these ops until version 14, in the generic form only. Here they have a form of
-their own, too:
+MLIR had these ops until version 14, in the generic form only. Their custom form is:
 
 ```
 region ::= `quant.region` string `(` (input (`,` input)*)? `)`
@@ -16,7 +14,7 @@ output ::= port
 port   ::= type (`as` specification)?
 ```
 
-A port without a specification has its element type for one: nothing is said about it.
+The specification of a port defaults to its element type, which is no constraint.
 """
 
 from __future__ import annotations
@@ -57,9 +55,8 @@ _SPECS = AttributeKind(ArrayAttr[TypeAttribute], "type array")
 
 def is_specification(spec: Attribute, type_: Attribute) -> bool:
     """
-    Return True if a port of this type may have this specification: a quantized type
-    that expresses its elements and has scales for its shape, or its element type, which
-    says nothing.
+    Return True if a specification is valid for a port of this type: a quantized type with
+    its expressed type and scales for its shape, or the element type (no constraint).
     """
     if not isinstance(spec, QuantizedType):
         return spec == scalar_or_element_type(type_)
@@ -79,7 +76,7 @@ def _element_types(types: Sequence[Attribute]) -> Sequence[Attribute]:
 @irdl_op_definition
 class ReturnOp(IRDLOperation):
     """
-    The end of a kernel, with its results.
+    Return results from a kernel.
 
     Example:
 
@@ -94,7 +91,7 @@ class ReturnOp(IRDLOperation):
 
     assembly_format = "attr-dict ($arguments^ `:` type($arguments))?"
 
-    # The class of the parent is defined below.
+    # `RegionOp` is defined below.
     traits = lazy_traits_def(lambda: (IsTerminator(), Pure(), HasParent(RegionOp)))
 
     def __init__(self, *arguments: SSAValue | Operation):
@@ -107,9 +104,9 @@ _IMPLICIT_RETURN = SingleBlockImplicitTerminator(ReturnOp)
 @irdl_op_definition
 class RegionOp(IRDLOperation):
     """
-    A kernel: ops that a target computes as one, with constraints on how operands and
-    results are quantized. The ops within take the operands as arguments, and no other
-    values from outside.
+    Group the ops that a target executes as one kernel, with constraints on the
+    quantization of operands and results. The body is isolated from above: it accesses
+    operands through its arguments.
 
     Example:
 
@@ -128,13 +125,13 @@ class RegionOp(IRDLOperation):
     results_ = var_result_def()
 
     input_specs = attribute(_SPECS)
-    """How each operand is to be quantized: a quantized type, or the element type."""
+    """Specification per operand: a quantized type, or the element type (no constraint)."""
 
     logical_kernel = attribute(AttributeKind(StringAttr, "string"))
-    """The name of the kernel, with which it is looked up in a target."""
+    """Name of the kernel in targets."""
 
     output_specs = attribute(_SPECS)
-    """How each result is to be quantized: a quantized type, or the element type."""
+    """Specification per result: a quantized type, or the element type (no constraint)."""
 
     body = region_def("single_block")
 
@@ -155,8 +152,8 @@ class RegionOp(IRDLOperation):
         output_specs: Sequence[Attribute] = (),
     ):
         """
-        A kernel with this name. Specifications default to the element types of operands
-        and results, and the body to a block with an argument for each operand.
+        Build a kernel. Specifications default to the element types of operands and
+        results, and the body to a block with an argument for each operand.
         """
         types = [value.type for value in inputs]
         super().__init__(
@@ -173,17 +170,17 @@ class RegionOp(IRDLOperation):
 
     @property
     def kernel(self) -> str:
-        """The name of the kernel."""
+        """Name of the kernel in targets."""
         return self.logical_kernel.data
 
     @property
     def specs(self) -> Sequence[Attribute]:
-        """The specifications of all ports: those of operands, then those of results."""
+        """The specifications of all operands, then of all results."""
         return *self.input_specs, *self.output_specs
 
     @property
     def returned(self) -> Sequence[SSAValue]:
-        """The values of the body that are the results."""
+        """The values that the body returns."""
         terminator = self.body.block.last_op
         return () if terminator is None else terminator.operands
 
@@ -193,8 +190,7 @@ class RegionOp(IRDLOperation):
         while parent is not None:
             if isinstance(parent, RegionOp):
                 raise VerifyException(
-                    "'quant.region' op is part of another one, but a kernel has no "
-                    "kernels within"
+                    "'quant.region' op must not be nested in another 'quant.region' op"
                 )
             parent = parent.parent_op()
 
@@ -222,19 +218,19 @@ class RegionOp(IRDLOperation):
                     )
 
     def _verify_body(self) -> None:
-        """What MLIR does not verify, though no kernel has a meaning without it."""
+        # MLIR does not verify this.
         for kind, inner, outer in (
             ("arguments", self.body.block.args, self.inputs),
             ("returned values", self.returned, self.results),
         ):
-            found, expected = (
+            inner_types, outer_types = (
                 ", ".join(f"'{value.type}'" for value in values) or "none"
                 for values in (inner, outer)
             )
-            if found != expected:
+            if inner_types != outer_types:
                 raise VerifyException(
-                    f"'quant.region' op has {kind} of types {found}, but {expected} at "
-                    "its ports"
+                    f"'quant.region' op expected {kind} of types {outer_types} like its "
+                    f"ports, but got {inner_types}"
                 )
 
     # Text
@@ -243,7 +239,7 @@ class RegionOp(IRDLOperation):
         try:
             self._verify_ports()
         except VerifyException:
-            # An invalid op is printed, too: below the message that says so.
+            # xDSL prints invalid ops below the error message.
             printer.print_op_with_default_format(self)
             return
         printer.print_string(" ")
@@ -310,10 +306,7 @@ def _print_input(
 
 
 def _parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
-    """
-    Return the ops of a kernel, in which values from outside have no names: xDSL would
-    copy these for each kernel.
-    """
+    """Parse a body without the names of outer values, which xDSL would copy each time."""
     start = parser.pos
     names, parser.ssa_values = parser.ssa_values, {}
     body = parser.parse_region(arguments)
@@ -326,7 +319,7 @@ def _parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
 
 
 def _parse_port(parser: Parser) -> tuple[Attribute, Attribute]:
-    """Return the type of a port, and its specification."""
+    """Parse the type and the specification of a port."""
     type_ = parser.parse_type()
     if parser.parse_optional_keyword("as"):
         return type_, parser.parse_type()
@@ -334,7 +327,7 @@ def _parse_port(parser: Parser) -> tuple[Attribute, Attribute]:
 
 
 def _parse_input(parser: Parser) -> tuple[Parser.Argument, SSAValue, Attribute]:
-    """Return the argument of an operand, the operand, and its specification."""
+    """Parse an argument, its operand, and the specification."""
     argument = parser.parse_argument(expect_type=False)
     parser.parse_punctuation("=")
     operand = parser.parse_unresolved_operand()

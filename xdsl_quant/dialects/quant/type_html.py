@@ -1,7 +1,5 @@
 """
-Quantized types as HTML, for notebooks.
-
-Colours are those of the page, so that a table is legible on light and dark ones.
+HTML of quantized types for notebooks, in the colours of the page (light or dark).
 """
 
 from __future__ import annotations
@@ -16,10 +14,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MAX_LISTED = 8
-"""Most scales that are shown one by one."""
+"""Maximum number of scales that are listed."""
 
 _MAX_POINTS = 200
-"""Most points of a curve."""
+"""Maximum number of points of a curve."""
 
 _WIDTH, _HEIGHT, _MARGIN = 240, 40, 2
 
@@ -44,13 +42,13 @@ def _points(xs: Iterable[float], ys: Iterable[float]) -> str:
 
 def _sparkline(scales: NDArray[np.float64], title: str) -> str:
     """
-    Return a curve of the scales in their order. Where there are more of them than
-    points, a band from the smallest to the largest of each bin.
+    Return an SVG curve of the scales in order, or a band from the minimum to the maximum
+    of each bin if there are more scales than points.
     """
     import numpy as np
 
     title = escape(title)
-    # Values of a table may be negative.
+    # Table values may be negative.
     if 0 < 10 * scales.min() < scales.max():
         scales = np.log10(scales)
         title += ", logarithmic"
@@ -60,7 +58,7 @@ def _sparkline(scales: NDArray[np.float64], title: str) -> str:
     low = np.minimum.reduceat(scales, starts)
     high = np.maximum.reduceat(scales, starts)
     extent = high.max() - low.min()
-    # Equal scales are a line at half height.
+    # Draw equal scales as a line at half height.
     unit = (_HEIGHT - 2 * _MARGIN) / extent if extent else 0.0
     base = _HEIGHT - _MARGIN if extent else _HEIGHT / 2
     xs = np.linspace(_MARGIN, _WIDTH - _MARGIN, starts.size)
@@ -113,7 +111,7 @@ def _value_html(name: str, value: object) -> str:
 
 
 class DescribedType(Protocol):
-    """A type that names its parameters and their values."""
+    """A type with a description: names and values of its parameters."""
 
     @property
     def name(self) -> str: ...
@@ -123,9 +121,8 @@ class DescribedType(Protocol):
 
 def type_html(quantized_type: DescribedType) -> str:
     """
-    Return a table of the parameters of a type.
-
-    More than eight scales are summed up, and drawn as a small curve.
+    Return an HTML table of the parameters of a type. More than eight scales are summarized
+    and drawn as a small curve.
     """
     rows = "".join(
         _table_row(name, _value_html(name, value))

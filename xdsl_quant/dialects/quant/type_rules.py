@@ -1,11 +1,10 @@
 """
-Rules for quantized types that are stricter than those of MLIR, and the rules that all rule
-sets share.
+Rules for quantized types that are stricter than MLIR's, and the rules common to all rule
+sets.
 
-The rules C1 to C13 are those of `QuantizedTensorElementType` and `QuantizedTensorType` in
-the StableHLO specification. C1 to C6 and C9 to C11 hold for every type that can be made
-here, because its own verifier refuses all others, or because it has no place for what the
-rule forbids.
+C1 to C13 are the rules of `QuantizedTensorElementType` and `QuantizedTensorType` in the
+StableHLO specification. C1 to C6 and C9 to C11 hold for every quantized type of this
+dialect: verifiers enforce them, or types cannot express a violation.
 
 See external [documentation](https://openxla.org/stablehlo/spec#types).
 """
@@ -28,26 +27,26 @@ from .types import QuantizedType, UniformType
 
 
 class Finding(NamedTuple):
-    """What is wrong."""
+    """A violated rule."""
 
     rule: str
-    """The number or the name of the rule."""
+    """Number or name of the rule."""
 
     message: str
-    """The offending values and what would be legal, in one sentence."""
+    """One sentence with the invalid values and the expected ones."""
 
 
 class TypeUse(NamedTuple):
-    """A quantized type and what it is the element type of."""
+    """A quantized type and the shaped type that has it as element type."""
 
     quantized_type: QuantizedType
 
     container: Attribute | None
-    """The tensor, memref or vector, if there is one."""
+    """The tensor, memref or vector type, or `None`."""
 
 
 OpFinding = tuple[str, Finding]
-"""The place of a type or an attribute on an op, e.g. `result #0`, and the finding."""
+"""The position of a type or attribute on an op, e.g. `result #0`, and the finding."""
 
 
 def _no_findings(_: object) -> Iterable[Finding]:
@@ -63,28 +62,28 @@ class RuleSet:
     """Rules for the quantized types of a module."""
 
     title: str
-    """Name of the tool whose rules they are."""
+    """Name of the tool that has these rules."""
 
     type_findings: Callable[[TypeUse], Iterable[Finding]]
-    """Returns the findings about a type by itself."""
+    """Returns the findings about a type."""
 
     value_findings: Callable[[Operation], Callable[[SSAValue], Iterable[Finding]]] = (
         lambda _: _no_findings
     )
-    """Returns, for a module, a function that returns the findings about a value in it."""
+    """Returns, for a module, the function that returns the findings about a value."""
 
     op_findings: Callable[[Operation], Iterable[OpFinding]] = _no_op_findings
     """Returns the findings about an op."""
 
 
 def type_uses(attribute: Attribute) -> Iterator[TypeUse]:
-    """Yield all quantized types in a type or an attribute, in the order of its text."""
+    """Yield all quantized types in a type or attribute, in the order of the text."""
     stack = [attribute]
     while stack:
         current = stack.pop()
         match current:
             case QuantizedType():
-                # Its parameters may be a million scales.
+                # Do not visit the parameters, which may be a million scales.
                 yield TypeUse(current, None)
             case ArrayAttr():
                 stack.extend(reversed(current.data))
@@ -105,14 +104,14 @@ def type_uses(attribute: Attribute) -> Iterator[TypeUse]:
 
 
 def common_findings(use: TypeUse) -> Iterator[Finding]:
-    """What is wrong with a type in any rule set."""
+    """Yield the findings about a type that all rule sets have in common."""
     quantized_type = use.quantized_type
     is_uniform = isinstance(quantized_type, UniformType)
     if not is_uniform or quantized_type.granularity == "sub-channel":
         yield Finding(
             "QuantizedTensorElementType",
-            f"{short_text(quantized_type)} is neither a per-tensor nor a per-axis "
-            "!quant.uniform: there are rules for no other type",
+            f"{short_text(quantized_type)} is unsupported: expected a per-tensor or "
+            "per-axis !quant.uniform type",
         )
     if not is_uniform:
         return
@@ -120,7 +119,7 @@ def common_findings(use: TypeUse) -> Iterator[Finding]:
     if isinstance(use.container, UnrankedTensorType | UnrankedMemRefType):
         yield Finding(
             "QuantizedTensorType",
-            f"a tensor of {short_text(quantized_type)} has no rank: it must have one",
+            f"tensor of {short_text(quantized_type)} is unranked: expected a ranked tensor",
         )
     elif quantized_type.axis is not None and isinstance(use.container, ShapedType):
         yield from _quantized_dimension(quantized_type, use.container.get_shape())
@@ -128,12 +127,12 @@ def common_findings(use: TypeUse) -> Iterator[Finding]:
 
 def zero_points_outside(quantized_type: UniformType, low: int, high: int) -> str | None:
     """
-    Return the zero points that lie farthest outside of a range, as the beginning of a
-    sentence with its verb; `None` if all lie in the range.
+    Return subject and verb of a message about the smallest and largest zero points that
+    are out of range, or `None` if all are in range.
     """
     zero_points = quantized_type.zero_point_array()
     outside: list[str] = []
-    # They are the same if all zero points are.
+    # A set, as both are the same if all zero points are equal.
     for extreme in sorted({*quantized_type.zero_point_range}):
         if not low <= extreme <= high:
             index = zero_points.index(extreme)
@@ -154,7 +153,7 @@ def _zero_points(quantized_type: UniformType) -> Iterator[Finding]:
     if (subject := zero_points_outside(quantized_type, low, high)) is not None:
         name = quantized_type.storage_type_name
         yield Finding(
-            "C8", f"{subject} not representable in {name}, which has {low} to {high}"
+            "C8", f"{subject} not representable in {name}: expected {low} to {high}"
         )
 
 
@@ -165,14 +164,15 @@ def _quantized_dimension(
     ((dimension, (count, _)),) = quantized_type.get_blocks().items()
     if not quantized_type.has_axes_in(shape):
         rank = len(shape)
-        legal = f"must be less than {rank}" if rank else "needs a dimension"
+        problem = f"must be less than {rank}" if rank else "is out of range"
         yield Finding(
             "C12",
-            f"quantized dimension {dimension} of {text} {legal} in a shape of rank {rank}",
+            f"quantized dimension {dimension} of {text} {problem} in a shape of rank "
+            f"{rank}",
         )
     elif not quantized_type.has_matching_sizes(shape):
         yield Finding(
             "C13",
-            f"{text} has {count} scales: it must have {shape[dimension]}, the size of "
+            f"{text} has {count} scales: expected {shape[dimension]}, the size of "
             f"dimension {dimension}",
         )

@@ -1,6 +1,6 @@
 """
-Tokens, numbers, lists of numbers and inner types in the text of a quantized type; messages
-and columns are MLIR's.
+Parser of the tokens, numbers, lists and inner types of quantized types; error messages and
+their columns are MLIR's.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .float_formats import FLOAT_FORMATS
 
 Columns: TypeAlias = "tuple[Sequence[array[Any]], Sequence[int]]"
 """
-The numbers of a list in row-major order, and its shape: scales and zero points, or
-multipliers, shifts and zero points.
+The numbers of a parsed list in row-major order, and its shape. The arrays are scales and
+zero points, or multipliers, shifts and zero points.
 """
 
 ParsedT = TypeVar("ParsedT")
@@ -38,8 +38,8 @@ _POINTLESS = re.compile(r"(-?[0-9]+)([eE][-+]?[0-9]+)?(?![\w.$])", re.ASCII)
 
 def float_spelling_hint(content: str, position: int) -> str:
     """
-    Return the end of an error message about a number without a decimal point, which
-    says how to spell it: Python writes `1e-17`, which is no float of MLIR.
+    Return the end of an error message about a float without a decimal point: MLIR does not
+    parse Python's `1e-17`.
     """
     if (literal := _POINTLESS.match(content, position)) is None:
         return ""
@@ -58,10 +58,10 @@ _OTHER_TYPES = {"complex", "index", "memref", "none", "tensor", "tuple", "vector
 
 
 class TypeTokens:
-    """The tokens of one type that is being parsed."""
+    """Parser of the tokens of one quantized type."""
 
     def __init__(self, parser: AttrParser, name: str):
-        """`name` is that of the type: `quant.any`, `quant.uniform` and so on."""
+        """Start after the name of the type, e.g. `quant.any`."""
         self.parser = parser
         self.content: str = parser.lexer.input.content
         mnemonic = name.removeprefix("quant.")
@@ -78,10 +78,10 @@ class TypeTokens:
             make: creates the type.
 
         Returns:
-            The type alone: only here a mistake in its parameters has a location.
+            The type instead of its parameters, so that errors in them have a location.
 
         Raises:
-            ParseError: with MLIR's message at the place where MLIR would put it.
+            ParseError: with MLIR's message and location.
         """
         start = self.parser.pos
         try:
@@ -90,7 +90,7 @@ class TypeTokens:
             self._expect(">")
             return (make(parsed),)
         except ParseError:
-            # MLIR looks for the end of the type before it looks into it.
+            # MLIR matches the brackets of the type before it parses the parameters.
             self.check_brackets(start)
             raise
         except VerifyException as e:
@@ -117,10 +117,7 @@ class TypeTokens:
             self._wrong_token(f"expected '{text}'")
 
     def _wrong_token(self, message: str) -> NoReturn:
-        """
-        Report at the end of the previous token, or before the last character of the text,
-        as MLIR does.
-        """
+        """Raise an error where MLIR does: at the end of the previous token."""
         is_at_end = self._token.kind is MLIRTokenKind.EOF
         before = self.content[: self.parser.pos - is_at_end]
         while (stripped := before.rstrip(" \t"))[-1:] in ("\n", "\r"):
@@ -133,7 +130,7 @@ class TypeTokens:
         position = self.parser.pos
         negative = self._optional("-")
         token = self._token
-        # xDSL's lexer takes the digits of every script for a number.
+        # xDSL's lexer accepts non-ASCII digits.
         if token.kind is not MLIRTokenKind.INTEGER_LIT or not token.text.isascii():
             if negative:
                 self._wrong_token("expected integer value")
@@ -174,8 +171,8 @@ class TypeTokens:
 
     def _optional_type(self) -> Attribute | str | None:
         """
-        Return the integer, float or quantized type that comes next, the text of another
-        type (which is not consumed), or `None` if it is no type.
+        Parse an integer, float or quantized type. Return the text of any other type,
+        without consuming it, or `None` if the next token does not start a type.
         """
         token = self._token
         text = token.text
@@ -209,7 +206,7 @@ class TypeTokens:
         return IntegerType(width, _SIGNEDNESS[sign])
 
     def _range(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Two integers, each with its position."""
+        """Parse two integers, and return each with its position."""
         self._expect("<")
         position = self.parser.pos
         low = self._integer(), position
@@ -231,9 +228,8 @@ class TypeTokens:
 
     def _plain_list(self, typecodes: str) -> Columns | None:
         """
-        Return the same without a look at each token, for lists of plain decimal
-        numbers. `None`, with nothing consumed, if there is anything else or anything
-        wrong.
+        Parse a list of plain decimal numbers without tokenizing it. Return `None`, without
+        consuming anything, for other lists and invalid ones.
         """
         start = self.parser.pos
         end = self.content.rfind("}", start, self.content.find(">", start)) + 1
@@ -250,7 +246,7 @@ class TypeTokens:
         if self.content[self.name_pos - 1 : self.name_pos] != ".":
             start = self.content.rfind("<", 0, self.name_pos)
         elif not _NAME_AND_BRACKET.match(self.content, self.name_pos):
-            # MLIR does so only where the bracket follows the name immediately.
+            # MLIR only matches brackets that follow the name immediately.
             return
         open_brackets: list[str] = []
         position = start
@@ -264,7 +260,7 @@ class TypeTokens:
             elif text in _CLOSING.values():
                 open_brackets.append(text)
             elif text.startswith('"'):
-                # MLIR reads a string as a token, and reports at its last token.
+                # MLIR reports the error at its last token, which may be a string.
                 position = bracket.start()
         self.parser.raise_error(
             f"unbalanced '{open_brackets[-1]}' character in pretty dialect name",
@@ -278,34 +274,30 @@ _CLOSING = {">": "<", "]": "[", ")": "(", "}": "{"}
 
 
 def integer_value(text: str) -> int:
-    """
-    Return the value of a literal; one with too many digits stands for a huge number.
-    """
+    """Return the value of a literal; beyond 4000 digits, only its leading ones."""
     if text.startswith("0x"):
         return int(text, 16)
     return int(text) if len(text) < 4000 else int(text.lstrip("0")[:4000] or "0")
 
 
 UNIFORM, FIXED_POINT = "dq", "qqq"
-"""The types of the numbers of an element, the last of which is the zero point."""
+"""Array type codes of the numbers of an element; the last number is the zero point."""
 
 MAX_DEPTH = {UNIFORM: 256, FIXED_POINT: 1}
 _PLAIN_NUMBERS = b"0123456789.eE+-{} \t\r\n"
 _NO_ZERO_POINT = re.compile(rb"(?<=[},])(?=[^:,{}]+[,{])")
-"""The place for it in a reversed text: regular expressions look far ahead, but not back."""
+"""Position of a missing zero point in reversed text, as lookbehind has a fixed length."""
 
 _AS_JSON = bytes.maketrans(b"{}:", b"[],")
 _HEXADECIMAL = re.compile(rb"(?<=[{,\s])0x([0-9A-Fa-f]{1,16})(?=[},:\s])")
-"""The digits of a scale that is written as the bits of a double."""
+"""The digits of a scale written as the bits of a double."""
 
 
 def _read_plain_list(text: str, typecodes: str) -> Columns | None:
     """
-    Return the numbers of a regular list with decimal zero points; `None` if it may be
-    another.
-
-    Numbers of JSON are numbers of MLIR, too; hexadecimal ones take the place of its NaN.
-    There is no Python code per element: a type may have a million of them.
+    Parse a regular list with decimal zero points as JSON, whose number syntax is part of
+    MLIR's; return `None` for other lists. JSON's NaN stands for a hexadecimal number. No
+    Python code runs per element: a type may have a million scales.
     """
     try:
         data, from_bits = text.encode("ascii"), array("d")
@@ -323,7 +315,7 @@ def _read_plain_list(text: str, typecodes: str) -> Columns | None:
             return None
         nested = json.loads(
             data.replace(b"p-", b",").translate(_AS_JSON),
-            # It is called with the text `NaN`, which `next` takes for a default.
+            # `next` takes its argument, the text `NaN`, as a default.
             parse_constant=partial(next, iter(from_bits)),
         )
         numbers, (*shape, length) = flattened(nested, "list", "numbers")
@@ -335,7 +327,7 @@ def _read_plain_list(text: str, typecodes: str) -> Columns | None:
     if not has_zero_points:
         columns.append(zero_array(len(columns[0])))
     shape.append(length // step)
-    # A scale has a point, and nothing else has one.
+    # All scales and no other numbers have a decimal point.
     points = len(columns[0]) * typecodes.count("d") - len(from_bits)
     if not numbers or data.count(b".") != points or len(shape) > MAX_DEPTH[typecodes]:
         return None
@@ -343,7 +335,7 @@ def _read_plain_list(text: str, typecodes: str) -> Columns | None:
 
 
 def _doubles(digits: Sequence[bytes]) -> array[float]:
-    """Return the numbers with these bits, which are 16 hexadecimal digits or fewer."""
+    """Return the doubles with these bits, given as up to 16 hexadecimal digits each."""
     numbers = array(
         "d", bytes.fromhex(b"".join(map(bytes.zfill, digits, repeat(16))).decode())
     )

@@ -209,17 +209,18 @@ VALID_IN_MLIR_14 = {
         ["tensor<5xf32>"],
         specified("f32"),
         returned=["tensor<4xf32>"],
-    ): "'quant.region' op has returned values of types 'tensor<4xf32>', but "
-    "'tensor<5xf32>' at its ports",
+    ): "'quant.region' op expected returned values of types "
+    "'tensor<5xf32>' like its ports, but got 'tensor<4xf32>'",
     generic(["tensor<4xf32>"], ["tensor<4xf32>"], specified("f32"), returned=[]): (
-        "'quant.region' op has returned values of types none, but 'tensor<4xf32>' at its "
-        "ports"
+        "'quant.region' op expected returned values of types 'tensor<4xf32>' like its "
+        "ports, but got none"
     ),
     generic(["tensor<4xf32>"], [], specified("f32", ""), arguments=["f32"]): (
-        "'quant.region' op has arguments of types 'f32', but 'tensor<4xf32>' at its ports"
+        "'quant.region' op expected arguments of types 'tensor<4xf32>' like its ports, but "
+        "got 'f32'"
     ),
     generic(["tensor<4xf32>"], [], specified("f32", ""), body=NESTED): (
-        "'quant.region' op is part of another one, but a kernel has no kernels within"
+        "'quant.region' op must not be nested in another 'quant.region' op"
     ),
     'func.func @f() {\n"quant.return"() : () -> ()\n}\n': (
         "'quant.return' expects parent op 'quant.region'"

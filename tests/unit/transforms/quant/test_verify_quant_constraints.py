@@ -318,7 +318,7 @@ def test_zero_points_that_are_farthest_outside():
     assert messages(text) == [
         f"zero points -300 at index 0 and 12 at index 2 of {text} are outside of the "
         "storage range -9 to 9",
-        f"zero point -300 at index 0 of {text} is not representable in i8, which has "
+        f"zero point -300 at index 0 of {text} is not representable in i8: expected "
         "-128 to 127",
     ]
 
@@ -329,10 +329,10 @@ def test_what_a_shape_says():
         f"quantized dimension 1 of {per_axis} must be less than 1 in a shape of rank 1"
     ]
     assert messages(f"tensor<{per_axis}>") == [
-        f"quantized dimension 1 of {per_axis} needs a dimension in a shape of rank 0"
+        f"quantized dimension 1 of {per_axis} is out of range in a shape of rank 0"
     ]
     assert messages(f"tensor<2x3x{per_axis}>") == [
-        f"{per_axis} has 2 scales: it must have 3, the size of dimension 1"
+        f"{per_axis} has 2 scales: expected 3, the size of dimension 1"
     ]
 
 
@@ -342,11 +342,12 @@ def test_what_a_type_may_be():
         "i8, i16, i32, u2, u4, u8, u16, u32"
     ]
     assert messages("!quant.any<i8>") == [
-        "!quant.any<i8> is neither a per-tensor nor a per-axis !quant.uniform: there are "
-        "rules for no other type"
+        "!quant.any<i8> is unsupported: expected a per-tensor or per-axis !quant.uniform "
+        "type"
     ]
     assert messages("tensor<*x!quant.uniform<i8:f32, 1.0>>") == [
-        "a tensor of !quant.uniform<i8:f32, 1.000000e+00> has no rank: it must have one"
+        "tensor of !quant.uniform<i8:f32, 1.000000e+00> is unranked: expected a ranked "
+        "tensor"
     ]
 
 
