@@ -1,17 +1,17 @@
 """
-Casts whose scales and zero points are operands instead of parameters of a type, and the op
-that computes scales and zero points from values at run time.
+Dynamic quantization: casts whose scales and zero points are operands, and the op that
+chooses scales and zero points at run time.
 
-Blocks are written as in a sub-channel type: `{axis:size}` cuts a dimension into blocks of
-the given size. Without it there is one scale for all elements; `{0:1}` gives each index of
-dimension 0 a scale (per-axis, or per-token), and `{1:32}` each block of 32 elements along
-dimension 1, where the last block may be shorter. Scales either have the rank of the tensor,
-with size 1 along dimensions that are not cut, or omit these dimensions.
+Blocks have the syntax of sub-channel types: `{axis:size}` divides a dimension into blocks
+of this size, of which the last may be shorter. `{0:1}` is one scale per index of dimension
+0 (per-axis, or per-token), `{1:32}` one per block of 32 elements along dimension 1. Without
+blocks, all elements share one scale. Scales have either the rank of the tensor, with size 1
+along all other dimensions, or only the quantized dimensions.
 
-The storage type is an attribute: `<u8<1:255>>`, short for `!quant.any<u8<1:255>>`, gives
-its width, signedness and range. Stored values are signless integers of its width, or floats
-for the storage types `f8E5M2`, `f8E4M3FN` and `f4E2M1FN`. Zero points are signless integers
-of the same width; float storage and tables have none.
+The storage type is an attribute with width, signedness and range: `<u8<1:255>>` is short
+for `!quant.any<u8<1:255>>`. Stored values are signless integers of its width, or floats for
+`f8E5M2`, `f8E4M3FN` and `f4E2M1FN`. Zero points are signless integers of the same width;
+float storage and tables have none.
 """
 
 from abc import ABC
@@ -75,7 +75,7 @@ _STORED_NUMBERS = TypeKind(
 
 @irdl_custom_directive
 class Blocks(CustomDirective):
-    """`{0:1, 1:32}`: pairs of a dimension and the size of a block along it, or nothing."""
+    """The custom form of blocks: `{dimension:size, ...}`, or nothing."""
 
     dimensions: AttributeVariable
     sizes: AttributeVariable
@@ -114,27 +114,27 @@ def _integer(parser: Parser, bits: int) -> int:
 
 
 def blocks_text(blocks: Mapping[int, int]) -> str:
-    """Blocks as in the text of a sub-channel type."""
+    """Format blocks as in a sub-channel type."""
     return f"{{{', '.join(f'{axis}:{size}' for axis, size in blocks.items())}}}"
 
 
 class BlockedOp(IRDLOperation, ABC):
-    """An op on values in blocks that share a scale and a zero point."""
+    """Base class of ops on blocks that share a scale and a zero point."""
 
     storage = prop_def(AnyQuantizedType)
-    """How values are stored."""
+    """The storage type and its range."""
 
     quantized_dimensions = prop_def(DenseArrayBase[I32])
-    """The dimensions that are cut into blocks, in ascending order."""
+    """The dimensions that are divided into blocks, in ascending order."""
 
     block_sizes = prop_def(DenseArrayBase[I64])
-    """The size of a block along each of them."""
+    """The block size along each of `quantized_dimensions`."""
 
     custom_directives = (Blocks,)
 
     @property
     def blocks(self) -> Mapping[int, int]:
-        """The size of a block along each dimension that is cut into blocks."""
+        """The block size of each quantized dimension."""
         dimensions, sizes = self.quantized_dimensions, self.block_sizes
         return dict(zip(dimensions.get_values(), sizes.get_values(), strict=True))
 
@@ -159,7 +159,7 @@ class BlockedOp(IRDLOperation, ABC):
         Args:
             values: the expressed values.
             scales: the scales.
-            zero_points: the zero points, if there are any.
+            zero_points: the zero points, or `None`.
 
         Raises:
             VerifyException: if the types do not match.
@@ -189,7 +189,7 @@ class BlockedOp(IRDLOperation, ABC):
             )
         if not have_matching_shape(scale, zero_point):
             self._fail(
-                f"expected scales and zero points of one shape, but got '{scale}' and "
+                f"expected scales and zero points of the same shape, but got '{scale}' and "
                 f"'{zero_point}'"
             )
 
@@ -227,9 +227,9 @@ class BlockedOp(IRDLOperation, ABC):
             return
         shape = values.get_shape() if isinstance(values, TensorType) else ()
         if dimensions and dimensions[-1] >= len(shape):
-            what = f"dimensions of '{values}'"
+            what = f"dimensions less than {len(shape)} for '{values}'"
             if isinstance(values, UnrankedTensorType):
-                what += ", whose rank is not known"
+                what = f"no blocks for unranked '{values}'"
             self._fail(f"expected {what}, but got {blocks_text(self.blocks)}")
         self._verify_counts(shape, cast("TensorType[AnyFloat]", scale))
 
@@ -240,8 +240,8 @@ class BlockedOp(IRDLOperation, ABC):
         axes = [*blocks] if len(counts) == len(blocks) else range(len(shape))
         if len(counts) != len(axes):
             self._fail(
-                f"expected scales of rank {len(shape)}, that of the values, or "
-                f"{len(blocks)}, that of blocks, but got '{scale}'"
+                f"expected scales of rank {len(shape)} like the values, or {len(blocks)} "
+                f"like the blocks, but got '{scale}'"
             )
         for axis, count in zip(axes, counts, strict=True):
             if axis not in blocks:
@@ -261,14 +261,14 @@ class BlockedOp(IRDLOperation, ABC):
 
 
 class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
-    """A cast of a scalar, or of each element of a tensor."""
+    """Base class of elementwise casts with dynamic scales."""
 
     input = operand_def()
     scale = operand_def()
-    """One float for each block, of the type of expressed values."""
+    """One float of the expressed type per block."""
 
     zero_point = opt_operand_def()
-    """One integer of the storage type for each block; 0 by default."""
+    """One signless integer of the storage width per block, or `None` for 0."""
 
     result = result_def()
 
@@ -281,7 +281,7 @@ class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
     traits = traits_def(Pure(), CastsQuantization())
 
     KINDS: ClassVar[tuple[TypeKind, TypeKind]]
-    """The kinds of type of the operand and the result."""
+    """Type constraints of operand and result."""
 
     def __init__(
         self,
@@ -295,11 +295,11 @@ class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
         """
         Args:
             input: the values to cast.
-            scale: one float for each block.
-            zero_point: one integer for each block; `None` for zeros.
+            scale: one float per block.
+            zero_point: one integer per block, or `None` for 0.
             result_type: the type of cast values.
-            storage: how values are stored.
-            blocks: the size of a block along each dimension that is cut into blocks.
+            storage: the storage type and its range.
+            blocks: the block size of each quantized dimension.
         """
         super().__init__(
             operands=[input, scale, zero_point],
@@ -309,12 +309,12 @@ class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
 
     @property
     def expressed(self) -> SSAValue:
-        """The operand or result with expressed values."""
+        """The expressed values: operand or result."""
         return self.input if self.KINDS[0] is FLOAT else self.result
 
     @property
     def stored(self) -> SSAValue:
-        """The operand or result with stored values."""
+        """The stored values: operand or result."""
         return self.result if self.KINDS[0] is FLOAT else self.input
 
     def verify_(self) -> None:
@@ -352,13 +352,13 @@ class DynamicQuantizeCastOp(DynamicCastOp):
     `clamp(round(expressed / scale + zero_point))`. The rounding mode is an option of
     `lower-quant-ops`; the attribute `quant.nan` has the same meaning as in `quant.qcast`.
 
-    Every input and every scale has a defined result, even with the rounding mode
-    `truncate`: values out of range saturate, and NaN becomes the smallest stored value or,
-    as an option, 0. Division by a scale of 0 gives infinities, or NaN for 0; a negative
-    scale changes the sign; with a scale of NaN, all quotients are NaN.
+    The result is defined for every input and scale, even with the rounding mode
+    `truncate`: values out of range saturate, and NaN is quantized to the smallest stored
+    value or, as an option, 0. Division by a scale of 0 yields infinities, or NaN for 0; a
+    negative scale changes the sign; a NaN scale yields NaN.
 
-    For float storage and tables, the quotient becomes the nearest float or number of the
-    table, as in `quant.qcast`.
+    With float storage and tables, the quotient is rounded to the nearest float or table
+    entry, as in `quant.qcast`.
 
     Example:
 
@@ -398,8 +398,8 @@ class ChooseParametersOp(BlockedOp):
     Choose scales and zero points that map the range of the values to the whole storage
     range, for dynamic quantization.
 
-    There is one scale, or one for each block: `{0:1}` is one for each index of dimension 0
-    (per-token), `{0:1, 1:32}` one for 32 values of a row, where the last block may be
+    The result is one scale, or one per block: `{0:1}` is one per index of dimension 0
+    (per-token), `{0:1, 1:32}` one per 32 values of a row, where the last block may be
     shorter. Ranges are extended to contain 0; NaN is ignored. With zero points, the
     formulas are those of ONNX's `DynamicQuantizeLinear` for `<u8>`:
 
@@ -407,13 +407,13 @@ class ChooseParametersOp(BlockedOp):
     * `zero_point = clamp(round_half_to_even(storage_min - minimum / scale))`, which is
       `storage_max` for NaN.
 
-    Without a result for zero points, quantization is symmetric, and the scale is
+    Without a zero-point result, quantization is symmetric, and the scale is
     `max(-minimum, maximum) / min(-storage_min, storage_max)`, or 1 if all values are 0. For
-    float storage and tables, which have no zero points, the ends of the storage range are
-    those of the numbers that it represents, e.g. 448 for `f8E4M3FN`.
+    float storage and tables, which have no zero points, `storage_min` and `storage_max` are
+    the represented numbers, e.g. 448 for `f8E4M3FN`.
 
-    The compute type is f32, or f64 if the expressed type is f64 or stored values are not
-    exact in f32. The scale is rounded to the expressed type before the zero point is
+    The compute type is f32, or f64 if the expressed type is f64 or f32 does not represent
+    all stored values. The scale is rounded to the expressed type before the zero point is
     computed.
 
     Example:
@@ -431,13 +431,10 @@ class ChooseParametersOp(BlockedOp):
 
     input = operand_def()
     scale = result_def()
-    """
-    A float, or a tensor with one dimension for each dimension in braces, whose size is the
-    number of blocks.
-    """
+    """A float, or a tensor of one float per block with only the quantized dimensions."""
 
     zero_point = opt_result_def()
-    """An integer of the storage type for each scale."""
+    """One signless integer of the storage width per scale; absent if symmetric."""
 
     traits = traits_def(Pure())
 
@@ -457,9 +454,9 @@ class ChooseParametersOp(BlockedOp):
         """
         Args:
             input: a ranked tensor of floats.
-            storage: how values will be stored.
-            blocks: the size of a block along each dimension that is cut into blocks.
-            symmetric: whether zero points are 0, so that there is no result for them.
+            storage: the storage type and its range.
+            blocks: the block size of each quantized dimension.
+            symmetric: True to omit the result for zero points, which are 0.
         """
         value = SSAValue.get(input)
         expressed = cast(AnyFloat, scalar_or_element_type(value.type))
@@ -507,7 +504,7 @@ class ChooseParametersOp(BlockedOp):
 
 
 def _block_counts(values: Attribute, blocks: Mapping[int, int]) -> list[int]:
-    """Return the number of blocks along each dimension that is cut into blocks."""
+    """Return the number of blocks along each quantized dimension."""
     shape = cast("TensorType[AnyFloat]", values).get_shape()
     return [
         DYNAMIC_INDEX if shape[axis] == DYNAMIC_INDEX else -(-shape[axis] // size)
@@ -516,9 +513,7 @@ def _block_counts(values: Attribute, blocks: Mapping[int, int]) -> list[int]:
 
 
 def _represented_range(storage: AnyQuantizedType) -> tuple[float, float]:
-    """
-    Return the ends of the storage range, for a table its smallest and largest number.
-    """
+    """Return the storage range, or the smallest and largest number of a table."""
     low, high = storage.storage_range
     table = storage.storage_type
     if not isinstance(table, QuantileType):

@@ -1,13 +1,11 @@
 """
-The quantized types whose scales are integers: a multiplier, and a shift to the right.
+Quantized types with fixed-point scales: a multiplier and a right shift.
 
-A scale is `multiplier * 2**-shift`. The multiplier has 31 bits, the first of which is 1, so
-there is one way to write a scale, and equal scales are equal types. Both are in the range
-that `apply_scale_32` of the
-[TOSA specification](https://www.mlplatform.org/tosa/tosa_spec.html) takes.
+A scale is `multiplier * 2**-shift`. The multiplier has 31 significant bits, so each scale
+has a single representation. Ranges are those of `apply_scale_32` in the
+[TOSA specification](https://www.mlplatform.org/tosa/tosa_spec.html).
 
-The text of a type is in
-[`type_syntax`][xdsl_quant.dialects.quant.type_syntax].
+The grammar is in [`type_syntax`][xdsl_quant.dialects.quant.type_syntax].
 """
 
 from __future__ import annotations
@@ -87,20 +85,19 @@ def _verify_multipliers_and_shifts(
 def _same_scale_hint(
     multiplier: int, multipliers: Sequence[int], shifts: Sequence[int]
 ) -> str:
-    """How to write the same scale, if it is one."""
+    """Return the valid spelling of the same scale as the end of a message, or nothing."""
     shift = shifts[multipliers.index(multiplier)]
     zeros = MAX_MULTIPLIER.bit_length() - multiplier.bit_length()
     same, rest = divmod(multiplier << max(zeros, 0), 1 << max(-zeros, 0))
     if multiplier < 1 or rest or not MIN_SHIFT <= shift + zeros <= MAX_SHIFT:
         return ""
-    return f", write '{multiplier}p-{shift}' as '{same}p-{shift + zeros}'"
+    return f"; write '{multiplier}p-{shift}' as '{same}p-{shift + zeros}'"
 
 
 @dataclass(frozen=True, init=False)
 class FixedPointType(ScaledQuantizedType, ABC):
     """
-    What both kinds of `!quant.fixed_point` share: a scale is an integer times a power of
-    two.
+    Base class of `!quant.fixed_point` types, whose scales are integers times powers of two.
     """
 
     name = "quant.fixed_point"
@@ -113,15 +110,13 @@ class FixedPointType(ScaledQuantizedType, ABC):
     @property
     @abstractmethod
     def multipliers_and_shifts(self) -> tuple[Sequence[int], Sequence[int]]:
-        """
-        The scales times `2**shift`, and the shifts: the pairs of TOSA's `apply_scale_32`.
-        """
+        """The multipliers and right shifts, as in TOSA's `apply_scale_32`."""
 
     @property
     def tflite_multipliers_and_shifts(self) -> tuple[Sequence[int], Sequence[int]]:
         """
-        The pairs of TensorFlow Lite's kernels, whose scales are
-        `multiplier * 2**(shift - 31)`: the same multipliers, and shifts to the left.
+        The multipliers and left shifts of TensorFlow Lite's kernels, whose scales are
+        `multiplier * 2**(shift - 31)`.
 
         [`multiplier_from_tflite`][xdsl_quant.numerics.multiplier_from_tflite] is the
         inverse.
@@ -131,10 +126,7 @@ class FixedPointType(ScaledQuantizedType, ABC):
 
     @abstractmethod
     def to_uniform(self) -> UniformQuantizedType | UniformQuantizedPerAxisType:
-        """
-        Return the `!quant.uniform` type with the same scales, exactly, and all else
-        equal.
-        """
+        """Return the `!quant.uniform` type with exactly the same parameters."""
 
     def scale_array(self) -> array[float]:
         multipliers, shifts = self.multipliers_and_shifts
@@ -157,8 +149,7 @@ class FixedPointType(ScaledQuantizedType, ABC):
 @irdl_attr_definition
 class FixedPointQuantizedType(FixedPointType, PerTensorType):
     """
-    Values approximated by integers at equal distances: with one scale, which is an integer
-    times a power of two, and one zero point.
+    Per-tensor quantization with a fixed-point scale: one multiplier, shift and zero point.
 
     Example:
 
@@ -167,16 +158,15 @@ class FixedPointQuantizedType(FixedPointType, PerTensorType):
     !quant.fixed_point<i8<-127:127>:f32, 1288490189p-37:3>
     ```
 
-    The class of the mnemonic in a context is this one for
-    [`FixedPointQuantizedPerAxisType`][xdsl_quant.dialects.quant.FixedPointQuantizedPerAxisType],
-    too.
+    In a context, this class also parses
+    [`FixedPointQuantizedPerAxisType`][xdsl_quant.dialects.quant.FixedPointQuantizedPerAxisType].
     """
 
     multiplier: IntAttr
-    """The scale times `2**shift`: from `2**30` to `2**31 - 1`."""
+    """The scale times `2**shift`, from `2**30` to `2**31 - 1`."""
 
     shift: IntAttr
-    """The power of two that the multiplier is divided by: from 2 to 62."""
+    """The right shift of the multiplier, from 2 to 62."""
 
     def __init__(
         self,
@@ -212,20 +202,20 @@ class FixedPointQuantizedType(FixedPointType, PerTensorType):
 
 def multipliers_attr(values: array[int]) -> Multipliers:
     """
-    Multipliers as an attribute that is one block of bytes.
+    Build an i32 array attribute.
 
     Raises:
-        VerifyException: if one has more than 31 bits.
+        VerifyException: if a multiplier exceeds i32.
     """
     return _narrow_array("multiplier", values, "i", i32)
 
 
 def shifts_attr(values: array[int]) -> Shifts:
     """
-    Shifts as an attribute that is one block of bytes.
+    Build an i8 array attribute.
 
     Raises:
-        VerifyException: if one has more than 8 bits.
+        VerifyException: if a shift exceeds i8.
     """
     return _narrow_array("shift", values, "b", i8)
 
@@ -247,8 +237,8 @@ def _narrow_array(
 @irdl_attr_definition
 class FixedPointQuantizedPerAxisType(FixedPointType, PerAxisType):
     """
-    Values approximated by integers at equal distances: with one scale, which is an integer
-    times a power of two, and one zero point for each index of one dimension of the tensor.
+    Per-axis quantization with fixed-point scales: a multiplier, shift and zero point for
+    each index of one dimension.
 
     Example:
 
@@ -258,10 +248,10 @@ class FixedPointQuantizedPerAxisType(FixedPointType, PerAxisType):
     """
 
     multipliers: Multipliers
-    """Each scale times `2**shift`, in the order of the indices of the dimension."""
+    """The scales times `2**shift`, in index order."""
 
     shifts: Shifts
-    """The powers of two that the multipliers are divided by."""
+    """The right shifts of the multipliers."""
 
     def __init__(
         self,
@@ -275,8 +265,8 @@ class FixedPointQuantizedPerAxisType(FixedPointType, PerAxisType):
         **options: Unpack[StorageOptions],
     ):
         """
-        Multipliers, shifts and zero points are sequences or one-dimensional NumPy arrays;
-        zero points default to 0.
+        Build a type from sequences or one-dimensional NumPy arrays; zero points default
+        to 0.
         """
         common = common_arguments(storage_type, expressed_type, options)
         multiplier_values = vector(multipliers, "multipliers", INTEGERS)

@@ -1,9 +1,9 @@
 """
-Ops that say how values are, or may be, quantized, without changing them.
+Ops that record or request the quantization of a value: fake quantization, calibration
+statistics and couplings.
 
-MLIR had them until version 18. Their attributes and the words of their verifiers are those
-of MLIR 14, which prints them in the generic form only. Here they have a form of their own,
-too:
+MLIR had these ops until version 18. Attributes and verifier messages are those of MLIR 14,
+which has the generic form only. Their custom form is:
 
 ```
 const_fake_quant          ::= `quant.const_fake_quant` value range bits rest
@@ -18,8 +18,8 @@ bits                      ::= `bits` int `signed`? `narrow`?
 rest                      ::= attribute-dictionary? `:` type
 ```
 
-The parameters of an op stand in the attribute dictionary instead if they cannot be written
-like this: statistics of type f64, as many minima as there are no maxima.
+Parameters without a custom form, e.g. statistics of type f64 or unequal numbers of minima
+and maxima, are printed in the attribute dictionary.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ from .type_tokens import float_spelling_hint
 from .types import QuantizedType, scalar_or_element_type
 
 Range = tuple[float, float]
-"""The smallest and the largest of some values."""
+"""A min/max range."""
 
 _F32 = AttributeKind(FloatAttr[Float32Type], "32-bit float")
 _F32_ARRAY = AttributeKind(ArrayAttr[FloatAttr[Float32Type]], "32-bit float array")
@@ -92,14 +92,14 @@ _OPTIONAL_ELEMENTS = AttributeKind(
 
 
 def _parse_bound(parser: Parser) -> float:
-    """Parse a float of type f32, which may be spelled as its bits."""
+    """Parse an f32 number in decimal, or its bits in hexadecimal."""
     start = parser.pos
     number = parser.parse_number(context_msg=" in a range")
     if isinstance(number, float):
         try:
             return f32.unpack(f32.pack((number,)), 1)[0]
         except OverflowError:
-            parser.raise_error("bound of a range does not fit f32", start)
+            parser.raise_error("bound of a range is out of range for f32", start)
     text = parser.lexer.input.content[start : parser.pos]
     if not text.startswith("0x"):
         hint = float_spelling_hint(parser.lexer.input.content, start)
@@ -122,7 +122,7 @@ def _parse_optional_range(parser: Parser) -> Range | None:
 
 
 def _parse_optional_axis(parser: Parser) -> tuple[int, list[Range]] | None:
-    """Return a dimension, and the range for each index of it."""
+    """Parse a dimension and the range of each of its indices."""
     if parser.parse_optional_keyword("axis") is None:
         return None
     axis = parser.parse_integer(allow_boolean=False)
@@ -157,10 +157,6 @@ _TRUE = IntegerAttr(1, i1)
 def _bits_attributes(
     num_bits: int, is_signed: bool, narrow_range: bool
 ) -> dict[str, Attribute]:
-    """
-    Return the attributes that say how values are stored; a flag that is not set has
-    none.
-    """
     attributes: dict[str, Attribute] = {"num_bits": IntegerAttr(num_bits, i64)}
     if is_signed:
         attributes["is_signed"] = _TRUE
@@ -188,7 +184,6 @@ def _print_bits(printer: Printer, op: _ConstFakeQuantOp) -> Iterable[str]:
 
 
 def _ranges_attr(ranges: Sequence[Range], *shape: int) -> DenseIntOrFPElementsAttr:
-    """Statistics of type f32."""
     bounds = [bound for range_ in ranges for bound in range_]
     return DenseIntOrFPElementsAttr(
         TensorType(f32, (*shape, 2)), BytesAttr(f32.pack(bounds))
@@ -196,13 +191,13 @@ def _ranges_attr(ranges: Sequence[Range], *shape: int) -> DenseIntOrFPElementsAt
 
 
 def ranges_of(attr: DenseIntOrFPElementsAttr) -> list[Range]:
-    """Return the ranges that statistics consist of."""
+    """Return the min/max ranges of a statistics attribute."""
     values = cast("tuple[float, ...]", attr.get_values())
     return list(zip(values[::2], values[1::2], strict=True))
 
 
 def _are_f32_ranges(attr: DenseIntOrFPElementsAttr, rank: int) -> bool:
-    """Return True if statistics are those that `_ranges_attr` would make."""
+    """Return True if statistics have the custom form: the result of `_ranges_attr`."""
     shape = attr.get_shape()
     return (
         attr.type == TensorType(f32, shape)
@@ -233,17 +228,16 @@ _REAL_VALUE = TypeKind(
 
 class InstrumentationOp(IRDLOperation, ABC):
     """
-    An op whose result is its operand.
+    Base class of ops that return their operand.
 
-    Types are not constrained by the definition but in `verify_`, because messages are
-    those of MLIR 14.
+    `verify_` checks types instead of the op definition, to report MLIR 14's messages.
     """
 
     input = operand_def()
     result = result_def()
 
     KIND: ClassVar[TypeKind]
-    """What the operand must be."""
+    """Type constraint of the operand."""
 
     def __init__(
         self, input: SSAValue | Operation, attributes: Mapping[str, Attribute]
@@ -268,11 +262,11 @@ class InstrumentationOp(IRDLOperation, ABC):
     @classmethod
     @abstractmethod
     def parse_parameters(cls, parser: Parser) -> dict[str, Attribute]:
-        """Return the attributes that stand in front of the dictionary, if any."""
+        """Parse the custom form of parameters, if any, and return them as attributes."""
 
     @abstractmethod
     def print_parameters(self, printer: Printer) -> Iterable[str]:
-        """Print attributes in front of the dictionary, and return their names."""
+        """Print the custom form of parameters, and return the names of these attributes."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -298,7 +292,7 @@ class InstrumentationOp(IRDLOperation, ABC):
             verify_attributes(self)
             printed = self.print_parameters(printer)
         except VerifyException:
-            # An invalid op is printed, too: below the message that says so.
+            # xDSL prints invalid ops below the error message.
             printed = ()
         printer.print_op_attributes(self.attributes, reserved_attr_names=set(printed))
         printer.print_string(" : ")
@@ -306,13 +300,13 @@ class InstrumentationOp(IRDLOperation, ABC):
 
 
 class _ConstFakeQuantOp(InstrumentationOp, ABC):
-    """What fake quantization for all values and for each channel have in common."""
+    """Base class of per-tensor and per-axis fake quantization."""
 
     num_bits = attribute(_I64)
-    """Number of bits of a stored value."""
+    """Width of the storage type in bits."""
 
     narrow_range = attribute(_OPTIONAL_BOOL)
-    """True if the smallest stored value is left out."""
+    """True if the storage range excludes the smallest value."""
 
     is_signed = attribute(_OPTIONAL_BOOL)
     """True if stored values are signed."""
@@ -323,8 +317,8 @@ class _ConstFakeQuantOp(InstrumentationOp, ABC):
 @irdl_op_definition
 class ConstFakeQuantOp(_ConstFakeQuantOp):
     """
-    The value, with the rounding and clamping of a quantization that has one range for all
-    elements. `quant-convert-simulated-quantization` makes casts of it.
+    Fake-quantize a value with one min/max range for all elements.
+    `quant-convert-simulated-quantization` lowers the op to casts.
 
     Example:
 
@@ -339,10 +333,10 @@ class ConstFakeQuantOp(_ConstFakeQuantOp):
     )
 
     min = attribute(_F32)
-    """Lower end of the range."""
+    """Minimum of the range."""
 
     max = attribute(_F32)
-    """Upper end of the range."""
+    """Maximum of the range."""
 
     def __init__(
         self,
@@ -377,8 +371,8 @@ def _range_attributes(range_: Range) -> dict[str, Attribute]:
 @irdl_op_definition
 class ConstFakeQuantPerAxisOp(_ConstFakeQuantOp):
     """
-    The value, with the rounding and clamping of a quantization that has a range for each
-    index of one dimension. `quant-convert-simulated-quantization` makes casts of it.
+    Fake-quantize a value with a min/max range for each index of one dimension.
+    `quant-convert-simulated-quantization` lowers the op to casts.
 
     Example:
 
@@ -395,10 +389,10 @@ class ConstFakeQuantPerAxisOp(_ConstFakeQuantOp):
     )
 
     min = attribute(_F32_ARRAY)
-    """Lower ends of the ranges."""
+    """Minimum of each range."""
 
     max = attribute(_F32_ARRAY)
-    """Upper ends of the ranges."""
+    """Maximum of each range."""
 
     axis = attribute(_I64)
     """The quantized dimension."""
@@ -451,13 +445,12 @@ def _axis_attributes(
 @irdl_op_definition
 class StatisticsOp(InstrumentationOp):
     """
-    The value, with the ranges that its elements had during calibration: of all of them
-    and, perhaps, of those with each index of a dimension.
+    Record the min/max range of a value during calibration and, optionally, one range for
+    each index of a dimension.
 
-    Unlike in MLIR 14, the value may be a scalar if there is only one range, and the
-    dimension `axis` may be any one: ranges are as many as it has indices. MLIR's rule,
-    one for each element of a slice from `axis` on, is the same for the last dimension,
-    and valid for others.
+    Unlike in MLIR 14, the value may be a scalar if it has no per-axis ranges, and `axis`
+    may be any dimension, with one range per index. MLIR 14 expects one range per element
+    of a slice from `axis` on, which is the same for the last dimension and also accepted.
 
     Example:
 
@@ -470,10 +463,10 @@ class StatisticsOp(InstrumentationOp):
     name = "quant.stats"
     KIND: ClassVar[TypeKind] = _REAL_VALUE
     layer_stats = attribute(_ELEMENTS, "layerStats")
-    """Smallest and largest element, of shape `[2]`."""
+    """Minimum and maximum of all elements; shape `[2]`."""
 
     axis_stats = attribute(_OPTIONAL_ELEMENTS, "axisStats")
-    """Smallest and largest elements of slices, of shape `[N, 2]`."""
+    """Minimum and maximum of each slice; shape `[N, 2]`."""
 
     axis = attribute(_OPTIONAL_I64)
     """The dimension of `axis_stats`."""
@@ -548,7 +541,7 @@ def _statistics(
 
 
 def _may_be_slices(type_: Attribute, axis: int, count: int) -> bool:
-    """Return True if there may be so many ranges along a dimension of a tensor."""
+    """Return True if `count` per-axis ranges are valid for a dimension of a tensor."""
     if not isinstance(type_, TensorType):
         return False
     shape = type_.get_shape()
@@ -563,12 +556,12 @@ def _may_be_slices(type_: Attribute, axis: int, count: int) -> bool:
 
 
 class _KeyOp(InstrumentationOp, ABC):
-    """An op with a key, which is all that it says."""
+    """Base class of ops whose only parameter is a key."""
 
     KIND: ClassVar[TypeKind] = _REAL_VALUE
 
     KEY: ClassVar[str]
-    """The name of the attribute with the key."""
+    """Name of the attribute with the key."""
 
     def __init__(self, input: SSAValue | Operation, key: str):
         super().__init__(input, {self.KEY: StringAttr(key)})
@@ -587,8 +580,8 @@ class _KeyOp(InstrumentationOp, ABC):
 @irdl_op_definition
 class StatisticsRefOp(_KeyOp):
     """
-    The value, whose range is to be recorded under a key at run time. It is not removed
-    when its result is not used, nor merged with another one.
+    Record the range of a value under a key at run time. Dead code elimination and CSE keep
+    the op.
 
     Example:
 
@@ -601,17 +594,16 @@ class StatisticsRefOp(_KeyOp):
     KEY: ClassVar[str] = "statsKey"
 
     stats_key = attribute(_STRING, KEY)
-    """The key of the statistics."""
+    """Key of the statistics."""
 
-    # To record is to write, to something that is not in memory.
+    # Recording is a side effect.
     traits = traits_def(MemoryWriteEffect())
 
 
 @irdl_op_definition
 class CoupledRefOp(_KeyOp):
     """
-    The value, which is quantized like all others that are coupled by the same key, though
-    no op connects them.
+    Require the same quantization as that of all other values with the same key.
 
     Example:
 
@@ -624,6 +616,6 @@ class CoupledRefOp(_KeyOp):
     KEY: ClassVar[str] = "coupledKey"
 
     coupled_key = attribute(_STRING, KEY)
-    """The key that values have in common."""
+    """Key of the group of values."""
 
     traits = traits_def(Pure())

@@ -1,4 +1,4 @@
-"""The casts between expressed, quantized and stored values."""
+"""Casts between expressed, quantized and stored values."""
 
 from abc import ABC
 from collections.abc import Sequence
@@ -35,22 +35,22 @@ from .types import QuantizedType, StoredQuantizedType, scalar_or_element_type
 
 NAN_ATTRIBUTE = "quant.nan"
 """
-The discardable attribute of a `quant.qcast` or `quant.dynamic_qcast` that says what becomes
-of NaN: one of the texts of `NanResult`. A module from a dialect that defines it has one
-answer, whatever the options are that it is run or lowered with.
+The discardable attribute of `quant.qcast` and `quant.dynamic_qcast` with the result of
+quantizing NaN, a `NanResult`. Modules from dialects that define this result have it; it
+overrides options of lowering and execution.
 """
 
 
 def nan_result(op: Operation, default: NanResult) -> NanResult:
     """
-    What becomes of NaN in a cast.
+    Return the result of quantizing NaN with a cast.
 
     Args:
         op: the cast.
-        default: what it is if the op does not say it.
+        default: the result if the op has no attribute `quant.nan`.
 
     Raises:
-        ValueError: if what the op says is not known.
+        ValueError: if the attribute is invalid.
     """
     if (attribute := op.attributes.get(NAN_ATTRIBUTE)) is None:
         return default
@@ -61,9 +61,7 @@ def nan_result(op: Operation, default: NanResult) -> NanResult:
 
 
 def has_signless_integers(type_: Attribute) -> bool:
-    """
-    Return True if a type, or the element type of a tensor, is a signless integer type.
-    """
+    """Return True if the type, or the element type of a tensor, is a signless integer."""
     element_type = scalar_or_element_type(type_)
     return isinstance(element_type, IntegerType) and (
         cast(IntegerType, element_type).signedness.data is Signedness.SIGNLESS
@@ -71,7 +69,7 @@ def has_signless_integers(type_: Attribute) -> bool:
 
 
 def has_floats(type_: Attribute) -> bool:
-    """Return True if a type, or the element type of a tensor, is a float type."""
+    """Return True if the type, or the element type of a tensor, is a float."""
     return isinstance(scalar_or_element_type(type_), AnyFloat)
 
 
@@ -98,8 +96,8 @@ _STORED_OR_QUANTIZED = TypeKind(
 
 def have_matching_shape(type_a: Attribute, type_b: Attribute) -> bool:
     """
-    Return True if both types are scalars, both unranked tensors, or both tensors with
-    the same static and dynamic dimensions.
+    Return True if both types are scalars, both are unranked tensors, or both are tensors
+    with the same static and dynamic dimensions.
     """
     if isinstance(type_a, TensorType):
         return isinstance(type_b, TensorType) and type_a.shape == type_b.shape
@@ -110,10 +108,10 @@ def have_matching_shape(type_a: Attribute, type_b: Attribute) -> bool:
 
 class _CastOp(IRDLOperation, HasFolderInterface, ABC):
     """
-    A cast of a scalar, or of each element of a tensor.
+    Base class of elementwise casts.
 
-    Operand and result are not constrained by their definitions but in `verify_`, because
-    messages and their order are those of MLIR.
+    `verify_` checks types instead of the op definition, to report MLIR's messages in MLIR's
+    order.
     """
 
     input = operand_def()
@@ -125,17 +123,17 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
         super().__init__(operands=[input], result_types=[result_type])
 
     KINDS: ClassVar[tuple[TypeKind, TypeKind]]
-    """What the operand and the result must be."""
+    """Type constraints of operand and result."""
 
     INVERSE: ClassVar[str]
-    """The name of the op that reverses this one."""
+    """Name of the inverse op."""
 
     def _mismatch(self, quantized: QuantizedType, other: Attribute) -> str:
-        """What is wrong with element types that do not belong together."""
+        """Return the message about a mismatch of element types."""
         return "expressed type in quantized type expected to match float type"
 
     def _match(self, quantized: QuantizedType, other: Attribute) -> bool:
-        """Return True if the two element types belong together."""
+        """Return True if the other element type matches the quantized type."""
         return quantized.expressed_type == other
 
     def _verify_kinds(self) -> None:
@@ -164,11 +162,11 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
         quantized_type.verify_container(self.input.type)
 
     def fold(self) -> Sequence[SSAValue] | None:
-        """Return a cast there and back is nothing."""
+        """Fold a cast of the result of its inverse."""
         producer = self.input.owner
         if not isinstance(producer, _CastOp) or producer.name != self.INVERSE:
             return None
-        # In a graph region two casts may be each other's operands.
+        # In a graph region, two casts may be operands of each other.
         if producer.input is self.result or producer.input.type != self.result.type:
             return None
         return (producer.input,)
@@ -178,9 +176,9 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
 class QuantizeCastOp(_CastOp):
     """
     Quantize: convert an expressed value to a quantized one,
-    `clamp(round(expressed / scale + zero_point))`. How it is rounded, and what becomes of
-    a value out of range, is an option of `lower-quant-ops`. What becomes of NaN may be said
-    by the op: see [`nan_result`][xdsl_quant.dialects.quant.ops.nan_result].
+    `clamp(round(expressed / scale + zero_point))`. Rounding mode and overflow behaviour are
+    options of `lower-quant-ops`. The attribute `quant.nan` sets the result of quantizing
+    NaN: see [`nan_result`][xdsl_quant.dialects.quant.ops.nan_result].
 
     Example:
 
@@ -202,7 +200,7 @@ class QuantizeCastOp(_CastOp):
 @irdl_op_definition
 class DequantizeCastOp(_CastOp):
     """
-    Dequantize: convert a quantized value to the value that it expresses,
+    Dequantize: convert a quantized value to its expressed value,
     `(stored - zero_point) * scale`.
 
     Example:
@@ -225,11 +223,11 @@ class DequantizeCastOp(_CastOp):
 @irdl_op_definition
 class StorageCastOp(_CastOp):
     """
-    View a stored value as a quantized one, or the other way round: the bits stay.
+    Reinterpret a stored value as a quantized one, or vice versa, without changing its bits.
 
-    Stored values are signless integers, also those of storage spelled `si8` or `ui8` and
-    the indices of a quantile type, or floats of the storage type `f8E5M2`, `f8E4M3FN` or
-    `f4E2M1FN`, which MLIR does not allow.
+    Stored values are signless integers, for the storage types `si8` and `ui8` and indices
+    of quantile types too. Unlike in MLIR, they are floats for the storage types `f8E5M2`,
+    `f8E4M3FN` and `f4E2M1FN`.
 
     Example:
 
@@ -255,7 +253,7 @@ class StorageCastOp(_CastOp):
             *map(scalar_or_element_type, (*self.operand_types, *self.result_types))
         ]
         for quantized, other in (types, reversed(types)):
-            # MLIR has no storage cast of floats.
+            # MLIR has no storage casts of floats.
             if isinstance(other, AnyFloat) and _has_float_storage(quantized):
                 return
         super()._verify_kinds()
@@ -275,15 +273,12 @@ class StorageCastOp(_CastOp):
         )
 
 
-# Requantization with integers alone: a `quant.qcast` of a `quant.dcast`, where both types
-# have fixed-point scales. The expressed value in between is never computed.
+# Integer-only requantization: a `quant.qcast` of a `quant.dcast`, where both types have
+# fixed-point scales. The expressed value is never computed.
 
 
 def fixed_point_type_of(value: SSAValue) -> FixedPointType | None:
-    """
-    Return the type with fixed-point scales that a value or its elements have, if they
-    do.
-    """
+    """Return the fixed-point type of a value or its elements, or `None`."""
     quantized_type = scalar_or_element_type(value.type)
     return quantized_type if isinstance(quantized_type, FixedPointType) else None
 
@@ -292,12 +287,11 @@ def requantized_dcast(
     op: Operation, expressed: SSAValue | None = None
 ) -> DequantizeCastOp | None:
     """
-    Return the `quant.dcast` that makes an op a requantization with integers alone, or
-    `None`.
+    Return the `quant.dcast` of an integer-only requantization that ends in `op`, or `None`.
 
     Args:
         op: any op.
-        expressed: what to take for its operand, if not the one that it has.
+        expressed: the operand to use instead of that of `op`.
     """
     if not isinstance(op, QuantizeCastOp) or fixed_point_type_of(op.result) is None:
         return None
@@ -311,9 +305,7 @@ def requantized_dcast(
 
 
 def requantizing_qcasts(dcast: DequantizeCastOp) -> list[QuantizeCastOp]:
-    """
-    Return the users of a `quant.dcast` that are requantizations with integers alone.
-    """
+    """Return the users of a `quant.dcast` that form an integer-only requantization."""
     users = {use.operation: None for use in dcast.result.uses}
     return [
         user

@@ -80,7 +80,7 @@ func.func @f(%x: f32, %s: f32, %z: i32) {
 
 // -----
 
-// CHECK:       'quant.dynamic_qcast' op expected scales and zero points of one shape, but got 'tensor<4xf32>' and 'i8'
+// CHECK:       'quant.dynamic_qcast' op expected scales and zero points of the same shape, but got 'tensor<4xf32>' and 'i8'
 func.func @f(%x: tensor<4xf32>, %s: tensor<4xf32>, %z: i8) {
   %0 = quant.dynamic_qcast %x, %s, %z {0:1} as <i8> : tensor<4xf32>, tensor<4xf32>, i8 to tensor<4xi8>
   return
@@ -104,7 +104,7 @@ func.func @f(%x: tensor<4xf32>, %s: f32) {
 
 // -----
 
-// CHECK:       'quant.dynamic_qcast' op expected dimensions of 'tensor<4xf32>', but got {1:1}
+// CHECK:       'quant.dynamic_qcast' op expected dimensions less than 1 for 'tensor<4xf32>', but got {1:1}
 func.func @f(%x: tensor<4xf32>, %s: tensor<4xf32>) {
   %0 = quant.dynamic_qcast %x, %s {1:1} as <i8> : tensor<4xf32>, tensor<4xf32> to tensor<4xi8>
   return
@@ -112,7 +112,7 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<4xf32>) {
 
 // -----
 
-// CHECK:       'quant.dynamic_qcast' op expected dimensions of 'tensor<*xf32>', whose rank is not known, but got {0:1}
+// CHECK:       'quant.dynamic_qcast' op expected no blocks for unranked 'tensor<*xf32>', but got {0:1}
 func.func @f(%x: tensor<*xf32>, %s: tensor<4xf32>) {
   %0 = quant.dynamic_qcast %x, %s {0:1} as <i8> : tensor<*xf32>, tensor<4xf32> to tensor<*xi8>
   return
@@ -128,7 +128,7 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<4xf32>) {
 
 // -----
 
-// CHECK:       'quant.dynamic_qcast' op expected scales of rank 3, that of the values, or 1, that of blocks, but got 'tensor<4x4xf32>'
+// CHECK:       'quant.dynamic_qcast' op expected scales of rank 3 like the values, or 1 like the blocks, but got 'tensor<4x4xf32>'
 func.func @f(%x: tensor<4x4x4xf32>, %s: tensor<4x4xf32>) {
   %0 = quant.dynamic_qcast %x, %s {0:1} as <i8> : tensor<4x4x4xf32>, tensor<4x4xf32> to tensor<4x4x4xi8>
   return

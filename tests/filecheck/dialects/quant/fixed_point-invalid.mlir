@@ -3,7 +3,7 @@
 // The number after the line is the column.
 
 // CHECK:       {{.*}}.mlir:{{[0-9]+}}:10
-// CHECK:       multiplier 3 is not in the range 1073741824 to 2147483647, write '3p-4' as '1610612736p-33'
+// CHECK:       multiplier 3 is not in the range 1073741824 to 2147483647; write '3p-4' as '1610612736p-33'
 func.func private @f(
   !quant.fixed_point<i8:f32, 3p-4>)
 

@@ -154,7 +154,7 @@ func.func @f(%x: f32) {
 
 // -----
 
-// CHECK: bound of a range does not fit f32
+// CHECK: bound of a range is out of range for f32
 func.func @f(%x: f32) {
   %0 = quant.stats %x <0.0:1.0e39> : f32
   return

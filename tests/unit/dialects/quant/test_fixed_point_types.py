@@ -245,12 +245,12 @@ def test_no_python_code_is_run_for_each_scale():
     [
         (
             "i8:f32, 3p-4",
-            "multiplier 3 is not in the range 1073741824 to 2147483647, write '3p-4' as "
+            "multiplier 3 is not in the range 1073741824 to 2147483647; write '3p-4' as "
             "'1610612736p-33'",
         ),
         (
             "i8:f32, 4294967296p-10",
-            "multiplier 4294967296 is not in the range 1073741824 to 2147483647, write "
+            "multiplier 4294967296 is not in the range 1073741824 to 2147483647; write "
             "'4294967296p-10' as '1073741824p-8'",
         ),
         (
@@ -273,7 +273,7 @@ def test_no_python_code_is_run_for_each_scale():
         ("i8:f32, 1073741824p-63", "shift 63 is not in the range 2 to 62"),
         (
             "i8:f32:0, {1073741824p-30, 3p-4}",
-            "multiplier 3 is not in the range 1073741824 to 2147483647, write '3p-4' as "
+            "multiplier 3 is not in the range 1073741824 to 2147483647; write '3p-4' as "
             "'1610612736p-33'",
         ),
         (
