@@ -1,20 +1,20 @@
-"""Archives of NumPy arrays (`.npz`) that cannot be read."""
+"""Checks and error messages for archives of NumPy arrays (`.npz`)."""
 
 import zlib
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 ARCHIVE_ERRORS = (BadZipFile, zlib.error, EOFError)
-"""Errors of reading a member of an archive that has passed `check_members`."""
+"""Errors that reading a member may raise after `check_members` has passed."""
 
 DAMAGED_ARCHIVE = "the archive is damaged or encrypted; write it again with np.savez"
 
 _UNREADABLE_FLAGS = 0x61
-"""Bits of encryption, patched data and strong encryption in the flags of a member."""
+"""ZIP flag bits: encryption, patched data, strong encryption."""
 
 
 def check_members(archive: ZipFile) -> None:
     """
-    Check that members are stored like those that NumPy writes.
+    Check that NumPy can read all members.
 
     Raises:
         BadZipFile: if a member is encrypted or has another compression method.

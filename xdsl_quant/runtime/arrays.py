@@ -1,17 +1,17 @@
 """
-The dtypes of MLIR's types, constants as NumPy arrays, and arrays as arguments.
+Conversion between MLIR types and constants and NumPy dtypes and arrays, and checks of
+array arguments.
 
-Whatever runs a function, the interpreter or compiled code, takes and returns the arrays
-that are described here:
+The interpreter and compiled code take and return these arrays:
 
 | element type | dtype | values |
 |---|---|---|
-| `f32` and other floats | `float32`; those that NumPy lacks are in `ml_dtypes` | |
+| `f32` and other floats | `float32`, ...; from `ml_dtypes` if NumPy lacks them | |
 | `i1` | `bool` | |
-| `i4`, `i8`, ... | the smallest of `int8` to `int64` that holds them | sign extended |
+| `i4`, `i8`, ... | the smallest sufficient one of `int8` to `int64` | sign extended |
 | `index` | `int64` | |
-| `f8E4M3FN`, ..., also as storage | that of `ml_dtypes` | `uint8` arrays are codes |
-| quantized, a table as storage | like `i` or `u` storage | indices |
+| `f8E4M3FN`, ..., also as storage | from `ml_dtypes` | `uint8` arrays are bit patterns |
+| quantized, table storage | like `i` or `u` storage | table indices |
 | quantized, `i` storage | like the signless type, `int8` for one bit | sign extended |
 | quantized, `u` storage | `uint8`, `uint16` or `uint32` | zero extended |
 
@@ -50,15 +50,17 @@ from xdsl_quant.xdsl_patches.resources import resource_data
 
 
 def shortened(type_: Attribute) -> str:
-    """Return the text of a type, or its beginning and end if it is long."""
+    """Return the text of a type, with the middle of a long text left out."""
     # A type may have a million scales.
     return shortened_text(str(type_))
 
 
 class UnsupportedTypeError(TypeError):
     """
-    Raised when values of a type have no array, or a formula has no form for them; any other
-    `TypeError` of a formula is a bug.
+    Raised when values of a type have no array, or when a formula does not support the
+    type.
+
+    Any other `TypeError` from a formula is a bug.
     """
 
 
@@ -72,7 +74,7 @@ def integer_dtype(width: int, *, is_signed: bool) -> DType:
     for size in (8, 16, 32, 64):
         if width <= size:
             return np.dtype(f"{'int' if is_signed else 'uint'}{size}")
-    raise UnsupportedTypeError(f"NumPy has no integers of {width} bits, at most of 64")
+    raise UnsupportedTypeError(f"unsupported width {width}; expected at most 64 bits")
 
 
 def numpy_dtype(type_: Attribute) -> DType:
@@ -81,7 +83,7 @@ def numpy_dtype(type_: Attribute) -> DType:
 
     Raises:
         UnsupportedTypeError: if values of the type have no NumPy dtype.
-        ImportError: if the type needs `ml_dtypes`, which is not installed.
+        ImportError: if `ml_dtypes` is needed but not installed.
     """
     element_type = scalar_or_element_type(type_)
     if isinstance(element_type, IndexType):
@@ -110,8 +112,8 @@ def numpy_dtype(type_: Attribute) -> DType:
 
 def integer_width(type_: Attribute) -> int | None:
     """
-    Return the number of bits of the values of an integer, index or quantized type, or
-    of the elements of such a tensor type; `None` for floats.
+    Return the bit width of the values or elements of an integer, index or quantized
+    type; `None` for floats.
     """
     element_type = scalar_or_element_type(type_)
     if isinstance(element_type, IndexType):
@@ -129,11 +131,11 @@ def dense_elements(
     value: DenseIntOrFPElementsAttr | DenseResourceAttr,
 ) -> Array:
     """
-    Return the elements of a constant, which may be a resource, as a read-only array.
+    Return the elements of a constant or resource as a read-only array.
 
     Raises:
         ValueError: if a resource has no data.
-        UnsupportedTypeError: if elements have no NumPy dtype.
+        UnsupportedTypeError: if the element type has no NumPy dtype.
     """
     if isinstance(value, DenseIntOrFPElementsAttr):
         data = value.data.data
@@ -151,7 +153,7 @@ def dense_elements(
         stored = np.frombuffer(data, f"int{8 * dtype.itemsize}")
         elements = sign_extended(stored, width).view(dtype)
     shape = type_.get_shape()
-    # The one element of a splat may stand for all.
+    # A splat may store a single element.
     is_splat = elements.size == 1
     return np.broadcast_to(elements[0], shape) if is_splat else elements.reshape(shape)
 
@@ -163,13 +165,11 @@ def elements_attr(array: Array, element_type: Attribute) -> DenseIntOrFPElements
 
 
 ElementsAttr: TypeAlias = "DenseIntOrFPElementsAttr[Any] | DenseResourceAttr"
-"""The elements of a constant."""
+"""Attribute with the elements of a constant."""
 
 
 def constant_attr(value: SSAValue) -> ElementsAttr | None:
-    """
-    Return the attribute with the elements of a constant; `None` if a value has none.
-    """
+    """Return the attribute with the elements of a constant; `None` for other values."""
     op = value.owner
     attr = op.get_attr_or_prop("value") if isinstance(op, Operation) else None
     if isinstance(attr, DenseIntOrFPElementsAttr | DenseResourceAttr):
@@ -179,12 +179,12 @@ def constant_attr(value: SSAValue) -> ElementsAttr | None:
 
 def constant_elements(value: SSAValue) -> Array | None:
     """
-    Return the elements of a constant, for a quantized one those that are stored; `None`
-    if a value is no result of an op with elements.
+    Return the elements of a constant, as stored values if it is quantized; `None` for
+    values that are not constant.
 
     Raises:
         ValueError: if a resource has no data.
-        UnsupportedTypeError: if elements have no NumPy dtype.
+        UnsupportedTypeError: if the element type has no NumPy dtype.
     """
     attr = constant_attr(value)
     return None if attr is None else dense_elements(attr)
@@ -192,11 +192,11 @@ def constant_elements(value: SSAValue) -> Array | None:
 
 def stored_elements(elements: Array, type_: StoredQuantizedType) -> Array:
     """
-    Return the stored values of a quantized type from the elements of a constant, which
-    are often signless: the same bits, of the dtype of the type.
+    Return the elements of a constant as stored values of a quantized type: the same
+    bits (often of a signless type), with the dtype of the quantized type.
 
     Raises:
-        UnsupportedTypeError: if stored values are floats.
+        UnsupportedTypeError: if the storage type is a float type.
     """
     if isinstance(type_.stored_type, AnyFloat):
         raise UnsupportedTypeError(type_.unsupported_storage)
@@ -213,24 +213,23 @@ def stored_elements(elements: Array, type_: StoredQuantizedType) -> Array:
 
 def check_argument(value: ArrayLike, type_: Attribute, name: str) -> Array:
     """
-    Return the array to pass for an argument of a type, with the dtype that
-    [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype] says.
+    Check an argument and return it as an array with the dtype from
+    [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype].
 
-    It is `value` itself or a view of it wherever possible. An array for a signless
-    integer type may be signed or unsigned, as it is taken for its bits. Plain Python
-    numbers and lists of them are values, never codes, and are converted: floats are
-    rounded and must not exceed the type, integers must fit.
-    A dynamic size takes any size, an unranked tensor any rank.
+    The result is `value` itself or a view of it wherever possible. Arrays for signless
+    integer types may be signed or unsigned; only their bits count. Python numbers and
+    lists are real values, never bit patterns: floats are rounded, and out-of-range
+    numbers are errors. A dynamic size accepts any size, an unranked tensor any rank.
 
     Args:
         value: an array, a NumPy scalar, a number, or nested lists of numbers.
         type_: a scalar or tensor type.
-        name: what to call the value in an error message, e.g. `argument 'x'`.
+        name: name of the value in error messages, e.g. `argument 'x'`.
 
     Raises:
-        TypeError: if the type of the numbers is wrong, an array is masked, or `type_` is
-            not supported.
-        ValueError: if rank or shape are wrong, or a number does not fit the type.
+        TypeError: if the element type is wrong, an array is masked, or `type_` is
+            unsupported.
+        ValueError: if rank or shape are wrong, or a number is out of range.
     """
     dtype = numpy_dtype(type_)
     check_unmasked(value, name)
@@ -241,9 +240,7 @@ def check_argument(value: ArrayLike, type_: Attribute, name: str) -> Array:
     array = _array_of_numbers(value, type_, name)
     _check_argument_shape(array, type_, name)
     if array.dtype.kind == "b" and dtype.kind != "b":
-        raise TypeError(
-            f"{name} is a truth value, but '{shortened(type_)}' takes numbers"
-        )
+        raise TypeError(f"{name} is a boolean, but '{shortened(type_)}' takes numbers")
     format = SMALL_FLOATS.get(_stored_name(type_))
     if format is not None or dtype.kind not in "biu":
         return _to_floats(array, dtype, format, type_, name)
@@ -251,12 +248,12 @@ def check_argument(value: ArrayLike, type_: Attribute, name: str) -> Array:
 
 
 def shape_of(type_: Attribute) -> tuple[int, ...]:
-    """Return the sizes of a ranked tensor type; nothing for a scalar type."""
+    """Return the shape of a ranked tensor type; `()` for a scalar type."""
     return type_.get_shape() if isinstance(type_, TensorType) else ()
 
 
 def allows_shape(type_: Attribute, shape: Sequence[int]) -> bool:
-    """Return whether a value of a type may have this shape: a dynamic size is any size."""
+    """Return True if a value of a type may have this shape; `?` matches any size."""
     if isinstance(type_, UnrankedTensorType):
         return True
     expected = shape_of(type_)
@@ -282,7 +279,7 @@ def _check_argument_shape(array: Array, type_: Attribute, name: str) -> None:
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """Return a shape as MLIR spells it, e.g. `4x?`."""
+    """Return a shape in MLIR syntax, e.g. `4x?`."""
     return "x".join("?" if size == DYNAMIC_INDEX else str(size) for size in shape)
 
 
@@ -291,7 +288,7 @@ def _checked_array(array: Array, dtype: DType, type_: Attribute, name: str) -> A
     has_same_size = given.itemsize == dtype.itemsize
     is_raw = given.type is np.void and given.names is None
     if is_raw and dtype.isbuiltin != 1 and has_same_size:
-        # NumPy's files do not say that floats are from ml_dtypes.
+        # .npy files store the dtypes of ml_dtypes as raw bytes.
         return array.view(dtype)
     if (
         given == np.uint8
@@ -315,7 +312,7 @@ def _checked_array(array: Array, dtype: DType, type_: Attribute, name: str) -> A
 
 
 def _stored_name(type_: Attribute) -> str:
-    """Return the name of the type of numbers in memory."""
+    """Return the name of the element type, or of its storage type if quantized."""
     element_type = scalar_or_element_type(type_)
     if isinstance(element_type, StoredQuantizedType):
         element_type = element_type.stored_type
@@ -323,7 +320,7 @@ def _stored_name(type_: Attribute) -> str:
 
 
 def is_signless(type_: Attribute) -> bool:
-    """Return whether values, or elements, are integers that have no sign, or of `index`."""
+    """Return True if values or elements are signless integers or of type `index`."""
     is_index = isinstance(scalar_or_element_type(type_), IndexType)
     return is_index or has_signless_integers(type_)
 
@@ -350,7 +347,7 @@ def _check_range(
     high = (1 << (width - is_signed)) - 1
     if not array.size:
         return
-    # An array of weights is large, and those without a sign need one look only.
+    # Weights are large: unsigned ones need a single pass.
     ends = (array.max,) if array.dtype.kind == "u" else (array.min, array.max)
     for end in ends:
         value = int(end())
@@ -361,7 +358,7 @@ def _check_range(
             )
 
 
-# Numbers
+# Python numbers
 
 
 def _array_of_numbers(value: ArrayLike, type_: Attribute, name: str) -> Array:
@@ -370,14 +367,15 @@ def _array_of_numbers(value: ArrayLike, type_: Attribute, name: str) -> Array:
     except ValueError:
         raise ValueError(f"{name} is a ragged list") from None
     if array.dtype.kind == "O" and all(type(item) is int for item in array.flat):
-        # They are integers of more than 64 bits.
+        # NumPy keeps integers over 64 bits as objects.
         return array
     if array.dtype.kind not in "biuf":
         raise TypeError(
-            f"{name} is a {type(value).__name__} but no array, number or list of numbers"
+            f"{name} is a {type(value).__name__}, expected an array, a number or a list of "
+            "numbers"
         )
     if array.dtype.kind == "f" and not array.size:
-        # An empty list has no numbers of the wrong kind.
+        # `np.array([])` is f64, but an empty list fits every type.
         return array.astype(numpy_dtype(type_))
     return array
 
@@ -393,7 +391,7 @@ def _to_floats(
     if format is None:
         floats = numbers = rounded(doubles, dtype)
     else:
-        # Without `ml_dtypes` the dtype is that of codes.
+        # Without `ml_dtypes` the dtype is uint8.
         codes = format.encode(doubles)
         floats, numbers = codes.view(dtype), format.decode(codes)
     was_nan, is_nan = np.isnan(doubles), np.isnan(numbers)
@@ -404,7 +402,7 @@ def _to_floats(
         does_not_fit |= np.abs(doubles) > format.largest
     if does_not_fit.any():
         raise ValueError(
-            f"{name} contains {doubles[does_not_fit][0]}, which is too large for "
+            f"{name} contains {doubles[does_not_fit][0]}, which exceeds "
             f"'{shortened(type_)}'"
         )
     return floats
@@ -428,5 +426,5 @@ def _to_integers(array: Array, dtype: DType, type_: Attribute, name: str) -> Arr
 
 
 def _are_unsigned(array: Array, width: int) -> bool:
-    """Return whether numbers are unsigned ones of `width` bits."""
+    """Return True if all numbers are unsigned integers of `width` bits."""
     return bool(array.size) and 0 <= int(array.min()) <= int(array.max()) < 1 << width

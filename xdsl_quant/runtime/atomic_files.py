@@ -1,9 +1,10 @@
 """
-Suffixes of files, and files that are written as a whole or not at all.
+Atomic writes: a file gets its complete new content or keeps its old one. Also checks of
+file suffixes.
 
-The content goes to a temporary file in the same directory, and takes the place of the old
-content when it is complete. So a full disk, an error or an interruption leaves the old file
-as it was, and nobody reads half a file.
+The content goes to a temporary file in the same directory, which then replaces the old
+file. A full disk, an error or an interruption leaves the old file unchanged, and
+readers never see a partial file.
 """
 
 import os
@@ -16,27 +17,24 @@ from typing import BinaryIO
 
 
 def has_suffix(path: str | os.PathLike[str], *suffixes: str) -> bool:
-    """
-    Return True if the name of a file ends with one of these, such as `.npy`, in any
-    case.
-    """
+    """Return True if a file name ends with a suffix such as `.npy`, ignoring case."""
     return os.fspath(path).lower().endswith(suffixes)
 
 
 _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-"""How a file is opened that must not exist. Only Windows knows text files."""
+"""Flags that create a file and fail if it exists. `O_BINARY` exists on Windows only."""
 
 _MAX_PREFIX = 32
-"""Characters of a file's name in that of its temporary file, which must not be long."""
+"""Number of characters of a file name that its temporary file repeats."""
 
 
 def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
     """
-    Write text to a file, in UTF-8; see
+    Write UTF-8 text to a file; see
     [`open_atomically`][xdsl_quant.runtime.atomic_files.open_atomically].
 
     Raises:
-        OSError: if it cannot be written.
+        OSError: if the file cannot be written.
     """
     with open_atomically(path) as stream:
         stream.write(text.encode())
@@ -45,17 +43,16 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
 @contextmanager
 def open_atomically(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
     """
-    A stream whose bytes become the content of a file at the end of the `with` statement. If
-    that ends with an error, the file stays as it was.
+    Open a stream whose bytes replace the content of a file when the `with` statement
+    ends. After an error, the file is unchanged.
 
-    A file that exists keeps its permissions and, where the system allows it, its owner. A
-    symbolic link stays one: the file that it names is replaced. Another hard link to the
-    file keeps the old content. What is no regular file, like a pipe, a device or
-    `/dev/stdout`, is written directly.
+    An existing file keeps its permissions and, where the system allows it, its owner.
+    For a symbolic link, the file that it points to is replaced. Other hard links keep
+    the old content. Pipes, devices and `/dev/stdout` are written directly.
 
     Raises:
-        OSError: if the file cannot be written; its `filename` is `path`, or the directory
-            if no file can be created there.
+        OSError: if the file cannot be written; its `filename` is `path`, or the
+            directory if no file can be created in it.
     """
     status = _status(path)
     if status is not None and not _is_replaceable(path, status):
@@ -64,7 +61,7 @@ def open_atomically(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
         return
     target = Path(os.path.realpath(path))
     if status is not None:
-        # Who may not write the file may still be allowed to replace it.
+        # Replacing needs no write permission on the file: check it first.
         os.close(os.open(path, os.O_WRONLY))
     name = f".{target.name[:_MAX_PREFIX]}.{secrets.token_hex(8)}.tmp"
     temporary = target.with_name(name)
@@ -86,7 +83,6 @@ def open_atomically(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
 
 
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
-    """What a path leads to, if there is anything."""
     try:
         return os.stat(path)
     except FileNotFoundError:
@@ -96,16 +92,14 @@ def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
 def _is_replaceable(path: str | os.PathLike[str], status: os.stat_result) -> bool:
     if not stat.S_ISREG(status.st_mode) or _standard_stream(status) is not None:
         return False
-    # A file that is open, but was removed, has no name any more.
+    # /dev/fd/N may be an open file that was removed.
     with suppress(OSError):
         return os.path.samestat(status, os.stat(os.path.realpath(path)))
     return False
 
 
 def _standard_stream(status: os.stat_result) -> int | None:
-    """
-    Return the descriptor of standard output or standard error, if this file is its.
-    """
+    """Return the descriptor of standard output or error if it is this file."""
     for descriptor in (1, 2):
         with suppress(OSError):
             if os.path.samestat(status, os.fstat(descriptor)):
@@ -117,17 +111,17 @@ def _open_directly(path: str | os.PathLike[str], status: os.stat_result) -> Bina
     is_file = stat.S_ISREG(status.st_mode)
     if not is_file or (descriptor := _standard_stream(status)) is None:
         return open(path, "wb")
-    # What is printed before and after goes to the same file, one after the other.
+    # Keep the order of this output and of printed text.
     print(end="", flush=True)
     return open(os.dup(descriptor), "wb")
 
 
 def _created_file(temporary: Path) -> int:
     """
-    Return the descriptor of a new file.
+    Create a file and return its descriptor.
 
     Raises:
-        OSError: if there can be none; its `filename` is the directory.
+        OSError: if it cannot be created; its `filename` is the directory.
     """
     try:
         return os.open(temporary, _NEW_FLAGS, 0o666)
@@ -138,7 +132,7 @@ def _created_file(temporary: Path) -> int:
 
 def _copy_permissions(status: os.stat_result, temporary: Path) -> None:
     if hasattr(os, "chown"):
-        # Only an administrator may give files to others. It takes set-user-ID bits away.
+        # Only administrators may change owners. `chown` clears set-user-ID bits.
         with suppress(PermissionError):
             os.chown(temporary, status.st_uid, status.st_gid)
     os.chmod(temporary, stat.S_IMODE(status.st_mode))

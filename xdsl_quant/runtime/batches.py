@@ -1,12 +1,12 @@
-"""Batches: the arguments of one call of a function."""
+"""Type aliases for batches: the arguments of one call of a function."""
 
 from numpy.typing import ArrayLike
 
 Arguments = tuple[ArrayLike, ...]
-"""The arguments of a function."""
+"""Arguments of a function."""
 
 Batch = ArrayLike | Arguments
-"""The arguments of a function: a tuple, or the only one of them."""
+"""Arguments of a function: a tuple, or its only argument."""
 
 
 def as_tuple(batch: Batch) -> Arguments:

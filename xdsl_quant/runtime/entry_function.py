@@ -1,4 +1,4 @@
-"""Which function of a module is called, by whatever runs modules."""
+"""Lookup of the entry function of a module, and of the symbols that it uses."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -9,8 +9,8 @@ from xdsl.ir import Operation
 
 def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
     """
-    Return the function of a module that has this name; without a name the only public
-    function that has a body, or else `main`.
+    Return the function with this name. Without a name, return the only public function
+    with a body, or else `main`.
 
     Raises:
         ValueError: if there is no such function, or it has no body.
@@ -28,18 +28,20 @@ def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
 
 
 def functions_by_name(module: ModuleOp) -> dict[str, FuncOp]:
-    """Return the functions of a module."""
+    """Return the functions of a module by name."""
     return {op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)}
 
 
 def check_function_name(name: object, argument: str) -> None:
     """
+    Check the type of a function name.
+
     Args:
-        name: what is given as the name of a function.
-        argument: the argument for which it is given.
+        name: value given as the function name.
+        argument: name of the parameter in the message.
 
     Raises:
-        TypeError: if it is neither a text nor `None`.
+        TypeError: if the value is neither a `str` nor `None`.
     """
     if not isinstance(name, str | None):
         raise TypeError(
@@ -50,8 +52,10 @@ def check_function_name(name: object, argument: str) -> None:
 
 def check_argument_count(name: str, expected: int, given: int) -> None:
     """
+    Check the number of arguments of a call.
+
     Raises:
-        TypeError: if a function is called with more or fewer arguments than it takes.
+        TypeError: if a function gets more or fewer arguments than it takes.
     """
     if given != expected:
         noun = "argument" if expected == 1 else "arguments"
@@ -59,7 +63,7 @@ def check_argument_count(name: str, expected: int, given: int) -> None:
 
 
 def symbols_of(module: ModuleOp) -> dict[str, Operation]:
-    """Return the ops of a module that are symbols, by their names."""
+    """Return the symbol ops of a module by name."""
     return {
         symbol.data: op
         for op in module.ops
@@ -68,9 +72,7 @@ def symbols_of(module: ModuleOp) -> dict[str, Operation]:
 
 
 def symbols_reached(module: ModuleOp, function: FuncOp) -> dict[str, Operation]:
-    """
-    Return a function of a module and all symbols that it refers to, directly or not.
-    """
+    """Return a function and all symbols that it references, directly or indirectly."""
     symbols = symbols_of(module)
     reached: dict[str, Operation] = {}
     todo = [function.sym_name.data]
@@ -84,24 +86,21 @@ def symbols_reached(module: ModuleOp, function: FuncOp) -> dict[str, Operation]:
 
 def functions_run(module: ModuleOp, function: FuncOp) -> Sequence[FuncOp]:
     """
-    Return a function of a module and all others that it refers to, directly or not.
+    Return a function and all functions that it references, directly or indirectly.
     """
     reached = symbols_reached(module, function)
     return [op for op in reached.values() if isinstance(op, FuncOp)]
 
 
 def unused_prefix(prefix: str, taken: Collection[str]) -> str:
-    """
-    Return a prefix that none of these names begins with: the given one, or a longer
-    one.
-    """
+    """Return `prefix`, with underscores appended until no taken name starts with it."""
     while any(name.startswith(prefix) for name in taken):
         prefix += "_"
     return prefix
 
 
 def symbols_in(op: Operation) -> Iterator[str]:
-    """Yield the symbols that an op and all in it refer to."""
+    """Yield the symbols that an op and its nested ops reference."""
     for inner in op.walk():
         for attr in (*inner.properties.values(), *inner.attributes.values()):
             if isinstance(attr, SymbolRefAttr):

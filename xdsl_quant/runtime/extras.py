@@ -1,6 +1,5 @@
 """
-Optional packages and the slice `display`: whether they are there, and the error if they
-are not.
+Checks for optional packages and for the subpackage `display`, and their error messages.
 """
 
 from collections.abc import Callable
@@ -9,20 +8,20 @@ from importlib.util import find_spec
 from typing import Any
 
 _PACKAGES = "Jinja2", "matplotlib"
-"""The optional packages that draw reports."""
+"""Optional packages that render reports."""
 
 _DISPLAY = "xdsl_quant.display"
-"""The slice with pages and plots."""
+"""Subpackage with pages and plots."""
 
 
 def missing_package(feature: str, package: str, extra: str) -> ImportError:
     """
-    Return the error for a feature that cannot work without an optional package.
+    Return the error for a feature whose optional package is not installed.
 
     Args:
-        feature: what needs the package, as the subject of the sentence.
-        package: the name of the package that is missing.
-        extra: the extra of this package that installs it.
+        feature: feature that needs the package, as the subject of the sentence.
+        package: name of the missing package.
+        extra: extra of xdsl-quant that installs it.
     """
     return ImportError(
         f"{feature} needs {package}, which is not installed; run pip install "
@@ -32,11 +31,11 @@ def missing_package(feature: str, package: str, extra: str) -> ImportError:
 
 def check_packages(feature: str, *packages: str) -> None:
     """
-    Raise an error if a package is not installed, or the slice `display` is missing.
+    Check that packages are installed and that the subpackage `display` exists.
 
     Args:
-        feature: what needs them, as the subject of a sentence.
-        packages: their names; by default those of reports.
+        feature: feature that needs them, as the subject of a sentence.
+        packages: package names; by default those for reports.
 
     Raises:
         ImportError: if one of them is missing.
@@ -56,14 +55,15 @@ def _check_display(feature: str) -> None:
 
 def display_function(feature: str, name: str) -> Callable[..., Any]:
     """
-    Import a function of the slice `display`. Its type is `Any`, as in `plugins.lazy`.
+    Import a function of the subpackage `display`. The type is `Any`, as in
+    `plugins.lazy`.
 
     Args:
-        feature: what needs it, as the subject of a sentence.
-        name: its module in the slice and its name, e.g. `pages.render`.
+        feature: feature that needs it, as the subject of a sentence.
+        name: module in the subpackage and function name, e.g. `pages.render`.
 
     Raises:
-        ImportError: if the slice is missing.
+        ImportError: if the subpackage is missing.
     """
     _check_display(feature)
     module, _, function = name.rpartition(".")
@@ -71,6 +71,6 @@ def display_function(feature: str, name: str) -> Callable[..., Any]:
 
 
 def notebook_html(html: Callable[[], str]) -> str | None:
-    """Return HTML; `None` without the slice or a package: then a notebook shows text."""
+    """Return HTML for a notebook; `None` (plain text) if a package is missing."""
     modules = _DISPLAY, *map(str.lower, _PACKAGES)
     return None if any(find_spec(module) is None for module in modules) else html()

@@ -1,4 +1,4 @@
-"""Making and rewriting ops without pauses."""
+"""Pauses Python's garbage collector while many ops are built or rewritten."""
 
 import gc
 from collections.abc import Generator
@@ -8,8 +8,10 @@ from contextlib import contextmanager
 @contextmanager
 def without_garbage_collection() -> Generator[None]:
     """
-    Making and rewriting ops makes many objects and no garbage: to look for some, again and
-    again, would take as long as the work itself, and longer the more there is.
+    Disable the garbage collector inside a `with` statement.
+
+    Building and rewriting ops creates many objects but little garbage, so repeated
+    collections cost more time than the work itself.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,10 +1,9 @@
 """
-Python functions that a module calls.
+Python functions that a module calls to observe values.
 
-The module declares such a function, `func.func private @see(tensor<?xf32>)`, and whoever
-runs the module says what it is. It has no results: it is there to look at values. Its
-arrays are read-only and may be the memory of compiled code: what is to be kept must be
-copied.
+The module declares the function, `func.func private @see(tensor<?xf32>)`, and the
+caller that runs the module provides it. It has no results. Its array arguments are
+read-only and may be memory of compiled code: copy them to keep them.
 """
 
 from __future__ import annotations
@@ -24,41 +23,41 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HostFunctions = Mapping[str, Callable[..., object]]
-"""The functions by their names in the module. What they return is not looked at."""
+"""Functions by their name in the module. Their return values are ignored."""
 
 
 @dataclass(frozen=True)
 class MinMaxFunction:
     """
-    A function of one tensor of floats that needs no more than the min/max of its values.
+    A function of one float tensor that needs only the min/max of its values.
 
-    Compiled code finds them in the loops that compute the values, which is much faster,
-    and calls another function with the min/max of many tensors at once: of all that have
-    the same function and are in the same block, when the end of that is reached.
+    Compiled code computes min/max in the loops that compute the values, which is much
+    faster. At the end of a block, it calls `reduce_min_max` once for all tensors of the
+    block that share it.
 
-    It calls the function itself without scheduling, or if the tensor has no such dimension,
-    or one of size 0 or of dynamic size, or elements other than `f16`, `bf16`, `f32` and
-    `f64`. So does an interpreter.
+    `function` is called instead by interpreters, without scheduling, and for tensors
+    that lack the dimension `axis`, whose size there is 0 or dynamic, or whose elements
+    are not `f16`, `bf16`, `f32` or `f64`.
     """
 
     function: Callable[[Array], object]
-    """Is called with all values of the tensor."""
+    """Function that is called with all values of the tensor."""
 
     reduce_min_max: Callable[[NDArray[np.intp], NDArray[np.float64]], object]
     """
-    Is called with positions, of shape `(n,)`, and the min/max for each of them, of shape
-    `(2, n)`: first the smallest values and then the largest. Without any value they are
-    `inf` and `-inf`. A zero has any sign.
+    Function that is called with positions, shape `(n,)`, and their min/max, shape `(2,
+    n)`: minima first, then maxima. Without any values they are `inf` and `-inf`. The
+    sign of a zero is unspecified.
 
-    If a value is NaN or infinite, both are NaN. Only where the tensor is a term or a factor
-    of another one in the same call they may be anything, as those of that one are NaN.
+    If a value is NaN or infinite, both are NaN. They are unspecified if the tensor is a
+    term or factor of another tensor in the same call, whose min/max are then NaN.
     """
 
     position: int = 0
-    """The position of the min/max; with an axis, that of index 0 of it."""
+    """Position of the min/max; with an axis, the position for its index 0."""
 
     axis: int | None = None
-    """A dimension for each index of which there are min/max, at successive positions."""
+    """Dimension whose indices have min/max of their own, at successive positions."""
 
     def __post_init__(self):
         for name in ("function", "reduce_min_max"):
@@ -79,16 +78,16 @@ class MinMaxFunction:
 
 def checked_host_functions(host_functions: HostFunctions | None) -> HostFunctions:
     """
-    Functions by name, none for `None`.
+    Check host functions and return them by name, empty for `None`.
 
     Raises:
-        TypeError: if they are something else.
+        TypeError: if they are not a mapping to callables.
     """
     if host_functions is None:
         return {}
     if not isinstance(cast(object, host_functions), Mapping):
         raise TypeError(
-            "host functions are a dict of functions by their names, not "
+            "expected a dict of host functions by name, found "
             f"{type(host_functions).__name__}"
         )
     for name, function in host_functions.items():
@@ -102,9 +101,11 @@ def checked_host_functions(host_functions: HostFunctions | None) -> HostFunction
 
 def check_host_functions(module: ModuleOp, names: Iterable[str]) -> None:
     """
+    Check that a module declares all host functions.
+
     Raises:
-        ValueError: if a module does not declare one of the functions, or declares it with
-            results or with arguments that are no tensors.
+        ValueError: if a declaration is missing, or has results or arguments other than
+            ranked tensors.
     """
     functions = functions_by_name(module)
     for name in names:
@@ -114,13 +115,12 @@ def check_host_functions(module: ModuleOp, names: Iterable[str]) -> None:
             )
         type_, mistake = function.function_type, None
         if not function.is_declaration:
-            mistake = "a body, so Python cannot define it"
+            mistake = "a body; a host function must be a declaration"
         elif type_.outputs.data:
-            mistake = "results, but one that Python defines has none"
+            mistake = "results; a host function has none"
         elif not all(isinstance(t, TensorType) for t in type_.inputs):
             mistake = (
-                "arguments other than ranked tensors, but one that Python defines has "
-                "only these"
+                "arguments other than ranked tensors; a host function takes only these"
             )
         if mistake is not None:
             raise ValueError(f"function '{name}' has {mistake}")

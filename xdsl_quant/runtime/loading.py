@@ -1,9 +1,9 @@
 """
-Modules from text and files, and passes from their names, for everything that is not
-`xdsl-opt`.
+Parsing of modules, types, model files and pass pipelines, and application of passes,
+outside of `xdsl-opt`.
 
-Each mistake of a user is an [`IRError`][xdsl_quant.runtime.loading.IRError]: one sentence,
-with its location in the text where that is known.
+Each user error is an [`IRError`][xdsl_quant.runtime.loading.IRError]: one sentence,
+with its location in the text if known.
 """
 
 from bisect import bisect_right
@@ -45,11 +45,11 @@ from .plugins import ModelFileError, ModelFormat, plugins
 from .toml_tables import quoted
 
 _UNQUOTED = r"=([^\s\"{}]*[^\s\"{}\w,+-][^\s\"{}]*)"
-"""A value of an option that has characters for which quotes are needed."""
+"""Option value with characters that require quotes."""
 
 
 _BLANK = r"(\s+|//.*)*"
-"""Spaces and comments, of which a text may begin or consist."""
+"""Spaces and comments."""
 
 
 class IRError(ValueError):
@@ -61,14 +61,15 @@ class IRError(ValueError):
 
 @cache
 def multiverse() -> Universe:
-    """What `xdsl-opt` and all plugins offer; to look for these takes milliseconds."""
+    """
+    Return all dialects, passes and targets of `xdsl-opt` and its plugins (the search
+    takes milliseconds).
+    """
     return Universe.get_multiverse()
 
 
 def multiverse_context() -> Context:
-    """
-    Return a context with all dialects that `xdsl-opt` finds, those of plugins included.
-    """
+    """Return a context with all dialects of `xdsl-opt` and its plugins."""
     ctx = Context()
     for name, factory in multiverse().all_dialects.items():
         ctx.register_dialect(name, factory)
@@ -104,7 +105,7 @@ class _LocatingParser(Parser):
 
 
 def is_file_name(text: str) -> bool:
-    """Return True if what should be the text of a module is the name of a file."""
+    """Return True if text that should be a module is the name of an `.mlir` file."""
     return fullmatch(r"\S+\.mlir", text) is not None
 
 
@@ -112,16 +113,16 @@ def parse_module(
     text: str, file_name: str = "module", ctx: Context | None = None
 ) -> ModuleOp:
     """
-    Return the valid module of a text. Its ops know where they are in the text.
+    Parse and verify a module. Ops get their locations in the text.
 
     Args:
         text: MLIR text.
-        file_name: what to call the text in error messages.
-        ctx: the dialects; all that `xdsl-opt` finds by default.
+        file_name: name of the text in error messages.
+        ctx: context with dialects; by default all of `xdsl-opt`.
 
     Raises:
         IRError: if the text does not parse, or the module is invalid.
-        TypeError: if it is not text.
+        TypeError: if `text` is not a `str`.
     """
     _check_is_text_of_ops(text, file_name)
     xdsl_patches.apply()
@@ -141,8 +142,8 @@ def parse_module(
     except IRError:
         raise
     except ValueError as e:
-        # Of the name of a block, for example, which xDSL does not check as a parser. Where
-        # it comes from is not in the sentence.
+        # xDSL's parser does not catch invalid block names, for example. The error has no
+        # location.
         raise IRError(f"{file_name}: error: {' '.join(map(str, e.args))}") from e
     return parsed
 
@@ -152,8 +153,8 @@ def _check_is_text_of_ops(text: str, file_name: str) -> None:
         raise TypeError(f"the text of a module is a str, not {type(text).__name__}")
     if is_file_name(text):
         raise IRError(
-            f"{file_name}: error: the text of a module is needed, but '{text}' is a file "
-            "name"
+            f"{file_name}: error: expected MLIR text, found the file name '{text}'; pass "
+            "the content of the file"
         )
     blank = match(_BLANK, text)
     if blank is not None and blank.end() == len(text):
@@ -162,11 +163,11 @@ def _check_is_text_of_ops(text: str, file_name: str) -> None:
 
 def parse_type(text: str, ctx: Context | None = None) -> Attribute:
     """
-    Return the type of a text, e.g. `!quant.uniform<i8:f32, 0.5>`.
+    Parse a type, e.g. `!quant.uniform<i8:f32, 0.5>`.
 
     Args:
         text: MLIR text.
-        ctx: the dialects; all that `xdsl-opt` finds by default.
+        ctx: context with dialects; by default all of `xdsl-opt`.
 
     Raises:
         IRError: if the text is not one valid type.
@@ -178,22 +179,22 @@ def parse_type(text: str, ctx: Context | None = None) -> Attribute:
         reason = e.msg.strip() if isinstance(e, ParseError) else sentence_of(e)
         raise IRError(f"{text}: error: {reason}") from None
     if rest := text[parser.pos :].strip():
-        raise IRError(f"{text}: error: expected one type, found '{rest}' behind it")
+        raise IRError(f"{text}: error: expected one type, found '{rest}' after it")
     return type_
 
 
 def as_module(module: ModuleOp | str | Path) -> ModuleOp:
     """
-    Return a module as it is, or the valid one of a text or of a model file.
+    Return a module unchanged, or parse it from text or a model file.
 
     Args:
-        module: a module, MLIR text, or the path of a model file: `.tflite`, for example.
+        module: a module, MLIR text, or the path of a model file, e.g. `.tflite`.
 
     Raises:
-        IRError: if a text does not parse, a file cannot be read, is damaged or of another
+        IRError: if text does not parse, a file is unreadable, damaged or of an unknown
             kind, or the module is invalid.
-        TypeError: if it is none of these.
-        ImportError: if a file needs a package that is not installed.
+        TypeError: if `module` is of another type.
+        ImportError: if the package that reads the file is not installed.
     """
     if is_model_file(module):
         return read_model_file(module)
@@ -201,8 +202,8 @@ def as_module(module: ModuleOp | str | Path) -> ModuleOp:
         return parse_module(module)
     if isinstance(module, Path):
         raise IRError(
-            f"{module}: error: expected the path of a {suffixes()} file; other files are "
-            "read as text, which is a str"
+            f"{module}: error: expected the path of a {suffixes()} file; read "
+            "other files and pass their text as a str"
         )
     if not isinstance(cast(object, module), ModuleOp):
         raise TypeError(
@@ -216,8 +217,8 @@ def as_module(module: ModuleOp | str | Path) -> ModuleOp:
 
 def model_format(source: object) -> ModelFormat | None:
     """
-    Return the format of a model file by the suffix of its path, or `None` if something is
-    no such path: the text of a module, for example.
+    Return the format of a model file by the suffix of its path; `None` for other
+    objects, e.g. the text of a module.
     """
     if isinstance(source, str) and "\n" in source:
         return None
@@ -230,12 +231,12 @@ def model_format(source: object) -> ModelFormat | None:
 
 
 def is_model_file(source: object) -> TypeGuard[str | Path]:
-    """Return whether something is the path of a model file, not the text of a module."""
+    """Return True if `source` is the path of a model file, not the text of a module."""
     return model_format(source) is not None
 
 
 def is_tflite_file(source: object) -> bool:
-    """Return whether something is the path of a TensorFlow Lite file."""
+    """Return True if `source` is the path of a TensorFlow Lite file."""
     return is_model_file(source) and has_suffix(source, ".tflite")
 
 
@@ -246,22 +247,22 @@ def read_model_file(
     static: bool = False,
 ) -> ModuleOp:
     """
-    Return the valid module of a model file.
+    Read a model file and return its verified module.
 
     Args:
         path: path with the suffix of a model format.
-        shapes: shapes of inputs by their names, for inputs of dynamic shape.
-        static: whether unknown sizes are those for which the file was written.
+        shapes: shapes for inputs of dynamic shape, by input name.
+        static: True to replace dynamic sizes by those stored in the file.
 
     Raises:
-        IRError: if the file cannot be read or is damaged, or the module is invalid.
-        ImportError: if a package is missing that reads the file.
+        IRError: if the file is unreadable or damaged, or the module is invalid.
+        ImportError: if the package that reads the file is not installed.
     """
-    if (found := model_format(path)) is None:
+    if (format_ := model_format(path)) is None:
         raise IRError(
             f"{path}: error: unknown kind of file, expected a {suffixes()} file"
         )
-    read = found.reader()
+    read = format_.reader()
     try:
         with without_garbage_collection():
             return read(path, shapes=shapes, static=static)
@@ -275,7 +276,7 @@ read_tflite_file = read_model_file
 
 
 def suffixes(*others: str) -> str:
-    """Return the suffixes of model files, and others before them, for a message."""
+    """List suffixes for a message: `others` first, then those of model files."""
     *first, last = (*others, *plugins().model_formats) or ("model",)
     return f"{', '.join(first)} or {last}" if first else last
 
@@ -284,7 +285,9 @@ def suffixes(*others: str) -> str:
 
 
 def _enclosing_location(op: Operation) -> str:
-    """Return the location prefix of an op, or else of the nearest op around it."""
+    """
+    Return the location prefix of an op, or of its nearest ancestor with a location.
+    """
     while (
         not (where := location_prefix(op.location))
         and (parent := op.parent_op()) is not None
@@ -306,13 +309,13 @@ def verify_module(module: ModuleOp, note: str = "") -> None:
     Verify a module.
 
     Raises:
-        IRError: if it is invalid, with `note` at the end of the sentence.
+        IRError: if the module is invalid; `note` is appended to the message.
     """
     xdsl_patches.apply()
     try:
         module.verify()
     except VerifyException as e:
-        # The error does not say whose it is. Nested ops are verified first.
+        # The exception does not name the op. MLIR verifies nested ops first.
         op = next(filter(_is_invalid, module.walk(region_first=True)), module)
         reason = f"{sentence_of(e)}{xdsl_patches.explanation()}"
         subject = "" if op.name in reason else f"'{op.name}' op "
@@ -323,7 +326,7 @@ def verify_module(module: ModuleOp, note: str = "") -> None:
 
 def parse_passes(pipeline: str) -> Sequence[ModulePass]:
     """
-    Return the passes of a pipeline as `xdsl-opt -p` takes it.
+    Parse a pass pipeline in the syntax of `xdsl-opt -p`.
 
     Raises:
         IRError: if it does not parse, or a pass or option is unknown.
@@ -332,10 +335,10 @@ def parse_passes(pipeline: str) -> Sequence[ModulePass]:
     try:
         specs = [*parse_pipeline(pipeline)]
     except ValueError as e:
-        # Of an integer with thousands of digits.
+        # Raised for an integer with thousands of digits.
         raise IRError(f"pass-pipeline: error: {e}") from None
     except ArgSpecParseError as e:
-        # A title, the location, the text, a mark below it, and the message.
+        # Lines: title, location, text, caret, message.
         _, where, *_, message = str(e).splitlines()
         value = search(_UNQUOTED, pipeline)
         hint = f": {value[1]} must be in double quotes" if value else ""
@@ -371,19 +374,18 @@ def apply_passes(
     is_routine: bool = False,
 ) -> None:
     """
-    Apply passes and verify what each of them leaves.
+    Apply passes and verify the module after each.
 
     Args:
-        module: the module, which is changed.
-        passes: passes, or a pipeline as `xdsl-opt -p` takes it.
-        ctx: the dialects; all that `xdsl-opt` finds by default.
-        is_routine: whether the passes run on every module: no warning says then that a
-            pass changed nothing or left something.
+        module: module to change in place.
+        passes: passes, or a pipeline in the syntax of `xdsl-opt -p`.
+        ctx: context with dialects; by default all of `xdsl-opt`.
+        is_routine: True for passes that run on every module: suppresses the warnings
+            that a pass changed nothing or left ops unconverted.
 
     Raises:
-        IRError: if a pass is unknown or fails; the module is what the passes
-            before it made.
-        TypeError: if these are not passes.
+        IRError: if a pass is unknown or fails; changes by earlier passes remain.
+        TypeError: if `passes` contains other objects.
     """
     if isinstance(passes, str):
         passes = parse_passes(passes)
@@ -396,7 +398,7 @@ def apply_passes(
             else:
                 module_pass.apply(ctx, module)
         except DiagnosticException as e:
-            # Passes of this package say where the error is.
+            # Errors of passes of this package already contain a location.
             start = "" if ": error: " in str(e) else "error: "
             note = f" (in the pass {module_pass.name})"
             raise IRError(f"{start}{sentence_of(e)}{note}") from None
@@ -412,6 +414,6 @@ def _check_are_passes(passes: object) -> None:
             return
         found = f"{found} with {type(others[0]).__name__} in it"
     raise TypeError(
-        "passes are a pipeline, e.g. 'canonicalize,cse', or a list of passes, not "
+        "expected a pipeline, e.g. 'canonicalize,cse', or a list of passes, found "
         f"{found}"
     )

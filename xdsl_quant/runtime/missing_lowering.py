@@ -1,4 +1,4 @@
-"""Ops that cannot be run before a lowering, and the pass that lowers them."""
+"""Advice for ops that no runner supports: the pass that lowers them."""
 
 from collections.abc import Iterable
 
@@ -14,8 +14,10 @@ _QUANTIZED_TO_LINALG = "convert-quantized-stablehlo-to-linalg"
 
 def missing_lowering(ops: Iterable[Operation]) -> str | None:
     """
-    What to do before ops, with all that is in them, can be run, and where; `None` if they
-    are neither kernels nor of StableHLO.
+    Return an error message with the first StableHLO op or `quant.region` and the pass
+    that lowers it; `None` if there are neither.
+
+    Nested ops are searched too.
     """
     all_ops = [inner for op in ops for inner in op.walk()]
     if kernels := [op for op in all_ops if isinstance(op, RegionOp)]:

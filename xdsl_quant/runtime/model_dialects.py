@@ -1,30 +1,32 @@
-"""Questions of the quantizer about the dialect of a model's ops."""
+"""Hooks by which a dialect of float models adapts the quantizer to its ops."""
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 
 class ModelDialect:
-    """A dialect of float models; one that is not known has nothing to simplify."""
+    """Hooks for a dialect of float models. These defaults apply to unknown dialects."""
 
     has_zero_points = True
-    """True if activations that are quantized at run time may have zero points."""
+    """True if activations quantized at run time may have zero points."""
 
     def simplify(self, op: Operation) -> None:
-        """Replace an op as frontends print it by the form that kernels have."""
+        """
+        Replace an op as frontends print it by the form that kernel patterns match.
+        """
 
     def hybrid_reason(self, product: Operation, weights: SSAValue) -> str | None:
         """
-        Return why a product of floats cannot take quantized weights and quantize its
+        Return why a float contraction cannot take quantized weights and quantize its
         activations at run time; `None` if it can.
         """
         return "no hybrid kernel"
 
     def set_zero_points(self, product: Operation, *, wanted: bool) -> None:
-        """Say whether activations have zero points, if the op has a choice."""
+        """Set whether activations have zero points, if the op has a choice."""
 
     def quantize_activations(self, module: ModuleOp) -> None:
         """
-        Replace products of floats and quantized weights by integer products, unless they
-        quantize activations themselves.
+        Replace contractions of floats and quantized weights by integer contractions,
+        unless they quantize activations themselves.
         """

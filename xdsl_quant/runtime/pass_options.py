@@ -1,4 +1,4 @@
-"""Explains why pass options do not parse."""
+"""Error messages for pass options that do not parse."""
 
 from dataclasses import fields
 from types import NoneType, UnionType
@@ -16,7 +16,9 @@ _WORDS = {
 
 
 def options_mistake(pass_type: type[ModulePass], spec: ArgSpec) -> str | None:
-    """Why a pass does not take the options of a spec; `None` if it is not their types."""
+    """
+    Return the error in the option names and types of a spec; `None` if they match.
+    """
     types = get_type_hints(pass_type)
     options = {_option(f.name): types[f.name] for f in fields(pass_type) if f.init}
     given = {_option(name): values for name, values in spec.parameters.items()}

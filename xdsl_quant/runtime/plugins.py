@@ -1,6 +1,8 @@
 """
-Extensions of this package by others: a `QuantizationUniverse` as an entry point of the
-group `xdsl.universe`. The frontends of this package are declared in the same way.
+The plugin interface: a package extends this one with a `QuantizationUniverse` in its
+entry points of the group `xdsl.universe`.
+
+The frontends of this package use the same interface.
 """
 
 from __future__ import annotations
@@ -33,20 +35,20 @@ if TYPE_CHECKING:
 
 Specs: TypeAlias = "list[Attribute]"
 """
-The specifications of operands, or of results: quantized types, and expressed types where
-nothing is said.
+Specifications of operands or results: quantized types, or expressed types if
+unconstrained.
 """
 
 QuantFn: TypeAlias = Callable[[Specs, Specs], tuple[Sequence[int], Sequence[int]]]
 """
-A constraint in Python: takes the specifications of operands and those of results, replaces
-some of them by uniform types, and returns the indices of those that it replaced.
+Constraint in Python: takes the specifications of operands and of results, replaces some
+of them by uniform types, and returns the indices that it replaced.
 """
 
 MatchFn: TypeAlias = Callable[[Operation], "Sequence[Operation] | None"]
 """
-A pattern in Python: takes the last op of a kernel that may be there, and returns the ops of
-the kernel in their order, or `None`.
+Pattern in Python: takes the last op of a potential kernel and returns the ops of the
+kernel in order, or `None`.
 """
 
 
@@ -54,10 +56,10 @@ def lazy(module: str, name: str) -> Callable[[], Any]:
     """
     Return a factory that imports a value of this package when it is called.
 
-    Its type is `Any`: the name of a value does not say its type.
+    Its return type is `Any`, as the type of the value is unknown before the import.
 
     Args:
-        module: dotted name of the module inside the package.
+        module: dotted name of the module in the package.
         name: name of the value in the module.
     """
     return lambda: getattr(import_module(f"xdsl_quant.{module}"), name)
@@ -67,11 +69,12 @@ def pass_factories(
     room: str, names: Iterable[str] = ()
 ) -> dict[str, Callable[[], type[ModulePass]]]:
     """
-    Return a lazy factory for each pass of a folder whose modules are named after them.
+    Return a lazy factory for each pass in a folder whose modules are named after
+    passes.
 
     Args:
-        room: dotted name of the folder inside the package.
-        names: names of the passes; by default each module of the folder is one.
+        room: dotted name of the folder in the package.
+        names: pass names; by default one for each module of the folder.
     """
     folder = Path(__file__).parents[1].joinpath(*room.split("."))
     modules = sorted(path.stem for path in folder.glob("[!_]*.py"))
@@ -82,7 +85,7 @@ def pass_factories(
 
 
 def _pass_class(module: str, name: str) -> type[ModulePass]:
-    """Import a module, and return its pass of a name."""
+    """Import a module and return its pass with a name."""
     return next(
         value
         for value in vars(import_module(module)).values()
@@ -93,12 +96,14 @@ def _pass_class(module: str, name: str) -> type[ModulePass]:
 
 
 def target_files(folder: Path, names: Iterable[str]) -> dict[str, Callable[[], Path]]:
-    """Return factories of the paths of `.toml` files in a folder, by the target's name."""
+    """
+    Return lazy factories of the paths of `.toml` files in a folder, by target name.
+    """
     return {name: partial(folder.joinpath, f"{name}.toml") for name in names}
 
 
 class ModelReader(Protocol):
-    """Reads a model file; its errors are `ModelFileError`, `OSError` and `ImportError`."""
+    """Reader of model files; raises `ModelFileError`, `OSError` or `ImportError`."""
 
     def __call__(
         self,
@@ -110,24 +115,28 @@ class ModelReader(Protocol):
 
 
 class PluginError(ValueError):
-    """Installed plugins do not go together."""
+    """Raised when installed plugins conflict."""
 
 
 class ModelFileError(ValueError):
-    """A model file is damaged, or a module or a file contains what the other cannot."""
+    """
+    Raised when a model file is damaged, or a conversion from or to it is unsupported.
+    """
 
 
 @dataclass(frozen=True)
 class ModelFormat:
-    """A kind of model files. Its reader and its writer are imported when they are used."""
+    """A kind of model file, with lazily imported reader and writer."""
 
     reader: Callable[[], ModelReader]
 
     writer: Callable[[], Callable[[ModuleOp], bytes]]
-    """Returns a function from a module to a file's bytes; its error is `ModelFileError`."""
+    """
+    Factory of a function from a module to the bytes of a file; raises `ModelFileError`.
+    """
 
     target: str
-    """Name of the hardware target that its models are quantized for by default."""
+    """Name of the default hardware target for its models."""
 
 
 GetInterpreterFunctions: TypeAlias = (
@@ -150,12 +159,12 @@ class QuantizationUniverse(Universe):
 
     on_load: Mapping[str, Callable[[Context], None]] = field(default_factory=_nothing)
     """
-    Functions that extend a context after it has loaded a dialect, by the dialect's name.
-    Plugins of other packages cannot have them.
+    Functions that extend a context after it has loaded a dialect, by dialect name.
+    Unsupported in plugins of other packages.
     """
 
     hardware_targets: Mapping[str, Callable[[], Path]] = field(default_factory=_nothing)
-    """The files of targets, by name."""
+    """Target files, by target name."""
 
     constraints: Mapping[str, Callable[[], QuantFn]] = field(default_factory=_nothing)
     """Constraints in Python, by name."""
@@ -163,20 +172,20 @@ class QuantizationUniverse(Universe):
     kernel_patterns: Mapping[str, Callable[[], MatchFn]] = field(
         default_factory=_nothing
     )
-    """Patterns in Python, by name."""
+    """Kernel patterns in Python, by name."""
 
     model_formats: Mapping[str, ModelFormat] = field(default_factory=_nothing)
-    """Kinds of model files, by suffix: `.tflite`, for example."""
+    """Model file formats, by suffix, e.g. `.tflite`."""
 
     dialect_ops: Mapping[str, Callable[[], DialectOps]] = field(
         default_factory=_nothing
     )
-    """The ops that passes create, by the name of the dialect."""
+    """Ops that passes create, by dialect name."""
 
     model_dialects: Mapping[str, Callable[[], ModelDialect]] = field(
         default_factory=_nothing
     )
-    """Answers to questions of the quantizer about float models, by dialect."""
+    """Hooks of the quantizer for float models, by dialect name."""
 
     rule_sets: Mapping[str, Callable[[], RuleSet]] = field(default_factory=_nothing)
     """Rules of `verify-quant-constraints`, by name."""
@@ -185,8 +194,8 @@ class QuantizationUniverse(Universe):
         default_factory=_nothing
     )
     """
-    Functions of xDSL's interpreter for a module, by the Python module of the dialect: they
-    are imported if the dialect is.
+    Implementations for xDSL's interpreter, by the Python module of the dialect. They
+    are imported only if that module is.
     """
 
 
@@ -200,7 +209,7 @@ _EXTENSIONS = {
     "rule_sets": "rule set",
     "interpreters": "interpreter",
 }
-"""Fields of a universe that extend this package, and the kind of thing each has."""
+"""Fields of a universe that extend this package, with the noun for messages."""
 
 
 def add_extensions(
@@ -208,15 +217,15 @@ def add_extensions(
     others: Sequence[tuple[str, QuantizationUniverse]],
 ) -> QuantizationUniverse:
     """
-    Give a universe the extensions of others, without their dialects, passes and targets
-    of text, and return it.
+    Add the extensions of other universes to a universe, except dialects, passes and
+    output targets, and return it.
 
     Args:
-        universe: a universe without extensions.
-        others: names and universes of plugins.
+        universe: universe without extensions.
+        others: plugin names and universes.
 
     Raises:
-        PluginError: if two plugins have one name for different things.
+        PluginError: if two plugins define the same name.
     """
     for field_name, kind in _EXTENSIONS.items():
         owners: dict[str, str] = {}
@@ -225,7 +234,7 @@ def add_extensions(
             for name, value in getattr(other, field_name).items():
                 if (owner := owners.setdefault(name, plugin)) != plugin:
                     raise PluginError(
-                        f"two plugins with one {kind}, found '{name}' in '{owner}' and "
+                        f"duplicate {kind} in plugins, found '{name}' in '{owner}' and "
                         f"'{plugin}'; uninstall one of them"
                     )
                 united[name] = value
@@ -236,27 +245,29 @@ def add_extensions(
 @cache
 def plugins() -> QuantizationUniverse:
     """
-    Return the extensions of all plugins that `xdsl-opt` finds.
+    Return the merged extensions of all plugins that `xdsl-opt` finds.
 
     Raises:
-        PluginError: if two plugins have one name for different things.
+        PluginError: if two plugins define the same name.
     """
-    # At a start of `xdsl-opt`, which imports this module, xDSL imports it later or never.
+    # Slow to import, and `xdsl-opt` imports this module at startup.
     from importlib.metadata import entry_points
 
-    found = sorted(entry_points(group="xdsl.universe"), key=lambda each: each.name)
-    universes = [(plugin.name, plugin.load()) for plugin in found]
+    entries = sorted(
+        entry_points(group="xdsl.universe"), key=lambda plugin: plugin.name
+    )
+    universes = [(plugin.name, plugin.load()) for plugin in entries]
     return add_extensions(
         QuantizationUniverse(),
-        [each for each in universes if isinstance(each[1], QuantizationUniverse)],
+        [item for item in universes if isinstance(item[1], QuantizationUniverse)],
     )
 
 
 def dialect_ops(dialect: str) -> DialectOps:
-    """Return the ops that passes create in a dialect; those of `quant` by default."""
+    """Return the ops that passes create in a dialect; by default those of `quant`."""
     if (found := plugins().dialect_ops.get(dialect)) is not None:
         return found()
-    # No import of a universe needs it.
+    # Keeps this module light for universes that import it.
     from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS
 
     return QUANT_OPS

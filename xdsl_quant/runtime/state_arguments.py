@@ -1,6 +1,6 @@
 """
-Arguments and results of a function that are state: they stand for the variables of a model
-after `tfl-variables-to-arguments`.
+State arguments and results of a function: the form of a model's variables after
+`tfl-variables-to-arguments`.
 """
 
 from collections.abc import Iterator
@@ -15,37 +15,37 @@ from xdsl.dialects.func import FuncOp
 
 INITIAL_VALUE = "tfl.initial_value"
 """
-The attribute of an argument that is state: its value at the first call, as the stored
-values of a constant.
+Attribute of a state argument: its value at the first call, as the stored values of a
+constant.
 """
 
 NEXT_STATE = "tfl.next_state"
 """
-The attribute of an argument that is state: the index of the result that is its value at the
-next call.
+Attribute of a state argument: the index of the result with its value at the next call.
 """
 
 InitialValue = DenseIntOrFPElementsAttr | DenseResourceAttr
 
 
 class StateArgument(NamedTuple):
-    """An argument of a function that is state."""
+    """A state argument of a function."""
 
     argument: int
-    """Its index."""
+    """Index of the argument."""
 
     result: int
-    """The index of the result with its value at the next call."""
+    """Index of the result with the value at the next call."""
 
     initial_value: InitialValue
 
 
 def state_arguments(function: FuncOp) -> Iterator[StateArgument]:
     """
-    Yield the arguments of a function that are state, in their order.
+    Yield the state arguments of a function in order.
 
     Raises:
-        ValueError: if an attribute has no meaning, or the result is of another type.
+        ValueError: if an attribute is invalid or missing, or the types of argument and
+            result differ.
     """
     inputs, outputs = function.function_type.inputs, function.function_type.outputs
     for index, attributes in enumerate(function.arg_attrs or ()):

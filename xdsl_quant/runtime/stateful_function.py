@@ -1,4 +1,6 @@
-"""State that is carried from one call of a function to the next, whatever runs it."""
+"""
+Calls of a function that keeps its state from one call to the next, with any runner.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,15 +30,16 @@ _VARIABLES_TO_ARGUMENTS = "tfl-variables-to-arguments"
 
 Runner = Callable[[ModuleOp, str], Callable[..., Any]]
 """
-Returns a function of a module, given its name, as something that is called with arrays and
-returns an array, or a tuple of them: `xdsl_quant.execution.compile`, for example.
+Function from a module and a function name to a callable that takes arrays and returns
+an array or a tuple of arrays, e.g. `xdsl_quant.execution.compile`.
 """
 
 
 class StatefulFunction:
     """
-    A function of a module that is called again and again, and whose state is arguments and
-    results: `tfl-variables-to-arguments` makes them of variables. Any runner can run it.
+    A function that is called repeatedly and keeps its state between calls, with any
+    runner. `tfl-variables-to-arguments` converts the variables of a model to arguments
+    and results.
 
     ```python
     from xdsl_quant.execution import compile
@@ -48,31 +51,30 @@ class StatefulFunction:
     """
 
     module: ModuleOp
-    """A copy of the module, in which state is arguments and results."""
+    """Copy of the module, with state as arguments and results."""
 
     function: FuncOp
-    """The function in this module."""
+    """The function in `module`."""
 
     def __init__(
         self, module: ModuleOp | str | Path, runner: Runner, name: str | None = None
     ):
         """
         Args:
-            module: the module of the function, which is not changed, or its text, or the
-                path of a `.tflite` file, of which the sizes are taken, too.
-            runner: what runs the function, such as `xdsl_quant.execution.compile`.
-            name: the function; `None` for the only public one, or else `main`.
+            module: module (not changed), MLIR text, or path of a `.tflite` file, whose
+                stored sizes replace dynamic ones.
+            runner: runner of the function, e.g. `xdsl_quant.execution.compile`.
+            name: name of the function; `None` for the only public one, or else `main`.
 
         Raises:
-            ValueError: if there is no such function, or the attributes that say which
-                arguments are state are wrong; an
-                [`IRError`][xdsl_quant.runtime.loading.IRError] if a text is no module, a
-                file cannot be read, or variables cannot be arguments.
-            ImportError: if a file needs a package that is not installed.
-            Exception: whatever the runner raises.
+            ValueError: if the function is missing or its state attributes are invalid;
+                an [`IRError`][xdsl_quant.runtime.loading.IRError] if the text or file
+                is invalid, or variables cannot be converted to arguments.
+            ImportError: if the package that reads the file is not installed.
+            Exception: any error of the runner.
         """
         if is_model_file(module):
-            # Not every runner runs functions with sizes that are not known.
+            # Not every runner supports dynamic sizes.
             module = read_model_file(module, static=True)
         self.module = as_module(module).clone()
         if _VARIABLES_TO_ARGUMENTS in multiverse().all_passes:
@@ -83,7 +85,7 @@ class StatefulFunction:
         self._initial = [self._initial_value(state) for state in self._states]
         self._call = runner(self.module, self.function.sym_name.data)
         self.state: Sequence[Array] = self._initial
-        """The state before the next call, which may be replaced."""
+        """State before the next call. May be assigned."""
 
     def _initial_value(self, state: StateArgument) -> Array:
         type_ = self.function.args[state.argument].type
@@ -96,39 +98,39 @@ class StatefulFunction:
         )
 
     def reset(self) -> None:
-        """Let the state be what it is at first."""
+        """Reset the state to its initial values."""
         self.state = self._initial
 
     def step(self, *arguments: ArrayLike) -> tuple[Array, ...]:
         """
-        Call the function once, with the state that the calls before have left.
+        Call the function once with the current state, and update the state.
 
         Args:
-            arguments: what the runner takes for the arguments that are not state.
+            arguments: arguments that are not state, as the runner takes them.
 
         Returns:
-            The results that are not state. They do not share memory with the state.
+            Results that are not state. They share no memory with the state.
 
         Raises:
             TypeError: if the number of arguments is wrong.
-            ValueError: if that of the arrays of the state is wrong.
-            Exception: whatever the function raises. The state is what it was before.
+            ValueError: if the number of state arrays is wrong.
+            Exception: any error of the function; the state is unchanged
         """
         if len(self.state) != len(self._states):
             raise ValueError(
                 f"function '{self.function.sym_name.data}' has {len(self._states)} "
-                f"arguments that are state, but the state has {len(self.state)} arrays"
+                f"state arguments, but the state has {len(self.state)} arrays"
             )
         states = dict(zip((s.argument for s in self._states), self.state, strict=True))
         count = len(self.function.args)
         check_argument_count(
             self.function.sym_name.data, count - len(states), len(arguments)
         )
-        others = iter(arguments)
-        values = [states[i] if i in states else next(others) for i in range(count)]
+        remaining = iter(arguments)
+        values = [states[i] if i in states else next(remaining) for i in range(count)]
         results = _as_tuple(self._call(*values))
-        kept = {state.result for state in self._states}
-        visible = tuple(result for i, result in enumerate(results) if i not in kept)
+        state_results = {state.result for state in self._states}
+        visible = tuple(r for i, r in enumerate(results) if i not in state_results)
         self.state = [
             _own_array(results[state.result], (*visible, *arguments))
             for state in self._states
@@ -137,7 +139,7 @@ class StatefulFunction:
 
 
 def _as_tuple(results: Any) -> tuple[Array, ...]:
-    """What compiled functions return, which is an array, several or `None`."""
+    """Return the results of a runner (an array, a tuple or `None`) as a tuple."""
     if results is None:
         return ()
     return cast(
@@ -147,7 +149,7 @@ def _as_tuple(results: Any) -> tuple[Array, ...]:
 
 
 def _own_array(array: Array, others: Sequence[ArrayLike]) -> Array:
-    """Return an array that shares no memory with others."""
+    """Return `array`, or a copy if it shares memory with `others`."""
     arrays = (np.asarray(other) for other in others)
     is_shared = any(np.may_share_memory(array, other) for other in arrays)
     return np.array(array) if is_shared else array

@@ -1,4 +1,6 @@
-"""Tables of TOML files that know where in the text their values are."""
+"""
+TOML tables that know the lines of their values, for error messages with locations.
+"""
 
 from __future__ import annotations
 
@@ -12,33 +14,33 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 _Path: TypeAlias = "tuple[str | int, ...]"
-"""Keys and indices that lead to a value in a file."""
+"""Keys and indices of a value in a file."""
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"\s*[\"']?([\w-]+)[\"']?\s*=")
 
 
 class TomlError(ValueError):
-    """A mistake in a TOML file, explained in one line."""
+    """Raised for an error in a TOML file; the message is one line with its location."""
 
 
 @dataclass(frozen=True)
 class TomlFile:
-    """A text in TOML, whose parser does not tell where values are."""
+    """Text of a TOML file, with the lines of its keys."""
 
     text: str
     name: str
 
     error: type[TomlError] = TomlError
-    """What is raised if something is wrong."""
+    """Class of the errors to raise."""
 
     @staticmethod
     def read(path: Path, error: type[TomlError] = TomlError) -> TomlFile:
         """
-        Return the text of a file.
+        Read a TOML file.
 
         Raises:
-            TomlError: if it cannot be read, or is no text.
+            TomlError: if the file cannot be read or is not UTF-8 text.
         """
         try:
             text = path.read_bytes().decode("utf-8-sig")
@@ -54,18 +56,18 @@ class TomlFile:
 
     def table(self) -> TomlTable:
         """
-        Return the whole file.
+        Return the root table.
 
         Raises:
-            TomlError: if the text is no TOML.
+            TomlError: if the text is not TOML.
         """
         try:
             return TomlTable(self, (), tomllib.loads(self.text))
         except tomllib.TOMLDecodeError as e:
             reason, _, place = str(e).rstrip(")").partition(" (at ")
-        found = re.match(r"line (\d+), column (\d+)", place)
-        line = found[1] if found else str(self.text.count("\n") + 1)
-        column = f":{found[2]}" if found else ""
+        numbers = re.match(r"line (\d+), column (\d+)", place)
+        line = numbers[1] if numbers else str(self.text.count("\n") + 1)
+        column = f":{numbers[2]}" if numbers else ""
         raise self.error(
             f"{self.name}:{line}{column}: error: expected TOML, found "
             f"{reason[:1].lower()}{reason[1:]}; see https://toml.io"
@@ -73,11 +75,11 @@ class TomlFile:
 
     def line(self, path: _Path, found: str | None = None) -> int:
         """
-        Return the line of a value, or of the key or the table that has it.
+        Return the line of a value, or of the nearest enclosing key or table.
 
         Args:
-            path: where the value is.
-            found: a string in it, if the line of that is looked for.
+            path: keys and indices of the value.
+            found: string in the value, to return the line of that string.
         """
         while path not in self._starts:
             path = path[:-1]
@@ -87,7 +89,7 @@ class TomlFile:
         lines = self.text.splitlines()
         later = (number for number in self._starts.values() if number > first)
         if not path or isinstance(path[-1], int):
-            # All of a table.
+            # Search the whole table.
             later = iter(())
         for number in range(first, min(later, default=len(lines) + 1)):
             if re.search(f"[\"']{re.escape(found)}[\"']", lines[number - 1]):
@@ -96,7 +98,7 @@ class TomlFile:
 
     @cached_property
     def _starts(self) -> Mapping[_Path, int]:
-        """The lines of headers and keys."""
+        """Line numbers of headers and keys."""
         starts: dict[_Path, int] = {(): 1}
         counts: dict[_Path, int] = {}
         table: _Path = ()
@@ -125,25 +127,25 @@ def _header_path(name: str, is_array: bool, counts: dict[_Path, int]) -> _Path:
 
 @dataclass(frozen=True)
 class TomlTable:
-    """A table, and where it is. All methods raise `TomlError` if a value is wrong."""
+    """A table with its location. All methods raise `TomlError` for wrong values."""
 
     file: TomlFile
     path: _Path
     values: Mapping[str, Any]
 
     found: str | None = None
-    """A string in it, if `path` is that of several inline tables."""
+    """String that locates this table if `path` has several inline tables."""
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
 
     def location(self, key: str | None = None, found: str | None = None) -> str:
         """
-        Where the table is, e.g. `my.toml:3`.
+        Return the location of the table, e.g. `my.toml:3`.
 
         Args:
-            key: one of its keys, if that is looked for.
-            found: a string in its value, if that is looked for.
+            key: key to locate instead.
+            found: string in the value, to locate instead.
         """
         path = self.path if key is None else (*self.path, key)
         return f"{self.file.name}:{self.file.line(path, found or self.found)}"
@@ -152,19 +154,19 @@ class TomlTable:
         self, message: str, key: str | None = None, found: str | None = None
     ) -> NoReturn:
         """
-        Say what is wrong, with its location.
+        Raise an error with its location.
 
         Args:
-            message: what is wrong, what was found, what to do.
-            key: the key that is wrong, if it is one.
-            found: the string that is wrong, if it is one of several.
+            message: problem, value found and remedy.
+            key: the wrong key, if any.
+            found: the wrong string in an array, if any.
         """
-        # A text in the message may have several lines.
+        # Strings from the file may contain line breaks.
         sentence = " ".join(message.split())
         raise self.file.error(f"{self.location(key, found)}: error: {sentence}")
 
     def check_keys(self, known: Sequence[str], owner: str) -> None:
-        """Check that there are no other keys than these."""
+        """Raise an error for unknown keys."""
         for key in self.values:
             if key in known:
                 continue
@@ -173,21 +175,21 @@ class TomlTable:
             self.fail(f"unknown key, found '{key}' in {owner}; {remedy}", key)
 
     def text(self, key: str) -> str | None:
-        """Return a string; `None` if there is no such key."""
+        """Return a string; `None` without the key."""
         if key not in self:
             return None
         return self._value(key, str, "a string")
 
     def texts(self, key: str) -> Sequence[str]:
-        """Return an array of strings; it is empty if there is no such key."""
+        """Return an array of strings, empty without the key."""
         return self._items(key, str, "an array of strings", "a string in its place")
 
     def array(self, key: str) -> Sequence[Any]:
-        """Return an array; it is empty if there is no such key."""
+        """Return an array, empty without the key."""
         return self._items(key, object, "an array", "")
 
     def tables(self, key: str) -> Sequence[TomlTable]:
-        """Return an array of tables; it is empty if there is no such key."""
+        """Return an array of tables, empty without the key."""
         words = (
             f"tables with the header [[{'.'.join(map(str, (*self.path[::2], key)))}]]"
         )
@@ -202,9 +204,7 @@ class TomlTable:
         return TomlTable(self.file, (*self.path, key), values)
 
     def inline(self, key: str, values: Mapping[str, Any], found: str) -> TomlTable:
-        """
-        Return one of the inline tables in the array of a key: that which has a string.
-        """
+        """Return an inline table from the array of a key, located by a string in it."""
         return TomlTable(self.file, (*self.path, key), values, found)
 
     def _value(self, key: str, kind: type, words: str) -> Any:
@@ -229,19 +229,19 @@ class TomlTable:
 
 
 def toml_kind(value: object) -> str:
-    """What a value is, in a message."""
+    """Return the words for a value's kind in a message."""
     if isinstance(value, dict):
         return "a table"
     return "an array" if isinstance(value, list) else toml_text(value)
 
 
 def toml_text(value: object) -> str:
-    """Return a value in a message."""
+    """Return a value as text for a message."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
 def quoted(names: Sequence[str]) -> str:
-    """Names in a message."""
+    """Return names, quoted and joined by commas, for a message."""
     return ", ".join(f"'{name}'" for name in names)

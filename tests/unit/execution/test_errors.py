@@ -137,7 +137,10 @@ func.func @f(%x: tensor<2x!q>) -> tensor<2x!q> {
             signature("%x: f32, %y: memref<2xf32>"),
             "argument 1 of 'f' has type 'memref<2xf32>': values of type",
         ),
-        (signature("%x: i128"), "argument 0 of 'f' has type 'i128': NumPy has no"),
+        (
+            signature("%x: i128"),
+            "argument 0 of 'f' has type 'i128': unsupported width 128",
+        ),
         (signature("%x: ui4"), "argument 0 of 'f' has type 'ui4', but only signless"),
         (
             signature('%x: tensor<2xf32, "a">'),
@@ -205,7 +208,7 @@ def test_rounding_mode():
         ),
         (
             {"host_functions": ["see"]},
-            "host functions are a dict of functions by their names, not list",
+            "expected a dict of host functions by name, found list",
         ),
     ],
 )
@@ -216,7 +219,9 @@ def test_options_of_wrong_types(options: dict[str, Any], message: str):
 
 @pytest.mark.parametrize("host", [{"see": 3}, ["see"], "see"])
 def test_host_functions_of_the_interpreter(host: Any):
-    with pytest.raises(TypeError, match=r"^host function"):
+    with pytest.raises(
+        TypeError, match=r"^(host function|expected a dict of host functions)"
+    ):
         run_function(SEE, "f", [1.0, 2.0], host_functions=host)
 
 
@@ -245,7 +250,7 @@ def test_host_functions_of_the_interpreter(host: Any):
         (
             ([[1, 2, 3], ["a", 1, 2]], np.zeros((2, 3), np.float32)),
             TypeError,
-            "argument 0 is a list but no array, number or list of numbers",
+            "argument 0 is a list, expected an array, a number or a list of numbers",
         ),
         (
             (np.zeros((3, 3), np.float32), np.zeros((2, 3), np.float32)),
@@ -273,7 +278,7 @@ def test_arguments(
             np.uint8(16),
             "argument 0 contains 16, but '!quant.uniform<u4:f32, 1.000000e+00>' takes 0",
         ),
-        ("f32", 1e39, "argument 0 contains 1e+39, which is too large for 'f32'"),
+        ("f32", 1e39, "argument 0 contains 1e+39, which exceeds 'f32'"),
     ],
 )
 def test_numbers_that_do_not_fit(type_: str, value: Any, message: str):

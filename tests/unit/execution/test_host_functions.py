@@ -293,17 +293,17 @@ def test_nothing_is_kept():
     ("declaration", "name", "message"),
     [
         ("", "see", "unknown host function 'see'; declare it in the module"),
-        ("", "f", "function 'f' has a body, so Python cannot define it"),
+        ("", "f", "function 'f' has a body; a host function must be a declaration"),
         (
             "func.func private @see(tensor<f32>) -> tensor<f32>",
             "see",
-            "function 'see' has results, but one that Python defines has none",
+            "function 'see' has results; a host function has none",
         ),
         (
             "func.func private @see(f32)",
             "see",
-            "function 'see' has arguments other than ranked tensors, but one that "
-            "Python defines has only these",
+            "function 'see' has arguments other than ranked tensors; a host function "
+            "takes only these",
         ),
     ],
 )

@@ -60,7 +60,7 @@ def test_mistakes():
     with pytest.raises(IRError) as rest:
         provers("!quant.uniform<i8:f32, 0.5> f32")
     assert str(rest.value) == (
-        "!quant.uniform<i8:f32, 0.5> f32: error: expected one type, found 'f32' behind it"
+        "!quant.uniform<i8:f32, 0.5> f32: error: expected one type, found 'f32' after it"
     )
     with pytest.raises(UnsupportedError) as wide:
         next(provers("!quant.uniform<i8:f80, 0.5>")[0].theorems())

@@ -255,7 +255,8 @@ def test_file_name_instead_of_a_text():
     with pytest.raises(IRError) as e:
         parse_module("models/f.mlir")
     assert str(e.value) == (
-        "module: error: the text of a module is needed, but 'models/f.mlir' is a file name"
+        "module: error: expected MLIR text, found the file name 'models/f.mlir'; pass "
+        "the content of the file"
     )
 
 
@@ -292,7 +293,7 @@ def test_what_are_no_passes(passes: object, name: str):
     with pytest.raises(TypeError) as e:
         apply_passes(module, passes)  # pyright: ignore[reportArgumentType] the mistake
     assert str(e.value) == (
-        f"passes are a pipeline, e.g. 'canonicalize,cse', or a list of passes, not {name}"
+        f"expected a pipeline, e.g. 'canonicalize,cse', or a list of passes, found {name}"
     )
 
 
@@ -371,8 +372,8 @@ def test_path_of_another_file():
     with pytest.raises(IRError) as e:
         as_module(Path("f.mlir"))
     assert str(e.value) == (
-        "f.mlir: error: expected the path of a .tflite file; other files are read as "
-        "text, which is a str"
+        "f.mlir: error: expected the path of a .tflite file; read other files and "
+        "pass their text as a str"
     )
 
 

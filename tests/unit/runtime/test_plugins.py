@@ -86,7 +86,7 @@ def test_two_plugins_with_one_name(
     with pytest.raises(PluginError) as caught:
         plugins()
     assert str(caught.value) == (
-        f"two plugins with one {kind}, found 'x' in 'a' and 'b'; uninstall one of them"
+        f"duplicate {kind} in plugins, found 'x' in 'a' and 'b'; uninstall one of them"
     )
 
 
@@ -98,7 +98,7 @@ def test_commands_name_plugins_that_do_not_go_together(
         installed.append((name, universe))
     assert run.main(["model.mlir"]) == 1
     assert capsys.readouterr().err == (
-        "xdsl.universe: error: two plugins with one target, found 'x' in 'a' and 'b'; "
+        "xdsl.universe: error: duplicate target in plugins, found 'x' in 'a' and 'b'; "
         "uninstall one of them\n"
     )
 

@@ -119,9 +119,7 @@ def test_a_call_that_fails_keeps_the_state():
         model.step(1, 2)
     assert lists(model.state) == before
     model.state = []
-    message = (
-        "function 'main' has 2 arguments that are state, but the state has 0 arrays"
-    )
+    message = "function 'main' has 2 state arguments, but the state has 0 arrays"
     with pytest.raises(ValueError, match=f"^{message}$"):
         model.step(np.array([1, 1], np.int8))
 

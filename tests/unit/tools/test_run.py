@@ -245,7 +245,8 @@ MISTAKES = {
     ),
     "text in quotes": (
         ("f32.mlir", "--input", '"one"'),
-        "f32.mlir: error: argument 0 (%x) is a str but no array, number or list of numbers",
+        "f32.mlir: error: argument 0 (%x) is a str, expected an array, a number or a "
+        "list of numbers",
     ),
     "no such file": (
         ("f32.mlir", "--input", "no.npy"),
