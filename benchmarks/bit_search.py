@@ -2,26 +2,27 @@
 The search for bits compared with brute force, on the digits network of
 `examples.classifiers` in StableHLO.
 
-`python -m benchmarks.bit_search` prints the table of `docs/mixed_precision.md`. All
-assignments of 2, 4 or 8 bits to the weights of the four products are quantized and
-measured without the search: recipes say the bits. For some budgets, the best of them is
-compared with what the search chooses, and with how many measurements: those for one budget
-are there for the next. Accuracy is that on the other half of the samples. `--widths 4 8`
-tries 16 assignments instead of 81, and `--bias-correction` corrects biases, as recipes do
-by default, which takes three times as long.
+`python -m benchmarks.bit_search` prints the page; `--write docs/measured/bit_search.md`
+also writes it. All assignments of 2, 4 or 8 bits to the weights of the four products are
+quantized and measured without the search: recipes set the bits. For some budgets, the best
+of them is compared with the choice of the search and its number of measurements, which
+are reused for the next budget. Accuracy is that on the other half of the samples.
+`--widths 4 8` tries 16 assignments instead of 81, and `--bias-correction` corrects biases,
+as recipes do by default, which takes three times as long.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.report import add_write_option, print_page
 from examples.classifiers.forms import stablehlo_text
 from examples.classifiers.networks import Floats, Network, load_network
 from xdsl_quant.diagnostics import location_prefix
@@ -42,6 +43,20 @@ from xdsl_quant.quantizer import (
 from xdsl_quant.quantizer.recording import lower_stablehlo
 from xdsl_quant.quantizer.report import stored_bytes
 from xdsl_quant.runtime.loading import parse_module
+
+_INTRODUCTION = """\
+# Search for bits compared with brute force
+
+```sh
+python -m benchmarks.bit_search
+```
+
+Brute force quantizes the digits network in StableHLO with each assignment of {widths}
+bits to its products, {bias} bias correction, and measures {samples} calibration
+samples; the accuracy is that of {others} other samples. The table compares the best
+assignment within each budget with that of the search. The last column is the number of
+assignments that the search has measured for this budget and those above it.
+"""
 
 CALIBRATED = 128
 """How many samples are calibrated with, and compared."""
@@ -140,21 +155,20 @@ def curve_of(measured: Sequence[Measured]) -> Sequence[Measured]:
     return curve
 
 
-def main() -> None:
-    """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bias-correction", action="store_true")
-    parser.add_argument("--widths", nargs="+", type=int, default=[2, 4, 8])
-    options = parser.parse_args()
-    case = Case(sorted(options.widths), corrects_bias=options.bias_correction)
+def page(case: Case) -> Iterator[str]:
+    """The lines of the page."""
+    yield _INTRODUCTION.format(
+        widths=", ".join(map(str, case.widths)),
+        bias="with" if case.corrects_bias else "without",
+        samples=len(case.samples),
+        others=len(case.others),
+    )
     assignments = [*product(case.widths, repeat=len(case.locations))]
     measured: dict[Sequence[int | None], Measured] = {
         bits: case.measured(case.quantized(bits)) for bits in assignments
     }
     curve, widest = curve_of([*measured.values()]), measured[assignments[-1]]
-    print(
-        f"{len(measured)} assignments, {len(curve)} of them on the curve\n", flush=True
-    )
+    yield f"{len(measured)} assignments, {len(curve)} of them on the Pareto front:\n"
     step = (len(curve) - 1) / (BYTE_BUDGETS - 1)
     sizes = [curve[round(step * i)].size for i in range(BYTE_BUDGETS)]
     budgets = [
@@ -164,18 +178,28 @@ def main() -> None:
         for loss in LOSSES
     ]
     search = case.search()
-    print("| budget | best | search | difference | measured |")
-    print("|---|---|---|---|---|")
+    yield "| budget | best | search | difference | measured |"
+    yield "|---|---|---|---|---|"
     for budget, best in budgets:
         search = search.with_budget(budget)
         bits = tuple(each for each in search.chosen.weight_bits if each is not None)
         found = measured[bits]
-        print(
+        yield (
             f"| {budget} | {_text(best)} | {_text(found)} | "
             f"{found.size - best.size} bytes, {found.sqnr - best.sqnr:.1f} dB | "
-            f"{len(search.measured)} |",
-            flush=True,
+            f"{len(search.measured)} |"
         )
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bias-correction", action="store_true")
+    parser.add_argument("--widths", nargs="+", type=int, default=[2, 4, 8])
+    add_write_option(parser)
+    options = parser.parse_args()
+    case = Case(sorted(options.widths), corrects_bias=options.bias_correction)
+    print_page(page(case), options.write)
 
 
 def _text(measured: Measured) -> str:

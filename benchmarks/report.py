@@ -6,7 +6,10 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import NamedTuple
+
+from xdsl_quant.runtime.atomic_files import write_text_atomically
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command line arguments that all benchmarks have."""
     parser.add_argument("--quick", action="store_true", help="small sizes only")
     parser.add_argument("--all", action="store_true", help="also what takes minutes")
+
+
+def add_write_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the page to write."""
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="FILE",
+        help="also write the output to a file",
+    )
+
+
+def print_page(lines: Iterable[str], path: Path | None) -> None:
+    """Print each line as soon as it is known, and write all of them to a file if given."""
+    written: list[str] = []
+    for line in lines:
+        print(line, flush=True)
+        written.append(line)
+    if path is not None:
+        write_text_atomically(path, "\n".join(written) + "\n")
 
 
 def main(title: str | None, report: Report) -> None:

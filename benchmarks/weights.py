@@ -2,14 +2,15 @@
 What better weights are worth: the networks of `examples.classifiers`, as StableHLO, before
 and after each change of their weights.
 
-`python -m benchmarks.weights [NETWORK ...]` prints the tables of `docs/weights.md`. Models
-see one half of the samples, and the signal to quantization noise ratio of the logits, in
-dB, is that of the other half. Biases are corrected only where that is what is compared.
+`python -m benchmarks.weights [NETWORK ...]` prints the page; `--write
+docs/measured/weights.md` also writes it. Models see one half of the samples, and the signal
+to quantization noise ratio of the logits, in dB, is that of the other half. Biases are
+corrected only where that is what is compared.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from benchmarks.report import table
+from benchmarks.report import add_write_option, print_page, table
 from examples.classifiers.forms import stablehlo_text
 from examples.classifiers.networks import Dense, Floats, Network, load_network
 from xdsl_quant.calibration import calibrate
@@ -273,11 +274,34 @@ LAYERS = ("wine", 1), ("digits", 0)
 """Dense layers of two networks, by their numbers."""
 
 
-def main(names: Sequence[str]) -> None:
-    """Print the tables."""
+_INTRODUCTION = """\
+# Passes and options for weights
+
+```sh
+python -m benchmarks.weights
+```
+
+SQNR of the logits in dB before and after each change, for networks of
+`examples/classifiers` that are calibrated with one half of the samples and measured on
+the other half. Biases are corrected only in the rows about bias correction; batch norm
+is folded except before batch norm folding.
+"""
+
+_LAYERS_INTRODUCTION = """\
+
+Single dense layers with the inputs that they have in the network. `onnxruntime` is the
+default quantizer of its `MatMulNBits`: symmetric scales may be negative, and -8 is
+stored; otherwise each block has a zero point. In this package, scales are positive and
+4 bits store -7 to 7.
+"""
+
+
+def page(names: Sequence[str]) -> Iterator[str]:
+    """The lines of the page."""
     known = dict.fromkeys(name for each in COMPARISONS for name in each.networks)
     header = "change", "weights", "network", "before", "after", "gain"
-    print(table(header, rows_of(names or [*known]), 3), end="\n\n")
+    yield _INTRODUCTION
+    yield table(header, rows_of(names or [*known]), 3)
     rows = [
         row
         for name, number in LAYERS
@@ -285,8 +309,18 @@ def main(names: Sequence[str]) -> None:
         for row in layer_rows(load_network(name), number)
     ]
     header = "layer", "4 bits, blocks of 32", "SQNR of weights", "of results"
-    print(table(header, rows, 2))
+    yield _LAYERS_INTRODUCTION
+    yield table(header, rows, 2)
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("networks", nargs="*", help="by default all")
+    add_write_option(parser)
+    options = parser.parse_args()
+    print_page(page(options.networks), options.write)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -3,8 +3,8 @@ Quantize the networks of `examples.classifiers` with this package, with litert-q
 with onnxruntime: 8 bits, with the same samples, and compare results on other samples.
 
 `make quantizers` runs this, `python -m benchmarks.quantizers --litert PYTHON`: the argument
-is the interpreter of an environment that has litert-quantizer. The table is in
-`docs/quantizer.md`.
+is the interpreter of an environment that has litert-quantizer. `--write
+docs/measured/quantizers.md` also writes the page.
 
 The float model is a `.tflite` file that `litert-converter` makes of text, and its ONNX
 twin. All calibrate with the same half of the samples, one after the other in the same
@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.report import add_write_option, print_page
 from examples.classifiers.forms import onnx_model, stablehlo_text, tfl_text
 from examples.classifiers.networks import ARCHITECTURES, Floats, Network, load_network
 from tests.conformance.answers import Accepted
@@ -36,6 +37,27 @@ from xdsl_quant.quantizer import quantize
 from xdsl_quant.quantizer.recording import lower_stablehlo
 
 from .onnx_models import quantized_session
+
+_INTRODUCTION = """\
+# Comparison with other quantizers
+
+```sh
+make quantizers
+```
+
+Each quantizer quantizes three networks to 8 bits with the same calibration samples.
+SQNR and accuracy are measured on the other half of the samples, for three halves. The
+float model is a `.tflite` file that litert-converter writes, and its ONNX twin.
+`.tflite` files run in LiteRT's reference kernels; those of this package return the same
+integers in its compiled code.
+
+By default, litert-quantizer averages the min and max of batches, which clips values if
+a batch has one sample; `min-max` keeps the min and max. onnxruntime and
+litert-quantizer run with no other options. The networks are small: accuracies differ by
+a few samples.
+
+| network | quantizer | SQNR in dB | accuracy |
+|---|---|---|---|"""
 
 SEEDS = 3
 """How many halves of the samples are calibrated with."""
@@ -173,14 +195,9 @@ def table(name: str, found: Sequence[Mapping[str, Result]]) -> Iterator[str]:
         yield f"| {name} | {quantizer} | {sqnr} | {accuracy} |"
 
 
-def main() -> None:
-    """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--litert", required=True, help="the interpreter")
-    python = parser.parse_args().litert
-    logging.disable(logging.WARNING)
-    print("| network | quantizer | SQNR in dB | accuracy |")
-    print("|---|---|---|---|")
+def page(python: str) -> Iterator[str]:
+    """The lines of the page."""
+    yield _INTRODUCTION
     with (
         Mlir(package="litert_converter.mlir") as converter,
         TemporaryDirectory() as temporary,
@@ -192,8 +209,17 @@ def main() -> None:
                 raise TypeError(f"litert-converter refuses the network: {exported}")
             file.write_bytes(base64.b64decode(exported.text))
             found = [*results(network, file, python, Path(temporary))]
-            for row in table(name, found):
-                print(row, flush=True)
+            yield from table(name, found)
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--litert", required=True, help="the interpreter")
+    add_write_option(parser)
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)
+    print_page(page(options.litert), options.write)
 
 
 if __name__ == "__main__":
