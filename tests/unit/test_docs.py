@@ -1,6 +1,7 @@
 """Every example in the README and the documentation prints what it says."""
 
 import doctest
+import os
 import re
 import runpy
 import shlex
@@ -53,6 +54,12 @@ SLOW_SESSIONS = {"proving.md-1", "quantizer.md-0", "recipes.md-0"}
 """Sessions that only `make oracles` runs."""
 
 
+HELP = pytest.mark.skipif(
+    sys.version_info >= (3, 13),
+    reason="argparse of Python 3.13 prints options otherwise",
+)
+
+
 def _slow(is_slow: bool) -> list[pytest.MarkDecorator]:
     return [pytest.mark.sampled(0)] if is_slow else []
 
@@ -62,7 +69,10 @@ CONSOLE_EXAMPLES = [
         match["command"],
         match["output"],
         id=f"{page.name}-{match['command']}",
-        marks=_slow(match["command"] in SLOW_COMMANDS),
+        marks=[
+            *_slow(match["command"] in SLOW_COMMANDS),
+            *([HELP] if match["command"].endswith(" --help") else []),
+        ],
     )
     for page in PAGES
     for match in CONSOLE.finditer(page.read_text())
@@ -126,6 +136,7 @@ def _run_here(
         redirect_stderr(output if has_errors else StringIO()),
         warnings.catch_warnings(),
         patch("sys.argv", ["", *arguments]),
+        patch.dict(os.environ, COLUMNS="80"),
     ):
         warnings.simplefilter("default")
         with suppress(SystemExit):
