@@ -1,8 +1,8 @@
 """
-Run the unit tests of all other code with each slice deleted: `python -m tests.slices`.
+Run the unit tests of the core with each slice deleted: `python -m tests.slices`.
 
-A slice is deleted for a process by making its modules impossible to import. Tests belong
-to other code if neither their file nor a file of `tests` that it imports names the slice.
+A slice is deleted for a process by making its modules impossible to import. Tests need the
+slice if their file, or a file of `tests` that it imports, names it; they are skipped.
 """
 
 import ast
@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+
+from tests.house import SLICES
 
 ROOT = Path(__file__).parents[1]
 
@@ -68,10 +70,14 @@ def _imported_files(path: Path) -> Sequence[Path]:
     return found
 
 
-def other_tests(name: str) -> Iterator[Path]:
-    """Return the files of unit tests that do not need a slice."""
+def core_tests(name: str) -> Iterator[Path]:
+    """Yield the files of unit tests of the core that do not need a slice."""
     named = re.compile(f"{NAMES[name]}|{_OF_ALL}", re.IGNORECASE)
-    for path in sorted((ROOT / "tests/unit").rglob("test_*.py")):
+    tests = ROOT / "tests" / "unit"
+    slices = [tests.joinpath(*slice_.split(".")) for slice_ in SLICES]
+    for path in sorted(tests.rglob("test_*.py")):
+        if any(folder in path.parents for folder in slices):
+            continue
         texts = (file.read_text() for file in _imported_files(path))
         if not any(map(named.search, texts)):
             yield path
@@ -81,7 +87,7 @@ def main() -> int:
     """Run the tests for each slice, and return the largest exit code."""
     codes = [0]
     for name in NAMES:
-        files = [str(path.relative_to(ROOT)) for path in other_tests(name)]
+        files = [str(path.relative_to(ROOT)) for path in core_tests(name)]
         print(f"Without {name}: {len(files)} files of tests", flush=True)
         command = (sys.executable, "-m", "pytest", *_OPTIONS, *files)
         environment = {**os.environ, _VARIABLE: name}
