@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.house import ROOT, SLICES, XDSL_OPT, House
-from tests.slices import NAMES, other_tests
+from tests.slices import NAMES, core_tests
 from xdsl_quant.quantizer import KernelReport, ModelReport
 from xdsl_quant.tools.calibrate import main as calibrate
 
@@ -43,8 +43,8 @@ def test_slices_are_those_of_the_house():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_files_of_other_tests_do_not_name_the_slice(name: str):
-    files = [path.stem for path in other_tests(name)]
+def test_files_of_core_tests_do_not_name_the_slice(name: str):
+    files = [path.stem for path in core_tests(name)]
     assert "test_lower_quant_ops" in files
     assert not any(name.rpartition(".")[2] in file for file in files)
 
