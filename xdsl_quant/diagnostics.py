@@ -1,4 +1,7 @@
-"""Located messages: where an error is, and how a pass says so; tables of text."""
+"""
+Errors and warnings with source locations, and the formatting of counts, long texts and
+tables in messages.
+"""
 
 import re
 import sys
@@ -14,8 +17,8 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 def location_prefix(location: Attribute) -> str:
     """
-    A location as the start of a message: `model.mlir:3:5: ` in a text, `loc("name"): ` in
-    a TensorFlow Lite file; empty if unknown.
+    Return a location as message prefix: `model.mlir:3:5: ` for text, `loc("name"): ` for a
+    TensorFlow Lite file, empty if unknown.
     """
     if isinstance(location, NameLoc):
         return f"loc({location.desc}): "
@@ -26,12 +29,12 @@ def location_prefix(location: Attribute) -> str:
 
 
 def op_name(op: Operation) -> str:
-    """The name of an op, also if it is not registered."""
+    """Return the name of an op, registered or not."""
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def sentence_of(error: Exception) -> str:
-    """What an error says, without the lines that follow and show the ops around."""
+    """Return the message of an error without the IR excerpt that follows it."""
     first, *others = str(error).splitlines() or ("",)
     while first.endswith(":") and others:
         first += f" {others.pop(0)}"
@@ -39,22 +42,22 @@ def sentence_of(error: Exception) -> str:
 
 
 def counted_names(ops: Iterable[Operation]) -> str:
-    """The names of ops in alphabetical order, each with how many of them there are."""
+    """Return op names in alphabetical order, each after its count."""
     counts = Counter(map(op_name, ops))
     return ", ".join(f"{count} '{name}'" for name, count in sorted(counts.items()))
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """E.g. `1 key` and `2 keys`."""
+    """Return a count with its noun, e.g. `1 key` or `2 keys`."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 _TEXT_LENGTH = 60
-"""Messages and tables show no more than this of a long text."""
+"""Maximum length of a text in messages and tables."""
 
 
 def shortened_text(text: str) -> str:
-    """A text, or its beginning and end if it is long."""
+    """Return a text, with its middle elided if it is long."""
     if len(text) <= _TEXT_LENGTH:
         return text
     half = _TEXT_LENGTH // 2
@@ -65,18 +68,23 @@ _LONG_QUOTED = re.compile(r"'([^'\n]{1000,})'")
 
 
 def shortened_message(message: str) -> str:
-    """A message in which types of more than 1,000 characters are shortened."""
+    """
+    Elide the middle of quoted texts of 1,000 characters or more, e.g. types, in a message.
+    """
     return _LONG_QUOTED.sub(lambda match: f"'{shortened_text(match[1])}'", message)
 
 
 def table(rows: Sequence[Sequence[str]]) -> Sequence[str]:
-    """The lines of a table: rows, all with as many cells, in columns as wide as needed."""
+    """
+    Return the lines of a table with aligned columns. All rows have the same number of
+    cells.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def located_message(op: Operation, message: str) -> str:
-    """A message about an op, after the location of the op if it is known."""
+    """Return a message, prefixed by the location of an op if it is known."""
     message = shortened_message(message)
     prefix = location_prefix(op.location)
     return f"{prefix}error: {message}" if prefix else message
@@ -87,23 +95,23 @@ def fail(op: Operation, message: str) -> NoReturn:
     Fail a pass because of an op.
 
     Raises:
-        PassFailedException: with the message, after the location of the op if it is known.
+        PassFailedException: with the message, prefixed by the op's location if it is known.
     """
     message = located_message(op, message)
     op.emit_error(message, PassFailedException(message))
 
 
 class Diagnostic(NamedTuple):
-    """The parts of a message about one subject."""
+    """Message about one subject."""
 
     subject: str
-    """The op, value or file with the problem, e.g. `'quant.qcast' op`."""
+    """Op, value or file at fault, e.g. `'quant.qcast' op`."""
 
     problem: str
-    """The mistake, as the predicate of a sentence, e.g. `cannot be lowered`."""
+    """Predicate of the message, e.g. `cannot be lowered`."""
 
     found: object
-    """The offending value, or the error that names it."""
+    """Offending value, or the error that names it."""
 
     remedy: str = ""
     """Advice, if there is a choice."""
@@ -115,17 +123,17 @@ class Diagnostic(NamedTuple):
 
 def refuse(op: Operation, problem: str, found: object, remedy: str = "") -> NoReturn:
     """
-    Fail a pass because of an op, with the parts of a `Diagnostic` about it.
+    Fail a pass because of an op, with a `Diagnostic` about it.
 
     Raises:
-        PassFailedException: with the message, after the location of the op if it is known.
+        PassFailedException: with the message, prefixed by the op's location if it is known.
     """
     fail(op, str(Diagnostic(f"'{op_name(op)}' op", problem, found, remedy)))
 
 
 @contextmanager
 def refusing(op: Operation, problem: str, remedy: str = "") -> Generator[None]:
-    """`refuse` an op if an error of a value, a type or an import says what was found."""
+    """Turn value, import and verification errors in the context into `refuse` for an op."""
     try:
         yield
     except (ValueError, ImportError, VerifyException) as e:
@@ -137,8 +145,8 @@ def warn(message: str, place: str = "") -> None:
     Print a warning of a pass to standard error.
 
     Args:
-        message: what is unusual, what was found, and what to do.
-        place: where it is, e.g. the `location_prefix` of the first of several ops.
+        message: what is unusual, the value found, and advice.
+        place: its location, e.g. the `location_prefix` of the first of several ops.
     """
     print(f"{place}warning: {shortened_message(message)}", file=sys.stderr)
 
@@ -148,11 +156,11 @@ def fail_for_all(ops: Sequence[Operation], problem: str, remedy: str) -> NoRetur
     Fail a pass because of several ops.
 
     Args:
-        ops: the ops: their names are told, how many there are, and where the first one is.
-        problem: what is wrong with them, e.g. `quantized ops without integer form`.
-        remedy: what to do.
+        ops: the ops; the message counts them by name and has the location of the first one.
+        problem: the common mistake, e.g. `quantized ops without integer form`.
+        remedy: the advice.
 
     Raises:
-        PassFailedException: with the message, after the location of the first op.
+        PassFailedException: with the message, prefixed by the location of the first op.
     """
     fail(ops[0], f"{problem}, found {counted_names(ops)}; {remedy}")

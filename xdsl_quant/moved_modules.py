@@ -1,4 +1,4 @@
-"""Import paths of modules that have moved since they were documented."""
+"""Imports of moved modules by their old names."""
 
 import sys
 from importlib import import_module
@@ -38,13 +38,13 @@ _FOLDERS = {
     "xdsl_quant.xdsl_patches.tosa_ops": "xdsl_quant.frontends.tosa.ops",
 }
 """
-Old and new names of modules and packages; the first that fits is taken. The files of
-`dialects` tell type checkers what its entries here tell Python.
+New names of modules and packages by old name; the first prefix match wins. Stub files in
+`dialects` repeat its entries for type checkers.
 """
 
 
 class _Mover:
-    """Imports a moved module under its old name, as one and the same module."""
+    """Import hook that returns the moved module itself for its old name."""
 
     def find_spec(
         self, fullname: str, path: object, target: object = None
@@ -64,12 +64,13 @@ class _Mover:
         return sys.modules[spec.loader_state.name]
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has given the module the specification of the old name.
+        # The import system has replaced the spec by the one of the old name.
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state
 
 
 def install() -> None:
-    """Let imports of old paths find moved modules."""
-    # First: a moved package has the path of the new one, in which others would find copies.
+    """Install the import hook for old module names."""
+    # First, because a moved package has the new package's path, in which other finders
+    # would import copies.
     sys.meta_path.insert(0, _Mover())

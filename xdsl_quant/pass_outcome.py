@@ -1,4 +1,4 @@
-"""Counts of what a pass changed, and the warning of a pass that changed nothing."""
+"""Counts of the ops that a pass changed, and warnings of passes without effect."""
 
 from __future__ import annotations
 
@@ -22,36 +22,38 @@ from xdsl_quant.diagnostics import (
 
 @dataclass(frozen=True)
 class PassOutcome:
-    """The ops that a pass is about, and the number of those that it changed."""
+    """Candidate ops of a pass, and the number of ops that it changed."""
 
     ops: Sequence[Operation]
-    """The candidates, in the order of the text before the pass."""
+    """Candidates, in the order of the module before the pass."""
 
     changed: int
-    """The number of ops that were changed, replaced or inserted."""
+    """Number of ops changed, replaced or inserted."""
 
     expected: str
-    """A noun for the candidates, e.g. `a 'quant.qcast' of a constant`."""
+    """Noun for the candidates, e.g. `a 'quant.qcast' of a constant`."""
 
     left: Sequence[Operation] = ()
-    """Quantized ops that the pass leaves, although they are its business."""
+    """Quantized ops that the pass should have rewritten but did not."""
 
     remedy: str = ""
     """Remedy for the remaining ops, as the end of a message."""
 
     is_explained: bool = False
-    """True if the pass printed warnings of its own that say why it changed nothing."""
+    """True if the pass has already warned why it changed nothing."""
 
     @classmethod
     def of_erased(
         cls, ops: Sequence[Operation], expected: str, remedy: str = ""
     ) -> PassOutcome:
-        """The outcome of a pass that replaces its candidates: those that stay are left."""
+        """
+        Return the outcome of a pass that erases its candidates; those not erased are left.
+        """
         left = [op for op in ops if op.parent is not None]
         return cls(ops, len(ops) - len(left), expected, left, remedy)
 
     def warning(self, name: str) -> str | None:
-        """The warning of a pass that changed nothing or left ops; otherwise `None`."""
+        """Return a warning if the pass changed nothing or left ops, otherwise `None`."""
         found = counted_names(self.left or self.ops) or "none"
         remedy = f"; {self.remedy}" if self.remedy and self.ops else ""
         if not self.changed:
@@ -71,15 +73,15 @@ class PassOutcome:
 
 class CountingPass(ModulePass):
     """
-    A pass that counts what it changes.
+    Pass that counts its changes.
 
-    `apply` warns of a pass that changed nothing or left quantized ops. `rewrite` returns
-    the counts and is silent, for code that runs passes on every module.
+    `apply` warns if the pass changed nothing or left quantized ops. `rewrite` returns the
+    counts without warning, for code that runs passes on every module.
     """
 
     @abstractmethod
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        """Apply the pass and return what it changed, without a warning of the outcome."""
+        """Apply the pass and return its outcome, without a warning."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         outcome = self.rewrite(ctx, op)
@@ -90,5 +92,5 @@ class CountingPass(ModulePass):
 
 
 def ops_of_dialect(module: ModuleOp, dialect: str) -> Sequence[Operation]:
-    """The ops of a dialect in a module, in the order of the text."""
+    """Return the ops of a dialect in a module, in walk order."""
     return [op for op in module.walk() if op_name(op).startswith(f"{dialect}.")]

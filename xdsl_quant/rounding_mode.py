@@ -1,38 +1,40 @@
 """
-How expressed values become stored ones: a pass option, an argument of a NumPy function and
-an argument of the compiler have the same names with the same meaning.
+Rounding options, with the same names and meaning in pass options, NumPy functions and
+compiler arguments.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Self, TypeVar, get_args
 
 RoundingMode = Literal["truncate", "nearest-even", "nearest-away"]
-"""How an expressed value between two stored ones is rounded."""
+"""
+Rounding of a quotient to an integer: toward zero, half to even, or half away from zero.
+"""
 
 ZeroPointOrder = Literal["before-rounding", "after-rounding"]
 """
-Whether the zero point is added to the quotient of expressed value and scale, or to the
-integer that this is rounded to.
+Addition of the zero point to the quotient of expressed value and scale, or to the rounded
+quotient.
 """
 
 NanResult = Literal["storage-min", "stored-zero"]
-"""
-The stored value that NaN becomes: the smallest one, or 0, clamped to the storage range.
-"""
+"""Stored value of NaN: the smallest one, or 0, clamped to the storage range."""
 
 ScaleRounding = Literal["single", "double"]
-"""How the product of an integer with a multiplier is rounded when it is shifted."""
+"""Rounding of the shift after a fixed-point multiplication: see `apply_scale`."""
 
 
 class Rounding(NamedTuple):
-    """All that says which stored value an expressed value becomes."""
+    """Rounding of expressed values to stored values."""
 
     mode: RoundingMode = "nearest-even"
     zero_point_order: ZeroPointOrder = "before-rounding"
     nan: NanResult = "storage-min"
 
     def mistake(self) -> str | None:
-        """Why there is no such rounding; `None` if there is."""
+        """
+        Return an error message if the options are unknown or contradict, otherwise `None`.
+        """
         for name, value, literal in (
             ("rounding mode", self.mode, RoundingMode),
             ("zero point order", self.zero_point_order, ZeroPointOrder),
@@ -52,13 +54,14 @@ class Rounding(NamedTuple):
         self, storage: str, is_integer: bool, has_zero_points: bool
     ) -> str | None:
         """
-        Why a storage type has no such rounding; `None` if it has. What is stored for floats
-        and for tables is the nearest number, not one that is rounded to an integer.
+        Return an error message if a storage type does not support these options, otherwise
+        `None`. Floats and tables only round to the nearest representable number.
 
         Args:
             storage: the name of the storage type.
-            is_integer: whether stored values are integers that stand for themselves.
-            has_zero_points: whether any zero point is not 0.
+            is_integer: True if stored values are integers, not codes of floats or table
+                indices.
+            has_zero_points: True if any zero point is not 0.
         """
         if is_integer:
             return None
@@ -76,14 +79,15 @@ class Rounding(NamedTuple):
 
 
 FloatType = TypeVar("FloatType")
-"""A float type of xDSL, or a dtype of NumPy."""
+"""An xDSL float type, or a NumPy dtype."""
 
 
 def largest_integer(
     storage_range: tuple[int, int], zero_point_range: tuple[int, int]
 ) -> int:
     """
-    The largest absolute value among stored values, zero points and their differences.
+    Return the largest absolute value among stored values, zero points and
+    zero-point-corrected values.
 
     Args:
         storage_range: the smallest and the largest stored value.
@@ -94,7 +98,7 @@ def largest_integer(
 
 
 class RepresentedNumbers(NamedTuple):
-    """The numbers that stored values stand for, as far as the compute type needs them."""
+    """Bounds, unit and precision of the numbers that stored values represent."""
 
     low: float
     """The smallest number."""
@@ -103,39 +107,39 @@ class RepresentedNumbers(NamedTuple):
     """The largest number."""
 
     unit: float = 1
-    """A power of two of which all numbers are multiples."""
+    """Power of two that divides all numbers."""
 
     precision: int = 0
-    """The bits of the significand that the number with the most of them needs."""
+    """Significand bits that represent every number exactly."""
 
     @classmethod
     def integers(cls, storage_range: tuple[int, int]) -> Self:
-        """All integers of a storage range."""
+        """Return the bounds and precision of the integers in a storage range."""
         low, high = storage_range
-        # The largest one may be a power of two.
+        # The largest magnitude may be a power of two, whose significand has one bit.
         return cls(low, high, precision=(max(-low, high) - 1).bit_length())
 
 
 class FloatProperties(NamedTuple):
-    """What decides whether casts can be computed in a float type."""
+    """Properties of a float type that limit its use as compute type."""
 
     width: int
-    """The number of bits."""
+    """Number of bits."""
 
     precision: int
-    """Bits of the significand, the leading one included."""
+    """Number of significand bits, the leading one included."""
 
     smallest: float
-    """The smallest positive number."""
+    """Smallest positive number."""
 
     largest: float
-    """The largest finite number."""
+    """Largest finite number."""
 
     def is_wide_enough(
         self, numbers: RepresentedNumbers, zero_point_range: tuple[int, int]
     ) -> bool:
         """
-        Whether stored numbers and zero points are exact: see
+        Return True if numbers and zero points are exact: see
         [`compute_type`][xdsl_quant.rounding_mode.compute_type].
         """
         if self.width < 16 or numbers.unit < self.smallest:
@@ -145,7 +149,7 @@ class FloatProperties(NamedTuple):
             return precision <= self.precision and max(-low, high) <= self.largest
         first, last = zero_point_range
         largest = max(map(abs, (low, high, first, last, low - last, high - first)))
-        # Twice the bits of fractions that halves need.
+        # Two fraction bits, one more than halves need.
         is_exact = largest <= unit * (1 << (self.precision - 2))
         return is_exact and largest <= self.largest
 
@@ -158,20 +162,19 @@ def compute_type(
     zero_point_range: tuple[int, int],
 ) -> FloatType:
     """
-    The float type that a cast computes in: `truncate` computes in the expressed type as
-    MLIR does, the other modes in the first type that is wide enough.
+    Return the float type in which a cast computes: for `truncate` the expressed type, as in
+    MLIR; for other modes the first type that is wide enough.
 
-    A type is wide enough if the numbers of all stored values, zero points and their
-    differences are exact in it, and the halves between them, too, where a zero point is
-    added. Types of less than 16 bits are not: what is too large in them is often not
-    infinite but NaN.
+    A type is wide enough if it has at least 16 bits and represents the numbers of all
+    stored values, zero points, zero-point-corrected values and, with zero points, the
+    halves between them exactly. Narrower types often overflow to NaN instead of infinity.
 
     Args:
-        mode: how the cast rounds.
-        types: the expressed type, then wider and wider ones; the last one is taken if no
-            other one is wide enough.
-        properties: what is known of a type.
-        numbers: the numbers that stored values stand for.
+        mode: the rounding mode of the cast.
+        types: the expressed type, then wider ones in ascending order; the last one is the
+            fallback.
+        properties: a function that returns the properties of a type.
+        numbers: the numbers that stored values represent.
         zero_point_range: the smallest and the largest zero point.
     """
     if mode == "truncate":

@@ -1,4 +1,7 @@
-"""What `xdsl-opt` finds in this package: name -> factory, nothing imported before use."""
+"""
+Dialects, passes and targets that `xdsl-opt` loads from this package, by name; factories
+import them on first use.
+"""
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -53,7 +56,7 @@ _CORE = QuantizationUniverse(
 )
 
 _SLICES = ("frontends.stablehlo", "frontends.tflite", "frontends.tosa")
-"""Folders with a `slice.py` that declares what they add; each of them may be missing."""
+"""Optional packages whose `slice.py` declares further dialects, passes and targets."""
 
 
 def _declarations() -> Iterator[tuple[str, QuantizationUniverse]]:
@@ -81,9 +84,9 @@ def _dialects_of_other_plugins() -> AbstractSet[str]:
 
 class _PluginUniverse(QuantizationUniverse):
     """
-    Leaves a dialect to another plugin that has it, too, as xDSL takes each name once.
+    A universe without the dialects that other plugins provide: xDSL refuses duplicates.
 
-    What others have is asked for when the tools ask, when all plugins are imported.
+    Other plugins are loaded on access, because all of them are imported by then.
     """
 
     @property
@@ -100,7 +103,7 @@ def _united(
     part: Callable[[QuantizationUniverse], Mapping[str, _T]],
     taken: Container[str] = (),
 ) -> dict[str, _T]:
-    """Unite what the core and the slices declare, but for names that are taken."""
+    """Merge a mapping of the core and the slices, without the names that are taken."""
     return {
         name: value
         for _, declaration in _DECLARED
@@ -111,10 +114,10 @@ def _united(
 
 _DECLARED = [*_declarations()]
 
-# Lowered modules are read by xDSL's own dialects, which need it, too.
+# xDSL's own dialects parse lowered modules, and need the patches for it.
 xdsl_patches.apply_on_load(_united(lambda each: each.on_load))
 
-# A name that xDSL itself has, too, would make every tool refuse to start.
+# xDSL tools refuse to start if a plugin declares a name of xDSL.
 XDSL_QUANT_UNIVERSE = _PluginUniverse(
     all_dialects=_united(lambda each: each.all_dialects, get_all_dialects()),
     all_passes=_united(lambda each: each.all_passes, get_all_passes()),

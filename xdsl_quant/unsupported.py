@@ -1,8 +1,8 @@
-"""The one exception for what has no form: formulas, machines and lowerings raise it."""
+"""The exception raised by formulas, machines and lowerings for unsupported ops."""
 
 
 class Unsupported(ValueError):
     """
-    Raised when an op, a formula or a machine has no form for types, parameters or sizes.
-    About an op, the message is the predicate of a sentence: `has per-axis values`.
+    Raised when an op, a formula or a machine does not support types, parameters or sizes.
+    The message continues the name of the op: `'tfl.add' op has per-axis values`.
     """

@@ -1,4 +1,4 @@
-"""Quantization in NumPy: what quantized IR computes, without IR and without xDSL."""
+"""Quantization of NumPy arrays, without IR and without xDSL."""
 
 from xdsl_quant.rounding_mode import ScaleRounding
 

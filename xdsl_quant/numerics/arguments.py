@@ -1,4 +1,4 @@
-"""Arrays of values of a quantization, checked before anything is computed."""
+"""Conversion of array arguments to expressed and stored values, with checks."""
 
 from typing import cast
 
@@ -12,11 +12,11 @@ from .small_floats import SmallFloat
 
 
 def check_are_parameters(*values: object) -> None:
-    """Raise a `TypeError` if a value is no `QuantizationParameters`."""
+    """Raise a `TypeError` if a value is not a `QuantizationParameters`."""
     for value in values:
         if isinstance(value, QuantizationParameters):
             continue
-        # Types are known by their name, so that xDSL is not imported for them.
+        # Compare names, because importing the type would import xDSL.
         is_type = str(getattr(value, "name", "")).startswith("quant.")
         hint = "; use QuantizationParameters.from_type" if is_type else ""
         raise TypeError(
@@ -29,9 +29,11 @@ def check_requantization(
     source: QuantizationParameters, target: QuantizationParameters
 ) -> None:
     """
+    Raise an error if values cannot be requantized from source to target parameters.
+
     Raises:
-        TypeError: if one is no `QuantizationParameters`.
-        ValueError: if their expressed types differ.
+        TypeError: if an argument is not a `QuantizationParameters`.
+        ValueError: if the expressed types differ.
     """
     check_are_parameters(source, target)
     if source.expressed != target.expressed:
@@ -43,10 +45,10 @@ def check_requantization(
 
 def expressed_array(values: ArrayLike, parameters: QuantizationParameters) -> Array:
     """
-    Expressed values as an array. Python numbers are rounded to the expressed type.
+    Return expressed values as an array. Python numbers are rounded to the expressed type.
 
     Raises:
-        TypeError: if an array has another dtype or is masked, or values are no numbers.
+        TypeError: if an array is masked or has another dtype, or values are not numbers.
     """
     check_are_parameters(parameters)
     expected = parameters.expressed_dtype
@@ -58,12 +60,12 @@ def expressed_array(values: ArrayLike, parameters: QuantizationParameters) -> Ar
 
 def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> Array:
     """
-    Stored values as an array.
+    Return stored values as an array.
 
     Raises:
-        TypeError: if an array has another dtype than the one that holds stored values, or
-            is masked, or values are no integers.
-        ValueError: if a value is outside of the storage type.
+        TypeError: if an array is masked or does not have the storage dtype, or values are
+            not integers.
+        ValueError: if a value is out of range of the storage type.
     """
     check_are_parameters(parameters)
     expected = parameters.storage_dtype
@@ -92,7 +94,6 @@ def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> Array
 
 
 def _small_float_codes(values: ArrayLike, format: SmallFloat, expected: DType) -> Array:
-    """Small floats, which may be given as codes."""
     if not isinstance(values, np.ndarray | np.generic):
         raise TypeError(
             f"stored values of '{format.name}' must be an array, of codes with dtype uint8 "

@@ -1,9 +1,9 @@
 """
-The arithmetic of a quantization, on pieces that fit the cache.
+Quantization and dequantization of array pieces that fit the cache.
 
-What is computed in a float type narrower than f32 is computed in f32 and rounded after
-each step, which gives the same numbers: the exact result of one division, product or sum
-of two such floats is never so close to the middle of two of them that it matters.
+Operations in a float type narrower than f32 are computed in f32 and rounded after each
+step. The result is bit-identical: the exact quotient, product or sum of two narrow floats
+is never close enough to the middle of two narrow floats for double rounding to matter.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from .float_dtypes import float_info, rounded
 from .parameters import QuantizationParameters, storage_range
 
 PIECE_BYTES = 1 << 17
-"""Size of a buffer: some of them fit the L2 cache."""
+"""Size of a buffer in bytes; several buffers fit the L2 cache."""
 
 LARGE_PIECE = 1 << 19
-"""Number of elements whose scales and zero points are converted together."""
+"""Element count for which scales and zero points are converted together."""
 
 _CONVERTED = PIECE_BYTES // 4
-"""Number of integers that NumPy converts at a time, where this is fastest."""
+"""Fastest buffer size for NumPy's conversion of integers, in elements."""
 
 _LONG_ROW = 1 << 13
-"""From this length on NumPy is fast on rows with one scale each, without repeating it."""
+"""Row length from which broadcasting a scale per row is as fast as repeating it."""
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -50,7 +50,7 @@ _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 def compute_dtype(
     parameters: QuantizationParameters, rounding_mode: RoundingMode
 ) -> DType:
-    """Return the float type to compute in: see `compute_type`."""
+    """Return the float type in which a cast computes: see `compute_type`."""
     return compute_type(
         "nearest-even" if parameters.has_codes else rounding_mode,
         (parameters.expressed_dtype, _F32, _F64),
@@ -76,7 +76,7 @@ def _precision(dtype: DType) -> int:
 
 
 def check_storage(parameters: QuantizationParameters, rounding: Rounding) -> None:
-    """Raise a `ValueError` if what is stored cannot be rounded like this."""
+    """Raise a `ValueError` if the storage type does not support the rounding."""
     reason = rounding.unsupported(
         parameters.storage, not parameters.has_codes, parameters.has_zero_points
     )
@@ -85,7 +85,7 @@ def check_storage(parameters: QuantizationParameters, rounding: Rounding) -> Non
 
 
 class Arithmetic:
-    """Quantizes and dequantizes pieces of arrays; it owns the buffers for that."""
+    """Quantization and dequantization of array pieces, with the buffers for it."""
 
     def __init__(
         self,
@@ -98,16 +98,17 @@ class Arithmetic:
     ):
         """
         Args:
-            parameters: of the whole array.
-            rounding: of quantization; `truncate` computes in the expressed type.
-            shape: that of the whole array.
-            only_dequantizes: whether nothing is quantized, which needs fewer buffers.
-            is_exact: whether to compute in f64 with the scales as they are, and not with
-                those that the expressed type has.
+            parameters: the parameters of the whole array.
+            rounding: the rounding of quantization; `truncate` computes in the expressed
+                type.
+            shape: the shape of the whole array.
+            only_dequantizes: True to allocate fewer buffers, without support for
+                quantization.
+            is_exact: True to compute in f64, with scales not rounded to the expressed type.
 
         Raises:
-            ValueError: if there is no such rounding, or the parameters are not for arrays
-                of this shape.
+            ValueError: if the rounding is unsupported, or the parameters do not match the
+                shape.
         """
         check_rounding(rounding)
         if not only_dequantizes:
@@ -119,17 +120,17 @@ class Arithmetic:
             grid_block_shape(parameters, shape),
             numbers if parameters.has_zero_points else numbers[:1],
         )
-        """The shape of a block, scales and, if any of them is not 0, zero points."""
+        """Block shape, scales and, if any is not 0, zero points."""
         self.count = len(self.grid[1])
-        """The number of operands."""
+        """Number of parameter arrays, 1 or 2."""
         self._rounding = rounding
         self._only_dequantizes = only_dequantizes
         self._uses_f64 = is_exact
         self.limit = math.prod(shape)
-        """Most elements of a piece."""
+        """Maximum element count of a piece."""
         self._repeated: tuple[list[Array], list[Array]] = ([], [])
         if not self._is_one_product:
-            # The fewer buffers there are, the larger they can be.
+            # With fewer buffers, each of them can be larger.
             factor = (4 if self._has_one_scale else 2) if only_dequantizes else 1
             self.limit = min(self.limit, factor * PIECE_BYTES // self.dtype.itemsize)
             self._buffer = np.empty(self.limit, self.dtype)
@@ -148,7 +149,7 @@ class Arithmetic:
 
     @cached_property
     def dtype(self) -> DType:
-        """The dtype of the buffers, in which the compute type is contained."""
+        """Dtype of the buffers, at least as wide as the compute type."""
         integers = self.parameters.storage_min, self.parameters.storage_max
         is_small = self.parameters.has_codes or self._is_exact(integers, _F32)
         return _F32 if self._compute != _F64 and is_small else _F64
@@ -163,7 +164,7 @@ class Arithmetic:
 
     @cached_property
     def _is_one_product(self) -> bool:
-        # NumPy converts integers while it multiplies, in small pieces of its own.
+        # NumPy converts integers during the multiplication, in small pieces.
         return (
             self._only_dequantizes
             and self._has_one_scale
@@ -174,8 +175,7 @@ class Arithmetic:
 
     def _is_exact(self, integers: tuple[int, int], dtype: DType) -> bool:
         """
-        Return True if all integers of a range are exact, also zero-point-corrected
-        ones.
+        Return True if all integers of a range, zero-point-corrected or not, are exact.
         """
         largest = largest_integer(integers, self.parameters.zero_point_range)
         return largest <= 1 << _precision(dtype)
@@ -186,18 +186,18 @@ class Arithmetic:
         integers = storage_range(self.parameters.storage)
         return not self.parameters.has_codes and self._is_exact(integers, self._compute)
 
-    # Buffers that not every arithmetic needs
+    # Buffers, allocated on first use
 
     @cached_property
     def _bounds(self) -> tuple[Array, Array]:
-        # Arrays, as NumPy has no fast loop for an array and a scalar.
+        # Arrays, because NumPy has no fast loop for an array and a scalar.
         bounds = (self.parameters.storage_min, self.parameters.storage_max)
         low, high = (np.full(self.limit, bound, self.dtype) for bound in bounds)
         return low, high
 
     @cached_property
     def _codec(self) -> Codec | None:
-        """How numbers are stored; `None` if they are rounded to integers."""
+        """Storage codec, or `None` for integer storage."""
         return codec_of(self.parameters, self._compute, self._rounding.nan)
 
     @cached_property
@@ -216,7 +216,9 @@ class Arithmetic:
     # Parameters
 
     def operands(self, scales: Array, *zero_points: Array) -> list[Array]:
-        """Parts of the arrays of the grid as operands, in the same shape."""
+        """
+        Return scales and zero points of the grid in the compute type, in the buffer dtype.
+        """
         operands = [rounded(rounded(scales, self._expressed), self._compute)]
         operands += [
             rounded(array.astype(np.float64), self._compute) for array in zero_points
@@ -232,9 +234,9 @@ class Arithmetic:
         np.copyto(values, narrow)
 
     def _expanded(self, operands: list[Array], shape: Shape) -> list[Array]:
-        """Operands in the shapes that are the fastest ones to compute with."""
+        """Return operands in the shapes that are fastest to compute with."""
         known, expanded = self._repeated
-        # Most often the operands of this piece are those of the last one.
+        # Consecutive pieces usually share their operands.
         if (
             known
             and all(map(is_, operands, known))
@@ -249,12 +251,12 @@ class Arithmetic:
 
     def scaled(self, expressed: Array, operands: list[Array]) -> Array:
         """
-        `expressed / scale + zero_point` in a one-dimensional buffer, with the quotient
+        Return `expressed / scale + zero_point` in a one-dimensional buffer. The quotient is
         rounded if the zero point is added after rounding.
 
         Args:
             expressed: at most `limit` expressed values.
-            operands: what `operands` gives for them, in shapes that broadcast.
+            operands: the results of `operands` for these values; shapes broadcast.
         """
         operands = self._expanded(operands, expressed.shape)
         flat, values = self._buffers(expressed.shape)
@@ -268,16 +270,14 @@ class Arithmetic:
             if self._rounding.zero_point_order == "after-rounding":
                 self._round(flat)
                 np.trunc(flat, out=flat)
-            # A sum of integers is exact, or beyond the storage range.
+            # A sum of integers is exact, or out of the storage range.
             np.add(values, operands[1], out=values)
             if self._rounds:
                 self._round_to_compute(flat)
         return flat
 
     def is_out_of_range(self, scaled: Array) -> NDArray[np.bool_]:
-        """
-        Return True if scaled values are out of the storage range once they are rounded.
-        """
+        """Return True for scaled values whose rounded value is out of the storage range."""
         if self._codec is not None:
             least, most = self._codec.limits
             return ~((scaled >= least) & (scaled <= most))
@@ -285,18 +285,18 @@ class Arithmetic:
         self._round(rounded_values)
         np.trunc(rounded_values, out=rounded_values)
         low, high = (bound[: scaled.size] for bound in self._bounds)
-        # NaN is not in any range.
+        # NaN is out of every range.
         return ~((rounded_values >= low) & (rounded_values <= high))
 
     def store(self, scaled: Array, out: Array) -> None:
-        """Stored values of scaled ones, which are overwritten."""
+        """Write the stored values of scaled values, which are overwritten."""
         if self._codec is not None:
             self._codec.store(scaled, out)
             return
-        # All roundings keep the order, so values can be clamped first. The larger one
-        # of NaN and a number is the number.
+        # All rounding modes are monotonic, so values can be clamped first. `fmax` of
+        # NaN and a number is the number.
         low, high = (bound[: scaled.size] for bound in self._bounds)
-        # Without negative stored values the smallest one is the nearest to zero.
+        # If no stored value is negative, the smallest one is nearest to zero.
         if self._rounding.nan == "stored-zero" and self.parameters.storage_min < 0:
             np.copyto(scaled, 0, where=np.isnan(scaled))
         np.fmax(scaled, low, out=scaled)
@@ -305,13 +305,13 @@ class Arithmetic:
         np.copyto(out, scaled.reshape(out.shape), casting="unsafe")
 
     def quantize(self, expressed: Array, operands: list[Array], out: Array) -> None:
-        """Stored values of a piece."""
+        """Write the stored values of a piece."""
         self.store(self.scaled(expressed, operands), out)
 
     # Dequantization
 
     def dequantize(self, stored: Array, operands: list[Array], out: Array) -> None:
-        """Expressed values of a piece."""
+        """Write the expressed values of a piece."""
         if self._is_one_product:
             _multiply_integers(stored, operands[0].reshape(()), out)
             return
@@ -331,11 +331,11 @@ class Arithmetic:
         if out.dtype == self.dtype and not operands[0].ndim:
             np.multiply(values, operands[0], out=out)
             return
-        # With an array of scales, a copy afterwards is faster than a product that is
-        # written to memory outside of the cache.
+        # With an array of scales, a product in the buffer and a copy are faster than a
+        # product written to memory outside of the cache.
         np.multiply(values, operands[0], out=values)
-        # If the compute type is narrower than the buffers it is the expressed type, so
-        # this is the only rounding of the product.
+        # A compute type narrower than the buffers is the expressed type, so the product
+        # is rounded once.
         np.copyto(out, rounded(values, out.dtype))
 
 
@@ -343,8 +343,8 @@ def operand_pieces(
     arrays: Sequence[Array], arithmetics: Sequence[Arithmetic], *grids: Grid
 ) -> Iterator[list[Array]]:
     """
-    Pieces of arrays, each with the operands of arithmetics, as many as these have arrays in
-    their grids, and numbers of other grids. There are none of arrays without elements.
+    Yield pieces of arrays, followed by the parameters of each arithmetic and by the arrays
+    of further grids. Yield nothing for empty arrays.
     """
     if not arrays[0].size:
         return
@@ -365,8 +365,8 @@ def operand_pieces(
 
 
 def _multiply_integers(integers: Array, factor: Array, out: Array) -> None:
-    """Integers times a float in the dtype of that, without an array of them as floats."""
-    # How many elements NumPy converts at a time; by default they are fewer.
+    """Multiply integers by a float in the float's dtype, without a converted copy."""
+    # NumPy's default buffer is smaller.
     previous = np.setbufsize(_CONVERTED)
     try:
         np.multiply(integers, factor, out=out, dtype=factor.dtype)
@@ -391,36 +391,36 @@ ROUNDING_MODES: tuple[RoundingMode, ...] = get_args(RoundingMode)
 
 
 def check_rounding(rounding: Rounding) -> None:
-    """Raise a `ValueError` if there is no such rounding."""
+    """Raise a `ValueError` if the rounding is invalid."""
     if (mistake := rounding.mistake()) is not None:
         raise ValueError(mistake)
 
 
 class Rounder:
     """
-    Rounds arrays of finite floats in place, in so far that a conversion to integers, which
-    truncates, then gives the rounded number.
+    In-place rounding of finite floats.
+
+    A following conversion to integers, which truncates, gives the rounded number.
     """
 
     def __init__(self, rounding_mode: RoundingMode, dtype: DType, limit: int):
         """
         Args:
-            rounding_mode: how to round.
+            rounding_mode: the rounding mode.
             dtype: `float32` or `float64`.
-            limit: how many elements an array has at most.
+            limit: the maximum element count of an array.
         """
         self._rounding_mode = rounding_mode
         if rounding_mode != "nearest-away":
             return
         bits = np.dtype(f"int{8 * dtype.itemsize}")
         self._sign = np.array(-0.0, dtype).view(bits)
-        # With a half, the number just below a half would become 1. In sums with all
-        # other numbers the difference is rounded away.
+        # Adding a half would round the number just below a half to 1. For other
+        # numbers, the rounding of the sum absorbs the difference.
         self._almost_half = np.nextafter(np.array(0.5, dtype), dtype.type(0)).view(bits)
         self._offset = np.empty(limit, bits)
 
     def __call__(self, values: Array) -> None:
-        """Round one-dimensional `values`."""
         if self._rounding_mode == "nearest-even":
             np.rint(values, out=values)
         elif self._rounding_mode == "nearest-away":

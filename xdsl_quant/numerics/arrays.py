@@ -1,4 +1,4 @@
-"""Arrays that users pass, checked before anything is computed."""
+"""Checks and conversions of array arguments."""
 
 from collections.abc import Callable
 from io import BytesIO
@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[Any]
-"""An array of any dtype; the package has this name for it."""
+"""Array of any dtype."""
 
 DType = np.dtype[Any]
-"""A dtype of any scalar."""
+"""Any dtype."""
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -20,9 +20,10 @@ Integers = NDArray[np.int64]
 
 def check_unmasked(values: object, what: str) -> None:
     """
+    Raise an error for masked arrays, because the mask would be ignored.
+
     Raises:
-        TypeError: if values are a masked array, or lists with one in them: its mask would
-            not count.
+        TypeError: if values are a masked array, or nested lists with one.
     """
     if _has_mask(values):
         raise TypeError(
@@ -33,13 +34,13 @@ def check_unmasked(values: object, what: str) -> None:
 
 def _has_mask(values: object) -> bool:
     if isinstance(values, np.ndarray):
-        # Importing `numpy.ma` takes long, and most arrays are nothing special.
+        # Importing `numpy.ma` takes long, and most arrays are plain.
         array = cast("Array", values)
         return type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray)
     if not isinstance(values, list | tuple):
         return False
     items = cast("list[object] | tuple[object, ...]", values)
-    # A list of numbers has few types.
+    # Lists of numbers have few types.
     types = set(map(type, items))
     is_nested = any(issubclass(kind, list | tuple | np.ndarray) for kind in types)
     return is_nested and any(map(_has_mask, items))
@@ -47,7 +48,7 @@ def _has_mask(values: object) -> bool:
 
 def numbers(values: ArrayLike, what: str, kinds: str) -> Array:
     """
-    Values as an array whose dtype is of one of the kinds, `i` among them.
+    Return values as an array whose dtype kind is in `kinds`, which includes `i`.
 
     Raises:
         TypeError: if the dtype is of another kind, or an array is masked.
@@ -59,7 +60,7 @@ def numbers(values: ArrayLike, what: str, kinds: str) -> Array:
     except ValueError:
         raise ValueError(f"{what} are lists that differ in length") from None
     if not array.size and array.dtype == np.float64:
-        # An empty list has no numbers of the wrong kind.
+        # An empty list has float64, which does not express its kind.
         return array.astype(np.int64)
     if array.dtype.kind not in kinds:
         needed = "numbers" if "f" in kinds else "integers"
@@ -69,14 +70,16 @@ def numbers(values: ArrayLike, what: str, kinds: str) -> Array:
 
 def check_bounds(values: Array, low: int, high: int, message: str) -> None:
     """
+    Raise an error if an integer is out of bounds.
+
     Args:
         values: integers.
-        low: the smallest integer that they may be.
-        high: the largest integer that they may be.
-        message: with `{}` in place of the wrong one.
+        low: the smallest valid integer.
+        high: the largest valid integer.
+        message: the error message, with `{}` for the offending integer.
 
     Raises:
-        ValueError: if one of them is out of these bounds.
+        ValueError: if an integer is out of bounds.
     """
     for value in (int(values.min()), int(values.max())) if values.size else ():
         if not low <= value <= high:
@@ -84,33 +87,33 @@ def check_bounds(values: Array, low: int, high: int, message: str) -> None:
 
 
 def sign_extended(integers: Array, width: int) -> Array:
-    """Integers as the signed ones with the same lowest bits."""
+    """Return the lowest `width` bits of integers, sign-extended."""
     unused = 8 * integers.itemsize - width
     signed = integers.view(f"i{integers.itemsize}")
     return signed << unused >> unused if unused else signed
 
 
 _MANY_LIMITS = 128
-"""From so many on, a binary search is faster than comparisons with all of them."""
+"""Number of limits from which a binary search is faster than comparisons."""
 
 _PIECE = 1 << 16
-"""How many numbers are compared at a time, which fit the cache."""
+"""Element count per piece, which fits the cache."""
 
 
 def counts_below(limits: Array, numbers: Array) -> NDArray[np.integer]:
     """
-    For each number, how many limits are less than it.
+    Return the number of limits less than each number.
 
     Args:
         limits: numbers in ascending order.
-        numbers: an array of any shape. The result for NaN is not defined.
+        numbers: an array of any shape. The result for NaN is undefined.
 
     Returns:
-        an array in the shape of `numbers`; its dtype is `uint8` if there are few limits.
+        an array in the shape of `numbers`, with dtype `uint8` if there are few limits.
     """
     if limits.size >= _MANY_LIMITS:
         return np.searchsorted(limits, numbers)
-    # To compare with 15 limits takes an eighth of the time of a binary search.
+    # Comparisons with 15 limits take an eighth of the time of a binary search.
     flat = numbers.reshape(-1)
     counts = np.zeros(flat.size, np.uint8)
     for start in range(0, flat.size, _PIECE):
@@ -124,23 +127,22 @@ def array_of_bytes(
     shape: tuple[int, ...], dtype: DType, fill: Callable[[Array], object]
 ) -> Array:
     """
-    Return a read-only array in the memory of a `bytes` object, which `bytes_of`
-    returns.
+    Return a read-only array in the memory of a `bytes` object, for use by `bytes_of`.
 
     Args:
-        shape: that of the array.
-        dtype: its dtype.
-        fill: writes all elements. The array is gone afterwards.
+        shape: the shape of the array.
+        dtype: the dtype of the array.
+        fill: a function that writes all elements of an array, valid during the call only.
     """
     stream = BytesIO(bytes(prod(shape) * dtype.itemsize))
     with stream.getbuffer() as memory:
         fill(np.frombuffer(memory, dtype).reshape(shape))
-    # This is the same object, not a copy.
+    # `getvalue` returns the same object, not a copy.
     return np.frombuffer(stream.getvalue(), dtype).reshape(shape)
 
 
 def bytes_of(array: Array) -> bytes:
-    """Return the elements of an array as bytes, in C order."""
+    """Return the elements of an array as bytes, in C order, without a copy if possible."""
     base = cast(object, array)
     while isinstance(base, np.ndarray):
         base = cast(object, base.base)
@@ -161,10 +163,10 @@ def check_positive(values: Floats, what: str) -> None:
 
 def checked_out(values: Array, out: Array | None, dtype: DType) -> tuple[Array, Array]:
     """
-    What to read and what to write: they do not overlap.
+    Return an input and an output array that do not overlap.
 
     Raises:
-        TypeError: if `out` is no array of `dtype`, or is masked.
+        TypeError: if `out` is masked or not an array of `dtype`.
         ValueError: if `out` has another shape, is read-only or overlaps itself.
     """
     if out is None:
@@ -189,8 +191,8 @@ def _overlaps_itself(array: Array) -> bool:
     """
     Return True if elements may share memory.
 
-    In all views that are slices of an array, or have its dimensions in another order, a
-    step along one dimension leads out of what the dimensions with smaller steps cover.
+    In slices and transposed views, the stride of a dimension exceeds the extent of all
+    dimensions with smaller strides.
     """
     if not array.size:
         return False

@@ -1,4 +1,6 @@
-"""Quantize and dequantize arrays whose block scales are stored in a narrow type."""
+"""
+Quantization and dequantization of arrays whose block scales are stored in narrow types.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from .quantization import dequantize, quantize
 
 
 class TypeWithBlockScales(Protocol):
-    """A type with block scales, as far as parameters need it."""
+    """Type with block scales, reduced to the members that parameters are built from."""
 
     @property
     def expressed_type(self) -> NamedType: ...
@@ -32,12 +34,11 @@ class TypeWithBlockScales(Protocol):
 @dataclass(frozen=True, eq=False)
 class BlockScaledParameters:
     """
-    Parameters of values in blocks that have a scale each:
-    `expressed = (stored - zero_point) * scale + offset`.
+    Parameters of block-scaled values: `expressed = (stored - zero_point) * scale + offset`.
     """
 
     scales: Floats
-    """A scale for each block, with a dimension for each of `block_sizes`."""
+    """Scale of each block, with a dimension for each of `block_sizes`."""
 
     zero_points: Floats | None
     """Zero points in the shape of `scales`."""
@@ -46,19 +47,16 @@ class BlockScaledParameters:
     """Offsets in the shape of `scales`."""
 
     block_sizes: tuple[tuple[int, int], ...]
-    """
-    Pairs of a dimension and the size of a block along it, in ascending order. The last
-    block may be shorter.
-    """
+    """Pairs of dimension and block size, by dimension. The last block may be shorter."""
 
     elements: QuantizationParameters
     """
-    The parameters of elements, which stored values stand for before scaling: the scale is
-    1, and the expressed type is the one to which the result of each operation is rounded.
+    Parameters of the unscaled elements: scale 1, and the type to which the result of each
+    operation is rounded as expressed type.
     """
 
     expressed: str
-    """The expressed type, e.g. `f32`."""
+    """Expressed type, e.g. `f32`."""
 
     @classmethod
     def from_type(cls, quantized_type: TypeWithBlockScales) -> Self:
@@ -66,7 +64,7 @@ class BlockScaledParameters:
         Return the parameters of a type.
 
         Raises:
-            ValueError: if its numbers are in a resource that is missing or damaged.
+            ValueError: if the resource with its parameters is missing or damaged.
         """
         numbers = quantized_type.get_numbers()
         return cls(
@@ -80,7 +78,7 @@ class BlockScaledParameters:
 
     @property
     def expressed_dtype(self) -> DType:
-        """The dtype of expressed values."""
+        """Dtype of expressed values."""
         return float_dtype(self.expressed)
 
 
@@ -88,11 +86,10 @@ def _with_numbers(
     values: Array, parameters: BlockScaledParameters
 ) -> tuple[Array, Mapping[str, Array]]:
     """
-    Return a view of values, and the numbers of their blocks, which broadcast to it, by
-    name.
+    Return a view of values, and the parameters of their blocks by name; shapes broadcast.
 
     Raises:
-        ValueError: if the number of blocks does not match.
+        ValueError: if the block count does not match.
     """
     shape, sizes = values.shape, dict(parameters.block_sizes)
     counts = parameters.scales.shape
@@ -121,20 +118,19 @@ def dequantize_blocks(
     stored_values: ArrayLike, parameters: BlockScaledParameters
 ) -> Array:
     """
-    Expressed values of stored ones: `(stored - zero_point) * scale + offset`.
+    Dequantize block-scaled values: `(stored - zero_point) * scale + offset`.
 
     Args:
-        stored_values: an array of a shape that the blocks fit, as
-            [`dequantize`][xdsl_quant.numerics.dequantize] takes it for
-            `parameters.elements`.
+        stored_values: an array in a shape that matches the blocks, with the dtypes of
+            [`dequantize`][xdsl_quant.numerics.dequantize] for `parameters.elements`.
         parameters: the parameters.
 
     Returns:
         a new array with dtype `parameters.expressed_dtype`.
 
     Raises:
-        TypeError: if an array has the wrong dtype, or is masked.
-        ValueError: if a value is outside of the storage type, or the number of blocks does
+        TypeError: if an array is masked or has the wrong dtype.
+        ValueError: if a value is out of range of the storage type, or the block count does
             not match.
     """
     values = dequantize(stored_values, parameters.elements)
@@ -154,22 +150,22 @@ def quantize_blocks(
     rounding: Rounding = Rounding(),
 ) -> Array:
     """
-    Stored values of expressed ones:
+    Quantize values in blocks:
     `clamp(round((expressed - offset) / scale + zero_point), min, max)`, or with the zero
-    point added after rounding. Where a scale is 0, the quotient is defined as 0.
+    point added after rounding. Quotients are 0 where the scale is 0.
 
     Args:
-        expressed_values: an array with dtype `parameters.expressed_dtype`, of a shape that
-            the blocks fit.
+        expressed_values: an array with dtype `parameters.expressed_dtype`, in a shape that
+            matches the blocks.
         parameters: the parameters.
-        rounding: how a number between two stored ones is rounded, and what NaN becomes.
+        rounding: the rounding, and the stored value of NaN.
 
     Returns:
-        a new array with the dtype of `parameters.elements.storage_dtype`.
+        a new array with dtype `parameters.elements.storage_dtype`.
 
     Raises:
-        TypeError: if values have another dtype, or are a masked array.
-        ValueError: if the number of blocks does not match, or there is no such rounding.
+        TypeError: if an array is masked or has another dtype.
+        ValueError: if the block count does not match, or the rounding is unsupported.
     """
     return quantize(
         scaled_blocks(expressed_values, parameters, rounding),
@@ -183,12 +179,13 @@ def scaled_blocks(
     expressed_values: ArrayLike, parameters: BlockScaledParameters, rounding: Rounding
 ) -> Array:
     """
-    Expressed values in units of stored ones, `(expressed - offset) / scale + zero_point`,
-    with the quotient rounded if the zero point is added after rounding; for arguments and
-    errors see [`quantize_blocks`][xdsl_quant.numerics.block_scaled.quantize_blocks].
+    Return `(expressed - offset) / scale + zero_point`, the values before rounding and
+    clamping. The quotient is rounded if the zero point is added after rounding. For
+    arguments and errors see
+    [`quantize_blocks`][xdsl_quant.numerics.block_scaled.quantize_blocks].
 
     Returns:
-        a new array with the dtype of `parameters.elements.expressed_dtype`.
+        a new array with dtype `parameters.elements.expressed_dtype`.
     """
     check_unmasked(expressed_values, "expressed values")
     array = np.asarray(expressed_values)

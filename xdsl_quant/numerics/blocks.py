@@ -1,8 +1,8 @@
 """
-Arrays and the parameters of their blocks, cut into pieces.
+Views of arrays and of their block parameters, and iteration in pieces.
 
-No array of the full shape is ever made: the scales of a piece are a small array that
-broadcasts to it.
+Parameters are never expanded to the full shape: the scales of a piece are a small array
+that broadcasts to it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,15 +15,15 @@ from .parameters import QuantizationParameters
 Shape = tuple[int, ...]
 
 Grid = tuple[Shape, Sequence[Array]]
-"""The shape of a block, and arrays that have one number for each block."""
+"""Block shape, and arrays with one number per block."""
 
 
 def grid_block_shape(parameters: QuantizationParameters, shape: Shape) -> Shape:
     """
-    Return the shape of a block of values that share a scale, in an array of this shape.
+    Return the shape of the blocks that share a scale in an array of the given shape.
 
     Raises:
-        ValueError: if the parameters are not for arrays of this shape.
+        ValueError: if the parameters do not match the shape.
     """
     scales_shape = parameters.scales.shape
     if parameters.quantized_dimension is not None:
@@ -33,7 +33,7 @@ def grid_block_shape(parameters: QuantizationParameters, shape: Shape) -> Shape:
     sizes = dict(parameters.block_sizes)
     dimensions = range(len(scales_shape))
     if len(scales_shape) != len(shape):
-        # Compact scales have no dimension for what is not cut into blocks.
+        # Compact scales lack the dimensions without blocks.
         dimensions = sorted(sizes)
         if len(scales_shape) != len(sizes) or dimensions[-1:] >= [len(shape)]:
             raise ValueError(
@@ -65,12 +65,12 @@ def _channel_shape(dimension: int, count: int, shape: Shape) -> Shape:
 
 def aligned(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
     """
-    Views of arrays of one shape, and after them numbers of their blocks that broadcast to
-    them, with as few dimensions as possible, in the order of the first array in memory.
+    Return views of arrays, followed by the parameters of their blocks that broadcast to
+    them, with as few dimensions as possible, in the memory order of the first array.
 
     Args:
-        arrays: arrays of one shape, which has no size 0.
-        grids: the blocks.
+        arrays: arrays of one shape without size 0.
+        grids: the block shapes and parameters.
     """
     shape = arrays[0].shape
     factors = [
@@ -89,8 +89,7 @@ def aligned(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
 
 def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
     """
-    Return the sizes that a dimension is split into, so that all blocks begin at a
-    border.
+    Return the sizes into which a dimension is split so that blocks align with the split.
     """
     sizes = sorted({size, *block_sizes}, reverse=True)
     if any(outer % inner for outer, inner in pairwise(sizes)):
@@ -101,14 +100,14 @@ def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
 def _on_blocks(
     array: Array, block: Shape, shape: Shape, factors: list[list[int]]
 ) -> Array:
-    """Numbers of blocks in the split dimensions of the values: 1 within a block."""
+    """Reshape block parameters to the split dimensions, with size 1 within a block."""
     array = array.reshape([n // b for n, b in zip(shape, block, strict=True)])
     split: list[int] = []
     for axis, (size, axis_factors) in enumerate(zip(block, factors, strict=True)):
-        # Product of the later factors: the factors of a block are those from some point on.
+        # Product of the later factors: a block consists of trailing factors.
         rests = [prod(axis_factors[i + 1 :]) for i in range(len(axis_factors))]
         if size not in (shape[axis], *rests):
-            # Blocks of two grids do not nest: their numbers are repeated.
+            # Blocks of two grids do not nest, so parameters are repeated.
             array = array.repeat(size // rests[0], axis)
             size = rests[0]
         split += [
@@ -120,12 +119,12 @@ def _on_blocks(
 
 def merged_views(views: Sequence[Array], numbers: Sequence[Array]) -> list[Array]:
     """
-    Views of the same arrays with as few dimensions as possible, in the order of the first
-    one in memory.
+    Return views of the arrays with as few dimensions as possible, in the memory order of
+    the first view.
 
     Args:
-        views: arrays of one shape, which has no size 0.
-        numbers: arrays that broadcast to them.
+        views: arrays of one shape without size 0.
+        numbers: arrays that broadcast to the views.
     """
     rank = max(views[0].ndim, 1)
     views = [view.reshape(view.shape or 1) for view in views]
@@ -142,7 +141,7 @@ def merged_views(views: Sequence[Array], numbers: Sequence[Array]) -> list[Array
     ]
     order = sorted(range(rank), key=lambda axis: -abs(strides[0][axis]))
     sizes, steps = _merged_dimensions(shape, strides, order)
-    # What is merged_views is contiguous, so it is not copied.
+    # Merged dimensions are contiguous, so `reshape` does not copy.
     result = [view.transpose(order).reshape(sizes) for view in views]
     for i, array in enumerate(numbers, len(views)):
         counts = [
@@ -155,10 +154,7 @@ def merged_views(views: Sequence[Array], numbers: Sequence[Array]) -> list[Array
 def _merged_dimensions(
     shape: Shape, strides: Sequence[Shape], order: Sequence[int]
 ) -> tuple[list[int], list[list[int]]]:
-    """
-    Return the sizes of merged_views dimensions, and the strides of each array along
-    them.
-    """
+    """Return the sizes of merged dimensions, and the strides of each array along them."""
     sizes: list[int] = []
     steps: list[list[int]] = []
     for axis in [axis for axis in order if shape[axis] > 1] or [0]:
@@ -176,8 +172,8 @@ def pieces(arrays: Sequence[Array], limit: int) -> Iterator[list[Array]]:
     """
     Cut arrays into pieces of at most `limit` elements.
 
-    The shape is that of the first array; others may have size 1 in its place. An array
-    that is the same in all pieces is the same object.
+    The first array has the full shape; others may have dimensions of size 1. An array that
+    all pieces share is the same object in each.
     """
     shape = arrays[0].shape
     axis = len(shape) - 1

@@ -1,4 +1,4 @@
-"""Scales and zero points for a range of values."""
+"""Scales and zero points from min/max ranges, calibrated or computed at run time."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
@@ -20,24 +20,24 @@ from .parameters import (
 
 RangeRule = Literal["exact", "mlir", "onnx", "tflite"]
 """
-What becomes of a range that is empty or lacks 0:
+Treatment of min/max ranges that are empty or do not contain 0:
 
-* `exact`: a range of width 0 is that of zeros: its scale is 1, and its zero point the
-  smallest stored value. A range without 0 is moved: -3 to -1 becomes -2 to 0.
-* `mlir`: the same, but each range of less than `2**-52` is taken for that of zeros, as MLIR
-  does for fake quantization.
-* `tflite`: parameters are those that TensorFlow Lite's converter chooses for statistics and
-  weights: a range is widened to contain 0, and one that is narrower than `1e-6` by `1e-6`
-  on either side, so that no scale is 1 by convention.
-* `onnx`: parameters are those of ONNX's `DynamicQuantizeLinear`, see
+* `exact`: an empty range has scale 1, and the smallest stored value as zero point. A range
+  without 0 is shifted: -3 to -1 becomes -2 to 0.
+* `mlir`: as `exact`, but a range narrower than `2**-52` counts as empty, as in MLIR's fake
+  quantization.
+* `tflite`: as TensorFlow Lite's converter for statistics and weights: a range is extended
+  to 0, and by `1e-6` on either side if it is narrower than `1e-6`. No scale is 1 by
+  convention.
+* `onnx`: as ONNX's `DynamicQuantizeLinear`, see
   [`choose_dynamic_parameters`][xdsl_quant.numerics.choose_dynamic_parameters]: a range is
-  widened to contain 0, and gets scale 1 if it is empty then.
+  extended to 0, and an empty one has scale 1.
 """
 
 _MLIR_NARROWEST = float(np.finfo(np.float64).eps)
 
 _TFLITE_NARROWEST = 1e-6
-"""Narrower ranges are widened by as much on either side."""
+"""Width below which ranges are widened, and the margin added on either side."""
 
 
 def choose_parameters(
@@ -55,11 +55,11 @@ def choose_parameters(
     rule: RangeRule = "exact",
 ) -> QuantizationParameters:
     """
-    Parameters that use the whole storage range for the values from `min` to `max`.
+    Return parameters that map the range from `min` to `max` to the storage range.
 
-    The scale is `(max - min) / (storage_max - storage_min)`, and the zero point is what
-    then expresses 0, rounded and kept in the storage range, exactly as MLIR computes them
-    for fake quantization.
+    The scale is `(max - min) / (storage_max - storage_min)`. The zero point is the stored
+    value of 0, rounded and clamped to the storage range. Both are computed exactly as in
+    MLIR's fake quantization.
 
     Args:
         min: smallest value, or one for each channel.
@@ -67,27 +67,27 @@ def choose_parameters(
         storage: the storage type, e.g. `u8`. Unlike in MLIR, `i4` has 4 bits.
         storage_min: the smallest stored value, by default that of `storage`.
         storage_max: the largest stored value, by default that of `storage`.
-        symmetric: whether the zero point is to be the middle: 0, or e.g. 128 for `u8`. The
-            scale is the largest absolute value divided by e.g. 127 then.
-        narrow_range: whether not to use the smallest stored value.
-        power_of_two: whether scales are powers of two: the least that are not less than
-            those that are chosen otherwise.
+        symmetric: True for a zero point in the middle of the storage range: 0, or e.g. 128
+            for `u8`. The scale is then the largest absolute value divided by e.g. 127.
+        narrow_range: True to exclude the smallest stored value.
+        power_of_two: True to round scales up to powers of two.
         expressed: the expressed type.
-        quantized_dimension: the dimension of the channels, for one range each.
-        rule: what becomes of a range that is empty or lacks 0.
+        quantized_dimension: the channel dimension, for one range per channel.
+        rule: the treatment of ranges that are empty or do not contain 0.
 
     Raises:
-        TypeError: if `min` and `max` are no numbers.
-        ValueError: if a range is NaN, infinite or reversed, its scale does not fit the
-            expressed type, the number of ranges does not fit `quantized_dimension`, the
-            storage range is empty or no part of `storage`, or there is no such rule.
+        TypeError: if `min` or `max` is not numeric.
+        ValueError: if a range is NaN, infinite or reversed, its scale is not representable
+            in the expressed type, the number of ranges does not match
+            `quantized_dimension`, the storage range is empty or exceeds `storage`, or the
+            rule is unknown.
     """
     bounds = _used_bounds(storage, storage_min, storage_max, narrow_range, symmetric)
     dtype = _range_dtype(expressed, bounds)
     ranges = _checked_ranges(min, max, quantized_dimension)
     ranges = _adapted(ranges, rule, symmetric, dtype)
     choose = _symmetric_choice if symmetric else _nudged
-    # A scale may be too small for f64: that is said of the parameters.
+    # `QuantizationParameters` reports scales that underflow f64.
     with np.errstate(divide="ignore", invalid="ignore"):
         scales, zero_points = choose(ranges, bounds, rule, power_of_two)
     return QuantizationParameters(
@@ -102,7 +102,7 @@ def choose_parameters(
 
 
 Ranges = tuple[Array, Array]
-"""The smallest and the largest value of each range."""
+"""Smallest and largest values of the ranges."""
 
 
 def _used_bounds(
@@ -125,7 +125,7 @@ def _used_bounds(
 
 
 def _adjusted(scales: Array, power_of_two: bool) -> Array:
-    """Scales, or the least powers of two that are not less than these."""
+    """Return scales, rounded up to powers of two if requested."""
     if not power_of_two:
         return scales
     mantissas, exponents = np.frexp(scales)
@@ -161,7 +161,6 @@ def _checked_ranges(
 
 
 def _adapted(ranges: Ranges, rule: RangeRule, symmetric: bool, dtype: DType) -> Ranges:
-    """Return the ranges that a rule takes."""
     if rule not in get_args(RangeRule):
         rules = ", ".join(map(repr, get_args(RangeRule)))
         raise ValueError(f"rule is one of {rules}, but {rule!r} was given")
@@ -195,13 +194,13 @@ def _nudged(
     is_zero = _is_zero_range(largest - smallest, rule)
     scales = np.where(is_zero, 1.0, (largest - smallest) / (high - low))
     scales = _adjusted(scales, power_of_two)
-    # Both ends of the range say what the zero point is: the smaller numbers are more
+    # Either end of the range determines the zero point; the smaller numbers are more
     # exact.
     from_smallest, from_largest = smallest / scales, largest / scales
     is_smallest_better = abs(low) + abs(from_smallest) < abs(high) + abs(from_largest)
     exact = np.where(is_smallest_better, low - from_smallest, high - from_largest)
     clamped = np.clip(exact, low, high)
-    # Round half away from 0: sums of integers of 32 bits and a half are exact.
+    # Round half away from zero: sums of 32-bit integers and a half are exact.
     nearest = np.trunc(clamped + np.copysign(0.5, clamped))
     return scales, np.where(is_zero, low, nearest).astype(np.int64)
 
@@ -235,7 +234,7 @@ def choose_dynamic_parameters(
     symmetric: bool = False,
 ) -> DynamicParameters:
     """
-    Parameters that map the range of values, extended to contain 0, to the storage range.
+    Return parameters that map the range of values, extended to 0, to the storage range.
 
     The formulas are those of
     [`quant.choose_parameters`][xdsl_quant.dialects.quant.ChooseParametersOp]. NaN is
@@ -244,21 +243,21 @@ def choose_dynamic_parameters(
 
     Args:
         values: an array of floats.
-        block_sizes: the size of a block along each dimension; the last one may be shorter.
+        block_sizes: the block size by dimension; the last block may be shorter.
         storage: the storage type.
         storage_min: the smallest stored value, by default that of `storage`.
         storage_max: the largest stored value, by default that of `storage`.
-        table: the numbers, if stored values are indices into a table.
+        table: the table, if stored values are table indices.
         table_min: the stored value of the table's first number, by default the smallest.
-        symmetric: whether zero points are 0, which floats and tables need.
+        symmetric: True for zero points of 0, which floats and tables require.
 
     Returns:
         parameters whose scales have one dimension for each of `block_sizes`.
 
     Raises:
-        TypeError: if values are no floats, or a masked array.
-        ValueError: if the storage range is no part of `storage`; if it does not allow
-            `symmetric`, or needs it; or if the values have no such blocks.
+        TypeError: if values are masked or not floats.
+        ValueError: if the storage range exceeds `storage`, is unsuitable for `symmetric` or
+            requires it, or if the block sizes do not match the values.
     """
     check_unmasked(values, "values")
     expressed = float_name(values.dtype)
@@ -286,7 +285,7 @@ def choose_dynamic_parameters(
 
 
 def _number_bounds(options: StorageArguments, symmetric: bool) -> tuple[float, float]:
-    """Return the smallest and the largest number that stored values stand for."""
+    """Return the smallest and the largest number that stored values represent."""
     stored = QuantizationParameters(1.0, **options)
     low, high = number_range(stored)
     if symmetric and not low < 0 < high:
@@ -350,25 +349,27 @@ def _block_ranges(values: Array, block_sizes: Mapping[int, int]) -> Ranges:
 
 
 def _range_dtype(expressed: str, bounds: tuple[float, float]) -> DType:
-    """Return the dtype that parameters are computed in: f32 if that is exact enough."""
+    """Return the dtype in which parameters are computed: f32 if it is exact enough."""
     is_wide = expressed == "f64" or max(map(abs, bounds)) > 1 << 24
     return np.dtype(np.float64 if is_wide else np.float32)
 
 
-# Formulas, of arrays or of expressions that stand for one number
+# Formulas, for arrays or symbolic expressions
 
 
 def range_scale(smallest: Any, largest: Any, steps: float) -> Any:
-    """Return the scale of ranges, in steps between the ends of the storage range."""
+    """Return the scale of ranges for a storage range of `steps` steps."""
     return np.where(smallest == largest, 1.0, (largest - smallest) / steps)
 
 
 def symmetric_scale(smallest: Any, largest: Any, end: float) -> Any:
-    """Return the scale of ranges without a zero point, whose end is stored as `end`."""
+    """
+    Return the symmetric scale of ranges, which stores the largest absolute value as `end`.
+    """
     bound = np.fmax(-smallest, largest)
     return np.where(bound == 0, 1.0, bound / end)
 
 
 def range_zero_point(smallest: Any, scale: Any, low: float, high: float) -> Any:
-    """Return the zero point, as a float, of ranges that are not symmetric."""
+    """Return the zero point of asymmetric ranges as a float."""
     return np.rint(np.fmax(np.fmin(low - smallest / scale, high), low))

@@ -1,9 +1,8 @@
 """
-Stored values that are not integers to compute with: codes of small floats, and indices into
-a table of numbers.
+Codecs of non-integer storage: small floats, and indices into a table.
 
-A number is rounded to the nearest one that has a code. Ties go to the even code for floats,
-and to the smaller index for tables.
+Numbers are rounded to the nearest representable number. Ties go to the even code for
+floats, and to the smaller index for tables.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class Codec(ABC):
-    """Encodes numbers, which are quotients of expressed values and scales, and decodes."""
+    """Codec between quotients of expressed value and scale, and stored values."""
 
     limits: tuple[float, float]
-    """The range outside of which numbers saturate."""
+    """Range outside of which numbers saturate."""
 
     numbers: Floats
-    """What stored values of the storage range stand for, in ascending order."""
+    """Numbers of the stored values in the storage range, in ascending order."""
 
     @abstractmethod
     def store(self, numbers: Array, out: Array) -> None:
@@ -43,14 +42,14 @@ class Codec(ABC):
 
 
 class FloatCodec(Codec):
-    """Codes of a small float."""
+    """Codec of a small float."""
 
     def __init__(self, format: SmallFloat, storage_range: tuple[int, int], nan: float):
         """
         Args:
             format: the small float.
-            storage_range: smallest and largest stored number.
-            nan: the number in place of NaN, which is limited to the storage range.
+            storage_range: the smallest and the largest stored number.
+            nan: the replacement of NaN, clamped to the storage range.
         """
         self.format = format
         numbers = np.unique(format.values[np.isfinite(format.values)])
@@ -69,7 +68,7 @@ class FloatCodec(Codec):
         np.copyto(numbers, self._nan, where=np.isnan(numbers))
         np.clip(numbers, low, high, out=numbers)
         if not low or not high:
-            # Clamping to a bound of 0 may return either 0 or -0.
+            # Clamping to a bound of 0 may return 0 or -0.
             numbers += 0.0
         out.view(np.uint8)[...] = self.format.encode(numbers).reshape(out.shape)
 
@@ -83,8 +82,8 @@ def float_bounds(
     """
     Return the smallest and the largest number of a format in a storage range.
 
-    The bounds of the range are integers. A bound that cannot be larger does not exclude
-    any number, even if the largest number is not an integer.
+    The bounds of the range are integers. A bound that equals the largest integer of the
+    format excludes no number, even if the largest number is not an integer.
     """
     low, high = storage_range
     largest = int(format.largest)
@@ -97,14 +96,14 @@ def float_bounds(
 
 
 class TableCodec(Codec):
-    """Indices into a table."""
+    """Codec of indices into a table."""
 
     def __init__(self, parameters: QuantizationParameters, dtype: DType, nan: int):
         """
         Args:
             parameters: the parameters with the table and the storage range.
-            dtype: the float type of the numbers.
-            nan: the index that is stored for NaN.
+            dtype: the float type of the quotients.
+            nan: the index stored for NaN.
         """
         table, first = parameters.table, parameters.table_min
         assert table is not None
@@ -134,17 +133,17 @@ def codec_of(
     nan: NanResult = "storage-min",
 ) -> Codec | None:
     """
-    How numbers are stored; `None` if they are rounded to integers.
+    Return the storage codec, or `None` for integer storage.
 
     Args:
-        parameters: what says which storage it is.
-        dtype: the float type that numbers have.
-        nan: what NaN becomes.
+        parameters: the parameters with the storage type.
+        dtype: the float type of the quotients.
+        nan: the stored value of NaN.
     """
     storage_range = parameters.storage_min, parameters.storage_max
     is_zero = nan == "stored-zero"
     if (format := parameters.small_float) is not None:
-        # The smallest number may be less than the integer that is the end of the range.
+        # The smallest number may be less than the integer bound of the range.
         return FloatCodec(format, storage_range, 0 if is_zero else -np.inf)
     if parameters.table is not None:
         return TableCodec(parameters, dtype, 0 if is_zero else parameters.storage_min)
@@ -152,9 +151,7 @@ def codec_of(
 
 
 def number_range(parameters: QuantizationParameters) -> tuple[float, float]:
-    """
-    Return the smallest and the largest number that stored values in range stand for.
-    """
+    """Return the smallest and the largest number that stored values in range represent."""
     storage_range = parameters.storage_min, parameters.storage_max
     if (format := parameters.small_float) is not None:
         return float_bounds(format, storage_range)
@@ -166,10 +163,7 @@ def number_range(parameters: QuantizationParameters) -> tuple[float, float]:
 
 
 def represented_numbers(parameters: QuantizationParameters) -> RepresentedNumbers:
-    """
-    Return the numbers that stored values stand for, also those out of the storage
-    range.
-    """
+    """Return the numbers that stored values represent, in or out of the storage range."""
     if (format := parameters.small_float) is not None:
         numbers = format.values[np.isfinite(format.values)].astype(np.float64)
     elif parameters.table is not None:
@@ -191,26 +185,27 @@ def represented_numbers(parameters: QuantizationParameters) -> RepresentedNumber
 
 def nearest_steps(table: Floats, dtype: DType) -> tuple[Floats, NDArray[np.int64]]:
     """
-    Return the index of the nearest number of a table, as a step function.
+    Return the step function from numbers to the index of the nearest table entry.
 
     Args:
         table: finite numbers in any order, representable in `dtype`.
-        dtype: the float type of the argument of the function.
+        dtype: the float type of the function's argument.
 
     Returns:
         the last number of `dtype` before each step, in ascending order; and the indices
-        before the first step, after it, and so on. Ties go to the smaller index.
+            before the first step, after it, and so on. Ties go to the smaller index.
     """
     numbers, indices = np.unique(table, return_index=True)
     is_up = np.diff(indices) < 0
     with np.errstate(over="ignore"):
-        # Numbers whose sum is infinite are so large that their halves are exact.
+        # Numbers whose sum overflows are so large that their halves are exact.
         unit = np.where(np.isinf(numbers[1:] + numbers[:-1]), 0.5, 1.0)
         sums, errors = _exact_sum(numbers[1:] * unit, numbers[:-1] * unit)
-        # It is that number or the next smaller one: rounding preserves the order.
+        # The last number is the rounded middle or the next smaller one, as rounding is
+        # monotonic.
         last = rounded(sums / (2 * unit), dtype)
         excess = last.astype(np.float64) * (2 * unit) - sums
-    # The excess is rounded, too, but it is exact where it is as small as an error.
+    # The excess is rounded as well, but exact where it is as small as an error.
     is_too_large = (excess > errors) | ((excess == errors) & is_up)
     last[is_too_large] = np.nextafter(last[is_too_large], dtype.type(-np.inf))
     return last.astype(np.float64), indices.astype(np.int64)
@@ -218,8 +213,8 @@ def nearest_steps(table: Floats, dtype: DType) -> tuple[Floats, NDArray[np.int64
 
 def _exact_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """
-    Sums, and how much is missing in them: Dekker's Fast2Sum (1971), in which no
-    intermediate result is infinite unless the sum is.
+    Return sums and their rounding errors: Dekker's Fast2Sum (1971), in which intermediate
+    results overflow only if the sum does.
     """
     is_larger = np.abs(a) > np.abs(b)
     large, small = np.where(is_larger, a, b), np.where(is_larger, b, a)

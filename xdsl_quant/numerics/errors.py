@@ -1,4 +1,4 @@
-"""Quantization error: the difference between values and quantized, dequantized ones."""
+"""Quantization error: the difference between values and their dequantized stored values."""
 
 from dataclasses import dataclass
 from math import prod
@@ -16,19 +16,18 @@ from .blocks import Grid, Shape
 from .parameters import QuantizationParameters
 
 ErrorScope = Literal["tensor", "channel", "block"]
-"""What has an error of its own."""
+"""Scope of an error: the tensor, each channel or each block."""
 
 
 @dataclass(frozen=True, eq=False)
 class QuantizationError:
     """
-    Measures of the error `dequantize(quantize(x)) - x`, one number for a tensor, or an
-    array of one for each channel or block.
+    Measures of the error `dequantize(quantize(x)) - x`: a number for a tensor, or an array
+    with one number per channel or block.
 
-    A NaN among the values makes all measures but the saturated fraction NaN. An infinite
-    value makes the errors infinite, and the ratio NaN. It is NaN, too, where
-    f64 does not hold the squares: they are infinite beyond about `1e154`, and 0 below
-    about `1e-162`.
+    NaN among the values makes all measures but the saturated fraction NaN. An infinite
+    value makes the errors infinite and the SQNR NaN. The SQNR is also NaN if squares
+    overflow f64 (beyond about `1e154`) or underflow (below about `1e-162`).
     """
 
     max_absolute: float | NDArray[np.float64]
@@ -42,14 +41,13 @@ class QuantizationError:
 
     sqnr: float | NDArray[np.float64]
     """
-    Signal to quantization noise ratio in dB: `10 * log10(sum(x**2) / sum(error**2))`. It is
-    infinite if there is no error.
+    Signal to quantization noise ratio in dB: `10 * log10(sum(x**2) / sum(error**2))`,
+    infinite if all errors are 0.
     """
 
     saturated_fraction: float | NDArray[np.float64]
     """
-    Part of the values that are out of range once they are rounded, from 0 to 1. NaN and
-    infinite values are among them.
+    Fraction of values out of range after rounding, from 0 to 1, NaN and infinity included.
     """
 
 
@@ -62,22 +60,21 @@ def measure_error(
     zero_point_order: ZeroPointOrder = "before-rounding",
 ) -> QuantizationError:
     """
-    What quantizing values and dequantizing them again changes. All is computed and summed
-    up in f64.
+    Measure the error of quantizing and dequantizing values, in f64.
 
     Args:
-        expressed_values: an array of any shape that the parameters fit, with dtype
+        expressed_values: an array in a shape that matches the parameters, with dtype
             `parameters.expressed_dtype`; or Python numbers, which are rounded to it.
         parameters: the parameters.
-        per: `tensor` for one number each; `channel` for one for each index of the quantized
-            dimension; `block` for one for each block, in the shape of the scales.
+        per: `tensor` for one number; `channel` for one per index of the quantized
+            dimension; `block` for one per block, in the shape of the scales.
         rounding_mode: the rounding mode of quantization.
         zero_point_order: when quantization adds the zero point.
 
     Raises:
-        TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
-        ValueError: if there are no values, they have the wrong shape, the parameters have
-            no channels or blocks to measure, or there is no such rounding.
+        TypeError: if an array has the wrong dtype, or an argument has the wrong type.
+        ValueError: if values are empty or have the wrong shape, the parameters lack the
+            channels or blocks to measure, or the rounding is unsupported.
     """
     values = expressed_array(expressed_values, parameters)
     rounding = Rounding(rounding_mode, zero_point_order)
@@ -94,7 +91,6 @@ def measure_error(
 
 @np.errstate(all="ignore")
 def _sum_errors(values: Array, arithmetic: Arithmetic, grid: Grid) -> None:
-    """Add the errors of values to the sums in a grid."""
     parameters = arithmetic.parameters
     buffers = [
         np.empty(arithmetic.limit, dtype)
@@ -128,8 +124,8 @@ def _add_errors(
     sums: list[Floats], expressed: Array, returned: Array, is_saturated: Array
 ) -> None:
     """
-    Add a piece to the largest absolute error and the sums of absolute errors, squared
-    errors, squared values and saturated values.
+    Accumulate a piece in the largest absolute error and the sums of absolute errors,
+    squared errors, squared values and saturated values.
     """
     exact = expressed.astype(np.float64)
     errors = np.abs(returned.astype(np.float64) - exact)
@@ -146,7 +142,7 @@ def _error(sums: list[Floats], count: int) -> QuantizationError:
     largest, absolute, squared, signal, saturated = sums
     with np.errstate(all="ignore"):
         ratio = 10 * np.log10(signal / squared)
-    # Squares of large errors are infinite, and those of small ones are 0.
+    # Squares of large errors are infinite, and squares of small errors are 0.
     has_squares = (squared > 0) & (squared < np.inf) & (signal < np.inf)
     ratio = np.where(largest == 0, np.inf, np.where(has_squares, ratio, np.nan))
     measures = [largest, absolute / count, squared / count, ratio, saturated / count]

@@ -1,7 +1,4 @@
-"""
-Quantization with integers alone: fixed-point multipliers, and affine values without their
-zero point.
-"""
+"""Integer-only quantization: fixed-point multipliers, and zero-point-corrected values."""
 
 from collections.abc import Sequence
 from typing import get_args, overload
@@ -20,7 +17,7 @@ MIN_SHIFT, MAX_SHIFT = 2, 62
 _INT32 = np.iinfo(np.int32)
 
 PIECE = 1 << 14
-"""Elements that are computed at once: some arrays of int64 fit the cache."""
+"""Element count per piece, for which several int64 arrays fit the cache."""
 
 
 # Multipliers
@@ -36,32 +33,31 @@ def quantize_multiplier(
     real: float | Array | Sequence[float],
 ) -> tuple[int, int] | tuple[NDArray[np.int32], NDArray[np.int8]]:
     """
-    Return the integers for which `multiplier / 2**shift` is nearest to a positive real
-    number.
+    Return the integers for which `multiplier / 2**shift` is nearest to a positive number.
 
-    The multiplier is at least `2**30`, so the relative error is at most `2**-31`, unless
-    the number is less than `2**-32`: the shift is 62 then and the multiplier smaller.
+    The multiplier is at least `2**30`, so the relative error is at most `2**-31`. Numbers
+    less than `2**-32` have shift 62 and a smaller multiplier.
 
     Args:
-        real: a number, e.g. `input_scale * weight_scale / output_scale`, or an array
-            or list of them.
+        real: a number, e.g. `input_scale * weight_scale / output_scale`, or an array or
+            list of numbers.
 
     Returns:
         Multiplier and shift for [`apply_scale`][xdsl_quant.numerics.apply_scale]: two
-        integers for a number, an `int32` and an `int8` array for an array or
-        a list.
+            integers for a number, or an `int32` and an `int8` array.
 
     Raises:
-        TypeError: if `real` is no number.
-        ValueError: if it is not positive, NaN, `2**29` or more, or less than `2**-63`.
+        TypeError: if `real` is not numeric.
+        ValueError: if a number is NaN, not positive, `2**29` or more, or less than
+            `2**-63`.
     """
     values = numbers(real, "multipliers", "iuf").astype(np.float64)
     check_positive(values, "multiplier")
     mantissas, exponents = np.frexp(values)
-    # More than the largest shift takes bits from the multiplier.
+    # Shifts beyond the largest one reduce the precision of the multiplier.
     shifts = np.minimum(31 - exponents, MAX_SHIFT)
     multipliers = np.floor(np.ldexp(mantissas, exponents + shifts) + 0.5)
-    # A mantissa just below 1 is rounded to 1.
+    # A mantissa just below 1 may round to 1.
     is_carried = multipliers == 2.0**31
     multipliers = np.where(is_carried, 2.0**30, multipliers)
     shifts = shifts - is_carried
@@ -74,7 +70,7 @@ def quantize_multiplier(
 
 
 def first_wrong(multipliers: Array, shifts: Array) -> tuple[int, str] | None:
-    """Return the flat index of a multiplier that is out of bounds, and the reason."""
+    """Return the flat index of the first multiplier out of bounds, and the reason."""
     for is_wrong, reason in (
         (shifts < MIN_SHIFT, "too large, it must be less than 2**29"),
         (multipliers == 0, "too small, it must be at least 2**-63"),
@@ -91,26 +87,27 @@ def apply_scale(
     rounding: ScaleRounding = "single",
 ) -> NDArray[np.int32]:
     """
-    Values times `multiplier / 2**shift` in integers, exactly as `apply_scale_32` of the
-    [TOSA specification](https://www.mlplatform.org/tosa/tosa_spec.html):
-    `(value * multiplier + (1 << (shift - 1))) >> shift` with 64 bits.
+    Multiply integers by `multiplier / 2**shift`, exactly as `apply_scale_32` of the [TOSA
+    specification](https://www.mlplatform.org/tosa/tosa_spec.html):
+    `(value * multiplier + (1 << (shift - 1))) >> shift` in 64 bits.
 
     Args:
-        values: integers of 32 bits: an array of any shape, or Python integers.
+        values: 32-bit integers: an array of any shape, or Python integers.
         multiplier: integers from 0 to `2**31 - 1`, in a shape that broadcasts with
-            `values`, e.g. one for each channel.
+            `values`, e.g. one per channel.
         shift: integers from 2 to 62, in a shape that broadcasts with `values`.
-        rounding: `single` rounds half up. With `double` what is added before a shift of
-            more than 31 is `2**30` larger for values from 0 and smaller for negative ones.
+        rounding: `single` rounds half up. For shifts greater than 31, `double` adds another
+            `2**30` to products of non-negative values, and subtracts it from products of
+            negative values.
 
     Returns:
-        The products, in the shape that the arguments broadcast to.
+        The products, in the broadcast shape.
 
     Raises:
-        TypeError: if an argument has no integers.
-        ValueError: if the specification does not allow an argument, which includes values
-            outside of `-(1 << (shift - 1))` to `(1 << (shift - 1)) - 1`. All products
-            of others fit 32 bits.
+        TypeError: if an argument is not integer.
+        ValueError: if the specification excludes an argument, e.g. values outside of
+            `-(1 << (shift - 1))` to `(1 << (shift - 1)) - 1`, whose products may exceed 32
+            bits.
     """
     check_scale_rounding(rounding)
     factors = _bounded_integers(multiplier, "multiplier", 0, _INT32.max)
@@ -125,7 +122,7 @@ def apply_scale(
     for x, out, m, s in pieces(merged_views(views, operands), PIECE):
         wide = x.astype(np.int64)
         _check_shiftable(wide, s)
-        # With values of such a size no result is more than 2**30.
+        # Values in this range have products of at most 2**30.
         np.copyto(out, scaled(wide, m, s, rounding), casting="unsafe")
     return result
 
@@ -141,7 +138,7 @@ def _broadcast_shape(integers: Array, factors: Array, shifts: Array) -> tuple[in
 
 
 def _check_shiftable(values: Integers, shifts: Integers) -> None:
-    """Raise a `ValueError` if the specification does not allow a value with its shift."""
+    """Raise a `ValueError` if a value exceeds the range that the specification allows."""
     bounds = np.int64(1) << (shifts - 1)
     if (does_fit := (values >= -bounds) & (values < bounds)).all():
         return
@@ -153,7 +150,7 @@ def _check_shiftable(values: Integers, shifts: Integers) -> None:
 
 
 def check_scale_rounding(rounding: ScaleRounding) -> None:
-    """Raise a `ValueError` if there is no such rounding."""
+    """Raise a `ValueError` if the rounding is unknown."""
     if rounding not in get_args(ScaleRounding):
         raise ValueError(
             f"rounding is 'single' or 'double', but {rounding!r} was given"
@@ -171,14 +168,13 @@ def scaled(
     values: Integers, multipliers: Integers, shifts: Integers, rounding: ScaleRounding
 ) -> Integers:
     """
-    What `apply_scale` computes, for values of up to 33 bits with their sign: differences
-    of two integers of 32 bits. They may be large for the shift.
+    Return `apply_scale` for differences of 32-bit integers, without its check of values.
     """
     products = values * multipliers
     if rounding == "double":
         more = np.where(shifts > 31, np.int64(1) << 30, 0)
         products += np.where(values >= 0, more, -more)
-    # The same as `products + (1 << (shifts - 1)) >> shifts`, but that sum may overflow.
+    # Equal to `products + (1 << (shifts - 1)) >> shifts`, whose sum may overflow.
     products >>= shifts - 1
     products += 1
     products >>= 1
@@ -192,23 +188,24 @@ def affine_to_fixed_point(
     stored_values: ArrayLike, parameters: QuantizationParameters
 ) -> Array:
     """
-    Affine values, which are stored values, as fixed-point values of the same scale:
-    `stored - zero_point`. Unlike affine values these can be added and multiplied.
+    Convert stored values to zero-point-corrected values, `stored - zero_point`, which can
+    be added and multiplied.
 
-    See external [documentation](https://mlir.llvm.org/docs/Quantization/#affine-to-fixed-point).
+    See external
+    [documentation](https://mlir.llvm.org/docs/Quantization/#affine-to-fixed-point).
 
     Args:
-        stored_values: an array of any shape that the parameters fit, with dtype
+        stored_values: an array in a shape that matches the parameters, with dtype
             `parameters.storage_dtype`; or Python integers.
         parameters: the parameters.
 
     Returns:
-        An array of `int32`, or of `int64` for 32 bits of storage.
+        An array with dtype `int32`, or `int64` for 32-bit storage types.
 
     Raises:
         TypeError: if an array has the wrong dtype.
-        ValueError: if an array has the wrong shape, or a stored value is outside of the
-            storage type.
+        ValueError: if an array has the wrong shape, or a stored value is out of range of
+            the storage type.
     """
     values = stored_array(stored_values, parameters)
     grid = (grid_block_shape(parameters, values.shape), [parameters.zero_points])
@@ -224,21 +221,22 @@ def fixed_point_to_affine(
     fixed_point_values: ArrayLike, parameters: QuantizationParameters
 ) -> Array:
     """
-    Fixed-point values as affine values, which are stored values, of the same scale:
-    `fixed_point + zero_point`. What is out of the storage range becomes its nearer end.
+    Convert zero-point-corrected values to stored values, `fixed_point + zero_point`, which
+    saturate.
 
-    See external [documentation](https://mlir.llvm.org/docs/Quantization/#fixed-point-to-affine).
+    See external
+    [documentation](https://mlir.llvm.org/docs/Quantization/#fixed-point-to-affine).
 
     Args:
-        fixed_point_values: signed integers of any shape that the parameters fit.
+        fixed_point_values: signed integers in a shape that matches the parameters.
         parameters: the parameters.
 
     Returns:
         An array with dtype `parameters.storage_dtype`.
 
     Raises:
-        TypeError: if the values are no signed integers.
-        ValueError: if they have the wrong shape.
+        TypeError: if values are not signed integers.
+        ValueError: if values have the wrong shape.
     """
     check_are_parameters(parameters)
     values = numbers(fixed_point_values, "fixed-point values", "i")
@@ -249,14 +247,14 @@ def fixed_point_to_affine(
     low, high = parameters.storage_min, parameters.storage_max
     views = aligned([values, result], [grid])
     for fixed_point, out, zero_points in pieces(views, PIECE):
-        # Clamped first, no sum overflows.
+        # Clamped values do not overflow in the sum.
         wide = fixed_point.astype(np.int64)
         clamped = np.clip(wide, low - zero_points, high - zero_points)
         np.copyto(out, clamped + zero_points, casting="unsafe")
     return result
 
 
-# Multipliers and shifts as other tools write them
+# Multipliers and shifts in the conventions of other tools
 
 
 _BITS = 31
@@ -274,23 +272,23 @@ def normalize_multiplier(
     multiplier: _Arrays | int, shift: _Arrays | int
 ) -> tuple[int, int] | _ArrayPair:
     """
-    Return the pair of a multiplier of 31 bits and a shift with exactly the same scale
-    `multiplier * 2**-shift`: the one that `!quant.fixed_point` has.
+    Return a multiplier with 31 significant bits, and its shift, for the scale
+    `multiplier * 2**-shift`, unchanged: the form of `!quant.fixed_point`.
 
-    For example, multiplier 16384 and shift 15, which are those of a `tosa.rescale` with
-    `scale32 = false`, become 1073741824 and 31.
+    For example, multiplier 16384 and shift 15 of a `tosa.rescale` with `scale32 = false`
+    become 1073741824 and 31.
 
     Args:
-        multiplier: a positive integer of 64 bits, or an array or list of them.
-        shift: the shift to the right: an integer, or one for each multiplier.
+        multiplier: a positive 64-bit integer, or an array or list of such integers.
+        shift: the right shift: an integer, or one per multiplier.
 
     Returns:
         Two integers for integers, an `int32` and an `int8` array for arrays or lists.
 
     Raises:
-        TypeError: if an argument has no integers.
+        TypeError: if an argument is not integer.
         ValueError: if a multiplier is not positive or has more than 31 significant bits,
-            the shift would not be 2 to 62, or the shapes do not broadcast.
+            the shift is not from 2 to 62, or the shapes do not broadcast.
     """
     return _pair(*_normalized(*_broadcast_pair(multiplier, shift)))
 
@@ -298,7 +296,6 @@ def normalize_multiplier(
 def _broadcast_pair(
     multiplier: ArrayLike, shift: ArrayLike
 ) -> tuple[Integers, Integers]:
-    """Arrays of one shape."""
     arrays = [numbers(multiplier, "multipliers", "iu"), numbers(shift, "shifts", "iu")]
     try:
         multipliers, shifts = np.broadcast_arrays(*arrays)
@@ -322,7 +319,8 @@ def _normalized(multipliers: Integers, shifts: Integers) -> tuple[Integers, Inte
         raise ValueError(
             f"multiplier {wrong[0]} has no fixed-point scale, expected a positive one"
         )
-    # Rounding adds a bit to some of more than 53 bits, which are too long in any case.
+    # Integers of more than 53 bits may be rounded to one bit more, but are too long
+    # anyway.
     zeros = _BITS - np.frexp(multipliers.astype(np.float64))[1].astype(np.int64)
     left, right = np.maximum(zeros, 0), np.maximum(-zeros, 0)
     same = multipliers << left >> right
@@ -354,22 +352,22 @@ def multiplier_from_tflite(
     multiplier: _Arrays | int, shift: _Arrays | int
 ) -> tuple[int, int] | _ArrayPair:
     """
-    Return the pair of `!quant.fixed_point` for a pair of TensorFlow Lite's kernels,
-    whose scale is `multiplier * 2**(shift - 31)`: exactly the same scale, as by
-    [`normalize_multiplier`][xdsl_quant.numerics.normalize_multiplier].
+    Convert a multiplier and shift of TensorFlow Lite's kernels, with scale `multiplier
+    * 2**(shift - 31)`, to the form of `!quant.fixed_point`, with exactly the same
+    scale: see [`normalize_multiplier`][xdsl_quant.numerics.normalize_multiplier].
 
     Args:
-        multiplier: a positive integer, or an array or list of them.
-        shift: the shift to the left: an integer, or one for each multiplier.
+        multiplier: a positive integer, or an array or list of positive integers.
+        shift: the left shift: an integer, or one per multiplier.
 
     Returns:
-        Multiplier and shift to the right: two integers for integers, an `int32` and an
+        Multiplier and right shift: two integers for integers, an `int32` and an
         `int8` array for arrays or lists.
 
     Raises:
-        TypeError: if an argument has no integers.
-        ValueError: as by `normalize_multiplier`. TensorFlow Lite's multiplier 0, which
-            stands for less than `2**-32`, and shifts of more than 29 are among them.
+        TypeError: if an argument is not integer.
+        ValueError: as `normalize_multiplier`, e.g. for TensorFlow Lite's multiplier 0,
+            which replaces scales less than `2**-32`, and for shifts greater than 29.
     """
     multipliers, shifts = _broadcast_pair(multiplier, shift)
     return _pair(*_normalized(multipliers, _BITS - shifts))
@@ -383,20 +381,20 @@ def multiplier_to_tflite(
     multiplier: ArrayLike, shift: ArrayLike
 ) -> tuple[int, int] | _ArrayPair:
     """
-    Return the pair of TensorFlow Lite's kernels with the scale `multiplier *
-    2**-shift`: the same multiplier, and `31 - shift`, the shift to the left.
+    Return the multiplier and shift of TensorFlow Lite's kernels for the scale
+    `multiplier * 2**-shift`: the same multiplier, and the left shift `31 - shift`.
 
     Args:
-        multiplier: an integer from 0 to `2**31 - 1`, or an array or list of them.
-        shift: the shift to the right, from 2 to 62: an integer, or one for each multiplier.
+        multiplier: an integer from 0 to `2**31 - 1`, or an array or list of integers.
+        shift: the right shift, from 2 to 62: an integer, or one per multiplier.
 
     Returns:
-        Multiplier and shift to the left: two integers for integers, an `int32` and an
+        Multiplier and left shift: two integers for integers, an `int32` and an
         `int8` array for arrays or lists.
 
     Raises:
-        TypeError: if an argument has no integers.
-        ValueError: if one is out of these bounds, or the shapes do not broadcast.
+        TypeError: if an argument is not integer.
+        ValueError: if an argument is out of range, or the shapes do not broadcast.
     """
     multipliers, shifts = _broadcast_pair(multiplier, shift)
     for array, what, low, high in (

@@ -1,4 +1,4 @@
-"""Requantization with integers alone, through a multiplier and a shift."""
+"""Integer-only requantization by multiplier and shift."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -23,23 +23,23 @@ def rescale_multiplier(
 ) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """
     Return the integers for which `multiplier / 2**shift` is nearest to the product of
-    some scales divided by another one.
+    source scales divided by a target scale.
 
-    Product and quotient are exact: there is one rounding, that of
+    Product and quotient are exact. The result is rounded once, as by
     [`quantize_multiplier`][xdsl_quant.numerics.quantize_multiplier], with the same bounds.
 
     Args:
-        source_scales: the factors: numbers, or arrays with one for each channel, e.g.
+        source_scales: the factors: numbers, or arrays with one scale per channel, e.g.
             `[input_scale, weight_scales]`.
         target_scale: the divisor: a number or an array. All shapes must broadcast.
 
     Returns:
         Multipliers and shifts for [`apply_scale`][xdsl_quant.numerics.apply_scale], in the
-        shape that the scales broadcast to.
+            broadcast shape.
 
     Raises:
-        TypeError: if a scale is no number.
-        ValueError: if one is not positive and finite, the shapes do not broadcast, or a
+        TypeError: if a scale is not numeric.
+        ValueError: if a scale is not positive and finite, the shapes do not broadcast, or a
             quotient is `2**29` or more, or less than `2**-63`.
     """
     arrays = _broadcast_scales([*map(_positive, (*source_scales, target_scale))])
@@ -74,9 +74,7 @@ def _broadcast_scales(arrays: Sequence[Floats]) -> Sequence[Floats]:
 
 
 def _integers_of(scales: Floats) -> tuple[Array, Integers]:
-    """
-    Return one-dimensional integers of any size, and powers of two to multiply them by.
-    """
+    """Return significands as one-dimensional Python integers, and exponents of two."""
     fractions, exponents = np.frexp(scales.ravel())
     significands = np.ldexp(fractions, _SIGNIFICAND_BITS).astype(np.int64)
     return significands.astype(object), exponents.astype(np.int64) - _SIGNIFICAND_BITS
@@ -85,8 +83,8 @@ def _integers_of(scales: Floats) -> tuple[Array, Integers]:
 def _nearest_multipliers(
     dividends: Array, divisors: Array, exponents: Integers
 ) -> tuple[Integers, Integers]:
-    """Multipliers and shifts for `dividends / divisors * 2**exponents`."""
-    # The quotient has so many bits before its point, or one more.
+    """Return multipliers and shifts for `dividends / divisors * 2**exponents`."""
+    # Number of integer bits of the quotient, or one less.
     bits = _bit_lengths(dividends) - _bit_lengths(divisors)
     bits += dividends * _powers_of_two(-bits) >= divisors * _powers_of_two(bits)
     shifts = np.minimum(31 - bits - exponents, MAX_SHIFT)
@@ -96,7 +94,7 @@ def _nearest_multipliers(
         divisors * _powers_of_two(-powers),
     )
     multipliers = ((2 * dividends + divisors) // (2 * divisors)).astype(np.int64)
-    # Just below 2**31 is rounded to it.
+    # Quotients just below 2**31 may round to it.
     is_carried = multipliers == 1 << 31
     multipliers[is_carried] >>= 1
     return multipliers, shifts - is_carried
@@ -107,7 +105,7 @@ def _bit_lengths(integers: Array) -> Integers:
 
 
 def _powers_of_two(exponents: Integers) -> Array:
-    """Powers of two as integers of any size, and 1 for those less than 1."""
+    """Return powers of two as Python integers, 1 for negative exponents."""
     return np.left_shift(1, np.maximum(exponents, 0).astype(object))
 
 
@@ -120,37 +118,37 @@ def requantize_fixed_point(
     out: Array | None = None,
 ) -> Array:
     """
-    Stored values of one quantization as those of another, with integers alone:
+    Requantize stored values with integers only:
 
         clamp(apply_scale(stored - source.zero_point) + target.zero_point, min, max)
 
     Multiplier and shift are those of
     [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier] for the ratio of the
-    scales, which are taken as they are and not rounded to the expressed type.
-    [`apply_scale`][xdsl_quant.numerics.apply_scale] is extended to all values: nothing
-    overflows, whatever the stored values are.
+    scales, which are not rounded to the expressed type. Unlike
+    [`apply_scale`][xdsl_quant.numerics.apply_scale], all stored values are supported
+    without overflow.
 
-    Before the clamp the result differs from the real number
-    `x = (stored - source.zero_point) * source.scale / target.scale` and the zero point by
-    at most `1 / 2 + abs(x) * 2**-31` (ratios from `2**-32`; with `double` up to `1 / 4`
-    more).
+    Before clamping, the result differs from `x + target.zero_point`, where
+    `x = (stored - source.zero_point) * source.scale / target.scale` is a real number, by at
+    most `1 / 2 + abs(x) * 2**-31` (for ratios of at least `2**-32`; with `double` by up to
+    `1 / 4` more).
 
     Args:
-        stored_values: an array of any shape that all parameters fit, with dtype
+        stored_values: an array in a shape that matches all parameters, with dtype
             `source.storage_dtype`; or Python integers.
         source: the parameters of `stored_values`.
         target: the parameters of the result, with the expressed type of `source`.
-        rounding: that of [`apply_scale`][xdsl_quant.numerics.apply_scale].
-        out: where to put the stored values. It may overlap `stored_values`.
+        rounding: the rounding of [`apply_scale`][xdsl_quant.numerics.apply_scale].
+        out: the output array. It may overlap `stored_values`.
 
     Returns:
         `out`, or a new array, with dtype `target.storage_dtype`.
 
     Raises:
-        TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
+        TypeError: if an array has the wrong dtype, or an argument has the wrong type.
         ValueError: if the expressed types differ, a ratio of scales is `2**29` or more, or
-            less than `2**-63`, an array has the wrong shape, or a stored value is outside
-            of the storage type of `source`.
+            less than `2**-63`, an array has the wrong shape, or a stored value is out of
+            range of the storage type of `source`.
     """
     check_scale_rounding(rounding)
     check_requantization(source, target)

@@ -1,4 +1,4 @@
-"""The NumPy dtypes of MLIR's float types, and rounding to them."""
+"""NumPy dtypes of MLIR's float types, and rounding to them."""
 
 from functools import cache
 from importlib import import_module
@@ -23,7 +23,7 @@ _ML_DTYPES = {
     "f6E3M2FN": "float6_e3m2fn",
     "f4E2M1FN": "float4_e2m1fn",
 }
-"""Names in the package `ml_dtypes` of the floats that NumPy does not have."""
+"""Dtype names in `ml_dtypes`, by MLIR float type, of floats that NumPy lacks."""
 
 _NUMPY_FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
@@ -31,12 +31,11 @@ _NUMPY_FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 @cache
 def float_dtype(name: str) -> DType:
     """
-    Return the dtype of a float type that is spelled as in MLIR, e.g. `f32` or
-    `f8E4M3FN`.
+    Return the dtype of an MLIR float type, e.g. `f32` or `f8E4M3FN`.
 
     Raises:
-        ValueError: if neither NumPy nor `ml_dtypes` has it.
-        ImportError: if `ml_dtypes` has it but is not installed.
+        ValueError: if neither NumPy nor `ml_dtypes` has such a dtype.
+        ImportError: if the dtype requires `ml_dtypes`, which is not installed.
     """
     if (numpy_float := _NUMPY_FLOATS.get(name)) is not None:
         return np.dtype(numpy_float)
@@ -56,10 +55,10 @@ def float_dtype(name: str) -> DType:
 
 def float_name(dtype: DType) -> str:
     """
-    Return the float type of a dtype, spelled as in MLIR.
+    Return the MLIR name of a float dtype.
 
     Raises:
-        TypeError: if it is no dtype of floats.
+        TypeError: if the dtype is not a float dtype.
     """
     for name, numpy_float in _NUMPY_FLOATS.items():
         if dtype == numpy_float:
@@ -73,8 +72,8 @@ def float_name(dtype: DType) -> str:
 @cache
 def code_dtype(name: str) -> DType:
     """
-    Return the dtype of stored small floats, e.g. of `f8E4M3FN`: that of `ml_dtypes`, or
-    `uint8` for their codes if that is not installed.
+    Return the dtype of stored small floats, e.g. `f8E4M3FN`: a dtype of `ml_dtypes`, or
+    `uint8` for codes if `ml_dtypes` is not installed.
     """
     try:
         return float_dtype(name)
@@ -84,7 +83,7 @@ def code_dtype(name: str) -> DType:
 
 @cache
 def float_info(dtype: DType) -> Any:
-    """`numpy.finfo` of a dtype, also of the dtypes of `ml_dtypes`."""
+    """Return `finfo` of a NumPy or `ml_dtypes` dtype."""
     if dtype.type.__module__ == "numpy":
         return np.finfo(dtype)
     return import_module("ml_dtypes").finfo(dtype)
@@ -92,12 +91,12 @@ def float_info(dtype: DType) -> Any:
 
 def rounded(values: Array, dtype: DType) -> Array:
     """
-    Floats in another float dtype, each rounded once to the nearest, ties to even.
+    Round floats once to another float dtype, to nearest even.
 
-    What is too large becomes infinite, or what the dtype has instead.
+    Overflow gives infinity, or the replacement that the dtype defines for it.
     """
     with np.errstate(all="ignore"):
-        # By themselves, all types of `ml_dtypes` are rounded twice, first to f32.
+        # The types of `ml_dtypes` would round twice, first to f32.
         if values.dtype == np.float64 and dtype.type.__module__ != "numpy":
             values = _f64_to_odd_f32(values)
         return values.astype(dtype, copy=False)
@@ -105,9 +104,8 @@ def rounded(values: Array, dtype: DType) -> Array:
 
 def nearest_floats(values: Floats, name: str) -> Floats:
     """
-    Return the nearest numbers of a type, by the name that it has in MLIR. A type
-    without a dtype in NumPy and `ml_dtypes`, an integer type among them, leaves them as
-    they are.
+    Round numbers to an MLIR type. Return them unchanged for types without a float dtype in
+    NumPy or `ml_dtypes`, e.g. integer types.
     """
     if (format := SMALL_FLOATS.get(name)) is not None:
         return format.decode(format.encode(values)).astype(np.float64)
@@ -120,9 +118,10 @@ def nearest_floats(values: Floats, name: str) -> Floats:
 
 def _f64_to_odd_f32(values: Array) -> Array:
     """
-    f64 as f32, with the last bit set wherever that is not exact.
+    Convert f64 to f32 by rounding to odd: the last bit is set if the result is inexact.
 
-    What is rounded like this can be rounded once more, to two bits less, without harm.
+    The result can be rounded again, to a precision at least two bits lower, without double
+    rounding errors.
     """
     nearest = np.asarray(values.astype(np.float32))
     back = np.abs(nearest.astype(np.float64))

@@ -1,10 +1,9 @@
 """
-GPTQ: rounding weights so that products by them change least.
+GPTQ: rounding of weights that minimizes the change of matrix products.
 
-A weight that is rounded changes a product; the weights that are not rounded yet can take
-this back as far as inputs are correlated. Weights of one input after the other are rounded,
-and those of all later inputs are changed
-([Frantar et al. 2022](https://arxiv.org/abs/2210.17323), algorithm 1).
+The rounding error of a weight is compensated by weights of correlated inputs that are not
+rounded yet. Weights are rounded input by input, and the weights of all later inputs are
+updated ([Frantar et al. 2022](https://arxiv.org/abs/2210.17323), algorithm 1).
 """
 
 from typing import Any, Literal, get_args
@@ -16,15 +15,15 @@ from .arrays import Array, Floats, Integers, numbers
 
 InputOrder = Literal["natural", "activation"]
 """
-Which input is rounded first: the first one, or the one with the largest squares, whose
-error can be taken back by most others.
+Order in which the weights of inputs are rounded: by index, or by descending sum of squares,
+so that the largest errors are compensated by most inputs.
 """
 
-# Its functions have no complete types.
+# Type stubs of `numpy.linalg` are incomplete.
 _linalg: Any = np.linalg
 
 _LAZY = 128
-"""After how many inputs the weights of all later ones are changed, in one product."""
+"""Number of inputs between updates of all later weights by one matrix product."""
 
 
 def gptq(
@@ -37,35 +36,33 @@ def gptq(
     damping: float = 0.01,
 ) -> Integers:
     """
-    Stored values of weights `W`, such that the squares of `X W - X Q` have a small sum,
-    where `Q` are the stored values times their scales.
+    Return stored values of weights `W` that approximately minimize the sum of squares of
+    `X W - X Q`, where `Q` are the dequantized weights.
 
-    With `U` from the Cholesky decomposition `UᵀU` of the inverse of the hessian, the error
-    `(w_k - q_k) / U_kk` of input `k` times `U_kj` is subtracted from the weights of all
-    later inputs `j`. This is a loop over inputs, as each step needs the one before; it is
-    done for all outputs at once.
+    With the Cholesky decomposition `UᵀU` of the inverse Hessian, the error
+    `(w_k - q_k) / U_kk` of input `k`, multiplied by `U_kj`, is subtracted from the weights
+    of all later inputs `j`. Inputs are processed in sequence, all outputs at once.
 
-    An input that is always 0 has nothing to be taken back, so its weights are rounded as
-    they are.
+    The weights of an input that is always 0 are rounded without compensation.
 
     Args:
         weights: finite numbers of shape `(..., inputs, outputs)`; leading dimensions are
-            products of their own.
-        hessian: `XᵀX` of shape `(..., inputs, inputs)`, for inputs `X` of which each row
-            is a sample. A factor, such as the 2 of the paper, changes nothing.
+            separate products.
+        hessian: `XᵀX` of shape `(..., inputs, inputs)`, for inputs `X` with one sample per
+            row. A constant factor, such as 2 in the paper, has no effect.
         scales: positive numbers that broadcast to the weights.
         storage_range: the smallest and the largest stored value.
-        order: which input is rounded first.
-        damping: what is added to the diagonal of the hessian, as a part of its mean: more
-            than 0, as inputs may depend on each other.
+        order: the order in which the weights of inputs are rounded.
+        damping: the number added to the diagonal of the Hessian, relative to its mean:
+            positive, because inputs may be linearly dependent.
 
     Returns:
         an array with the shape of the weights.
 
     Raises:
-        ValueError: if numbers are not finite, there are none, shapes differ, or an argument
-            is not one of these.
-        TypeError: if weights, hessian or scales are no numbers.
+        ValueError: if numbers are not finite, arrays are empty, shapes differ, or an
+            argument is out of range.
+        TypeError: if weights, Hessian or scales are not numeric.
     """
     if order not in get_args(InputOrder):
         raise ValueError(f"expected 'natural' or 'activation', found order {order!r}")
@@ -89,7 +86,7 @@ def gptq(
 def _checked_problem(
     weights: ArrayLike, hessian: ArrayLike, scales: ArrayLike
 ) -> tuple[Floats, Floats, Floats]:
-    """Weights, their hessian, and the scale of each weight."""
+    """Return weights, their Hessian, and the scale of each weight."""
     rest = _finite_floats(weights, "weights")
     if rest.ndim < 2 or not rest.size:
         raise ValueError(
@@ -113,14 +110,15 @@ def _finite_floats(values: ArrayLike, what: str) -> Floats:
 
 
 def _factor(hessian: Floats, damping: float) -> Floats:
-    """Return the upper triangular `U` with `UᵀU` the inverse of the hessian."""
+    """Return the upper triangular `U` with `UᵀU` the inverse of the Hessian."""
     diagonal = np.diagonal(hessian, axis1=-2, axis2=-1)
-    # In the paper's code, too, an input that is always 0 has a part in the mean: 1.
+    # As in the paper's code, inputs that are always 0 count as 1 in the mean.
     mean = np.where(diagonal > 0, diagonal, 1.0).mean(-1)
     added = damping * mean[..., np.newaxis, np.newaxis] * np.eye(hessian.shape[-1])
     damped = hessian + added
-    # `J H J = L Lᵀ` with `J`, which reverses the order, makes `H = (J L J)(J L J)ᵀ`, and
-    # `U` the inverse of the upper triangular `J L J`: the inverse of `H` is never made.
+    # If `J` reverses the order and `J H J = L Lᵀ`, then `H = (J L J)(J L J)ᵀ`, and `U`
+    # is the inverse of the upper triangular `J L J`. The inverse of `H` is never
+    # computed.
     lower: Floats = _linalg.cholesky(damped[..., ::-1, ::-1])
     upper: Floats = _linalg.inv(lower[..., ::-1, ::-1])
     return np.triu(upper)
@@ -129,9 +127,7 @@ def _factor(hessian: Floats, damping: float) -> Floats:
 def _rounded_in_turn(
     rest: Floats, factor: Floats, steps: Floats, storage_range: tuple[int, int]
 ) -> Array:
-    """
-    Return the stored values; `rest`, which is changed, has what of the weights is left.
-    """
+    """Return the stored values. `rest` contains the updated weights, and is overwritten."""
     stored = np.empty(rest.shape, np.int64)
     count = rest.shape[-2]
     for start in range(0, count, _LAZY):

@@ -1,15 +1,14 @@
 """
-Histograms of values: counts in bins that are narrower the closer they are to 0.
+Mergeable histograms of values, with bins that are narrower the closer they are to 0.
 
-The magnitudes of all bins are fixed parts of a power of two, the unit, that no value
-reaches. Below the unit each octave, from a power of two to the next, is cut into bins of
-one width: the octave just below the unit into 1024, the next one into 512, and so on, but
-none into fewer than 64. Magnitudes that are more than 32 octaves below the unit are in one
-bin around 0.
+Bin edges are fixed fractions of the unit, a power of two greater than all magnitudes. Each
+octave below the unit is divided into bins of equal width: the highest octave into 1024, the
+next one into 512, and so on, down to 64 bins per octave. Magnitudes more than 32 octaves
+below the unit share one bin around 0.
 
-If the unit doubles, each octave becomes the one below it, which has as many bins or half
-as many. So a bin is always part of exactly one bin of any larger unit, and the counts of
-merged histograms do not depend on the values that came first.
+If the unit doubles, each octave becomes the next lower one, which has the same number of
+bins or half as many. A bin is therefore part of exactly one bin of any larger unit, and the
+counts of merged histograms do not depend on the order of values.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from .observations import (
 )
 
 _OCTAVES = 32
-"""Octaves below the unit."""
+"""Number of octaves below the unit."""
 
 _FINEST_BITS = 10
-"""Bins of the octave just below the unit, as a power of two."""
+"""Number of bins of the highest octave, as a power of two."""
 
 _COARSEST_BITS = 6
-"""Bins that an octave has at least, as a power of two."""
+"""Minimum number of bins per octave, as a power of two."""
 
 
 def _magnitudes() -> Floats:
-    """Return the lower edges of all bins of positive values, as parts of the unit."""
+    """Return the lower edges of all bins of positive values, as fractions of the unit."""
     octaves: list[Floats] = []
     for octave in reversed(range(_OCTAVES)):
         count = 1 << max(_FINEST_BITS - octave, _COARSEST_BITS)
@@ -54,36 +53,40 @@ def _magnitudes() -> Floats:
 _LOWER_EDGES = _magnitudes()
 
 SMALLEST_MAGNITUDE = _LOWER_EDGES[0]
-"""Smaller magnitudes are all in the bin around 0, as a part of the unit."""
+"""Upper edge of the bin around 0, as a fraction of the unit."""
 
 MIDDLE = len(_LOWER_EDGES)
-"""The position of the bin around 0, and the number of bins on each side of it."""
+"""Index of the bin around 0, and number of bins on either side of it."""
 
 BINS = 2 * MIDDLE + 1
-"""Bins of a histogram."""
+"""Number of bins of a histogram."""
 
 BIN_EDGES = np.concatenate((-1.0, -_LOWER_EDGES[::-1], _LOWER_EDGES, 1.0), axis=None)
-"""The edges of the bins, as parts of the unit, in ascending order."""
+"""Edges of the bins, as fractions of the unit, in ascending order."""
 
 _MIN_EXPONENT = -1000
-"""Of the smallest unit. Its reciprocal is an f64."""
+"""Exponent of the smallest unit, whose reciprocal is representable in f64."""
 
 _MIN_F32_EXPONENT = -94
-"""Of the smallest unit with which subnormal f32 values are all in the bin around 0."""
+"""
+Exponent of the smallest unit for which all subnormal f32 values are in the bin around 0.
+"""
 
 _PIECE = 1 << 16
-"""Values that are counted at once, in the caches."""
+"""Number of values counted at a time, which fits the caches."""
 
 _PIECE_CHANNELS = 8
-"""Channels that are counted at once: they have about as many bins as a piece has values."""
+"""
+Number of channels counted at a time: their bins are about as many as a piece has values.
+"""
 
 
 def bins_of(values: ArrayLike) -> Integers:
     """
-    Return the positions of the bins of values, which are given as parts of the unit.
+    Return the bin indices of values, given as fractions of the unit.
 
-    A bin does not contain its end that is away from 0, so the bin of a value is the mirror
-    image of that of the negative value.
+    Bins exclude the edge farther from 0, so the bins of a value and of its negative are
+    symmetric.
     """
     magnitudes = np.abs(values)
     above = np.minimum(np.searchsorted(_LOWER_EDGES, magnitudes, "right"), MIDDLE)
@@ -92,33 +95,33 @@ def bins_of(values: ArrayLike) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class Histogram(Observation):
-    """How many values there are in each bin, for a tensor or for each channel."""
+    """Number of values per bin, for a tensor or for each channel."""
 
     KIND: ClassVar[str] = "histogram"
 
     exponents: Integers
-    """The unit, as an exponent of two: the smallest one above all magnitudes."""
+    """Exponent of the unit, the smallest power of two greater than all magnitudes."""
 
     counts: Integers
-    """Number of values in each bin, with the bins along the last dimension."""
+    """Number of values per bin, with bins along the last dimension."""
 
     zeros: Integers
-    """Number of values that are 0, which quantization keeps; they are in the middle bin."""
+    """Number of zeros, which quantization preserves; they are counted in the middle bin."""
 
     def values_of(self, parts: ArrayLike) -> Floats:
-        """Convert parts of the units of the channels to values."""
+        """Convert fractions of the channels' units to values."""
         # The unit of the largest floats is infinite.
         with np.errstate(over="ignore"):
             return np.asarray(np.ldexp(parts, self.exponents))
 
     def parts_of(self, values: ArrayLike) -> Floats:
-        """Convert values to parts of the units of the channels."""
+        """Convert values to fractions of the channels' units."""
         wide = np.asarray(values, np.float64)
         return np.asarray(np.ldexp(wide, -self.exponents))
 
     @property
     def of_tensor(self) -> Histogram:
-        """The histogram of the values of all channels."""
+        """Histogram of the values of all channels."""
         largest = self.exponents.max()
         counts = _coarser(self.counts, largest - self.exponents)
         numbers = (self.lows.min(), self.highs.max(), largest, self.zeros.sum())
@@ -127,23 +130,22 @@ class Histogram(Observation):
         return Histogram(lows, highs, exponents, counts, zeros)
 
     def of_channel(self, channel: int) -> Histogram:
-        """Return the histogram of the values of one channel."""
         return Histogram(*(np.asarray(array[channel]) for array in self._arrays()))
 
     @classmethod
     def of(cls, values: Array, lows: Array, highs: Array) -> Histogram:
         """
-        Return the histogram of values, all finite.
+        Return the histogram of finite values.
 
         Args:
             values: an array of shape `(channels, n)`, f32 or f64.
-            lows: smallest values, of shape `()` if there is one channel that is none, or
-                `(channels,)`.
-            highs: largest values.
+            lows: the smallest values, of shape `(channels,)`, or `()` for a tensor without
+                channels, whose values have shape `(1, n)`.
+            highs: the largest values.
         """
         exponents = _exponents(lows, highs)
         counts = _bin_counts(values, exponents.reshape(-1, 1))
-        # With an axis it takes four times as long.
+        # Counting along an axis takes four times as long.
         axis = None if len(values) == 1 else 1
         zeros = np.count_nonzero(values == 0, axis)
         return cls(
@@ -202,17 +204,15 @@ class Histogram(Observation):
 
 
 def _exponents(lows: Array, highs: Array) -> Integers:
-    """
-    Return the smallest exponents of units above all magnitudes from lows to highs.
-    """
+    """Return the smallest exponents of units greater than all magnitudes in ranges."""
     magnitudes = np.maximum(np.abs(lows), np.abs(highs))
     _, exponents = np.frexp(magnitudes)
     exponents = np.maximum(exponents.astype(np.int64), _MIN_EXPONENT)
     return np.where(magnitudes == 0, _MIN_EXPONENT, exponents)
 
 
-# Counting: the leading bits of a float, which are its sign, its exponent and the first 10
-# bits of its significand, say in which bin it is.
+# Bin counts: the leading bits of a float, which are its sign, its exponent and the
+# first 10 bits of its significand, determine its bin.
 
 _LEADING_BITS = 9 + _FINEST_BITS
 
@@ -222,16 +222,14 @@ _DROPPED_F64_BITS = 52 - _FINEST_BITS
 
 _SCALED_EXPONENT = 2
 """
-The unit of values that are counted, as an exponent of two: with it, the factor that makes
-it of any unit of f32 is a normal f32.
+Exponent of the unit to which values are scaled before counting, so that the scaling factor
+of any f32 unit is a normal f32.
 """
 
 
 @cache
 def _bins_by_leading_bits() -> Integers:
-    """
-    Return the bin for the leading bits of an f32 whose unit is that of values to count.
-    """
+    """Return the bin for each combination of leading bits of a scaled f32."""
     leading = np.arange(1 << _LEADING_BITS, dtype=np.uint32) << _DROPPED_F32_BITS
     values = np.nan_to_num(leading.view(np.float32)).astype(np.float64)
     return bins_of(np.ldexp(values, -_SCALED_EXPONENT))
@@ -242,12 +240,12 @@ def _bin_counts(values: Array, exponents: Integers) -> Integers:
         is_small = exponents < _MIN_F32_EXPONENT
         if (values[is_small[:, 0]] != 0).any():
             values = values.astype(np.float64)
-        # What is left of these channels is 0, for which every factor will do.
+        # The remaining values of these channels are 0, so any factor is correct.
         else:
             exponents = np.where(is_small, 0, exponents)
     factors = np.ldexp(1.0, _SCALED_EXPONENT - exponents).astype(values.dtype)
     counts = np.empty((len(values), BINS), np.int64)
-    # A bin for each value is eight bytes: they and the counts stay in the caches.
+    # Each value needs eight bytes for its bin: these and the counts fit the caches.
     for first in range(0, len(values), _PIECE_CHANNELS):
         rows = slice(first, first + _PIECE_CHANNELS)
         counts[rows] = _counted_in_cache(values[rows], factors[rows])
@@ -261,7 +259,8 @@ def _counted_in_cache(values: Array, factors: Array) -> Integers:
     counts = np.zeros(channels * BINS, np.int64)
     step = _PIECE // channels
     for start in range(0, count, step):
-        # Powers of two are exact factors. What becomes too small is in the middle anyway.
+        # Factors are powers of two, hence exact. Values that underflow are in the
+        # middle bin anyway.
         scaled = values[:, start : start + step] * factors
         bins = bins_by_leading_bits.take(_leading_bits(scaled))
         if channels > 1:
@@ -271,9 +270,9 @@ def _counted_in_cache(values: Array, factors: Array) -> Integers:
 
 
 def _leading_bits(scaled: Array) -> NDArray[np.uint32]:
-    """Return the leading bits of values as those of f32; f64 values are overwritten."""
+    """Return the leading bits of values as f32; f64 values are overwritten."""
     if scaled.dtype == np.float64:
-        # Rounded towards 0, they stay in their bins.
+        # Rounding toward zero keeps values in their bins.
         bits = scaled.view(np.uint64)
         bits >>= _DROPPED_F64_BITS
         bits <<= _DROPPED_F64_BITS
@@ -288,15 +287,13 @@ def _leading_bits(scaled: Array) -> NDArray[np.uint32]:
 
 @cache
 def _bins_of_larger_unit(shift: int) -> Integers:
-    """Maps each bin to the one that contains it with a unit `2**shift` times as large."""
+    """Return the bin that contains each bin after the unit is multiplied by `2**shift`."""
     above = bins_of(np.ldexp(_LOWER_EDGES, -shift))
     return np.concatenate((2 * MIDDLE - above[::-1], MIDDLE, above), axis=None)
 
 
 def _coarser(counts: Integers, shifts: Integers) -> Integers:
-    """
-    Return the counts, a copy, in the bins of units that are `2**shift` times as large.
-    """
+    """Return a copy of counts, merged into the bins of units `2**shift` times as large."""
     result = counts.reshape(-1, BINS).copy()
     shifts = shifts.ravel()
     for shift in np.unique(shifts[shifts > 0]).tolist():

@@ -1,9 +1,9 @@
 """
 Quantization errors estimated from histograms.
 
-Zeros are known, and are kept. Other values are taken to be spread evenly over the part of
-their bin that is between the smallest and the largest value. How many values are saturated
-is exact but for the bins in which the bounds of what can be stored are.
+Zeros are exact. Other values are assumed to be uniform in the part of their bin between the
+smallest and the largest value. Counts of saturated values are exact except for bins that
+contain a bound of the representable range.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from .arrays import Floats
 from .histogram import BIN_EDGES, BINS, MIDDLE, Histogram
 
 _CHANNELS = 8
-"""Channels whose bins are processed together, in the caches."""
+"""Number of channels whose bins are processed together, which fits the caches."""
 
 
 class EstimatedError(NamedTuple):
     """Estimated quantization error of a tensor and of each of its channels."""
 
     sqnr: float
-    """Signal to quantization noise ratio in dB; infinite if there is no error."""
+    """Signal to quantization noise ratio in dB; infinite if all errors are 0."""
 
     saturated_fraction: float
-    """Part of the values that are out of range once they are rounded, from 0 to 1."""
+    """Fraction of values out of range after rounding, from 0 to 1."""
 
     channel_sqnr: Floats
-    """The same of each channel, of shape `(channels,)`."""
+    """SQNR of each channel, of shape `(channels,)`."""
 
     channel_saturated_fraction: Floats
-    """The same of each channel, of shape `(channels,)`."""
+    """Saturated fraction of each channel, of shape `(channels,)`."""
 
 
 def estimate_error(
@@ -46,17 +46,17 @@ def estimate_error(
     storage_max: int,
 ) -> EstimatedError:
     """
-    What [`measure_error`][xdsl_quant.numerics.measure_error] would say of the values in a
-    histogram, with ties rounded either way.
+    Estimate the result of [`measure_error`][xdsl_quant.numerics.measure_error] for the
+    values in a histogram, with ties rounded either way.
 
     Args:
         histogram: the values of a tensor, or of each channel.
-        scales: one scale, or one for each channel.
-        zero_points: one zero point, or one for each channel.
+        scales: one scale, or one per channel.
+        zero_points: one zero point, or one per channel.
         storage_min: the smallest stored value.
         storage_max: the largest stored value.
     """
-    # Whether a scale is larger or much larger than all values makes no difference.
+    # All scales much larger than the values give the same result.
     scales = np.minimum(histogram.parts_of(scales), 2.0**100)
     steps, zero_points = (
         np.broadcast_to(np.ravel(numbers), histogram.exponents.size)[:, None]
@@ -66,10 +66,10 @@ def estimate_error(
     exponents = histogram.exponents.ravel()
     with np.errstate(all="ignore"):
         sums = _sums_by_channel(histogram, Quantizer(steps, *bounds))
-        # What is too small beside the largest unit is nothing.
+        # Channels whose weight underflows are negligible.
         weights = np.square(np.ldexp(1.0, exponents - exponents.max()))
     totals = histogram.counts.reshape(-1, BINS).sum(axis=1)
-    # Differences of what is rounded may be less than nothing.
+    # Differences of rounded numbers may be negative.
     signal, noise = sums[0], np.maximum(sums[1], 0)
     saturated = np.clip(sums[2], 0, totals)
     return EstimatedError(
@@ -81,7 +81,9 @@ def estimate_error(
 
 
 def _sums_by_channel(histogram: Histogram, quantizer: Quantizer) -> Floats:
-    """Sums of squares and squared errors, and counts of saturated values, by channel."""
+    """
+    Return sums of squares and squared errors, and counts of saturated values, by channel.
+    """
     sums = np.empty((3, len(quantizer.steps)))
     for rows in channel_pieces(len(quantizer.steps)):
         values = SpreadValues(histogram, rows)
@@ -94,13 +96,12 @@ def _sums_by_channel(histogram: Histogram, quantizer: Quantizer) -> Floats:
 
 def cut_off_fraction(histogram: Histogram, lows: ArrayLike, highs: ArrayLike) -> float:
     """
-    Return the part of the values of a histogram that are out of ranges, of those that
-    are not 0.
+    Return the fraction of the nonzero values of a histogram that are out of range.
 
     Args:
         histogram: the values of a tensor, or of each channel.
-        lows: the smallest value in range, or one for each channel.
-        highs: the largest value in range, or one for each channel.
+        lows: the smallest value in range, or one per channel.
+        highs: the largest value in range, or one per channel.
     """
     bounds = np.stack([histogram.parts_of(bound).ravel() for bound in (lows, highs)], 1)
     outside = total = 0.0
@@ -118,21 +119,23 @@ def _ratio(signal: ArrayLike, noise: ArrayLike) -> Floats:
 
 
 def channel_pieces(count: int) -> Iterator[slice]:
-    """Slices of channels whose bins are processed together."""
+    """Yield slices of channels whose bins are processed together."""
     return (slice(i, i + _CHANNELS) for i in range(0, count, _CHANNELS))
 
 
 class Quantizer(NamedTuple):
-    """How parts of the unit are quantized; all fields are of shape `(channels, 1)`."""
+    """
+    Quantizer of values in fractions of the unit; all fields have shape `(channels, 1)`.
+    """
 
     steps: Floats
-    """The scale, as a part of the unit."""
+    """Scale, as a fraction of the unit."""
 
     first: Floats
-    """The smallest stored value, zero-point-corrected."""
+    """Smallest stored value, zero-point-corrected."""
 
     last: Floats
-    """The largest stored value, zero-point-corrected."""
+    """Largest stored value, zero-point-corrected."""
 
     def nearest(self, values: Floats) -> Floats:
         """Return the zero-point-corrected stored values of multiples of the scale."""
@@ -142,14 +145,13 @@ class Quantizer(NamedTuple):
         return np.minimum(nearest, self.last, out=nearest)
 
     def squared_error(self, values: Floats) -> Floats:
-        """Return the squared errors of values."""
         nearest = self.nearest(values / self.steps)
         return np.square(values - nearest * self.steps)
 
     def error_integrals(self, edges: Floats) -> Floats:
         """
-        Return the integral of the squared error from 0 on. Up to a stored value there
-        is a twelfth of a cube for each, and then the third of one.
+        Return the integral of the squared error from 0. Each stored value up to an edge
+        contributes a twelfth of the cubed scale; the rest contributes a third of its cube.
         """
         values = edges / self.steps
         nearest = self.nearest(values)
@@ -163,54 +165,52 @@ class Quantizer(NamedTuple):
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
-        """The smallest and the largest value that are in range once they are rounded."""
+        """Smallest and largest value in range after rounding."""
         return (self.first - 0.5) * self.steps, (self.last + 0.5) * self.steps
 
 
 _MAGNITUDES = BIN_EDGES[MIDDLE + 1 : -1]
-"""The edges closer to 0 of the bins on one side, as parts of the unit."""
+"""Inner edges of the bins on one side, as fractions of the unit."""
 
 
 class SpreadValues:
     """
-    The values of some channels of a histogram without zeros, those of each bin spread
-    evenly. All are parts of the unit, in which squares are rarely out of range.
+    Nonzero values of some channels of a histogram, uniform within each bin, as fractions of
+    the unit, whose squares rarely overflow or underflow.
     """
 
     def __init__(self, histogram: Histogram, rows: slice):
         """
         Args:
             histogram: the values.
-            rows: the channels; a tensor is one.
+            rows: the channels; a tensor counts as one.
         """
         self.lows, self.highs = (
             histogram.parts_of(bound).reshape(-1, 1)[rows]
             for bound in (histogram.lows, histogram.highs)
         )
-        """The smallest and the largest value of each channel, of shape `(channels, 1)`."""
+        """Smallest and largest value of each channel, of shape `(channels, 1)`."""
         self.counts = histogram.counts.reshape(-1, BINS)[rows].astype(np.float64)
         """Number of values in each bin, of shape `(channels, BINS)`."""
         self.counts[:, MIDDLE] -= histogram.zeros.ravel()[rows]
-        # The outermost bins have values in a part of them only.
+        # The outermost bins are occupied only in part.
         self.edges = np.clip(BIN_EDGES, self.lows, self.highs)
-        """The edges of the bins, of shape `(channels, BINS + 1)`."""
+        """Edges of the bins, of shape `(channels, BINS + 1)`."""
         widths = np.diff(self.edges)
-        # Values of a bin may all be the same, or as good as the same.
+        # All values of a bin may be equal or nearly equal.
         are_points = (widths < 1e-6 * np.diff(BIN_EDGES)) & (self.counts > 0)
         self._points = np.nonzero(are_points)
         self.widths = np.where(widths > 0, widths, 1.0)
-        """The widths of bins, and 1 for those without width."""
+        """Widths of the bins, 1 for bins without width."""
 
     def squares(self) -> Floats:
-        """Return the sum of the squares of each channel, of shape `(channels,)`."""
+        """Return the sum of squares of each channel, of shape `(channels,)`."""
         starts, stops = self.edges[:, :-1], self.edges[:, 1:]
         squares = (starts * starts + starts * stops + stops * stops) / 3
         return (self.counts * squares).sum(axis=1)
 
     def squared_errors(self, quantizer: Quantizer) -> Floats:
-        """
-        Return the sum of the squared errors of each channel, of shape `(channels, 1)`.
-        """
+        """Return the sum of squared errors of each channel, of shape `(channels, 1)`."""
         errors = np.diff(quantizer.error_integrals(self.edges))
         errors /= self.widths
         if self._points[0].size:
@@ -220,11 +220,11 @@ class SpreadValues:
 
     def clipping_errors(self, bounds: Floats) -> Floats:
         """
-        What the squared errors of the values beyond bounds sum up to at least: as if each
-        value were at the end of its bin that is closer to 0.
+        Return a lower bound on the sum of squared errors of values beyond bounds, for
+        values at the inner edges of their bins.
 
         Args:
-            bounds: a bound for the magnitudes of each channel, of shape `(channels, 1)`.
+            bounds: a bound on the magnitudes of each channel, of shape `(channels, 1)`.
         """
         first = np.searchsorted(_MAGNITUDES, bounds)
         is_any = first < len(_MAGNITUDES)
@@ -238,8 +238,8 @@ class SpreadValues:
     @cached_property
     def _moments(self) -> list[Floats]:
         """
-        For each bin of one side the sums of the squares, of the magnitudes, and the number
-        of the values in it and in all bins on both sides that are further from 0.
+        For each bin of one side: the sum of squares, the sum of magnitudes, and the count
+        of the values in it and in all bins farther from 0, on both sides.
         """
         folded = self.counts[:, MIDDLE + 1 :] + self.counts[:, MIDDLE - 1 :: -1]
         return [
@@ -249,7 +249,8 @@ class SpreadValues:
 
     def outside(self, lows: Floats, highs: Floats) -> Floats:
         """
-        How many values of each channel are out of a range, of shape `(channels, 1)`.
+        Return the number of values of each channel out of a range, of shape
+        `(channels, 1)`.
 
         Args:
             lows: the smallest value in range of each channel, of shape `(channels, 1)`.
@@ -264,7 +265,7 @@ class SpreadValues:
         outside = up_to[:, -1:] - below_highs + below_lows
         if not self._points[0].size:
             return outside
-        # Bounds are rounded: what is at one of them is in range.
+        # Bounds are rounded: values at a bound are in range.
         values = self.edges[:, :-1]
         is_below = values < lows - 1e-12 * np.abs(lows)
         is_above = values > highs + 1e-12 * np.abs(highs)
@@ -272,14 +273,14 @@ class SpreadValues:
 
     @staticmethod
     def sums_before(weights: Floats) -> Floats:
-        """For each edge of a bin the sum of the weights of all bins below it."""
+        """Return the sum of the weights of all bins below each edge."""
         sums = np.zeros((len(weights), BINS + 1))
         np.cumsum(weights, axis=1, out=sums[:, 1:])
         return sums
 
     def sums_below(self, sums: Floats, values: Floats) -> Floats:
         """
-        Return the sums of what is below values.
+        Return the sums over values below given values.
 
         Args:
             sums: sums before each bin, as from `sums_before`.

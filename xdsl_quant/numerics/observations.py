@@ -1,12 +1,11 @@
 """
-Observations: what observers keep of the values of a tensor.
+Mergeable states of observers.
 
-Observations of different batches are merged, in any order: each state is a function of
-the set of all values, or of the set of all batches, and nothing is rounded. So it does
-not matter either how batches are spread over workers.
+Observations of different batches are merged in any order: each state is a function of the
+set of all values or of all batches, without rounding. The distribution of batches over
+workers therefore does not affect the result.
 
-There is one of everything for a tensor (arrays of shape `()`), or one for each channel
-(shape `(n,)`).
+Arrays have shape `()` for a tensor, or `(n,)` for `n` channels.
 """
 
 from __future__ import annotations
@@ -22,22 +21,25 @@ from numpy.typing import ArrayLike
 from .arrays import Array, Floats, Integers
 
 Json = dict[str, ArrayLike]
-"""The values of an observation in JSON: numbers and nested lists of them."""
+"""JSON form of an observation: numbers and nested lists of numbers."""
 
 VERSION = 2
-"""Version of serialized observations, in a pickle as in JSON."""
+"""Version of serialized observations, in pickles and in JSON."""
 
 
 @dataclass(frozen=True, eq=False)
 class Observation(ABC):
     """
-    A state. It can be pickled.
+    Mergeable state of an observer, which can be pickled.
 
-    States are equal if they are of one class and all their arrays are.
+    Observations are equal if their classes and arrays are equal.
     """
 
     KIND: ClassVar[str]
-    """Name in JSON. Saved files contain it: it stays when the class is renamed."""
+    """
+    Name in JSON. It remains stable when the class is renamed, because saved files contain
+    it.
+    """
 
     lows: Array
     """Smallest values."""
@@ -47,11 +49,11 @@ class Observation(ABC):
 
     def merge(self, other: Observation) -> Self:
         """
-        What is known of the values of both. This is associative and commutative.
+        Merge observations of different batches. Merging is associative and commutative.
 
         Raises:
-            ValueError: if they are of different classes, do not have as many channels, or
-                are of the same batch where that matters.
+            ValueError: if classes or numbers of channels differ, or both observations
+                contain the same batch and the class distinguishes batches.
         """
         if type(other) is not type(self):
             raise ValueError(
@@ -61,16 +63,16 @@ class Observation(ABC):
 
     def extend(self, other: Observation) -> Self:
         """
-        What is known of the values of both, which are of the same batch.
+        Merge observations of parts of the same batch.
 
         Raises:
-            ValueError: if they are of different classes, or do not have as many channels.
+            ValueError: if classes or numbers of channels differ.
         """
         return self.merge(other)
 
     @abstractmethod
     def _merge(self, other: Any) -> Self:
-        """Merge two observations of one class: `other` is another `Self`."""
+        """Merge an observation of the same class."""
 
     def _arrays(self) -> tuple[Array, ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
@@ -102,18 +104,18 @@ class Observation(ABC):
     @abstractmethod
     def from_json(cls, state: Mapping[str, ArrayLike]) -> Self:
         """
-        Return the state of which
-        [`to_json`][xdsl_quant.numerics.observations.Observation.to_json] made this.
+        Return the observation from the result of
+        [`to_json`][xdsl_quant.numerics.observations.Observation.to_json].
 
         Raises:
-            KeyError: if something is missing.
-            TypeError: if something is of another type.
-            ValueError: if arrays are ragged or do not fit each other.
+            KeyError: if a field is missing.
+            TypeError: if a field has the wrong type.
+            ValueError: if arrays are ragged or inconsistent.
         """
 
 
 def check_version(version: object, what: str) -> None:
-    """Raise a `ValueError` if a version is not the supported one."""
+    """Raise a `ValueError` if a version is not supported."""
     if version != VERSION:
         raise ValueError(
             f"{what} has version {version!r}, but only version {VERSION} is known"
@@ -160,7 +162,7 @@ def range_union(one: Observation, other: Observation) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class MinMax(Observation):
-    """The smallest and the largest value."""
+    """Smallest and largest value."""
 
     KIND: ClassVar[str] = "extremes"
 
@@ -176,14 +178,14 @@ class MinMax(Observation):
 @dataclass(frozen=True, eq=False)
 class BatchMinMax(Observation):
     """
-    The smallest and the largest value of each batch, with the batches along the first
-    dimension. It grows by two numbers for each channel and batch.
+    Smallest and largest value of each batch, with batches along the first dimension. Its
+    size is proportional to the number of batches.
     """
 
     KIND: ClassVar[str] = "batch-extremes"
 
     batches: Integers
-    """The numbers of the batches, in ascending order."""
+    """Batch numbers, in ascending order."""
 
     def _merge(self, other: Self) -> Self:
         check_channels(self.lows[0], other.lows[0])

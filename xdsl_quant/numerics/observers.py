@@ -1,17 +1,17 @@
 """
-Observers: how ranges of values are found by looking at batches of them.
+Observers, which determine min/max ranges from batches of values.
 
 | name | range |
 |---|---|
 | `min-max` | from the smallest to the largest value |
 | `moving-average=0.9` | moving averages of min and max of each batch |
 | `percentile=99.99` | the middle 99.99 percent of all values |
-| `entropy=8` | loses the least information if stored values have 8 bits |
-| `mse=8` | has the smallest mean squared error if stored values have 8 bits |
+| `entropy=8` | minimizes the loss of information for stored values of 8 bits |
+| `mse=8` | minimizes the mean squared error for stored values of 8 bits |
 
-The last three count the values in a histogram whose size does not depend on how many
-there are. `entropy=8,symmetric` and `mse=8,symmetric` find ranges for types whose zero
-point is in the middle.
+The last three use a histogram, whose size does not depend on the number of values.
+`entropy=8,symmetric` and `mse=8,symmetric` determine ranges for types with the zero point
+in the middle.
 """
 
 import math
@@ -34,52 +34,56 @@ Ranges = tuple[Floats, Floats]
 """Smallest and largest values, each of shape `()`, or `(n,)` for channels."""
 
 MAX_BITS = 16
-"""Most bits of a stored value: the bins of a histogram are not finer than more."""
+"""
+Maximum number of bits of a stored value; finer steps exceed the resolution of histogram
+bins.
+"""
 
 
 @dataclass(frozen=True)
 class Observer(ABC):
-    """A way to find ranges."""
+    """Method to determine min/max ranges."""
 
     OBSERVATION: ClassVar[type[Observation]]
-    """The class of its observations."""
+    """Class of the observations."""
 
     @abstractmethod
     def observe(
         self, values: Array, axis: int | None = None, batch: int = 0
     ) -> Observation:
         """
-        What there is to know of a batch.
+        Return the observation of a batch.
 
         Args:
             values: floats of any dtype and shape.
-            axis: the dimension of the channels, for one range each.
-            batch: the number of the batch.
+            axis: the channel dimension, for one range per channel.
+            batch: the batch number.
 
         Raises:
             TypeError: if the array is masked.
-            ValueError: if there are no values, or no such dimension, or a value is NaN or
-                infinite.
+            ValueError: if there are no values, the dimension is out of range, or a value is
+                NaN or infinite.
         """
 
     @abstractmethod
     def ranges(self, observation: Observation) -> Ranges:
         """
-        Return the range of values, or of each channel, after all batches were observed.
+        Return the range of a tensor, or of each channel, from the observation of all
+        batches.
         """
 
 
 def _channels(values: Array, axis: int | None) -> Array:
     """
-    Values as f32 or f64 of shape `(channels, n)`.
+    Return values as f32 or f64 of shape `(channels, n)`.
 
     Raises:
         TypeError: if the array is masked.
-        ValueError: if there are no values, or no such dimension.
+        ValueError: if there are no values, or the dimension is out of range.
     """
     check_unmasked(values, "values")
     if values.dtype.type not in (np.float32, np.float64):
-        # All smaller floats, also those of ml_dtypes, are exact in f32.
+        # All smaller floats, including those of `ml_dtypes`, are exact in f32.
         values = values.astype(np.float32)
     if axis is not None and not 0 <= axis < values.ndim:
         raise ValueError(f"there is no dimension {axis} in shape {values.shape}")
@@ -91,12 +95,11 @@ def _channels(values: Array, axis: int | None) -> Array:
 
 
 def _min_max(channels: Array, axis: int | None) -> Ranges:
-    """Return the smallest and the largest value of each channel."""
     whole = axis is None
     min_max = channels.min(None if whole else 1), channels.max(None if whole else 1)
-    # With 0.0 added there is no -0.0, which would depend on the order.
+    # Adding 0.0 replaces -0.0, which would make the result depend on the order.
     lows, highs = (np.add(values, 0.0, dtype=np.float64) for values in min_max)
-    # NaN goes through both.
+    # Both `min` and `max` propagate NaN.
     if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
         what = "NaN among the" if np.isnan(channels).any() else "infinite"
         raise ValueError(f"there are {what} values")
@@ -104,7 +107,7 @@ def _min_max(channels: Array, axis: int | None) -> Ranges:
 
 
 class BatchMinMaxObserver(Observer):
-    """An observer that needs no more than the min/max of each batch."""
+    """Observer that requires only the smallest and the largest value of each batch."""
 
     def observe(
         self, values: Array, axis: int | None = None, batch: int = 0
@@ -116,20 +119,20 @@ class BatchMinMaxObserver(Observer):
         self, lows: Floats, highs: Floats, batches: Integers
     ) -> Observation:
         """
-        Return the observation of some batches, at least one.
+        Return the observation of one or more batches.
 
         Args:
             lows: smallest values, all finite, of shape `(batches,)`, or
                 `(batches, channels)`.
             highs: largest values.
-            batches: the numbers of the batches, in ascending order.
+            batches: the batch numbers, in ascending order.
         """
         return BatchMinMax(lows, highs, batches)
 
 
 @dataclass(frozen=True)
 class MinMaxObserver(BatchMinMaxObserver):
-    """From the smallest to the largest value."""
+    """Observer of the range from the smallest to the largest value."""
 
     OBSERVATION: ClassVar[type[Observation]] = MinMax
 
@@ -143,14 +146,14 @@ class MinMaxObserver(BatchMinMaxObserver):
 @dataclass(frozen=True)
 class MovingAverageObserver(BatchMinMaxObserver):
     """
-    Exponential moving averages of the smallest and the largest value of each batch, in the
-    order of their numbers. The first batch is the average to begin with.
+    Observer of exponential moving averages of the smallest and the largest value of each
+    batch, in the order of batch numbers, starting with the first batch.
     """
 
     OBSERVATION: ClassVar[type[Observation]] = BatchMinMax
 
     weight: float = 0.9
-    """Weight of the average so far; the rest is that of the next batch."""
+    """Weight of the previous average; the next batch has the remaining weight."""
 
     def __post_init__(self):
         if not 0 <= self.weight < 1:
@@ -185,14 +188,14 @@ class _HistogramObserver(Observer):
 
 def observe_histogram(values: Array, axis: int | None = None) -> Histogram:
     """
-    Return the histogram of a batch, for what else there is to know than the range.
+    Return the histogram of a batch.
 
     Args:
         values: floats of any dtype and shape.
-        axis: the dimension of the channels, for one histogram each.
+        axis: the channel dimension, for one histogram per channel.
 
     Raises:
-        ValueError: as [`observe`][xdsl_quant.numerics.observers.Observer.observe] does.
+        ValueError: as [`observe`][xdsl_quant.numerics.observers.Observer.observe].
     """
     channels = _channels(values, axis)
     return Histogram.of(channels, *_min_max(channels, axis))
@@ -201,12 +204,12 @@ def observe_histogram(values: Array, axis: int | None = None) -> Histogram:
 @dataclass(frozen=True)
 class PercentileObserver(_HistogramObserver):
     """
-    The values in the middle: on each side at most half of the others are left out, as many
-    as whole bins have.
+    Observer of the range of the middle values. On each side it excludes at most half of the
+    remaining values, in whole bins.
     """
 
     percentile: float = 99.99
-    """Part of the values that are in the middle, in percent."""
+    """Percentage of values in the middle."""
 
     def __post_init__(self):
         if not 0 < self.percentile <= 100:
@@ -219,7 +222,8 @@ class PercentileObserver(_HistogramObserver):
         up_to = np.cumsum(histogram.counts, axis=-1)
         total = up_to[..., -1:]
         outside = np.floor(total * ((100 - self.percentile) / 200))
-        # The first bin up to which there are more, and the last one from which on.
+        # The first bin at which the cumulative count exceeds the number of values
+        # outside, and the last one, counted from the other side.
         first = (up_to > outside).argmax(axis=-1)
         last = (up_to >= total - outside).argmax(axis=-1)
         low_edges = histogram.values_of(BIN_EDGES[first])
@@ -231,7 +235,7 @@ class PercentileObserver(_HistogramObserver):
 
 
 def _clipped(values: Histogram | SpreadValues, bounds: Floats) -> Ranges:
-    """Ranges that contain 0, but nothing beyond bounds."""
+    """Return ranges, extended to 0 and limited by bounds."""
     return (
         np.asarray(np.maximum(np.minimum(values.lows, 0), -bounds)),
         np.asarray(np.minimum(np.maximum(values.highs, 0), bounds)),
@@ -239,32 +243,29 @@ def _clipped(values: Histogram | SpreadValues, bounds: Floats) -> Ranges:
 
 
 _BOUNDS_PER_OCTAVE = 32
-"""Candidates for a bound from one power of two to the next: they are 2.2 % apart."""
+"""Number of candidates for a bound per octave: they are 2.2 % apart."""
 
 _TOLERANCE = 1e-9
 """
-Differences of costs that may come from rounding, which depends on how many channels are
-added up together: relative for squared errors, absolute in nats for divergences.
+Tolerance for rounding errors of costs, which depend on the number of channels summed
+together: relative for squared errors, absolute in nats for divergences.
 """
 
 _MIN_BOUND = 2.0**-32
-"""The smallest candidate for a bound, as a part of the largest magnitude."""
+"""Smallest candidate for a bound, relative to the largest magnitude."""
 
 
 @dataclass(frozen=True)
 class ClippingObserver(_HistogramObserver):
     """
-    The best of the ranges that contain 0, and in which values of more than a bound are cut
-    off on both sides.
+    Observer of the best range that contains 0 and is clipped on both sides by one bound.
     """
 
     bits: int = 8
     """Number of bits of a stored value."""
 
     symmetric: bool = False
-    """
-    True if the type that is chosen for the range has its zero point in the middle.
-    """
+    """True if the type chosen for the range has its zero point in the middle."""
 
     def __post_init__(self):
         if not 2 <= self.bits <= MAX_BITS:
@@ -276,8 +277,8 @@ class ClippingObserver(_HistogramObserver):
     @abstractmethod
     def best_bounds(self, values: SpreadValues) -> Floats:
         """
-        Return the bound of the best range of each channel, as a part of the unit, of
-        shape `(channels, 1)`; the largest one of several.
+        Return the bound of the best range of each channel, as a fraction of the unit, of
+        shape `(channels, 1)`; for ties the largest bound.
         """
 
     def ranges(self, observation: Observation) -> Ranges:
@@ -291,11 +292,12 @@ class ClippingObserver(_HistogramObserver):
 
     def bounds_to_try(self, values: SpreadValues) -> Iterator[tuple[Floats, Floats]]:
         """
-        Bounds of each channel, the magnitude of the largest value first, and what the
-        squared errors of the values beyond them sum up to at least. Smaller bounds have
-        larger errors.
+        Yield bounds of each channel, in descending order from the largest magnitude, and
+        lower bounds on the sums of squared errors of values beyond them, in ascending
+        order.
         """
-        # The zero point is rounded, so a type reaches up to a stored value further.
+        # The zero point is rounded, so the representable range may extend one stored
+        # value further.
         reach = 1 + 1 / ((1 << (self.bits - 1)) - 1)
         bounds = np.maximum(np.abs(values.lows), np.abs(values.highs))
         while bounds.max() > _MIN_BOUND:
@@ -303,7 +305,7 @@ class ClippingObserver(_HistogramObserver):
             bounds = bounds * 2 ** (-1 / _BOUNDS_PER_OCTAVE)
 
     def quantizer(self, values: SpreadValues, bounds: Floats) -> Quantizer:
-        """Return the quantizer with a type for the values between bounds."""
+        """Return the quantizer of the type for values between bounds."""
         lows, highs = _clipped(values, bounds)
         parameters = choose_parameters(
             lows[:, 0],
@@ -323,7 +325,7 @@ class ClippingObserver(_HistogramObserver):
 
 @dataclass(frozen=True)
 class MeanSquaredErrorObserver(ClippingObserver):
-    """The range with the smallest mean squared error."""
+    """Observer of the range with the smallest mean squared error."""
 
     def best_bounds(self, values: SpreadValues) -> Floats:
         best, least = np.ones(values.lows.shape), np.full(values.lows.shape, np.inf)
@@ -340,8 +342,8 @@ class MeanSquaredErrorObserver(ClippingObserver):
 @dataclass(frozen=True)
 class EntropyObserver(ClippingObserver):
     """
-    The range with which stored values tell the most of the values, among those whose mean
-    squared error is not larger than that of the range of all values.
+    Observer of the range with the smallest loss of information, among the ranges whose mean
+    squared error does not exceed that of the full range.
     """
 
     def best_bounds(self, values: SpreadValues) -> Floats:
@@ -370,15 +372,14 @@ class EntropyObserver(ClippingObserver):
 
 class Divergence:
     """
-    What stored values do not tell of values: the Kullback-Leibler divergence of the values
-    in range from all values, plus that of the stored values, each spread evenly over the
-    values that it stands for, from the values in range.
+    Loss of information by quantization: the Kullback-Leibler divergence of the values in
+    range from all values, plus that of the stored values, each spread uniformly over its
+    interval, from the values in range.
 
-    Zeros are left out, as every range stores them exactly. Compare S. Migacz, 8-bit
-    inference with TensorRT, GTC 2017, which leaves out the first bin. The divergence of
-    samples is too large by half a value for each bin that a stored value has beside its
-    first one, which is subtracted: G. A. Miller, Note on the bias of information
-    estimates, 1955.
+    Zeros are excluded, because every range stores them exactly. Compare S. Migacz, 8-bit
+    inference with TensorRT, GTC 2017, which excludes the first bin. Each bin of a stored
+    value beyond its first biases the divergence of samples by half a value, which is
+    subtracted: G. A. Miller, Note on the bias of information estimates, 1955.
     """
 
     def __init__(self, values: SpreadValues):
@@ -392,11 +393,11 @@ class Divergence:
         )
 
     def of(self, quantizer: Quantizer) -> Floats:
-        """Return the divergence for each channel, in nats, of shape `(channels, 1)`."""
+        """Return the divergence of each channel, in nats, of shape `(channels, 1)`."""
         values = self._values
         steps, first, last = quantizer
         levels = np.arange(int((last - first).max()) + 2)
-        # Each stored value stands for what is nearer to it than to its neighbors.
+        # The interval of a stored value contains the values nearest to it.
         edges = np.clip((first + levels - 0.5) * steps, values.lows, values.highs)
         counts, used_bins, logarithms = (
             values.sums_below(sums, edges)
@@ -422,12 +423,11 @@ _OBSERVERS: dict[str, type[Observer]] = {
 
 def parse_observer(text: str) -> Observer:
     """
-    Return the observer that a text stands for, e.g. `min-max`, `percentile=99.9`,
-    `entropy` or `mse=4,symmetric`.
+    Parse an observer, e.g. `min-max`, `percentile=99.9`, `entropy` or `mse=4,symmetric`.
 
     Raises:
-        TypeError: if it is no text.
-        ValueError: if there is no such observer, or its number is wrong.
+        TypeError: if `text` is not a string.
+        ValueError: if the observer is unknown, or its options are invalid.
     """
     if not isinstance(cast(object, text), str):
         raise TypeError(
@@ -455,10 +455,7 @@ def parse_observer(text: str) -> Observer:
 
 
 def _option_number(name: str, text: str, number_type: type[float]) -> float:
-    """
-    Return the value of the first option of an observer; type `bool` means that it has
-    none.
-    """
+    """Return the first option of an observer; type `bool` means that it has no number."""
     if number_type is bool:
         raise ValueError(f"observer '{name}' takes no number, but got '{text}'")
     with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""`QuantizationParameters`: scales, zero points, and storage types with their ranges."""
+"""Quantization parameters: scales, zero points, and storage types with their ranges."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from .float_dtypes import code_dtype, float_dtype, float_info, nearest_floats
 from .small_floats import SMALL_FLOATS, SmallFloat
 
 MAX_STORAGE_BITS = 32
-"""Widest storage type."""
+"""Maximum width of storage types."""
 
 _STORAGE = re.compile(r"(?P<signedness>i|si|u|ui)(?P<width>[1-9][0-9]?)")
 
 
 def storage_range(storage: str) -> tuple[int, int]:
     """
-    Return the smallest and the largest integer of a storage type, e.g. -8 and 7 for
-    `i4`, or
-    -448 and 448 for `f8E4M3FN`.
+    Return the smallest and the largest integer of a storage type, e.g. -8 and 7 for `i4`,
+    or -448 and 448 for `f8E4M3FN`.
 
     Raises:
-        ValueError: if `storage` is not spelled like `i8`, `u8` or a small float, or is too
-            wide.
-        TypeError: if it is no text.
+        ValueError: if `storage` is unknown, i.e. not like `i8`, `u8` or a small float, or
+            too wide.
+        TypeError: if `storage` is not a string.
     """
     if not isinstance(cast(object, storage), str):
         raise TypeError(f"storage type is {storage!r}, but must be a text, e.g. 'i8'")
@@ -58,12 +57,11 @@ def storage_bounds(
     storage_max: SupportsIndex | None,
 ) -> tuple[int, int]:
     """
-    Return the smallest and the largest stored value, by default those of the full
-    range.
+    Return the storage range, by default the full range.
 
     Raises:
-        ValueError: if they are no part of the full range, or equal.
-        TypeError: if one is no integer.
+        ValueError: if the range exceeds the full range, or has fewer than two values.
+        TypeError: if a bound is not an integer.
     """
     low, high = full_range
     first = _checked_integer(low if storage_min is None else storage_min, "storage_min")
@@ -77,7 +75,7 @@ def storage_bounds(
 
 
 def check_storable(values: Array, storage: str, what: str) -> None:
-    """Raise a `ValueError` if an integer does not fit a storage type."""
+    """Raise a `ValueError` if an integer is out of range of a storage type."""
     low, high = storage_range(storage)
     check_bounds(
         values,
@@ -89,16 +87,14 @@ def check_storable(values: Array, storage: str, what: str) -> None:
 
 
 class NamedType(Protocol):
-    """A type with a name."""
-
     @property
     def name(self) -> str:
-        """The name of the type, e.g. `f32`."""
+        """Name of the type, e.g. `f32`."""
         ...
 
 
 class StoredType(Protocol):
-    """A quantized type with stored values, as far as parameters need it."""
+    """Quantized type, reduced to the members that describe its storage."""
 
     @property
     def name(self) -> str: ...
@@ -113,7 +109,10 @@ class StoredType(Protocol):
 
 
 class ScaledType(StoredType, Protocol):
-    """A quantized type with scales and zero points, as far as parameters need it."""
+    """
+    Quantized type with scales and zero points, reduced to the members that parameters are
+    built from.
+    """
 
     @property
     def expressed_type(self) -> NamedType: ...
@@ -126,7 +125,9 @@ class ScaledType(StoredType, Protocol):
 
 
 class TableType(Protocol):
-    """A storage type whose stored values are indices, as far as parameters need it."""
+    """
+    Storage type of table indices, reduced to the members that parameters are built from.
+    """
 
     @property
     def quantile_type(self) -> NamedType: ...
@@ -138,7 +139,7 @@ class TableType(Protocol):
 
 
 class StorageArguments(TypedDict, total=False):
-    """The arguments of `QuantizationParameters` that say how values are stored."""
+    """Arguments of `QuantizationParameters` that describe the storage."""
 
     storage: str
     storage_min: int | None
@@ -148,7 +149,7 @@ class StorageArguments(TypedDict, total=False):
 
 
 class ParameterOptions(StorageArguments, total=False):
-    """The arguments of `QuantizationParameters` after scales and zero points."""
+    """Arguments of `QuantizationParameters` after scales and zero points."""
 
     expressed: str
     quantized_dimension: int | None
@@ -158,24 +159,24 @@ class ParameterOptions(StorageArguments, total=False):
 @dataclass(frozen=True, init=False, eq=False)
 class QuantizationParameters:
     """
-    How expressed values become stored ones: `stored = expressed / scale + zero_point`,
-    rounded and limited to the storage range.
+    Parameters of quantization: `stored = expressed / scale + zero_point`, rounded and
+    clamped to the storage range.
 
-    Parameters are equal if all their fields are. The arrays are read-only.
+    Parameters are equal if all their fields are equal. Arrays are read-only.
     """
 
     scales: Floats
     """
-    One scale for all values (shape `()`), one for each index of the quantized dimension
-    (shape `(n,)`), or one for each block (a dimension for each one of the tensor, or for
-    each one that has a block size).
+    Scales: one for all values (shape `()`), one per index of the quantized dimension (shape
+    `(n,)`), or one per block (with a dimension for each dimension of the tensor, or for
+    each dimension with a block size).
     """
 
     zero_points: Integers
-    """The stored values that express 0, in the shape of `scales`."""
+    """Stored values of 0, in the shape of `scales`."""
 
     storage: str
-    """The storage type, e.g. `i8`, `u4` or `f8E4M3FN`."""
+    """Storage type, e.g. `i8`, `u4` or `f8E4M3FN`."""
 
     storage_min: int
     """Smallest stored value."""
@@ -184,21 +185,21 @@ class QuantizationParameters:
     """Largest stored value."""
 
     table: Floats | None
-    """The table into which stored values are indices; `None` if they are not indices."""
+    """Table into which stored values are indices, otherwise `None`."""
 
     table_min: int
-    """The stored value of the first number of the table."""
+    """Stored value of the first number of the table."""
 
     expressed: str
-    """The expressed type, e.g. `f32` or `bf16`."""
+    """Expressed type, e.g. `f32` or `bf16`."""
 
     quantized_dimension: int | None
-    """The dimension along which the scale changes, for one scale an index."""
+    """Dimension with one scale per index, otherwise `None`."""
 
     block_sizes: tuple[tuple[int, int], ...] | None
     """
-    Pairs of a dimension and the size of a block along it, for one scale a block. A
-    dimension that has no block size is one block.
+    Pairs of dimension and block size, for one scale per block. Dimensions without block
+    size are a single block.
     """
 
     def __init__(
@@ -224,24 +225,23 @@ class QuantizationParameters:
                 e.g. `f8E4M3FN`.
             storage_min: smallest stored value, by default that of `storage` or of the
                 table.
-            storage_max: largest stored value, by default that of `storage` or of the
-                table.
-            table: finite numbers, if stored values are indices into a table. `storage` is
-                the integer type of indices.
+            storage_max: largest stored value, by default that of `storage` or of the table.
+            table: finite numbers, if stored values are table indices. `storage` is then the
+                integer type of indices.
             table_min: the stored value of the first number of the table, by default the
                 smallest one of `storage`.
             expressed: an MLIR float type, e.g. `f32`.
-            quantized_dimension: for one-dimensional `scales`, unless they are blocks.
-            block_sizes: the size of a block along each dimension that is cut into
-                blocks; `scales` has as many dimensions as the tensor then.
+            quantized_dimension: the dimension of one-dimensional `scales`, unless they are
+                blocks.
+            block_sizes: the block size by dimension; `scales` then has as many dimensions
+                as the tensor.
 
         Raises:
             ValueError: if the parameters contradict each other or are out of range.
-            TypeError: if an argument is of the wrong type, e.g. zero points that are no
-                integers.
-            ImportError: if the expressed type needs `ml_dtypes`.
+            TypeError: if an argument has the wrong type, e.g. zero points are not integers.
+            ImportError: if the expressed type requires `ml_dtypes`.
         """
-        # The fields of a frozen dataclass are set here.
+        # The fields of a frozen dataclass are set through `vars`.
         self._set_storage(storage, storage_min, storage_max, table, table_min)
         self._set_scales(scales, zero_points)
         if not isinstance(cast(object, expressed), str):
@@ -336,7 +336,7 @@ class QuantizationParameters:
             f"'{self.expressed}', {smallest:g} to {largest:g}"
         )
 
-    # What follows from the fields
+    # Derived properties
 
     @cached_property
     def is_signed(self) -> bool:
@@ -347,12 +347,12 @@ class QuantizationParameters:
 
     @cached_property
     def small_float(self) -> SmallFloat | None:
-        """The float type of which stored values are codes; `None` if they are integers."""
+        """Float type of the codes if stored values are codes, otherwise `None`."""
         return SMALL_FLOATS.get(self.storage)
 
     @property
     def has_codes(self) -> bool:
-        """True if stored values are codes of floats or indices into a table."""
+        """True if stored values are codes of floats or table indices."""
         return self.small_float is not None or self.table is not None
 
     @cached_property
@@ -365,9 +365,9 @@ class QuantizationParameters:
     @cached_property
     def storage_dtype(self) -> DType:
         """
-        The smallest integer dtype that holds stored values: `int8` or `uint8` up to 8
-        bits, then 16 and 32. Narrow values are sign or zero extended in it. For floats it
-        is the dtype of `ml_dtypes`, or `uint8` for codes if that is not installed.
+        Smallest integer dtype for stored values: `int8` or `uint8` up to 8 bits, then 16
+        and 32 bits, sign- or zero-extended. For floats a dtype of `ml_dtypes`, or `uint8`
+        for codes if `ml_dtypes` is not installed.
         """
         if self.small_float is not None:
             return code_dtype(self.storage)
@@ -381,12 +381,12 @@ class QuantizationParameters:
 
     @cached_property
     def zero_point_range(self) -> tuple[int, int]:
-        """The smallest and the largest zero point that a computation is exact for."""
+        """Smallest and largest zero point for which the computation must be exact."""
         return int(self.zero_points.min()), int(self.zero_points.max())
 
     @cached_property
     def expressed_dtype(self) -> DType:
-        """The dtype of expressed values; `ml_dtypes` has those that NumPy lacks."""
+        """Dtype of expressed values, from NumPy or `ml_dtypes`."""
         return float_dtype(self.expressed)
 
     def __eq__(self, other: object) -> bool:
@@ -409,9 +409,8 @@ class QuantizationParameters:
 
     def for_shape(self, shape: tuple[int, ...]) -> QuantizationParameters:
         """
-        Parameters of an array of this shape whose blocks all have their full size: these
-        ones, unless the last block along a dimension is shorter, which is possible for
-        [`DynamicParameters`][xdsl_quant.numerics.DynamicParameters] alone.
+        Return equivalent parameters for arrays of a shape, without shorter last blocks,
+        which only [`DynamicParameters`][xdsl_quant.numerics.DynamicParameters] support.
 
         Raises:
             ValueError: if the last block is shorter and the number of scales does not
@@ -422,14 +421,13 @@ class QuantizationParameters:
     @classmethod
     def from_type(cls, quantized_type: NamedType) -> Self:
         """
-        Return the parameters of a type; the other way around it is
+        Return the parameters of a type, the inverse of
         [`uniform_type`][xdsl_quant.dialects.quant.uniform_type].
 
         Raises:
-            TypeError: if it is no type.
-            ValueError: if it is not a `!quant.uniform` or `!quant.fixed_point` type, or
-                what it says is not possible in NumPy, e.g. expressed values of type
-                `f80`.
+            TypeError: if `quantized_type` is not a type.
+            ValueError: if the type is not `!quant.uniform` or `!quant.fixed_point`, or is
+                not representable in NumPy, e.g. because of expressed type `f80`.
         """
         if not isinstance(getattr(quantized_type, "name", None), str):
             raise TypeError(
@@ -452,7 +450,7 @@ class QuantizationParameters:
             **storage_arguments(type_),
             expressed=type_.expressed_type.name,
             quantized_dimension=type_.axis,
-            # Sub-channel types have them, also if no dimension is cut into blocks.
+            # Sub-channel types have block sizes, possibly for no dimension.
             block_sizes=type_.block_size_info
             if hasattr(type_, "scales_shape")
             else None,
@@ -461,13 +459,12 @@ class QuantizationParameters:
     @classmethod
     def from_integer_type(cls, quantized_type: NamedType) -> Self:
         """
-        Return the parameters of a type whose stored values are integers that stand for
-        themselves: see
+        Return the parameters of a type with integer storage: see
         [`from_type`][xdsl_quant.numerics.QuantizationParameters.from_type].
 
         Raises:
-            TypeError: if it is no type.
-            ValueError: also if stored values are floats or indices into a table.
+            TypeError: if `quantized_type` is not a type.
+            ValueError: as `from_type`, and if stored values are floats or table indices.
         """
         if (reason := getattr(quantized_type, "unsupported_storage", None)) is not None:
             raise ValueError(reason)
@@ -476,7 +473,7 @@ class QuantizationParameters:
 
 def storage_arguments(quantized_type: StoredType) -> StorageArguments:
     """
-    How a type stores values, as arguments of
+    Return the storage of a type as arguments of
     [`QuantizationParameters`][xdsl_quant.numerics.QuantizationParameters].
     """
     storage_min, storage_max = quantized_type.storage_range
@@ -484,7 +481,7 @@ def storage_arguments(quantized_type: StoredType) -> StorageArguments:
     if not hasattr(quantized_type.storage_type, "quantile_array"):
         return bounds | StorageArguments(storage=quantized_type.storage_type_name)
     table_type = cast(TableType, quantized_type.storage_type)
-    # The values may be of a narrower type than the f64 of the text.
+    # The table type may be narrower than f64, the type of parsed numbers.
     values = np.array(table_type.quantile_array())
     name = table_type.quantile_type.name
     table = nearest_floats(values, name)
@@ -527,8 +524,7 @@ def _checked_table(
 
 class DynamicParameters(QuantizationParameters):
     """
-    Parameters of which only the types are known before run time: those of
-    `quant.dynamic_qcast` and `quant.dynamic_dcast`.
+    Parameters computed at run time, for `quant.dynamic_qcast` and `quant.dynamic_dcast`.
 
     Scales may be any floats of the expressed type, including 0, negative numbers,
     infinities and NaN. The compute type is wide enough for every zero point of the storage
@@ -544,15 +540,15 @@ class DynamicParameters(QuantizationParameters):
         """
         Args:
             scales: floats.
-            zero_points: integers of the storage type, one or as many as scales; `None` if
-                all are known to be 0.
-            options: those of `QuantizationParameters`.
+            zero_points: integers of the storage type, one or as many as scales; `None` for
+                symmetric quantization, with zero points 0.
+            options: the options of `QuantizationParameters`.
 
         Raises:
-            ValueError: if the parameters contradict each other, or there are zero points
-                and stored values are codes of floats or indices into a table.
-            TypeError: if an argument is of the wrong type.
-            ImportError: if the expressed type needs `ml_dtypes`.
+            ValueError: if the parameters contradict each other, or there are zero points,
+                but stored values are codes of floats or table indices.
+            TypeError: if an argument has the wrong type.
+            ImportError: if the expressed type requires `ml_dtypes`.
         """
         super().__init__(scales, 0 if zero_points is None else zero_points, **options)
         if zero_points is not None and self.has_codes:
@@ -588,13 +584,13 @@ def whole_blocks(
     arrays: Sequence[Array], block_sizes: Mapping[int, int], shape: tuple[int, ...]
 ) -> tuple[Sequence[Array], Mapping[int, int]]:
     """
-    Numbers of blocks of which each has its full size, and the sizes: along a dimension with
-    a shorter last block, each element has numbers of its own.
+    Return block parameters and block sizes without shorter last blocks: a dimension with a
+    shorter last block gets one parameter per element.
 
     Args:
-        arrays: the numbers, in arrays of one shape.
-        block_sizes: the size of a block along each dimension that is cut into blocks.
-        shape: that of the values.
+        arrays: block parameters, in arrays of one shape.
+        block_sizes: the block size by dimension.
+        shape: the shape of the values.
 
     Raises:
         ValueError: if a last block is shorter and the number of scales does not match.
@@ -631,7 +627,7 @@ def _check_block_sizes(
         if size <= 0:
             raise ValueError(f"block size {size} is not positive")
     if len(shape) == len(dimensions):
-        # Compact scales have no dimension for what is not cut into blocks.
+        # Compact scales lack the dimensions without blocks.
         return
     if max(dimensions, default=0) >= len(shape):
         raise ValueError(
@@ -655,7 +651,7 @@ def _checked_integer(value: SupportsIndex, what: str) -> int:
 def block_size_pairs(
     block_sizes: Mapping[int, int] | Iterable[tuple[int, int]],
 ) -> tuple[tuple[int, int], ...]:
-    """Pairs of a dimension and the size of a block along it."""
+    """Return pairs of dimension and block size."""
     if isinstance(block_sizes, Mapping):
         block_sizes = cast("Mapping[int, int]", block_sizes).items()
     try:

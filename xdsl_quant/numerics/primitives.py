@@ -1,9 +1,9 @@
 """
-The named primitives of quantization arithmetic, each with its definition in NumPy.
+Primitives of quantization arithmetic, defined in NumPy.
 
-A formula is a function of arrays that uses NumPy functions and these primitives. Machines
-take its arrays as expressions: they use an op of their own for a primitive, or trace the
-definition here. Integers are unbounded: those of arrays have 64 bits.
+Formulas are Python functions of arrays that use NumPy functions and these primitives.
+Machines call them with expressions instead of arrays, and replace a primitive by an op of
+their own or trace its definition. Integers have unlimited precision, but 64 bits in arrays.
 """
 
 import math
@@ -18,20 +18,20 @@ Array: TypeAlias = NDArray[Any]
 Integers: TypeAlias = NDArray[np.int64]
 
 Operand: TypeAlias = "Integers | np.int64 | int"
-"""Integers of an array, or one for all."""
+"""Array of integers, or a single integer."""
 
 Definition = TypeVar("Definition", bound=Callable[..., object])
 
 INT32_MAX = 2**31 - 1
 
 PRIMITIVES: dict[str, Callable[..., object]] = {}
-"""All primitives by name."""
+"""Primitives by name."""
 
 
 def primitive(definition: Definition) -> Definition:
     """
-    Register a function as a primitive. An operand that is no array may have a method
-    `primitive`, which returns the form of its machine for a name, or `None`.
+    Register a function as a primitive. Operands other than arrays may have a method
+    `primitive` that returns the machine's implementation for a name, or `None`.
     """
     name = definition.__name__
 
@@ -52,62 +52,62 @@ def primitive(definition: Definition) -> Definition:
 
 @primitive
 def wrapped(values: Integers, bits: int = 32) -> Integers:
-    """Return the lowest bits of integers, as signed ones."""
+    """Return the lowest bits of integers, sign-extended."""
     half = 1 << (bits - 1)
     return ((values + half) & (2 * half - 1)) - half
 
 
 @primitive
 def saturated(values: Integers, bits: int = 32) -> Integers:
-    """Integers limited to the range of signed ones with this number of bits."""
+    """Clamp integers to the range of signed integers of `bits` bits."""
     return np.clip(values, -(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
 @primitive
 def saturating_shift(values: Integers, exponent: Operand, bits: int = 32) -> Integers:
-    """`values * 2**exponent`, limited to the range of signed integers."""
+    """Return `values * 2**exponent`, saturated to `bits` bits."""
     return saturated(values << exponent, bits)
 
 
 @primitive
 def rounded_product(lhs: Integers, rhs: Operand, exponent: Operand) -> Integers:
-    """`lhs * rhs / 2**exponent` for exponents from 1, rounded half up."""
+    """Return `lhs * rhs / 2**exponent` for exponents of at least 1, rounded half up."""
     return (lhs * rhs + (1 << (exponent - 1))) >> exponent
 
 
 @primitive
 def doubling_high_product(lhs: Integers, rhs: Operand) -> Integers:
     """
-    `SaturatingRoundingDoublingHighMul`: `lhs * rhs / 2**31`, rounded half up. Two times
-    `-2**31` is limited to `2**31 - 1`.
+    Return `lhs * rhs / 2**31`, rounded half up and saturated to `2**31 - 1`:
+    `SaturatingRoundingDoublingHighMul`.
     """
     return np.minimum(rounded_product(lhs, rhs, 31), INT32_MAX)
 
 
 @primitive
 def rounding_divide(values: Integers, exponent: Operand) -> Integers:
-    """`RoundingDivideByPOT`: `values / 2**exponent`, rounded half away from zero."""
+    """Return `values / 2**exponent`, rounded half away from zero: `RoundingDivideByPOT`."""
     if isinstance(exponent, int | np.integer) and exponent == 0:
         return values
-    # What is added before the shift is 1 less for negative values.
+    # The summand before the shift is 1 less for negative values.
     half = (1 << exponent) >> 1
     return (values + half - ((values < 0) & (exponent > 0))) >> exponent
 
 
 @primitive
 def half_sum(lhs: Integers, rhs: Operand) -> Integers:
-    """`RoundingHalfSum`: `(lhs + rhs) / 2`, rounded half away from zero."""
+    """Return `(lhs + rhs) / 2`, rounded half away from zero: `RoundingHalfSum`."""
     return rounding_divide(lhs + rhs, 1)
 
 
 @primitive
 def rescaled(values: Integers, multiplier: tuple[Operand, Operand]) -> Integers:
     """
-    `MultiplyByQuantizedMultiplier` of 32 bits: the product with a value and a power of two,
-    `values * value * 2**(exponent - 31)`, rounded after each of two shifts.
+    Return `values * value * 2**(exponent - 31)` for a multiplier `(value, exponent)`,
+    rounded after each of two shifts: `MultiplyByQuantizedMultiplier` with 32 bits.
     """
     value, exponent = multiplier
-    # After 32 bits nothing is left.
+    # Shifts of 32 bits and more give 0.
     shifted = wrapped(values << np.clip(exponent, 0, 32))
     product = doubling_high_product(shifted, value)
     return rounding_divide(product, np.maximum(-exponent, 0))
@@ -117,21 +117,19 @@ def rescaled(values: Integers, multiplier: tuple[Operand, Operand]) -> Integers:
 def stored_values(
     corrected: Integers, zero_point: int, low: int, high: int
 ) -> Integers:
-    """Zero-point-corrected values as stored values of a range, which saturate."""
+    """Convert zero-point-corrected values to stored values, which saturate."""
     return np.clip(corrected + zero_point, low, high)
 
 
 @primitive
 def leading_zeros(values: Integers) -> Integers:
-    """Return the zeros before the first one of the 32 bits of integers from 0."""
+    """Return the number of leading zeros of non-negative 32-bit integers."""
     return 32 - np.frexp(np.asarray(values, np.float64))[1].astype(np.int64)
 
 
 @primitive
 def lookup(table: Integers, indices: Integers) -> Integers:
-    """
-    Return the entries of a known table of one dimension at indices that are within it.
-    """
+    """Return the entries of a constant one-dimensional table at indices within it."""
     return table[indices]
 
 
@@ -146,10 +144,7 @@ def below_largest(values: Array) -> Array:
 
 @primitive
 def folded(rows: Integers, step: Callable[[Integers, Integers], Integers]) -> Integers:
-    """
-    Return the result of a function of two integers of 32 bits, applied to the elements
-    of each row one after the other.
-    """
+    """Reduce each row from left to right by a function of two 32-bit integers."""
     result = rows[..., 0]
     for index in range(1, rows.shape[-1]):
         result = step(result, rows[..., index])
@@ -159,11 +154,11 @@ def folded(rows: Integers, step: Callable[[Integers, Integers], Integers]) -> In
 @primitive
 def top_k(values: Array, count: int) -> tuple[Array, Array]:
     """
-    Return the largest elements along the last dimension and their indices, lower ones
-    first.
+    Return the largest elements along the last dimension and their indices. For ties the
+    lower index comes first.
     """
     last = values.shape[-1] - 1
-    # Of equal elements, the last one in the reversed order comes first.
+    # The stable order is reversed, so that equal elements keep their order.
     reversed_order = np.argsort(values[..., ::-1], axis=-1, kind="stable")
     order = last - reversed_order[..., ::-1][..., :count]
     return np.take_along_axis(values, order, -1), order.astype(np.int32)
@@ -171,9 +166,7 @@ def top_k(values: Array, count: int) -> tuple[Array, Array]:
 
 @primitive
 def with_part(values: Array, update: Array, start: Array | Sequence[int]) -> Array:
-    """
-    Return an array with a part replaced; the start is clamped so that the part fits.
-    """
+    """Return an array with a part replaced; the start is clamped so that the part fits."""
     result = values.copy()
     parts = [
         slice(first := min(max(int(s), 0), size - part), first + part)
@@ -183,19 +176,19 @@ def with_part(values: Array, update: Array, start: Array | Sequence[int]) -> Arr
     return result
 
 
-# Elements that are known
+# Elements of NumPy arrays; no-ops on machines
 
 
 @primitive
 def exact_factors(lhs: Array, rhs: Array, terms: int) -> tuple[Array, Array]:
     """
-    Factors of sums of products: floats of 64 bits, which NumPy multiplies many times
-    faster, in the place of integers whose sums they have exactly.
+    Convert the factors of sums of products to f64 if f64 represents all sums exactly,
+    because NumPy multiplies floats many times faster.
 
     Args:
         lhs: the first factors.
-        rhs: the second ones.
-        terms: the number of products of a sum.
+        rhs: the second factors.
+        terms: the number of products per sum.
     """
     if lhs.dtype.kind == "f":
         return lhs, rhs
@@ -208,7 +201,8 @@ def exact_factors(lhs: Array, rhs: Array, terms: int) -> tuple[Array, Array]:
 @primitive
 def radicand(values: Array) -> Array:
     """
-    Integers to take the square root of; a machine takes 0 for negative ones.
+    Return the operand of a square root, checked to be non-negative; machines use 0 for
+    negative elements.
 
     Raises:
         ValueError: if an element is negative.
@@ -221,7 +215,7 @@ def radicand(values: Array) -> Array:
 @primitive
 def divisor(values: Array) -> Array:
     """
-    Integers to divide by, which a machine does not check.
+    Return a divisor, checked to be nonzero; machines do not check it.
 
     Raises:
         ValueError: if an element is zero.
@@ -238,5 +232,4 @@ _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 @primitive
 def erfc(values: Array) -> Array:
-    """Return the complementary error function."""
     return _erfc(values)

@@ -1,4 +1,4 @@
-"""Quantize, dequantize and requantize arrays."""
+"""Quantization, dequantization and requantization of arrays."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,30 +21,31 @@ def quantize(
     out: Array | None = None,
 ) -> Array:
     """
-    Stored values of expressed ones: `clamp(round(x / scale + zero_point), min, max)`, or
+    Quantize values: `clamp(round(x / scale + zero_point), min, max)`, or
     `clamp(round(x / scale) + zero_point, min, max)`.
 
     Values out of range, infinities included, saturate.
 
     Args:
-        expressed_values: an array of any shape that the parameters fit, with dtype
+        expressed_values: an array in a shape that matches the parameters, with dtype
             `parameters.expressed_dtype`; or Python numbers, which are rounded to it.
         parameters: scales, zero points and storage.
-        rounding_mode: how a value between two stored ones is rounded. `truncate`
-            computes in the expressed type, as MLIR does; the other modes compute in f32
-            or f64 where the stored values are not exact in the expressed type.
-        zero_point_order: which of the two formulas it is. `after-rounding` is not there
-            for `truncate`.
-        nan: what NaN becomes: with `stored-zero` the stored value in range next to 0.
-        out: where to put the stored values. It may overlap `expressed_values`.
+        rounding_mode: the rounding of the quotient. `truncate` computes in the expressed
+            type, as MLIR does; other modes compute in f32 or f64 if stored values are not
+            exact in the expressed type.
+        zero_point_order: the choice between the two formulas. `truncate` does not support
+            `after-rounding`.
+        nan: the stored value of NaN: `stored-zero` is the stored value in range nearest to
+            0.
+        out: the output array. It may overlap `expressed_values`.
 
     Returns:
         `out`, or a new array, with dtype `parameters.storage_dtype`.
 
     Raises:
-        TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
-        ValueError: if an array has the wrong shape, elements of `out` overlap, or there
-            is no such rounding.
+        TypeError: if an array has the wrong dtype, or an argument has the wrong type.
+        ValueError: if an array has the wrong shape, elements of `out` overlap, or the
+            rounding is unsupported.
     """
     values = expressed_array(expressed_values, parameters)
     rounding = Rounding(rounding_mode, zero_point_order, nan)
@@ -66,25 +67,24 @@ def quantize_constant(
     nan: NanResult = "storage-min",
 ) -> Array:
     """
-    Stored values of the expressed ones of a constant as MLIR 14 has them while it compiles.
+    Quantize the values of a constant as MLIR 14 does at compile time.
 
-    Values are divided by scales as f64, whatever the expressed type is, and rounded half
-    away from zero. The zero point is added before that if values are f32 and stored values
-    have 8 bits, and otherwise after it: this is another number for a negative quotient in
-    the middle of two integers. What is out of range becomes the nearest end of the storage
-    range. In MLIR 14 NaN becomes 0.
+    Values are divided by scales in f64 for all expressed types, and rounded half away from
+    zero. The zero point is added before rounding for f32 values and 8-bit storage,
+    otherwise after rounding: results differ for negative quotients halfway between
+    integers. Values out of range saturate. MLIR 14 stores NaN as 0.
 
     Args:
-        expressed_values: an array of any shape that the parameters fit, with dtype
+        expressed_values: an array in a shape that matches the parameters, with dtype
             `parameters.expressed_dtype`; or Python numbers, which are rounded to it.
         parameters: the parameters.
-        nan: what NaN becomes, as for [`quantize`][xdsl_quant.numerics.quantize].
+        nan: the stored value of NaN, as in [`quantize`][xdsl_quant.numerics.quantize].
 
     Returns:
         an array with dtype `parameters.storage_dtype`.
 
     Raises:
-        TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
+        TypeError: if an array has the wrong dtype, or an argument has the wrong type.
         ValueError: if an array has the wrong shape.
     """
     values = expressed_array(expressed_values, parameters)
@@ -104,27 +104,26 @@ def dequantize(
     out: Array | None = None,
 ) -> Array:
     """
-    Expressed values of stored ones: `(stored - zero_point) * scale`.
+    Dequantize values: `(stored - zero_point) * scale`.
 
-    Stored values may be any of the storage type, also outside of a narrower storage
-    range: the formula is the same for them.
+    Stored values may be out of the storage range, but not of the storage type.
 
     Args:
-        stored_values: an array of any shape that the parameters fit, with dtype
+        stored_values: an array in a shape that matches the parameters, with dtype
             `parameters.storage_dtype`; or Python integers.
         parameters: the parameters.
-        rounding_mode: the mode of the quantization that this belongs to. `truncate`
-            computes in the expressed type, as MLIR does; both other modes compute in f32
-            or f64 where the stored values are not exact in the expressed type.
-        out: where to put the expressed values. It may overlap `stored_values`.
+        rounding_mode: the rounding mode of the matching quantization. `truncate` computes
+            in the expressed type, as MLIR does; other modes compute in f32 or f64 if stored
+            values are not exact in the expressed type.
+        out: the output array. It may overlap `stored_values`.
 
     Returns:
         `out`, or a new array, with dtype `parameters.expressed_dtype`.
 
     Raises:
-        TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
-        ValueError: if an array has the wrong shape, or a stored value is outside of the
-            storage type, e.g. 8 for `i4`.
+        TypeError: if an array has the wrong dtype, or an argument has the wrong type.
+        ValueError: if an array has the wrong shape, or a stored value is out of range of
+            the storage type, e.g. 8 for `i4`.
     """
     values = stored_array(stored_values, parameters)
     arithmetic = Arithmetic(
@@ -148,29 +147,28 @@ def requantize(
     out: Array | None = None,
 ) -> Array:
     """
-    Stored values of one quantization as those of another: what
-    [`quantize`][xdsl_quant.numerics.quantize] makes of what
-    [`dequantize`][xdsl_quant.numerics.dequantize] gives, without an array in between.
+    Requantize values: [`quantize`][xdsl_quant.numerics.quantize] the result of
+    [`dequantize`][xdsl_quant.numerics.dequantize], without an intermediate array.
 
     Args:
-        stored_values: an array of any shape that all parameters fit, with dtype
+        stored_values: an array in a shape that matches all parameters, with dtype
             `source.storage_dtype`; or Python integers.
         source: the parameters of `stored_values`.
         target: the parameters of the result, with the expressed type of `source`.
-        rounding_mode: the mode of both steps.
-        zero_point_order: when the zero point of `target` is added.
-        nan: what NaN becomes. It is what is too large for an expressed type without
+        rounding_mode: the rounding mode of both steps.
+        zero_point_order: the order of rounding and addition of the zero point of `target`.
+        nan: the stored value of NaN, to which values overflow in expressed types without
             infinities.
-        out: where to put the stored values. It may overlap `stored_values`.
+        out: the output array. It may overlap `stored_values`.
 
     Returns:
         `out`, or a new array, with dtype `target.storage_dtype`.
 
     Raises:
-        TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
-        ValueError: if the expressed types differ, an array has the wrong shape, a
-            stored value is outside of the storage type of `source`, or there is no such
-            rounding.
+        TypeError: if an array has the wrong dtype, or an argument has the wrong type.
+        ValueError: if the expressed types differ, an array has the wrong shape, a stored
+            value is out of range of the storage type of `source`, or the rounding is
+            unsupported.
     """
     check_requantization(source, target)
     values = stored_array(stored_values, source)

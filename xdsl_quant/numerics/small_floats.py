@@ -1,5 +1,5 @@
 """
-Conversions to and from the floats of 4, 6 and 8 bits that are types of MLIR.
+Conversions to and from MLIR's float types of 4, 6 and 8 bits.
 
 | format | exponent, mantissa, bias | largest | infinities | NaN |
 |---|---|---|---|---|
@@ -10,14 +10,14 @@ Conversions to and from the floats of 4, 6 and 8 bits that are types of MLIR.
 | `f8E5M2FNUZ` | 5, 2, 16 | 57344 | | in place of -0 |
 | `f8E4M3FNUZ` | 4, 3, 8 | 240 | | in place of -0 |
 | `f8E4M3B11FNUZ` | 4, 3, 11 | 30 | | in place of -0 |
-| `f8E8M0FNU` | 8, 0, 127 | 2^127 | | one code; there is no sign and no 0 |
+| `f8E8M0FNU` | 8, 0, 127 | 2^127 | | one code; unsigned, without 0 |
 | `f6E2M3FN` | 2, 3, 1 | 7.5 | | |
 | `f6E3M2FN` | 3, 2, 3 | 28 | | |
 | `f4E2M1FN` | 2, 1, 1 | 6 | | |
 
 A code is the bit pattern of such a float as an unsigned integer, in the lowest bits of a
-`uint8`. Nothing here needs the package `ml_dtypes`. The results of `encode` equal those of
-its `astype`, except that f64 is rounded once here and twice there.
+`uint8`. The package `ml_dtypes` is not required. `encode` is bit-identical to `astype` of
+`ml_dtypes`, except that it rounds f64 once instead of twice.
 
 Example:
 
@@ -51,52 +51,52 @@ from numpy.typing import ArrayLike, NDArray
 from .arrays import Array, check_bounds, check_unmasked, numbers
 
 _ENCODED = ("float16", "bfloat16", "float32", "float64")
-"""The dtypes that can be encoded."""
+"""Dtypes that can be encoded."""
 
 _PIECE = 1 << 15
-"""How many elements are encoded at a time, so that temporary arrays stay in the cache."""
+"""Element count per piece, for which temporary arrays fit the cache."""
 
 
 @dataclass(frozen=True)
 class SmallFloat:
     """
-    A format of floats of at most 8 bits.
+    Float format of at most 8 bits.
 
     The magnitude of a code is the code without its sign bit.
     """
 
     name: str
-    """The name of MLIR's type, e.g. `f8E4M3FN`."""
+    """Name of MLIR's type, e.g. `f8E4M3FN`."""
 
     exponent_bits: int
 
     mantissa_bits: int
 
     bias: int
-    """The exponent bias: the exponent of the smallest normal number is `1 - bias`."""
+    """Exponent bias: the exponent of the smallest normal number is `1 - bias`."""
 
     largest_code: int
-    """The code of the largest number."""
+    """Code of the largest number."""
 
     infinity: int | None = None
-    """The code of infinity, if there is one."""
+    """Code of infinity, or `None` for a format without infinity."""
 
     nan: int | None = None
-    """The code to which a NaN without a sign is encoded, if the format has NaN."""
+    """Code to which a NaN without sign is encoded, or `None` for a format without NaN."""
 
     @property
     def is_signed(self) -> bool:
-        """True if there are negative numbers."""
+        """True if the format has negative numbers."""
         return self.mantissa_bits > 0
 
     @property
     def bits(self) -> int:
-        """The number of bits of a code."""
+        """Number of bits of a code."""
         return self.is_signed + self.exponent_bits + self.mantissa_bits
 
     @property
     def sign_bit(self) -> int:
-        """The sign bit of a code; 0 for an unsigned format."""
+        """Sign bit of a code; 0 for an unsigned format."""
         return 1 << (self.exponent_bits + self.mantissa_bits) if self.is_signed else 0
 
     @property
@@ -107,30 +107,30 @@ class SmallFloat:
     @property
     def is_part_of_f16(self) -> bool:
         """
-        True if codes with zeros after them are f16, up to a factor that is a power of
-        two: not those of `f8E5M2FNUZ`, which has numbers where f16 has infinities.
+        True if a code, left-aligned in an f16, is the same number up to a power of two.
+        `f8E5M2FNUZ` has numbers where f16 has infinities.
         """
         return self.exponent_bits != 5 or self.infinity is not None
 
     @property
     def overflow(self) -> int:
-        """The code of numbers that are too large: infinity, NaN or the largest number."""
+        """Code of numbers that overflow: infinity, NaN or the largest number."""
         codes = self.infinity, self.nan, self.largest_code
         return next(code for code in codes if code is not None)
 
     @property
     def smallest_normal(self) -> float:
-        """The smallest normal number: from it on, precision is full."""
+        """Smallest normal number, from which precision is full."""
         return math.ldexp(1.0, 1 - self.bias)
 
     @cached_property
     def largest(self) -> float:
-        """The largest number."""
+        """Largest number."""
         return float(self.values[self.largest_code])
 
     @cached_property
     def values(self) -> NDArray[np.float32]:
-        """The number, infinity or NaN that each code stands for."""
+        """Number, infinity or NaN represented by each code."""
         values = np.array([*map(self._value, range(1 << self.bits))], np.float32)
         values.setflags(write=False)
         return values
@@ -153,25 +153,24 @@ class SmallFloat:
 
     def encode(self, values: ArrayLike, *, saturate: bool = False) -> NDArray[np.uint8]:
         """
-        Encode floats, each rounded half to even, once.
+        Encode floats, rounded once, half to even, as `ml_dtypes` does.
 
-        A number that is too large becomes infinity if the format has it, otherwise NaN,
-        otherwise the largest number. If the format has no NaN, NaN becomes -0, or 0 if its
-        sign bit is set. In `f8E8M0FNU` ties are rounded up, as are all numbers between
-        2^-127 and 2^-126, and zero and negative numbers become NaN. `ml_dtypes` does the
-        same.
+        Overflow gives infinity if the format has it, otherwise NaN, otherwise the largest
+        number. If the format has no NaN, NaN becomes -0, or 0 if its sign bit is set. In
+        `f8E8M0FNU` ties and all numbers between 2^-127 and 2^-126 are rounded up, and zero
+        and negative numbers become NaN.
 
         Args:
             values: an array of any shape with dtype `float16`, `float32`, `float64`, or
                 `bfloat16` of `ml_dtypes`; or Python numbers, which are converted to f64.
-            saturate: clamp numbers and infinities to the range of the format first. For
-                `f8E8M0FNU`, 0 and negative numbers then become 2^-127.
+            saturate: True to clamp numbers and infinities to the range of the format first.
+                For `f8E8M0FNU`, 0 and negative numbers then become 2^-127.
 
         Returns:
             an array with dtype `uint8` and the shape of `values`.
 
         Raises:
-            TypeError: if values have another dtype, or are a masked array.
+            TypeError: if values are masked or have another dtype.
         """
         check_unmasked(values, "values")
         array = np.asarray(values)
@@ -196,16 +195,16 @@ class SmallFloat:
 
     def codes_of(self, floats: Any, *, is_double: bool, saturate: bool) -> Any:
         """
-        Return the formula of
+        Encode floats in array operations that can be traced: see
         [`encode`][xdsl_quant.numerics.small_floats.SmallFloat.encode].
 
         Args:
-            floats: an array, or an expression that stands for one number.
-            is_double: whether they are f64, and not f32.
-            saturate: whether numbers that are too large become the largest number.
+            floats: an array, or an expression.
+            is_double: True for f64, False for f32.
+            saturate: True to clamp numbers that overflow to the largest number.
 
         Returns:
-            Codes as integers as wide as the floats.
+            codes as integers in the width of the floats.
         """
         bits, is_nan = float_bits(floats), np.isnan(floats)
         limit = self.largest_code if saturate else self.overflow
@@ -223,8 +222,8 @@ class SmallFloat:
 
     def _magnitude(self, absolute: Any, is_double: bool) -> Any:
         """
-        Return the codes of magnitudes, as if the format had as many exponents as
-        needed; for infinity, an integer that is larger than all codes.
+        Return the codes of magnitudes, as if the format had unlimited exponents; for
+        infinity, an integer greater than all codes.
         """
         if is_double:
             float_type, mantissa_bits, bias = np.float64, 52, 1023
@@ -236,7 +235,8 @@ class SmallFloat:
 
         bits, smallest_normal = float_bits(absolute), bits_of(self.smallest_normal)
         dropped = mantissa_bits - self.mantissa_bits
-        # A carry out of the mantissa increments the exponent, whose bias changes, too.
+        # A carry out of the mantissa increments the exponent, whose bias changes as
+        # well.
         to_add = (1 << (dropped - 1)) - ((bias - self.bias) << mantissa_bits)
         if not self.is_signed:
             smallest = bits_of(math.ldexp(1.0, -self.bias))
@@ -262,8 +262,8 @@ class SmallFloat:
             an array with dtype `float32` and the shape of `codes`.
 
         Raises:
-            TypeError: if codes are no integers, or a masked array.
-            ValueError: if an integer is no code.
+            TypeError: if codes are masked or not integers.
+            ValueError: if an integer is not a code.
         """
         array = numbers(codes, "codes", "iu")
         last = (1 << self.bits) - 1
@@ -275,10 +275,10 @@ class SmallFloat:
 
 def float_bits(values: Any) -> Any:
     """
-    Return the bits of floats as signed integers of the same size.
+    Return the bits of floats as signed integers of the same width.
 
     Args:
-        values: an array, or an expression that stands for one number.
+        values: an array, or an expression.
     """
     if isinstance(values, np.ndarray):
         array = cast(Array, values)
@@ -305,15 +305,15 @@ _FORMATS = (
 )
 
 SMALL_FLOATS: Mapping[str, SmallFloat] = {format.name: format for format in _FORMATS}
-"""The formats by the names of MLIR's types."""
+"""Formats by MLIR type name."""
 
 
 def small_float(name: str) -> SmallFloat:
     """
-    Return a format by the name of MLIR's type.
+    Return a format by MLIR type name.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if the name is unknown.
     """
     if (found := SMALL_FLOATS.get(name)) is None:
         raise ValueError(

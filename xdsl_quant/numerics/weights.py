@@ -1,4 +1,4 @@
-"""Symmetric quantization of weights, with a scale for each block of them."""
+"""Symmetric quantization of weights with one scale per block."""
 
 from typing import Literal, get_args
 
@@ -10,15 +10,15 @@ from .parameters import QuantizationParameters
 
 WeightRange = Literal["min-max", "mse"]
 """
-Which weights a scale is for: all of a block, or a part of the range that has the least
-squared error, the others being saturated.
+Range of weights that a scale covers: all weights of a block, or the part of the range with
+the least squared error, outside of which weights saturate.
 """
 
 _CLIPPED = np.arange(99, 19, -1) / 100
-"""The parts of a range that are tried."""
+"""Candidates for the part of the range, relative to the full range."""
 
 _PIECE = 1 << 20
-"""How many weights are quantized at a time, which bounds the memory."""
+"""Number of weights quantized at a time, which bounds memory."""
 
 
 def weight_parameters(
@@ -30,29 +30,27 @@ def weight_parameters(
     expressed: str = "f32",
 ) -> QuantizationParameters:
     """
-    Parameters for constant weights: symmetric, that is with zero point 0, and narrow, that
-    is without the smallest stored value.
+    Return parameters for constant weights: symmetric (zero point 0) and narrow-range
+    (without the smallest stored value).
 
     With the range `min-max` the scale of a block is `max|w| / (2**(bits - 1) - 1)`. With
-    `mse` it is this one, or the one of 80 smaller scales, down to a fifth of it, with the
-    least sum of squared errors: that is never more than with `min-max`. A block of zeros
-    has scale 1.
+    `mse` it is the scale with the least sum of squared errors among this one and 80 smaller
+    ones, down to a fifth. A block of zeros has scale 1.
 
     Args:
         weights: finite numbers, at least one.
-        block_shape: the shape of a block of weights that share a scale. Its sizes divide
-            those of the weights.
+        block_shape: the shape of the blocks that share a scale. Its sizes divide the sizes
+            of the weights.
         bits: the width of stored values, from 2 to 8.
-        weight_range: which weights of a block its scale is for.
+        weight_range: the range of weights that a scale covers.
         expressed: the expressed type.
 
     Returns:
-        parameters for all weights, for each index of a dimension, or for each block,
-        whichever is the simplest that says the same.
+        per-tensor, per-axis or sub-channel parameters, the simplest equivalent form.
 
     Raises:
-        ValueError: if weights are not finite, or another argument is not one of these.
-        TypeError: if weights are no numbers.
+        ValueError: if weights are not finite, or another argument is out of range.
+        TypeError: if weights are not numeric.
     """
     if weight_range not in get_args(WeightRange):
         raise ValueError(f"expected 'min-max' or 'mse', found range {weight_range!r}")
@@ -89,18 +87,18 @@ def _block_scales(
 
 def blocks_of(weights: Array, block_shape: tuple[int, ...]) -> Array:
     """
-    Return the weights of each block as f32, or f64 if they are f64.
+    Return the weights of each block as f32, or f64 for f64 weights.
 
     Args:
         weights: an array of any shape.
-        block_shape: sizes that divide those of the array.
+        block_shape: block sizes that divide the sizes of the array.
 
     Returns:
-        an array with one more dimension: the position of the block along each dimension of
-        the weights, then that of the weight in its block, in row-major order.
+        an array with one more dimension: the block index along each dimension of the
+            weights, then the index of the weight within its block, in row-major order.
 
     Raises:
-        ValueError: if sizes do not divide those of the array.
+        ValueError: if block sizes do not divide the sizes of the array.
     """
     shape, rank = weights.shape, weights.ndim
     if len(block_shape) != rank or any(
@@ -120,9 +118,7 @@ def blocks_of(weights: Array, block_shape: tuple[int, ...]) -> Array:
 
 
 def _with_least_error(blocks: Array, scales: Floats, last: int) -> Floats:
-    """
-    Return the scales with the least sum of squared errors among those that are tried.
-    """
+    """Return the candidates for scales with the least sum of squared errors."""
     rows, best = blocks.reshape(-1, blocks.shape[-1]), scales.reshape(-1).copy()
     step = max(1, _PIECE // rows.shape[1])
     for start in range(0, len(rows), step):
@@ -141,10 +137,7 @@ def _with_least_error(blocks: Array, scales: Floats, last: int) -> Floats:
 
 
 def _squared_errors(rows: Array, scales: Floats, last: int) -> Floats:
-    """
-    Return the sum of squared errors of each row, which is stored as multiples of its
-    scale.
-    """
+    """Return the sum of squared quantization errors of each row."""
     steps = scales.astype(rows.dtype)[:, np.newaxis]
     stored = np.rint(rows / steps).clip(-last, last)
     return np.square(stored * steps - rows).sum(1)
@@ -154,23 +147,23 @@ def smoothing_factors(
     activations: ArrayLike, weights: ArrayLike, alpha: float = 0.5
 ) -> Floats:
     """
-    By which numbers the channels of an activation are divided, and the weights that take
-    them are multiplied: `max|x|**alpha / max|w|**(1 - alpha)`
-    ([Xiao et al. 2022](https://arxiv.org/abs/2211.10438), formula 4). The larger alpha is,
-    the more alike channels of the activation become, and the less alike those of weights.
+    Return the factors that balance activations and weights: activation channels are divided
+    by them, and the weights of these channels multiplied:
+    `max|x|**alpha / max|w|**(1 - alpha)` ([Xiao et al.
+    2022](https://arxiv.org/abs/2211.10438), formula 4). A larger alpha makes activation
+    channels more alike, and weight channels less alike.
 
     Args:
         activations: the largest absolute value of each channel.
-        weights: the largest absolute weight that takes each channel, in the same shape.
-        alpha: from 0 to 1.
+        weights: the largest absolute weight of each channel, in the same shape.
+        alpha: the exponent, from 0 to 1.
 
     Returns:
-        positive numbers; 1 for a channel that is 0 in one of the two.
+        positive numbers; 1 for channels whose largest activation or weight is 0.
 
     Raises:
-        ValueError: if alpha is not from 0 to 1, or there are negative numbers, or some that
-            are not finite.
-        TypeError: if an array has no numbers.
+        ValueError: if alpha is out of range, or numbers are negative or not finite.
+        TypeError: if an array is not numeric.
     """
     if not 0 <= alpha <= 1:
         raise ValueError(f"expected alpha from 0 to 1, found {alpha}")

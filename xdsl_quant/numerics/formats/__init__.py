@@ -1,4 +1,4 @@
-"""The block-scaled formats that hardware and checkpoints use, bit-exact."""
+"""Bit-exact block-scaled formats of hardware and checkpoints."""
 
 from collections.abc import Mapping
 
@@ -20,6 +20,6 @@ FORMATS: Mapping[str, Format] = _Formats(
     (each.name, each)
     for each in (*MX_FORMATS, NVFP4_FORMAT, NF4_FORMAT, *GGUF_FORMATS, *GROUP_FORMATS)
 )
-"""The formats by their names."""
+"""Formats by name."""
 
 __all__ = ["FORMATS", "BlockScaled", "Format", "QuantizeLinear", "ScaleRule", "Stored"]

@@ -1,4 +1,4 @@
-"""Packing of codes that are narrower than a byte."""
+"""Packing of codes narrower than a byte."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,20 +10,20 @@ Bytes = NDArray[np.uint8]
 
 def join_bits(codes: Array, width: int, run: int = 1) -> Bytes:
     """
-    Pack codes into bytes; the first code is in the lowest bits.
+    Pack codes into bytes, with the first code in the lowest bits.
 
-    Codes are packed in runs: consecutive codes of a run are in consecutive bytes, and the
-    next run shares these bytes. With width 4 and runs of 16, the first 16 codes are in the
-    lower halves of the first 16 bytes, and the next 16 codes in the upper halves.
+    Codes are packed in runs: the codes of a run are in consecutive bytes, and the next run
+    shares these bytes. With width 4 and runs of 16, the first 16 codes are in the lower
+    halves of the first 16 bytes, and the next 16 codes in the upper halves.
 
     Args:
-        codes: an array of integers, of which only the lowest `width` bits are used.
-        width: the width of a code, which divides 8.
+        codes: integers, of which the lowest `width` bits are used.
+        width: the width of a code, a divisor of 8.
         run: the number of codes in a run. The last dimension is a multiple of
             `run * 8 / width`.
 
     Returns:
-        an array of bytes, whose last dimension is `8 / width` times smaller.
+        bytes, with a last dimension smaller by the factor `8 / width`.
     """
     count = 8 // width
     parts = codes.astype(np.uint8) & np.uint8((1 << width) - 1)
@@ -35,8 +35,7 @@ def join_bits(codes: Array, width: int, run: int = 1) -> Bytes:
 
 def split_bits(joined: Bytes, width: int, run: int = 1) -> Bytes:
     """
-    Return the codes that [`join_bits`][xdsl_quant.numerics.formats.bits.join_bits] has
-    packed into these bytes.
+    Unpack bytes: the inverse of [`join_bits`][xdsl_quant.numerics.formats.bits.join_bits].
     """
     runs = joined.reshape(*joined.shape[:-1], joined.shape[-1] // run, 1, run)
     parts = (runs >> _shifts(width)) & np.uint8((1 << width) - 1)

@@ -1,4 +1,4 @@
-"""Arrays of numbers in blocks whose scales are stored in a type of their own."""
+"""Arrays in blocks with scales that are stored values themselves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ F32 = NDArray[np.float32]
 Shape = tuple[int, ...]
 
 ParameterTypes = Mapping[str, tuple[str, ...]]
-"""What blocks have, e.g. `scales`, and the types of it: see `Stored.types`."""
+"""Types of block parameters, e.g. `scales`, by name: see `Stored.types`."""
 
 _FLOAT_DTYPES = {
     "f16": "float16",
@@ -27,22 +27,22 @@ _FLOAT_DTYPES = {
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """Numbers as they are stored: an array of codes, and the type of the codes."""
+    """Stored numbers: an array of codes, and the type of the codes."""
 
     codes: Array
     """
-    Integers, floats that NumPy has, or the bits of other floats as `uint8`. They are not
-    packed: each code has at least a byte.
+    Integers, NumPy floats, or the bits of other floats as `uint8`. Codes are not packed:
+    each occupies at least a byte.
     """
 
     type: str
     """
-    MLIR's name of the type: an integer type, e.g. `i4` or `u6`, or a float type, e.g.
-    `f16` or `f8E4M3FN`.
+    MLIR name of an integer type, e.g. `i4` or `u6`, or of a float type, e.g. `f16` or
+    `f8E4M3FN`.
     """
 
     table: tuple[float, ...] | None = None
-    """The table of numbers if codes are indices into one, as in `!quant.quantile`."""
+    """Table if codes are indices, as in `!quant.quantile`, otherwise `None`."""
 
     def __post_init__(self):
         if not isinstance(cast(object, self.codes), np.ndarray):
@@ -79,16 +79,16 @@ class Stored:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The type of codes, of their scales, of the scales of these, and so on."""
+        """Type of the codes, of their scales, of the scales' scales, and so on."""
         return (self.type,)
 
     @property
     def shape(self) -> Shape:
-        """The shape of the codes and of the numbers."""
+        """Shape of the codes and of the numbers."""
         return self.codes.shape
 
     def elements(self) -> F32:
-        """Return the numbers that the codes represent, not scaled."""
+        """Return the unscaled numbers that the codes represent."""
         if self.table is not None:
             return np.array(self.table, np.float32)[self.codes]
         if (small := SMALL_FLOATS.get(self.type)) is not None:
@@ -97,7 +97,7 @@ class Stored:
 
     def dequantize(self) -> F32:
         """
-        Return the numbers that are stored.
+        Return the stored numbers.
 
         Returns:
             a new array with dtype `float32` and the shape of the codes.
@@ -108,8 +108,8 @@ class Stored:
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BlockScaled(Stored):
     """
-    Numbers in blocks, each of which has a scale and optionally a zero point and an offset:
-    `(element - zero point) * scale + offset`.
+    Numbers in blocks with a scale and optionally a zero point and an offset each: `(element
+    - zero point) * scale + offset`.
 
     The result of each operation is rounded to f32. Scales and offsets may be block-scaled
     themselves, as in super-blocks.
@@ -117,12 +117,12 @@ class BlockScaled(Stored):
 
     block_shape: Shape
     """
-    The shape of a block, with as many dimensions as the codes. The last block along a
-    dimension may be shorter.
+    Shape of a block, in the rank of the codes. The last block along a dimension may be
+    shorter.
     """
 
     scales: Stored
-    """A scale for each block: the shape is the number of blocks along each dimension."""
+    """Scale of each block; the shape is the number of blocks along each dimension."""
 
     zero_points: Stored | None = None
     """Integers in the shape of `scales`."""
@@ -154,7 +154,7 @@ class BlockScaled(Stored):
 
     @property
     def parameter_types(self) -> ParameterTypes:
-        """The types of scales and, if there are any, zero points and offsets."""
+        """Types of scales and, if present, zero points and offsets."""
         parts = {
             "scales": self.scales,
             "zero points": self.zero_points,
@@ -164,13 +164,13 @@ class BlockScaled(Stored):
 
     def dequantize(self) -> F32:
         """
-        Return the numbers that are stored.
+        Return the dequantized numbers.
 
         Returns:
             a new array with dtype `float32` and the shape of the codes.
         """
         numbers = self.elements()
-        # What is stored may be infinite or NaN.
+        # Stored numbers may be infinite or NaN.
         with np.errstate(all="ignore"):
             if self.zero_points is not None:
                 numbers -= self.of_blocks(self.zero_points.dequantize())
@@ -180,20 +180,19 @@ class BlockScaled(Stored):
         return numbers
 
     def of_blocks(self, numbers: Array) -> Array:
-        """Repeat the number of each block for its elements; the result broadcasts."""
+        """Repeat block parameters for the elements of blocks; the result broadcasts."""
         return spread(numbers, self.shape, self.block_shape)
 
     @property
     def bits(self) -> float:
         """
-        The number of bits per element: those of its code, and its share of the scales,
-        zero points and offsets.
+        Number of bits per element, including its share of scales, zero points and offsets.
         """
         return stored_bits(self) / self.codes.size
 
 
 def stored_bits(stored: Stored) -> int:
-    """Return the number of bits of all codes and of the parameters of their blocks."""
+    """Return the number of bits of all codes and of their block parameters."""
     bits = stored.codes.size * code_width(stored.type)
     if not isinstance(stored, BlockScaled):
         return bits
@@ -206,7 +205,7 @@ def code_width(type_name: str) -> int:
     Return the width of a type, e.g. 6 for `u6` or `f6E2M3FN`.
 
     Raises:
-        ValueError: if there is no type of this name.
+        ValueError: if the type is unknown.
     """
     if (small := SMALL_FLOATS.get(type_name)) is not None:
         return small.bits
@@ -225,10 +224,10 @@ def code_width(type_name: str) -> int:
 
 def block_counts(shape: Shape, block_shape: Shape) -> Shape:
     """
-    How many blocks there are along each dimension.
+    Return the number of blocks along each dimension.
 
     Raises:
-        ValueError: if a size is not positive, or there is not one for each dimension.
+        ValueError: if a size is not positive, or the rank differs.
     """
     is_tuple = isinstance(cast(object, block_shape), tuple)
     if (
@@ -246,13 +245,13 @@ def block_counts(shape: Shape, block_shape: Shape) -> Shape:
 
 
 def is_positive_integer(size: object) -> bool:
-    """Return True if a block may have this size."""
+    """Return True if a block size is valid."""
     return isinstance(size, int | np.integer) and bool(cast(Any, size) > 0)
 
 
 def spread(numbers: Array, shape: Shape, block_shape: Shape) -> Array:
     """
-    Repeat the number of each block for its elements.
+    Repeat block parameters for the elements of blocks.
 
     Returns:
         an array that broadcasts to `shape`.
@@ -268,11 +267,11 @@ def spread(numbers: Array, shape: Shape, block_shape: Shape) -> Array:
 
 def f32_values(values: ArrayLike) -> F32:
     """
-    Values to quantize as f32.
+    Convert values to f32 for quantization.
 
     Raises:
-        TypeError: if values are no numbers.
-        ValueError: if there are no values, or no dimension.
+        TypeError: if values are not numeric.
+        ValueError: if values are empty or a scalar.
     """
     check_unmasked(values, "values")
     array: Array = np.asarray(values)
@@ -291,7 +290,7 @@ def blocks_of_rows(values: F32, size: int, name: str) -> F32:
     Split the last dimension into blocks, which adds a dimension.
 
     Raises:
-        ValueError: if the size of a block does not divide the last dimension.
+        ValueError: if the block size does not divide the last dimension.
     """
     if values.shape[-1] % size:
         raise ValueError(
@@ -312,15 +311,15 @@ def check_finite(values: F32, name: str) -> None:
 
 def to_f16(numbers: F32 | Floats, what: str, first: int = 0) -> NDArray[np.float16]:
     """
-    Return the numbers of blocks, rounded to f16.
+    Round block parameters to f16.
 
     Args:
-        numbers: one for each block.
-        what: what they are, e.g. `a scale of Q4_0`.
-        first: how many blocks precede these.
+        numbers: one number per block.
+        what: a noun for the numbers, e.g. `a scale of Q4_0`.
+        first: the number of preceding blocks.
 
     Raises:
-        ValueError: if a number is too large.
+        ValueError: if a number overflows f16.
     """
     with np.errstate(over="ignore"):
         rounded = numbers.astype(np.float16)
@@ -334,7 +333,7 @@ def to_f16(numbers: F32 | Floats, what: str, first: int = 0) -> NDArray[np.float
 
 
 def check_block_scaled(stored: object) -> None:
-    """Raise a `TypeError` if `stored` is no array of numbers in blocks."""
+    """Raise a `TypeError` if `stored` is not a `BlockScaled`."""
     if not isinstance(stored, BlockScaled):
         raise TypeError(
             f"expected a BlockScaled, found {type(stored).__name__}; use the result of "

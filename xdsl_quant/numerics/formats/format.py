@@ -1,4 +1,4 @@
-"""The base class of all named formats."""
+"""Base class of the named formats."""
 
 import warnings
 from abc import ABC, abstractmethod
@@ -21,16 +21,18 @@ from .block_scaled import (
 
 @dataclass(frozen=True)
 class Format(ABC):
-    """A named format: quantizes values to codes with scales, and packs these into bytes."""
+    """
+    Named format, which quantizes values to codes with scales and packs them into bytes.
+    """
 
     name: str
-    """The common name, e.g. `MXFP4` or `Q4_K`."""
+    """Common name, e.g. `MXFP4` or `Q4_K`."""
 
     type: str
-    """The type of an element: see `Stored.type`."""
+    """Type of an element: see `Stored.type`."""
 
     block: int
-    """The number of elements in a block, along the last dimension by default."""
+    """Number of elements in a block, along the last dimension by default."""
 
     def __post_init__(self):
         if not is_positive_integer(self.block):
@@ -48,40 +50,39 @@ class Format(ABC):
             values: an array of at least one dimension, which is rounded to f32.
 
         Warns:
-            RuntimeWarning: if all values of a block become zeros, but not all are.
+            RuntimeWarning: if nonzero values of a block all become 0.
 
         Raises:
-            TypeError: if values are no numbers.
-            ValueError: if the format does not support the shape or one of the values.
+            TypeError: if values are not numeric.
+            ValueError: if the format does not support the shape or a value.
         """
 
     @abstractmethod
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
         """
-        Pack codes and scales into the byte layout of the files or the library of this
-        format.
+        Pack codes and scales into the byte layout of the format's files or library.
 
         Returns:
-            arrays by their names in that library.
+            arrays by their names in the library.
 
         Raises:
-            TypeError: if `stored` is no `BlockScaled`.
+            TypeError: if `stored` is not a `BlockScaled`.
             ValueError: if `stored` has another format.
         """
 
     @abstractmethod
     def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
         """
-        Unpack arrays as [`pack`][xdsl_quant.numerics.formats.Format.pack] returns them.
+        Unpack arrays returned by [`pack`][xdsl_quant.numerics.formats.Format.pack].
 
         Raises:
-            ValueError: if an array is missing or its shape does not fit the format.
+            ValueError: if an array is missing or its shape does not match the format.
         """
 
     @property
     @abstractmethod
     def parameter_types(self) -> Sequence[ParameterTypes]:
-        """The types of what blocks have, in one or more alternatives."""
+        """Supported combinations of the types of block parameters."""
 
     def block_shape(self, rank: int) -> Shape:
         """Return the shape of a block in an array of the given rank."""
@@ -94,7 +95,7 @@ class Format(ABC):
         zero_points: Stored | None = None,
         offsets: Stored | None = None,
     ) -> BlockScaled:
-        """Codes of elements with the parameters of blocks."""
+        """Return elements with their block parameters."""
         return BlockScaled(
             codes,
             self.type,
@@ -105,13 +106,13 @@ class Format(ABC):
         )
 
     def independent_block_shape(self, stored: BlockScaled) -> Shape:
-        """Return the shape of a block that shares no scale with others."""
+        """Return the shape of the blocks that share no scale."""
         return stored.block_shape
 
     def warn_of_zeros(self, values: ArrayLike, stored: BlockScaled) -> BlockScaled:
         """
-        Warn if all values of an independent block became zeros, but not all are, as the
-        last step of `quantize`.
+        Warn if nonzero values of an independent block all became 0: the last step of
+        `quantize`.
 
         Returns:
             `stored`.
@@ -130,16 +131,18 @@ class Format(ABC):
 
     def check(self, stored: BlockScaled):
         """
+        Raise an error if numbers have another format.
+
         Raises:
-            TypeError: if `stored` is no `BlockScaled`.
-            ValueError: if it has another format.
+            TypeError: if `stored` is not a `BlockScaled`.
+            ValueError: if `stored` has another format.
         """
         check_block_scaled(stored)
         self.check_elements(stored)
         self.check_parameters(stored)
 
     def check_elements(self, stored: BlockScaled):
-        """Raise a `ValueError` if elements or blocks are different ones."""
+        """Raise a `ValueError` if element type or block shape differ."""
         expected = self.block_shape(len(stored.shape))
         if (stored.type, stored.block_shape) != (self.type, expected):
             raise ValueError(
@@ -149,7 +152,7 @@ class Format(ABC):
             )
 
     def check_parameters(self, stored: BlockScaled):
-        """Raise a `ValueError` if scales, zero points or offsets have other types."""
+        """Raise a `ValueError` if the types of scales, zero points or offsets differ."""
         if (found := stored.parameter_types) not in self.parameter_types:
             expected = " or ".join(map(_parameters_text, self.parameter_types))
             raise ValueError(
@@ -158,10 +161,10 @@ class Format(ABC):
 
     def arrays(self, packed: Mapping[str, Array], *names: str) -> list[Array]:
         """
-        Packed arrays by their names.
+        Return packed arrays by name.
 
         Raises:
-            ValueError: if one is missing.
+            ValueError: if an array is missing.
         """
         if missing := [name for name in names if name not in packed]:
             raise ValueError(
@@ -172,7 +175,6 @@ class Format(ABC):
 
 
 def _largest_of_blocks(values: ArrayLike, block_shape: Shape) -> Array:
-    """Return the largest magnitude in each block."""
     largest = np.abs(np.asarray(values))
     for axis, (size, block) in enumerate(zip(largest.shape, block_shape, strict=True)):
         if block > 1:

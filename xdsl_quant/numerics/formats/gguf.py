@@ -1,5 +1,5 @@
 """
-The quantized formats of GGUF files
+Quantized formats of GGUF files
 ([`ggml-quants.c`](https://github.com/ggml-org/llama.cpp/blob/master/ggml/src/ggml-quants.c)).
 
 | format | element | block | scale | offset | per super-block of 256 |
@@ -13,15 +13,15 @@ The quantized formats of GGUF files
 | Q6_K | 6 bits, signed | 16 | 8 bits, signed | | f16 |
 | MXFP4 | `f4E2M1FN` | 32 | `f8E8M0FNU` | | |
 
-Scales may be negative. In the file, half of the range is added to signed elements and
-scales of less than 8 bits. The file has minima, which are subtracted, where K-quants have
-offsets here, so the f16 of offsets is the negative of the one in the file.
+Scales may be negative. Files store signed elements and scales of less than 8 bits with half
+of their range added. K-quants in files have minima, which are subtracted; the offsets here
+are added, so their f16 scale is the negative of the one in the file.
 
-Quantization to Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and MXFP4 is bit-exact with the package `gguf`
-wherever that is defined. It is not for a block whose largest magnitude is so small that its
-scale has no finite reciprocal in f32, or no code; here, all elements are 0 then, or the
-scale is the smallest one. Each tool has its own way to quantize to K-quants; here, the
-candidates with the least squared error are chosen as scales and offsets.
+Quantization to Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and MXFP4 is bit-identical to the package
+`gguf` wherever its result is defined. It is undefined for blocks whose largest magnitude is
+so small that the scale has no finite reciprocal in f32, or no code; here all elements are
+then 0, or the scale is the smallest one. Tools quantize to K-quants in different ways; here
+the scales and offsets are the candidates with the least squared error.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,15 +49,15 @@ from .block_scaled import (
 from .format import Format
 
 SUPER_BLOCK = 256
-"""The number of elements in a super-block of a K-quant."""
+"""Number of elements in a super-block of a K-quant."""
 
 _PIECE = 1 << 12
-"""How many super-blocks are quantized at a time, which bounds the memory."""
+"""Number of super-blocks quantized at a time, which bounds memory."""
 
 Planes = Sequence[tuple[int, int]]
 """
-Which bits of codes are packed together, from the lowest on: their number, and the run of
-`join_bits`.
+Widths and runs (see `join_bits`) of the groups of code bits that are packed together, from
+the lowest bits.
 """
 
 Rounds = Literal["half-up", "half-away"]
@@ -65,13 +65,13 @@ Rounds = Literal["half-up", "half-away"]
 
 @dataclass(frozen=True, kw_only=True)
 class GGUFFormat(Format):
-    """A format of GGUF, packed into rows of bytes, `data`."""
+    """GGUF format, packed into rows of bytes, `data`."""
 
     layout: np.dtype[np.void]
-    """The fields of a block, or of a super-block."""
+    """Fields of a block, or of a super-block."""
 
     planes: tuple[tuple[str, int, int], ...]
-    """The field of each plane of elements, and the plane: see `Planes`."""
+    """Field name, width and run of each plane of elements: see `Planes`."""
 
     @property
     def is_signed(self) -> bool:
@@ -80,11 +80,10 @@ class GGUFFormat(Format):
 
     @property
     def bits(self) -> int:
-        """The width of an element."""
+        """Width of an element."""
         return code_width(self.type)
 
     def read_fields(self, packed: Mapping[str, Array]) -> NDArray[np.void]:
-        """Return the fields of all blocks."""
         (data,) = self.arrays(packed, "data")
         size = self.layout.itemsize
         if data.dtype != np.uint8 or not data.ndim or data.shape[-1] % size:
@@ -95,18 +94,17 @@ class GGUFFormat(Format):
         return np.ascontiguousarray(data).view(self.layout)
 
     def data_of(self, fields: NDArray[np.void]) -> dict[str, Array]:
-        """Return the fields of all blocks as bytes."""
+        """Return the fields of all blocks as packed bytes."""
         return {"data": fields.view(np.uint8)}
 
     def write_elements(self, fields: NDArray[np.void], codes: Array):
-        """Write elements into their fields."""
         names, planes = self._planes_by_field
         rows = codes.reshape(*fields.shape, -1)
         for name, part in zip(names, _packed_planes(rows, self.type, planes)):
             fields[name] = part
 
     def read_elements(self, fields: NDArray[np.void]) -> Array:
-        """Read elements from their fields: the blocks of a row as one row."""
+        """Read elements from their fields, with the blocks of a row concatenated."""
         names, planes = self._planes_by_field
         codes = _unpacked_planes([fields[name] for name in names], self.type, planes)
         return codes.reshape(*fields.shape[:-1], -1)
@@ -119,13 +117,12 @@ class GGUFFormat(Format):
 
 
 def _excess(type_name: str) -> np.uint8:
-    """Return the number that is added to signed codes of less than 8 bits."""
+    """Return the number added to signed codes of less than 8 bits."""
     is_shifted = type_name.startswith("i") and type_name != "i8"
     return np.uint8(1 << (code_width(type_name) - 1) if is_shifted else 0)
 
 
 def _packed_planes(codes: Array, type_name: str, planes: Planes) -> Iterator[Bytes]:
-    """Yield the bytes of each plane."""
     rest = codes.astype(np.uint8) + _excess(type_name)
     for width, run in planes:
         yield join_bits(rest, width, run)
@@ -133,7 +130,7 @@ def _packed_planes(codes: Array, type_name: str, planes: Planes) -> Iterator[Byt
 
 
 def _unpacked_planes(parts: Sequence[Bytes], type_name: str, planes: Planes) -> Array:
-    """Return the codes of which these are the bytes of each plane."""
+    """Return the codes from the bytes of each plane."""
     codes, above = np.uint8(0), 0
     for part, (width, run) in zip(parts, planes, strict=True):
         codes = codes | (split_bits(part, width, run) << np.uint8(above))
@@ -142,15 +139,15 @@ def _unpacked_planes(parts: Sequence[Bytes], type_name: str, planes: Planes) -> 
     return unsigned.view(np.int8) if type_name.startswith("i") else unsigned
 
 
-# One scale for each block
+# Blocks with one scale
 
 
 @dataclass(frozen=True, kw_only=True)
 class GGUFBlocks(GGUFFormat):
-    """A format whose blocks have an f16 scale and, for unsigned elements, an f16 offset."""
+    """Format whose blocks have an f16 scale and, for unsigned elements, an f16 offset."""
 
     rounds: Rounds = "half-up"
-    """How ties are rounded: see `_elements`."""
+    """Rounding of ties: see `_elements`."""
 
     @property
     def parameter_types(self) -> Sequence[ParameterTypes]:
@@ -176,9 +173,7 @@ class GGUFBlocks(GGUFFormat):
         return self.warn_of_zeros(values, stored)
 
     def _scales(self, blocks: F32) -> tuple[Array, Array]:
-        """
-        Return the scale of each block and, for unsigned elements, its smallest value.
-        """
+        """Return the scale of each block, and its smallest value, for unsigned elements."""
         lowest = blocks.min(-1, keepdims=True)
         if not self.is_signed:
             steps = (1 << self.bits) - 1
@@ -229,10 +224,7 @@ def _of_largest_magnitude(blocks: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class GGUFMXFP4(GGUFFormat):
-    """
-    MXFP4 in GGUF, which is quantized differently from MX: ties are rounded toward zero, and
-    there is no -0.
-    """
+    """MXFP4 of GGUF. Unlike `MXFormat`, it rounds ties toward zero, and has no -0."""
 
     @property
     def parameter_types(self) -> Sequence[ParameterTypes]:
@@ -244,7 +236,7 @@ class GGUFMXFP4(GGUFFormat):
         check_finite(array, self.name)
         scale, element = small_float("f8E8M0FNU"), small_float(self.type)
         largest = np.abs(blocks).max(-1).astype(np.float64)
-        # The logarithm is rounded to f32, up to an integer for numbers just below a power
+        # The logarithm is rounded to f32, to an integer for numbers just below a power
         # of two.
         with np.errstate(divide="ignore"):
             logarithms = np.log2(largest).astype(np.float32)
@@ -273,24 +265,24 @@ class GGUFMXFP4(GGUFFormat):
         return self.stored(self.read_elements(fields), scales=scales)
 
 
-# Scales that are quantized themselves
+# Block scales that are quantized
 
 
 @dataclass(frozen=True, kw_only=True)
 class GGUFSuperBlocks(GGUFFormat):
     """
-    A K-quant: a format with super-blocks of 256 elements, whose block scales and offsets
-    are quantized.
+    K-quant: a format with super-blocks of 256 elements, whose block scales and offsets are
+    quantized.
 
-    Either elements and scales are signed, or both are unsigned and there are offsets.
+    Elements and scales are signed, or both are unsigned and blocks have offsets.
     """
 
     scale_type: str
-    """The type of quantized block scales, e.g. `u6`."""
+    """Type of quantized block scales, e.g. `u6`."""
 
     @property
     def blocks(self) -> int:
-        """The number of blocks in a super-block."""
+        """Number of blocks in a super-block."""
         return SUPER_BLOCK // self.block
 
     def independent_block_shape(self, stored: BlockScaled) -> Shape:
@@ -298,7 +290,7 @@ class GGUFSuperBlocks(GGUFFormat):
 
     @property
     def scale_bits(self) -> int:
-        """The width of a quantized block scale."""
+        """Width of a quantized block scale."""
         return int(self.scale_type[1:])
 
     @property
@@ -330,7 +322,10 @@ class GGUFSuperBlocks(GGUFFormat):
     def _quantized(
         self, rows: Floats, first: int
     ) -> tuple[Array, list[Array], list[Array]]:
-        """Elements; scales and offsets of blocks; scales and offsets of super-blocks."""
+        """
+        Return elements, scales and offsets of blocks, and scales and offsets of
+        super-blocks.
+        """
         if self.is_signed:
             scales = _symmetric_scales(rows, self.bits)
             offsets = np.zeros_like(scales)
@@ -338,7 +333,7 @@ class GGUFSuperBlocks(GGUFFormat):
             scales, offsets = _scales_and_offsets(rows, self.bits)
         parts = [self._of_super_blocks(each, first) for each in (scales, offsets)]
         (scale_codes, scale_of), (offset_codes, offset_of) = parts
-        # The scales and offsets as they are dequantized, which is exact.
+        # Dequantized scales and offsets, which are exact.
         scales, offsets = (
             (codes * of[:, np.newaxis])[..., np.newaxis] for codes, of in parts
         )
@@ -348,7 +343,7 @@ class GGUFSuperBlocks(GGUFFormat):
         return codes, [scale_codes, offset_codes], [scale_of, offset_of]
 
     def _of_super_blocks(self, numbers: Floats, first: int) -> tuple[Array, Array]:
-        """Quantize the scales or offsets of blocks, with an f16 for each super-block."""
+        """Quantize the scales or offsets of blocks, with an f16 scale per super-block."""
         largest = _of_largest_magnitude(numbers)
         low = -(1 << (self.scale_bits - 1)) if self.is_signed else 0
         high = low + (1 << self.scale_bits) - 1
@@ -364,7 +359,7 @@ class GGUFSuperBlocks(GGUFFormat):
     def _with_scales(
         self, codes: Array, of_blocks: Sequence[Array], of_supers: Sequence[Array]
     ) -> BlockScaled:
-        """Elements with scales and, if they are unsigned, offsets."""
+        """Return elements with block scales and, for unsigned elements, offsets."""
         rows = (*codes.shape[:-1], codes.shape[-1] // self.block)
         shape = (*(1,) * (codes.ndim - 1), self.blocks)
         scales, *offsets = (
@@ -406,7 +401,7 @@ class GGUFSuperBlocks(GGUFFormat):
         return self._with_scales(self.read_elements(fields), of_blocks, of_supers)
 
 
-# The codes of the scales and then of the minima of a super-block as bytes
+# Packing of the scales and minima of a super-block
 
 
 _SCALE_PLANES: Mapping[str, Planes] = {
@@ -414,13 +409,14 @@ _SCALE_PLANES: Mapping[str, Planes] = {
     "i6": [(4, 8), (2, 4)],
     "i8": [(8, 1)],
 }
-"""The planes of quantized block scales, but for `u6`."""
+"""Planes of quantized block scales, except `u6`."""
 
 
 def _packed_scales(codes: Array, type_name: str) -> Bytes:
     if planes := _SCALE_PLANES.get(type_name):
         return np.concatenate([*_packed_planes(codes, type_name, planes)], -1)
-    # The first four of each have 6 bits of a byte; the others are split over the rest.
+    # The low bytes hold 6 bits of the first four scales and minima each. The others are
+    # split between their high bits and the remaining bytes.
     first, last = _fours_of_eights(codes)
     high = last >> np.uint8(4) << np.uint8(6)
     return np.concatenate([first | high, join_bits(last, 4, 4)], -1)
@@ -438,7 +434,7 @@ def _unpacked_scales(packed: Bytes, type_name: str) -> Array:
 
 
 def _fours_of_eights(codes: Array) -> Sequence[Array]:
-    """Return the first four of each eight codes, and the last four."""
+    """Return the first four and the last four of every eight codes."""
     fours = codes.reshape(*codes.shape[:-1], 2, 2, 4)
     return [fours[..., i, :].reshape(*codes.shape[:-1], 8) for i in range(2)]
 
@@ -447,11 +443,11 @@ def _fours_of_eights(codes: Array) -> Sequence[Array]:
 
 
 _TRIED = np.linspace(0.6, 1.2, 25)
-"""The candidates for scales, relative to the scale for the whole range of a block."""
+"""Candidates for scales, relative to the scale for the full range of a block."""
 
 
 def _symmetric_scales(rows: Floats, bits: int) -> Floats:
-    """Return a scale for each block, positive or negative."""
+    """Return a scale, positive or negative, for each block."""
     half = 1 << (bits - 1)
     full = _of_largest_magnitude(rows) / -half
     full[full == 0] = 1
@@ -459,7 +455,7 @@ def _symmetric_scales(rows: Floats, bits: int) -> Floats:
     least = np.square(rows).sum(-1)
     for factor in _TRIED:
         codes = np.rint(rows / (factor * full)).clip(-half, half - 1)
-        # The best scale for these codes.
+        # Optimal scale for these codes.
         products, squares = (rows * codes).sum(-1), np.square(codes).sum(-1)
         scales = products / np.maximum(squares, 1)
         errors = np.square(rows - codes * scales[..., np.newaxis]).sum(-1)
@@ -469,7 +465,7 @@ def _symmetric_scales(rows: Floats, bits: int) -> Floats:
 
 
 def _scales_and_offsets(rows: Floats, bits: int) -> tuple[Floats, Floats]:
-    """Return a scale, not negative, and an offset, not positive, for each block."""
+    """Return a non-negative scale and a non-positive offset for each block."""
     last = (1 << bits) - 1
     lowest = np.minimum(rows.min(-1, keepdims=True), 0)
     full = (np.maximum(rows.max(-1, keepdims=True), 0) - lowest) / last
@@ -482,12 +478,12 @@ def _scales_and_offsets(rows: Floats, bits: int) -> tuple[Floats, Floats]:
         codes = np.minimum(np.rint((rows - lowest) / (factor * full)), last)
         products, squares = (rows * codes).sum(-1), np.square(codes).sum(-1)
         total: Floats = codes.sum(-1)
-        # The line through codes and values with the least squared error.
+        # Least-squares line through codes and values.
         spread: Floats = count * squares - total * total
         spread[spread == 0] = np.inf
         slope: Floats = (count * products - total * sums) / spread
         offsets = (sums - slope * total) / count
-        # If its offset is positive, the line through 0.
+        # Line through 0 if the offset is positive.
         np.divide(products, squares, out=slope, where=offsets > 0)
         offsets = np.minimum(offsets, 0)
         fitted = codes * slope[..., np.newaxis] + offsets[..., np.newaxis]
@@ -502,7 +498,7 @@ def _scales_and_offsets(rows: Floats, bits: int) -> tuple[Floats, Floats]:
 
 
 def _layout(*fields: tuple[str, int]) -> np.dtype[np.void]:
-    """Fields of bytes; `d`, `dmin` and `m` are f16."""
+    """Return the dtype of a record of byte fields; `d`, `dmin` and `m` are f16."""
     return np.dtype(
         [
             (name, "<f2") if name in ("d", "dmin", "m") else (name, "u1", (size,))

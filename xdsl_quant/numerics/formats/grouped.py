@@ -1,5 +1,5 @@
 """
-Weights of 4 bits in groups that have a scale and a zero point, as GPTQ and AWQ pack them.
+4-bit weights in groups with a scale and a zero point, in the layouts of GPTQ and AWQ.
 
 | format | elements in an i32 | zero points in an i32 |
 |---|---|---|
@@ -7,8 +7,8 @@ Weights of 4 bits in groups that have a scale and a zero point, as GPTQ and AWQ 
 | GPTQ_V2 | as GPTQ | 8 outputs |
 | AWQ | 8 consecutive outputs in the order 0, 2, 4, 6, 1, 3, 5, 7 | as elements |
 
-Values are the weights of a linear layer, outputs by inputs; groups are along the inputs.
-All packed arrays are transposed: inputs by outputs. Groups have 128 inputs;
+Values are the weights of a linear layer, outputs by inputs, with groups along the inputs.
+Packed arrays are transposed: inputs by outputs. Groups have 128 inputs by default;
 `dataclasses.replace(format, block=64)` changes this.
 """
 
@@ -32,21 +32,21 @@ from .block_scaled import (
 from .format import Format
 
 _AWQ_ORDER = np.array([0, 2, 4, 6, 1, 3, 5, 7])
-"""The order of 8 outputs in an i32, from the lowest bits on."""
+"""Order of 8 outputs in an i32, from the lowest bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupFormat(Format):
     """
-    A format with f16 scales and u4 zero points, packed into `qweight`, `qzeros`, `scales`
+    Format with f16 scales and u4 zero points, packed into `qweight`, `qzeros`, `scales`
     and, for GPTQ, `g_idx`, the group of each input.
     """
 
     zero_point_less: int = 0
-    """The number that is subtracted, modulo 16, from zero points when they are packed."""
+    """Number subtracted from zero points, modulo 16, when they are packed."""
 
     is_awq: bool = False
-    """True if an i32 has 8 outputs, and not 8 inputs."""
+    """True if an i32 has 8 outputs, False if it has 8 inputs."""
 
     @property
     def parameter_types(self) -> Sequence[ParameterTypes]:
@@ -54,23 +54,23 @@ class GroupFormat(Format):
 
     def quantize(self, values: ArrayLike) -> BlockScaled:
         """
-        Quantize weights to this format: the scale of a group is 1/15 of the range of its
-        weights and 0, rounded to f16, or 1 if that is 0. The zero point and the elements
-        are quotients by this scale, rounded half to even.
+        Quantize weights to this format. The scale of a group is 1/15 of the range of its
+        weights and 0, rounded to f16, or 1 if that is 0. Zero point and elements are
+        quotients by this scale, rounded half to even.
 
-        GPTQ and AWQ choose elements and scales with calibration data; to pack what they
-        chose, make a `BlockScaled` of it, with scales and zero points as `Stored`.
+        GPTQ and AWQ choose elements and scales from calibration data. To pack their
+        results, build a `BlockScaled` with scales and zero points as `Stored`.
 
         Args:
             values: finite weights, outputs by inputs, which are rounded to f32.
 
         Warns:
-            RuntimeWarning: if all values of a block become zeros, but not all are.
+            RuntimeWarning: if nonzero values of a block all become 0.
 
         Raises:
-            TypeError: if values are no numbers.
+            TypeError: if values are not numeric.
             ValueError: if the rank is not 2, the number of inputs is not a multiple of the
-                group size, a value is infinite or NaN, or a scale is too large for f16.
+                group size, a value is infinite or NaN, or a scale overflows f16.
         """
         array = f32_values(values)
         if array.ndim != 2:
@@ -144,13 +144,13 @@ class GroupFormat(Format):
         return np.arange(inputs, dtype=np.int32) // np.int32(self.block)
 
     def _words(self, codes: Array) -> Array:
-        """Pack each 8 codes of a row into an i32."""
+        """Pack every 8 codes of a row into an i32."""
         if self.is_awq:
             codes = codes.reshape(-1, 8)[:, _AWQ_ORDER].reshape(codes.shape)
         return np.ascontiguousarray(join_bits(codes, 4)).view("<i4")
 
     def _codes(self, words: Array) -> Array:
-        """Return the codes that `_words` has packed."""
+        """Unpack codes: the inverse of `_words`."""
         codes = split_bits(np.ascontiguousarray(words).view(np.uint8), 4)
         if not self.is_awq:
             return codes

@@ -1,5 +1,5 @@
 """
-The microscaling formats of the Open Compute Project
+Microscaling formats of the Open Compute Project
 ([specification](https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf)),
 and NVFP4.
 
@@ -39,13 +39,13 @@ from .format import Format
 
 ScaleRule = Literal["floor", "even", "ceil", "rceil"]
 """
-How the block scale, a power of two, is computed from the largest magnitude `a` of the
-block. The largest element is `m * 2**e`, with `m` from 1 to 2.
+Rule by which the block scale, a power of two, is computed from the largest magnitude `a` of
+the block. The largest element is `m * 2**e`, with `m` from 1 to 2.
 
 | rule | block scale | used by |
 |---|---|---|
 | `floor` | `2**(floor(log2(a)) - e)`; elements may saturate | OCP |
-| `even` | that of `floor`, doubled where `a`, rounded, would saturate | TOSA |
+| `even` | as `floor`, doubled if `a`, rounded, would saturate | TOSA |
 | `ceil` | `2**(ceil(log2(a)) - e)` | torchao |
 | `rceil` | `2**ceil(log2(a / (m * 2**e)))`, the smallest without saturation | NVIDIA |
 """
@@ -53,21 +53,21 @@ block. The largest element is `m * 2**e`, with `m` from 1 to 2.
 _E8M0 = small_float("f8E8M0FNU")
 
 _NAN_SCALE = 255
-"""The code of a scale that is NaN."""
+"""Code of a NaN scale."""
 
 
 @dataclass(frozen=True)
 class _Elements:
-    """The properties of an element type that the arithmetic of MX depends on."""
+    """Properties of an element type for the arithmetic of block scales."""
 
     exponent: int
-    """The exponent of the largest element."""
+    """Exponent of the largest element."""
 
     largest: float
 
     carry: int
     """
-    The integer that, added to the bits of an f32, increments its exponent if the number,
+    Integer that is added to the bits of an f32 to increment its exponent if the number,
     rounded to the precision of an element, exceeds the largest element.
     """
 
@@ -78,20 +78,18 @@ def _elements_of(largest: float, mantissa_bits: int) -> _Elements:
     mantissa = int(np.ldexp(largest, mantissa_bits - exponent))
     to_next_power = (2 << mantissa_bits) - mantissa
     carry = (2 * to_next_power - 1) << (22 - mantissa_bits)
-    # Ties go to the even neighbour, which may be the largest element.
+    # Ties go to the even neighbor, which may be the largest element.
     return _Elements(exponent, largest, carry - (mantissa % 2 == 0))
 
 
 @dataclass(frozen=True)
 class PackedElements(Format):
     """
-    A format that is packed as in torchao: `qdata` has the elements, two in a byte if they
-    have 4 bits, with the first in the lower half, and otherwise one in a byte; `scale` has
-    the codes of the scales.
+    Format packed as in torchao: `qdata` has one element per byte, or two 4-bit elements,
+    the first in the lower half; `scale` has the codes of the scales.
     """
 
     def pack_elements(self, stored: BlockScaled) -> dict[str, Array]:
-        """Pack elements and the codes of scales."""
         self.check(stored)
         codes, scales = stored.codes.view(np.uint8), stored.scales.codes
         if code_width(self.type) == 4:
@@ -99,7 +97,6 @@ class PackedElements(Format):
         return {"qdata": codes, "scale": scales.view(np.uint8)}
 
     def unpack_elements(self, packed: Mapping[str, Array]) -> tuple[Array, Array]:
-        """Unpack elements and the codes of scales."""
         codes, scales = self.arrays(packed, "qdata", "scale")
         if codes.dtype.itemsize != 1 or scales.dtype.itemsize != 1:
             raise ValueError(
@@ -113,10 +110,10 @@ class PackedElements(Format):
 @dataclass(frozen=True)
 class MXFormat(PackedElements):
     """
-    A microscaling format.
+    Microscaling format.
 
-    Infinities saturate; with the rule `even`, all of their block becomes NaN. If a block
-    contains NaN, all of it becomes NaN.
+    Infinities saturate; with the rule `even` their block becomes NaN. A block with NaN
+    becomes NaN.
     """
 
     @property
@@ -130,13 +127,13 @@ class MXFormat(PackedElements):
 
         Args:
             values: an array of at least one dimension, which is rounded to f32.
-            rule: how block scales are computed.
+            rule: the rule for block scales.
 
         Warns:
-            RuntimeWarning: if all values of a block become zeros, but not all are.
+            RuntimeWarning: if nonzero values of a block all become 0.
 
         Raises:
-            TypeError: if values are no numbers.
+            TypeError: if values are not numeric.
             ValueError: if the last dimension is not a multiple of 32, or the rule is
                 unknown.
         """
@@ -159,7 +156,7 @@ class MXFormat(PackedElements):
         return self.warn_of_zeros(values, self._stored(codes, scales))
 
     def _scale_codes(self, largest: F32, rule: ScaleRule) -> Array:
-        """Return the codes of the block scales for the largest magnitudes of blocks."""
+        """Return the codes of block scales for the largest magnitudes of blocks."""
         elements = self._elements
         is_nan = np.isnan(largest)
         exponent = elements.exponent
@@ -206,8 +203,8 @@ class MXFormat(PackedElements):
 @dataclass(frozen=True)
 class NVFP4(PackedElements):
     """
-    NVIDIA's format with blocks of 16, block scales in `f8E4M3FN`, and a per-tensor scale in
-    f32, which is packed as `per_tensor_scale`.
+    NVIDIA's format with blocks of 16, block scales in `f8E4M3FN`, and a per-tensor f32
+    scale, packed as `per_tensor_scale`.
     """
 
     @property
@@ -224,19 +221,18 @@ class NVFP4(PackedElements):
         Quantize values to this format, with torchao's arithmetic.
 
         Args:
-            values: finite numbers, an array of at least one dimension, which is rounded
-                to f32.
-            tensor_scale: the f32 that all block scales are multiplied by; 1 for the format
-                without a per-tensor scale. By default, the scale that maps the largest
-                magnitude of the tensor to 448 times 6, or 1 if this scale has no finite
-                reciprocal.
+            values: finite numbers, an array of at least one dimension, which is rounded to
+                f32.
+            tensor_scale: the f32 factor of all block scales; 1 for the format without
+                per-tensor scale. By default, the scale that maps the largest magnitude of
+                the tensor to 448 times 6, or 1 if this scale has no finite reciprocal.
 
         Warns:
-            RuntimeWarning: if all values become zeros, but not all are: the smallest block
-                scale is 2**-6.
+            RuntimeWarning: if nonzero values all become 0: the smallest block scale is
+                2**-6.
 
         Raises:
-            TypeError: if values or the scale are no numbers.
+            TypeError: if values or the scale are not numeric.
             ValueError: if a value is infinite or NaN, the last dimension is not a multiple
                 of 16, or the scale is not positive and finite.
         """

@@ -1,7 +1,6 @@
 """
-NF4 of bitsandbytes: elements are indices into a table of 16 numbers, the quantiles of a
-normal distribution
-([Dettmers et al. 2023](https://arxiv.org/abs/2305.14314), appendix E).
+NF4 of bitsandbytes, whose elements are indices into a table of 16 quantiles of a normal
+distribution ([Dettmers et al. 2023](https://arxiv.org/abs/2305.14314), appendix E).
 
 A block consists of 64 consecutive elements of the flattened array; with double
 quantization, a block of scales consists of 256 consecutive scales.
@@ -46,27 +45,26 @@ NF4_TABLE = (
     0.7229568362236023,
     1.0,
 )
-"""The numbers into which elements are indices; each is representable in f32."""
+"""Numbers represented by the elements; each is representable in f32."""
 
 _ZERO = NF4_TABLE.index(0)
 
 _OF_SCALES = 256
-"""The number of scales that share an f32 scale."""
+"""Number of scales that share an f32 scale."""
 
 _SMALLEST = np.float32(1e-38)
-"""The smallest divisor, in place of smaller scales."""
+"""Smallest divisor, which replaces smaller scales."""
 
 
 @cache
 def dynamic_table() -> tuple[float, ...]:
     """
-    Return the 256 numbers into which quantized scales are indices: 0, 1, and, with both
-    signs, for each `i` from 0 to 6 the midpoints of `2**i` equal parts of the range
-    from `10**(i - 7)` to `10**(i - 6)` ([Dettmers
-    2016](https://arxiv.org/abs/1511.04561)).
+    Return the 256 numbers represented by quantized scales: 0, 1, and, with both signs, for
+    each `i` from 0 to 6 the midpoints of `2**i` equal parts of the range from `10**(i - 7)`
+    to `10**(i - 6)` ([Dettmers 2016](https://arxiv.org/abs/1511.04561)).
 
-    Each is rounded to f32 once. bitsandbytes computes in f32, in an order of operations
-    that depends on the processor, so some of its numbers differ in the last bit.
+    Each number is rounded to f32 once. bitsandbytes computes in f32, in an order of
+    operations that depends on the CPU, so some of its numbers differ by 1 ulp.
     """
     positive = [
         10.0 ** (i - 6) * (0.1 + 0.9 * (part + 0.5) / 2**i)
@@ -80,10 +78,10 @@ def dynamic_table() -> tuple[float, ...]:
 @dataclass(frozen=True)
 class NF4(Format):
     """
-    NF4, packed as the tensors of a checkpoint: `weight`, two elements in a byte, the first
-    in the upper half; `absmax`, the scales; `quant_map`, the table; and, with double
+    NF4, packed as the tensors of a checkpoint: `weight`, with two elements per byte, the
+    first in the upper half; `absmax`, the scales; `quant_map`, the table; and, with double
     quantization, `nested_absmax` and `nested_quant_map`. `shape` and `nested_offset` are
-    arrays here; in a checkpoint they are parts of a JSON object.
+    arrays here, but part of a JSON object in a checkpoint.
     """
 
     @property
@@ -102,21 +100,21 @@ class NF4(Format):
         Quantize values to this format. A scale is the largest magnitude of its block.
 
         Args:
-            values: finite numbers, an array of at least one dimension, which is rounded
-                to f32.
-            quantizes_scales: whether scales are stored in 8 bits, with one f32 scale for
-                256 of them: double quantization.
-            offset: the number that is subtracted from scales before they are quantized; by
-                default their mean, rounded to f32. The mean that bitsandbytes takes,
-                PyTorch's, may differ in the last bit.
-            table: the 256 numbers into which quantized scales are indices; by default
+            values: finite numbers, an array of at least one dimension, which is rounded to
+                f32.
+            quantizes_scales: True for double quantization: scales are stored in 8 bits,
+                with one f32 scale per 256 scales.
+            offset: the number subtracted from scales before they are quantized; by default
+                their mean, rounded to f32. The mean that PyTorch computes for bitsandbytes
+                may differ by 1 ulp.
+            table: the 256 numbers represented by quantized scales; by default
                 [`dynamic_table`][xdsl_quant.numerics.formats.nf4.dynamic_table].
 
         Warns:
-            RuntimeWarning: if all values of a block become zeros, but not all are.
+            RuntimeWarning: if nonzero values of a block all become 0.
 
         Raises:
-            TypeError: if values are no numbers.
+            TypeError: if values are not numeric.
             ValueError: if a value is infinite or NaN, or a block of the flattened array is
                 not a block of the array.
         """
@@ -198,14 +196,14 @@ def flat_block_shape(shape: Shape, size: int) -> Shape:
     Return the shape of a block of consecutive elements of the flattened array.
 
     Raises:
-        ValueError: if such blocks do not have one shape.
+        ValueError: if the blocks do not have a common shape.
     """
     block_shape: list[int] = []
     rest = size
     for axis in reversed(range(len(shape))):
         length = shape[axis]
         block = min(length, rest)
-        # Only the last of all blocks may be shorter.
+        # Only the last block of the array may be shorter.
         is_cut = length % rest and rest % length and prod(shape[: axis + 1]) > rest
         if is_cut and prod(shape[:axis]) > 1:
             raise ValueError(
@@ -218,13 +216,15 @@ def flat_block_shape(shape: Shape, size: int) -> Shape:
 
 
 def _padded_blocks(flat: F32, size: int) -> tuple[F32, bool]:
-    """Return the blocks of a flat array, and whether the last one is padded with 0."""
+    """Return the blocks of a flat array, and True if the last one is padded with 0."""
     padding = -flat.size % size
     return np.pad(flat, (0, padding)).reshape(-1, size), padding > 0
 
 
 def _nearest_codes(ties: Array, quotients: Array) -> Bytes:
-    """Indices of the nearest elements, for ties the smaller one, as a flat array."""
+    """
+    Return the indices of the nearest elements, the smaller one for ties, as a flat array.
+    """
     return counts_below(ties, quotients.reshape(-1)).astype(np.uint8, copy=False)
 
 

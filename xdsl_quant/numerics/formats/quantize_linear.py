@@ -31,22 +31,22 @@ _ELEMENT_TYPES = (
     *("i4", "u4", "i8", "u8", "i16", "u16"),
     *("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f4E2M1FN"),
 )
-"""The integer types of ONNX up to 16 bits, and its small floats with a sign."""
+"""Integer types of ONNX up to 16 bits, and its signed small floats."""
 
 
 @dataclass(frozen=True)
 class QuantizeLinear(Format):
     """
-    Blocks along one dimension, the last of which may be shorter, with f32 scales, and zero
-    points in the type of the elements.
+    Blocks along one dimension with f32 scales, and zero points in the element type. The
+    last block may be shorter.
 
-    The packed arrays are `y`, in which two elements of 4 bits share a byte, the first in
-    the lower half, across the flattened array; `y_scale`; `y_zero_point`; and `shape`, the
-    shape of the values.
+    The packed arrays are `y`, with two 4-bit elements per byte, the first in the lower
+    half, across the flattened array; `y_scale`; `y_zero_point`; and `shape`, the shape of
+    the values.
     """
 
     axis: int = -1
-    """The dimension that is cut into blocks."""
+    """Dimension that is divided into blocks."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -82,22 +82,22 @@ class QuantizeLinear(Format):
         even and saturated.
 
         Args:
-            values: finite numbers, an array of at least one dimension, which is rounded
-                to f32.
-            scales: positive numbers, one for each block. The default maps the largest
+            values: finite numbers, an array of at least one dimension, which is rounded to
+                f32.
+            scales: positive numbers, one per block. By default, the scale maps the largest
                 magnitude of a block to the largest element or, for unsigned types, the
                 range of the block and 0 to the range of the type; a block of zeros has
                 scale 1.
-            zero_points: integers of the type, one for each block. The default is 0 or, for
+            zero_points: integers of the type, one per block. The default is 0 or, for
                 unsigned types without the argument `scales`, the zero point of the range.
 
         Warns:
-            RuntimeWarning: if all values of a block become zeros, but not all are.
+            RuntimeWarning: if nonzero values of a block all become 0.
 
         Raises:
-            TypeError: if values or scales are no numbers, or zero points no integers.
+            TypeError: if values or scales are not numeric, or zero points are not integers.
             ValueError: if a value is infinite or NaN, a scale is not positive and finite, a
-                zero point is outside of the type, or a shape does not match.
+                zero point is out of range of the type, or a shape does not match.
         """
         array = f32_values(values)
         check_finite(array, self.name)
@@ -125,7 +125,7 @@ class QuantizeLinear(Format):
     def _scales(
         self, array: F32, scales: ArrayLike | None
     ) -> tuple[Array, Array | None]:
-        """Scales, and the zero points of chosen ones of unsigned types."""
+        """Return scales, and zero points if they are chosen here for an unsigned type."""
         if scales is None:
             return self._chosen(array)
         with np.errstate(over="ignore"):
@@ -142,7 +142,7 @@ class QuantizeLinear(Format):
         return of_blocks, None
 
     def _points(self, counts: Shape, zero_points: ArrayLike | None) -> Array:
-        """Return the zero points of blocks, by default 0."""
+        """Return the zero points of blocks, 0 by default."""
         if zero_points is None:
             zero_points = np.zeros(counts, np.int64)
         points = numbers(zero_points, "zero points", "iu")
@@ -160,7 +160,6 @@ class QuantizeLinear(Format):
 
     @property
     def _dtype(self) -> np.dtype[np.integer]:
-        """The dtype of codes."""
         if self.type in SMALL_FLOATS:
             return np.dtype(np.uint8)
         low, _ = storage_range(self.type)
@@ -168,7 +167,7 @@ class QuantizeLinear(Format):
         return np.dtype(f"int{width}" if low < 0 else f"uint{width}")
 
     def _chosen(self, array: F32) -> tuple[Array, Array | None]:
-        """Scales, and zero points of unsigned types."""
+        """Return scales, and zero points for unsigned types."""
         axis = self.axis % array.ndim
         starts = list(range(0, array.shape[axis], self.block))
         zero = np.float32(0)
@@ -179,7 +178,7 @@ class QuantizeLinear(Format):
         if low < 0:
             scales = np.maximum(largest, -lowest) / steps
         else:
-            # The range may exceed f32, but not its 15th.
+            # The range may overflow f32, but not a 15th of it.
             scales = largest / steps - lowest / steps
         scales[scales == 0] = 1
         if low < 0:
