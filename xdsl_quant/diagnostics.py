@@ -1,7 +1,4 @@
-"""
-Errors and warnings with source locations, and the formatting of counts, long texts and
-tables in messages.
-"""
+"""Errors and warnings with source locations, and formatting of their texts."""
 
 import re
 import sys
@@ -16,10 +13,7 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 
 def location_prefix(location: Attribute) -> str:
-    """
-    Return a location as message prefix: `model.mlir:3:5: ` for text, `loc("name"): ` for a
-    TensorFlow Lite file, empty if unknown.
-    """
+    """Return a location as message prefix: `model.mlir:3:5: `, `loc("name"): ` or empty."""
     if isinstance(location, NameLoc):
         return f"loc({location.desc}): "
     if not isinstance(location, FileLineColLoc):
@@ -68,17 +62,12 @@ _LONG_QUOTED = re.compile(r"'([^'\n]{1000,})'")
 
 
 def shortened_message(message: str) -> str:
-    """
-    Elide the middle of quoted texts of 1,000 characters or more, e.g. types, in a message.
-    """
+    """Elide the middle of quoted texts of 1,000 characters or more in a message."""
     return _LONG_QUOTED.sub(lambda match: f"'{shortened_text(match[1])}'", message)
 
 
 def table(rows: Sequence[Sequence[str]]) -> Sequence[str]:
-    """
-    Return the lines of a table with aligned columns. All rows have the same number of
-    cells.
-    """
+    """Return the lines of a table with aligned columns, for rows of equal length."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
@@ -91,12 +80,7 @@ def located_message(op: Operation, message: str) -> str:
 
 
 def fail(op: Operation, message: str) -> NoReturn:
-    """
-    Fail a pass because of an op.
-
-    Raises:
-        PassFailedException: with the message, prefixed by the op's location if it is known.
-    """
+    """Fail a pass because of an op, with a `PassFailedException` at its location."""
     message = located_message(op, message)
     op.emit_error(message, PassFailedException(message))
 
@@ -122,12 +106,7 @@ class Diagnostic(NamedTuple):
 
 
 def refuse(op: Operation, problem: str, found: object, remedy: str = "") -> NoReturn:
-    """
-    Fail a pass because of an op, with a `Diagnostic` about it.
-
-    Raises:
-        PassFailedException: with the message, prefixed by the op's location if it is known.
-    """
+    """Fail a pass because of an op, with a `Diagnostic` at its location."""
     fail(op, str(Diagnostic(f"'{op_name(op)}' op", problem, found, remedy)))
 
 

@@ -47,7 +47,8 @@ class PassOutcome:
         cls, ops: Sequence[Operation], expected: str, remedy: str = ""
     ) -> PassOutcome:
         """
-        Return the outcome of a pass that erases its candidates; those not erased are left.
+        Return the outcome of a pass that erases its candidates; the remaining ones are
+        left.
         """
         left = [op for op in ops if op.parent is not None]
         return cls(ops, len(ops) - len(left), expected, left, remedy)

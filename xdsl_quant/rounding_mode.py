@@ -1,21 +1,13 @@
-"""
-Rounding options, with the same names and meaning in pass options, NumPy functions and
-compiler arguments.
-"""
+"""Rounding options of passes, NumPy functions and the compiler."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Self, TypeVar, get_args
 
 RoundingMode = Literal["truncate", "nearest-even", "nearest-away"]
-"""
-Rounding of a quotient to an integer: toward zero, half to even, or half away from zero.
-"""
+"""Rounding of a quotient: toward zero, half to even, or half away from zero."""
 
 ZeroPointOrder = Literal["before-rounding", "after-rounding"]
-"""
-Addition of the zero point to the quotient of expressed value and scale, or to the rounded
-quotient.
-"""
+"""Addition of the zero point to the exact quotient, or to the rounded quotient."""
 
 NanResult = Literal["storage-min", "stored-zero"]
 """Stored value of NaN: the smallest one, or 0, clamped to the storage range."""
@@ -32,9 +24,7 @@ class Rounding(NamedTuple):
     nan: NanResult = "storage-min"
 
     def mistake(self) -> str | None:
-        """
-        Return an error message if the options are unknown or contradict, otherwise `None`.
-        """
+        """Return a message if options are unknown or contradictory, otherwise `None`."""
         for name, value, literal in (
             ("rounding mode", self.mode, RoundingMode),
             ("zero point order", self.zero_point_order, ZeroPointOrder),
@@ -138,10 +128,7 @@ class FloatProperties(NamedTuple):
     def is_wide_enough(
         self, numbers: RepresentedNumbers, zero_point_range: tuple[int, int]
     ) -> bool:
-        """
-        Return True if numbers and zero points are exact: see
-        [`compute_type`][xdsl_quant.rounding_mode.compute_type].
-        """
+        """Return True if numbers and zero points are exact: see `compute_type`."""
         if self.width < 16 or numbers.unit < self.smallest:
             return False
         low, high, unit, precision = numbers

@@ -1,7 +1,4 @@
-"""
-Dialects, passes and targets that `xdsl-opt` loads from this package, by name; factories
-import them on first use.
-"""
+"""Dialects, passes and targets for `xdsl-opt`, imported on first use."""
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -84,7 +81,7 @@ def _dialects_of_other_plugins() -> AbstractSet[str]:
 
 class _PluginUniverse(QuantizationUniverse):
     """
-    A universe without the dialects that other plugins provide: xDSL refuses duplicates.
+    Universe without the dialects of other plugins, because xDSL refuses duplicates.
 
     Other plugins are loaded on access, because all of them are imported by then.
     """

@@ -29,7 +29,7 @@ def check_requantization(
     source: QuantizationParameters, target: QuantizationParameters
 ) -> None:
     """
-    Raise an error if values cannot be requantized from source to target parameters.
+    Check the arguments of a requantization.
 
     Raises:
         TypeError: if an argument is not a `QuantizationParameters`.

@@ -175,7 +175,8 @@ class Arithmetic:
 
     def _is_exact(self, integers: tuple[int, int], dtype: DType) -> bool:
         """
-        Return True if all integers of a range, zero-point-corrected or not, are exact.
+        Return True if all integers of a range are exact, zero-point-corrected ones
+        included.
         """
         largest = largest_integer(integers, self.parameters.zero_point_range)
         return largest <= 1 << _precision(dtype)
@@ -216,9 +217,7 @@ class Arithmetic:
     # Parameters
 
     def operands(self, scales: Array, *zero_points: Array) -> list[Array]:
-        """
-        Return scales and zero points of the grid in the compute type, in the buffer dtype.
-        """
+        """Return scales and zero points in the compute type, with the dtype of buffers."""
         operands = [rounded(rounded(scales, self._expressed), self._compute)]
         operands += [
             rounded(array.astype(np.float64), self._compute) for array in zero_points
@@ -343,8 +342,8 @@ def operand_pieces(
     arrays: Sequence[Array], arithmetics: Sequence[Arithmetic], *grids: Grid
 ) -> Iterator[list[Array]]:
     """
-    Yield pieces of arrays, followed by the parameters of each arithmetic and by the arrays
-    of further grids. Yield nothing for empty arrays.
+    Yield array pieces, each followed by the parameters of the arithmetics and further
+    grids.
     """
     if not arrays[0].size:
         return
@@ -398,9 +397,8 @@ def check_rounding(rounding: Rounding) -> None:
 
 class Rounder:
     """
-    In-place rounding of finite floats.
-
-    A following conversion to integers, which truncates, gives the rounded number.
+    In-place rounding of finite floats, completed by a conversion to integers that
+    truncates.
     """
 
     def __init__(self, rounding_mode: RoundingMode, dtype: DType, limit: int):

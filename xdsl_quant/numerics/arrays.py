@@ -20,10 +20,7 @@ Integers = NDArray[np.int64]
 
 def check_unmasked(values: object, what: str) -> None:
     """
-    Raise an error for masked arrays, because the mask would be ignored.
-
-    Raises:
-        TypeError: if values are a masked array, or nested lists with one.
+    Raise a `TypeError` for arrays with a mask, which would be ignored, or lists of them.
     """
     if _has_mask(values):
         raise TypeError(
@@ -191,8 +188,8 @@ def _overlaps_itself(array: Array) -> bool:
     """
     Return True if elements may share memory.
 
-    In slices and transposed views, the stride of a dimension exceeds the extent of all
-    dimensions with smaller strides.
+    In slices and transposed views, strides exceed the extent of all dimensions with smaller
+    strides.
     """
     if not array.size:
         return False

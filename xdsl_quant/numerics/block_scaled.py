@@ -1,6 +1,4 @@
-"""
-Quantization and dequantization of arrays whose block scales are stored in narrow types.
-"""
+"""Quantization and dequantization of arrays with block scales stored in narrow types."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,9 +31,7 @@ class TypeWithBlockScales(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class BlockScaledParameters:
-    """
-    Parameters of block-scaled values: `expressed = (stored - zero_point) * scale + offset`.
-    """
+    """Parameters of blocks: `expressed = (stored - zero_point) * scale + offset`."""
 
     scales: Floats
     """Scale of each block, with a dimension for each of `block_sizes`."""
@@ -50,10 +46,7 @@ class BlockScaledParameters:
     """Pairs of dimension and block size, by dimension. The last block may be shorter."""
 
     elements: QuantizationParameters
-    """
-    Parameters of the unscaled elements: scale 1, and the type to which the result of each
-    operation is rounded as expressed type.
-    """
+    """Parameters of unscaled elements: scale 1, and the type of intermediate results."""
 
     expressed: str
     """Expressed type, e.g. `f32`."""
@@ -86,10 +79,8 @@ def _with_numbers(
     values: Array, parameters: BlockScaledParameters
 ) -> tuple[Array, Mapping[str, Array]]:
     """
-    Return a view of values, and the parameters of their blocks by name; shapes broadcast.
-
-    Raises:
-        ValueError: if the block count does not match.
+    Return a view of values, and the parameters of their blocks by name, which broadcast to
+    it.
     """
     shape, sizes = values.shape, dict(parameters.block_sizes)
     counts = parameters.scales.shape

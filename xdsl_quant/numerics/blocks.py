@@ -1,8 +1,7 @@
 """
 Views of arrays and of their block parameters, and iteration in pieces.
 
-Parameters are never expanded to the full shape: the scales of a piece are a small array
-that broadcasts to it.
+Parameters are not expanded to the shape of the array: those of a piece broadcast to it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -89,7 +88,7 @@ def aligned(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
 
 def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
     """
-    Return the sizes into which a dimension is split so that blocks align with the split.
+    Return the sizes into which a dimension is split so that blocks begin at the splits.
     """
     sizes = sorted({size, *block_sizes}, reverse=True)
     if any(outer % inner for outer, inner in pairwise(sizes)):

@@ -332,9 +332,7 @@ def _checked_sizes(
 
 
 def _block_ranges(values: Array, block_sizes: Mapping[int, int]) -> Ranges:
-    """
-    Return the smallest and the largest value of each block, 0 included; NaN is ignored.
-    """
+    """Return the smallest and the largest value of each block and 0; NaN is ignored."""
     others = tuple(d for d in range(values.ndim) if d not in block_sizes)
     ends: list[Array] = []
     for extreme in (np.fmin, np.fmax):
@@ -364,7 +362,7 @@ def range_scale(smallest: Any, largest: Any, steps: float) -> Any:
 
 def symmetric_scale(smallest: Any, largest: Any, end: float) -> Any:
     """
-    Return the symmetric scale of ranges, which stores the largest absolute value as `end`.
+    Return the scale of symmetric ranges, whose largest absolute value is stored as `end`.
     """
     bound = np.fmax(-smallest, largest)
     return np.where(bound == 0, 1.0, bound / end)

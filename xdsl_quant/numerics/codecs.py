@@ -213,8 +213,9 @@ def nearest_steps(table: Floats, dtype: DType) -> tuple[Floats, NDArray[np.int64
 
 def _exact_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """
-    Return sums and their rounding errors: Dekker's Fast2Sum (1971), in which intermediate
-    results overflow only if the sum does.
+    Return sums and their rounding errors: Dekker's Fast2Sum (1971).
+
+    Intermediate results overflow only if the sum does.
     """
     is_larger = np.abs(a) > np.abs(b)
     large, small = np.where(is_larger, a, b), np.where(is_larger, b, a)

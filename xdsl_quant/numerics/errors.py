@@ -41,13 +41,13 @@ class QuantizationError:
 
     sqnr: float | NDArray[np.float64]
     """
-    Signal to quantization noise ratio in dB: `10 * log10(sum(x**2) / sum(error**2))`,
+    Signal to quantization noise ratio in dB, `10 * log10(sum(x**2) / sum(error**2))`;
     infinite if all errors are 0.
     """
 
     saturated_fraction: float | NDArray[np.float64]
     """
-    Fraction of values out of range after rounding, from 0 to 1, NaN and infinity included.
+    Fraction of values that are NaN, infinite or out of range after rounding, from 0 to 1.
     """
 
 
@@ -123,10 +123,7 @@ def _measured_shape(parameters: QuantizationParameters, per: ErrorScope) -> Shap
 def _add_errors(
     sums: list[Floats], expressed: Array, returned: Array, is_saturated: Array
 ) -> None:
-    """
-    Accumulate a piece in the largest absolute error and the sums of absolute errors,
-    squared errors, squared values and saturated values.
-    """
+    """Accumulate the largest absolute error and sums over a piece."""
     exact = expressed.astype(np.float64)
     errors = np.abs(returned.astype(np.float64) - exact)
     largest, absolute, squared, signal, saturated = sums

@@ -167,9 +167,7 @@ def _bounded_integers(values: ArrayLike, what: str, low: int, high: int) -> Arra
 def scaled(
     values: Integers, multipliers: Integers, shifts: Integers, rounding: ScaleRounding
 ) -> Integers:
-    """
-    Return `apply_scale` for differences of 32-bit integers, without its check of values.
-    """
+    """Return `apply_scale` of values of up to 33 bits, without checks."""
     products = values * multipliers
     if rounding == "double":
         more = np.where(shifts > 31, np.int64(1) << 30, 0)

@@ -54,12 +54,7 @@ def float_dtype(name: str) -> DType:
 
 
 def float_name(dtype: DType) -> str:
-    """
-    Return the MLIR name of a float dtype.
-
-    Raises:
-        TypeError: if the dtype is not a float dtype.
-    """
+    """Return the MLIR name of a float dtype, or raise a `TypeError` for other dtypes."""
     for name, numpy_float in _NUMPY_FLOATS.items():
         if dtype == numpy_float:
             return name
@@ -72,8 +67,7 @@ def float_name(dtype: DType) -> str:
 @cache
 def code_dtype(name: str) -> DType:
     """
-    Return the dtype of stored small floats, e.g. `f8E4M3FN`: a dtype of `ml_dtypes`, or
-    `uint8` for codes if `ml_dtypes` is not installed.
+    Return the dtype of stored small floats: that of `ml_dtypes` or, without it, `uint8`.
     """
     try:
         return float_dtype(name)
@@ -91,9 +85,7 @@ def float_info(dtype: DType) -> Any:
 
 def rounded(values: Array, dtype: DType) -> Array:
     """
-    Round floats once to another float dtype, to nearest even.
-
-    Overflow gives infinity, or the replacement that the dtype defines for it.
+    Round floats once to another float dtype, half to even. Overflow depends on the dtype.
     """
     with np.errstate(all="ignore"):
         # The types of `ml_dtypes` would round twice, first to f32.
@@ -103,10 +95,7 @@ def rounded(values: Array, dtype: DType) -> Array:
 
 
 def nearest_floats(values: Floats, name: str) -> Floats:
-    """
-    Round numbers to an MLIR type. Return them unchanged for types without a float dtype in
-    NumPy or `ml_dtypes`, e.g. integer types.
-    """
+    """Round numbers to an MLIR type, or return them if the type has no float dtype."""
     if (format := SMALL_FLOATS.get(name)) is not None:
         return format.decode(format.encode(values)).astype(np.float64)
     try:
@@ -118,10 +107,9 @@ def nearest_floats(values: Floats, name: str) -> Floats:
 
 def _f64_to_odd_f32(values: Array) -> Array:
     """
-    Convert f64 to f32 by rounding to odd: the last bit is set if the result is inexact.
+    Round f64 to odd in f32: the last bit is set if the result is inexact.
 
-    The result can be rounded again, to a precision at least two bits lower, without double
-    rounding errors.
+    Rounding the result again, to at least two bits less, gives no double rounding errors.
     """
     nearest = np.asarray(values.astype(np.float32))
     back = np.abs(nearest.astype(np.float64))

@@ -68,17 +68,13 @@ _MIN_EXPONENT = -1000
 """Exponent of the smallest unit, whose reciprocal is representable in f64."""
 
 _MIN_F32_EXPONENT = -94
-"""
-Exponent of the smallest unit for which all subnormal f32 values are in the bin around 0.
-"""
+"""Exponent of the smallest unit that puts all subnormal f32 values into the middle bin."""
 
 _PIECE = 1 << 16
 """Number of values counted at a time, which fits the caches."""
 
 _PIECE_CHANNELS = 8
-"""
-Number of channels counted at a time: their bins are about as many as a piece has values.
-"""
+"""Number of channels counted at a time, with about as many bins as a piece has values."""
 
 
 def bins_of(values: ArrayLike) -> Integers:
@@ -221,10 +217,7 @@ _DROPPED_F32_BITS = 32 - _LEADING_BITS
 _DROPPED_F64_BITS = 52 - _FINEST_BITS
 
 _SCALED_EXPONENT = 2
-"""
-Exponent of the unit to which values are scaled before counting, so that the scaling factor
-of any f32 unit is a normal f32.
-"""
+"""Exponent of the unit to which values are scaled; all factors are then normal f32."""
 
 
 @cache

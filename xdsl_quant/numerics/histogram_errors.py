@@ -81,9 +81,7 @@ def estimate_error(
 
 
 def _sums_by_channel(histogram: Histogram, quantizer: Quantizer) -> Floats:
-    """
-    Return sums of squares and squared errors, and counts of saturated values, by channel.
-    """
+    """Return squares, squared errors and counts of saturated values, summed by channel."""
     sums = np.empty((3, len(quantizer.steps)))
     for rows in channel_pieces(len(quantizer.steps)):
         values = SpreadValues(histogram, rows)
@@ -124,9 +122,7 @@ def channel_pieces(count: int) -> Iterator[slice]:
 
 
 class Quantizer(NamedTuple):
-    """
-    Quantizer of values in fractions of the unit; all fields have shape `(channels, 1)`.
-    """
+    """Quantizer of fractions of the unit; all fields have shape `(channels, 1)`."""
 
     steps: Floats
     """Scale, as a fraction of the unit."""
@@ -150,8 +146,8 @@ class Quantizer(NamedTuple):
 
     def error_integrals(self, edges: Floats) -> Floats:
         """
-        Return the integral of the squared error from 0. Each stored value up to an edge
-        contributes a twelfth of the cubed scale; the rest contributes a third of its cube.
+        Return integrals of the squared error from 0: a twelfth of the cubed scale per
+        stored value, and a third of the cubed rest.
         """
         values = edges / self.steps
         nearest = self.nearest(values)
@@ -174,10 +170,7 @@ _MAGNITUDES = BIN_EDGES[MIDDLE + 1 : -1]
 
 
 class SpreadValues:
-    """
-    Nonzero values of some channels of a histogram, uniform within each bin, as fractions of
-    the unit, whose squares rarely overflow or underflow.
-    """
+    """Nonzero values of channels, uniform within bins, as fractions of the unit."""
 
     def __init__(self, histogram: Histogram, rows: slice):
         """
@@ -238,8 +231,8 @@ class SpreadValues:
     @cached_property
     def _moments(self) -> list[Floats]:
         """
-        For each bin of one side: the sum of squares, the sum of magnitudes, and the count
-        of the values in it and in all bins farther from 0, on both sides.
+        Cumulative sums of squares, magnitudes and counts over the bins from each one
+        outward.
         """
         folded = self.counts[:, MIDDLE + 1 :] + self.counts[:, MIDDLE - 1 :: -1]
         return [

@@ -30,16 +30,11 @@ VERSION = 2
 @dataclass(frozen=True, eq=False)
 class Observation(ABC):
     """
-    Mergeable state of an observer, which can be pickled.
-
-    Observations are equal if their classes and arrays are equal.
+    Mergeable state of an observer. It can be pickled, and compared by class and arrays.
     """
 
     KIND: ClassVar[str]
-    """
-    Name in JSON. It remains stable when the class is renamed, because saved files contain
-    it.
-    """
+    """Name in JSON, which stays stable when the class is renamed."""
 
     lows: Array
     """Smallest values."""
@@ -63,10 +58,8 @@ class Observation(ABC):
 
     def extend(self, other: Observation) -> Self:
         """
-        Merge observations of parts of the same batch.
-
-        Raises:
-            ValueError: if classes or numbers of channels differ.
+        Merge observations of one batch, or raise a `ValueError` if classes or channels
+        differ.
         """
         return self.merge(other)
 
@@ -177,10 +170,7 @@ class MinMax(Observation):
 
 @dataclass(frozen=True, eq=False)
 class BatchMinMax(Observation):
-    """
-    Smallest and largest value of each batch, with batches along the first dimension. Its
-    size is proportional to the number of batches.
-    """
+    """Smallest and largest value of each batch, with batches along the first dimension."""
 
     KIND: ClassVar[str] = "batch-extremes"
 

@@ -34,10 +34,7 @@ Ranges = tuple[Floats, Floats]
 """Smallest and largest values, each of shape `()`, or `(n,)` for channels."""
 
 MAX_BITS = 16
-"""
-Maximum number of bits of a stored value; finer steps exceed the resolution of histogram
-bins.
-"""
+"""Maximum number of bits of a stored value, limited by the resolution of histograms."""
 
 
 @dataclass(frozen=True)
@@ -67,19 +64,12 @@ class Observer(ABC):
 
     @abstractmethod
     def ranges(self, observation: Observation) -> Ranges:
-        """
-        Return the range of a tensor, or of each channel, from the observation of all
-        batches.
-        """
+        """Return the range of a tensor, or of each channel, for all observed batches."""
 
 
 def _channels(values: Array, axis: int | None) -> Array:
     """
-    Return values as f32 or f64 of shape `(channels, n)`.
-
-    Raises:
-        TypeError: if the array is masked.
-        ValueError: if there are no values, or the dimension is out of range.
+    Return values as f32 or f64 of shape `(channels, n)`, or raise an error: see `observe`.
     """
     check_unmasked(values, "values")
     if values.dtype.type not in (np.float32, np.float64):
@@ -146,8 +136,7 @@ class MinMaxObserver(BatchMinMaxObserver):
 @dataclass(frozen=True)
 class MovingAverageObserver(BatchMinMaxObserver):
     """
-    Observer of exponential moving averages of the smallest and the largest value of each
-    batch, in the order of batch numbers, starting with the first batch.
+    Observer of the moving averages of smallest and largest values, in the order of batches.
     """
 
     OBSERVATION: ClassVar[type[Observation]] = BatchMinMax
@@ -204,8 +193,8 @@ def observe_histogram(values: Array, axis: int | None = None) -> Histogram:
 @dataclass(frozen=True)
 class PercentileObserver(_HistogramObserver):
     """
-    Observer of the range of the middle values. On each side it excludes at most half of the
-    remaining values, in whole bins.
+    Observer of the middle values. It excludes at most half of the others on each side, in
+    whole bins.
     """
 
     percentile: float = 99.99
@@ -258,7 +247,8 @@ _MIN_BOUND = 2.0**-32
 @dataclass(frozen=True)
 class ClippingObserver(_HistogramObserver):
     """
-    Observer of the best range that contains 0 and is clipped on both sides by one bound.
+    Observer of the best range that contains 0 and is clipped by the same bound on both
+    sides.
     """
 
     bits: int = 8
@@ -277,8 +267,8 @@ class ClippingObserver(_HistogramObserver):
     @abstractmethod
     def best_bounds(self, values: SpreadValues) -> Floats:
         """
-        Return the bound of the best range of each channel, as a fraction of the unit, of
-        shape `(channels, 1)`; for ties the largest bound.
+        Return the bound of each channel's best range, the largest one for ties, as a
+        fraction of the unit, of shape `(channels, 1)`.
         """
 
     def ranges(self, observation: Observation) -> Ranges:
@@ -292,9 +282,8 @@ class ClippingObserver(_HistogramObserver):
 
     def bounds_to_try(self, values: SpreadValues) -> Iterator[tuple[Floats, Floats]]:
         """
-        Yield bounds of each channel, in descending order from the largest magnitude, and
-        lower bounds on the sums of squared errors of values beyond them, in ascending
-        order.
+        Yield bounds of each channel, from the largest magnitude down, and lower bounds on
+        the summed squared errors of values beyond them, which increase.
         """
         # The zero point is rounded, so the representable range may extend one stored
         # value further.
@@ -342,8 +331,8 @@ class MeanSquaredErrorObserver(ClippingObserver):
 @dataclass(frozen=True)
 class EntropyObserver(ClippingObserver):
     """
-    Observer of the range with the smallest loss of information, among the ranges whose mean
-    squared error does not exceed that of the full range.
+    Observer of the range that loses the least information, with at most the mean squared
+    error of the full range.
     """
 
     def best_bounds(self, values: SpreadValues) -> Floats:

@@ -109,10 +109,7 @@ class StoredType(Protocol):
 
 
 class ScaledType(StoredType, Protocol):
-    """
-    Quantized type with scales and zero points, reduced to the members that parameters are
-    built from.
-    """
+    """Quantized type with scales and zero points, reduced to the members needed here."""
 
     @property
     def expressed_type(self) -> NamedType: ...
@@ -125,9 +122,7 @@ class ScaledType(StoredType, Protocol):
 
 
 class TableType(Protocol):
-    """
-    Storage type of table indices, reduced to the members that parameters are built from.
-    """
+    """Storage type of table indices, reduced to the members needed here."""
 
     @property
     def quantile_type(self) -> NamedType: ...
@@ -197,10 +192,7 @@ class QuantizationParameters:
     """Dimension with one scale per index, otherwise `None`."""
 
     block_sizes: tuple[tuple[int, int], ...] | None
-    """
-    Pairs of dimension and block size, for one scale per block. Dimensions without block
-    size are a single block.
-    """
+    """Pairs of dimension and block size, for one scale per block, otherwise `None`."""
 
     def __init__(
         self,

@@ -77,10 +77,7 @@ def rounded_product(lhs: Integers, rhs: Operand, exponent: Operand) -> Integers:
 
 @primitive
 def doubling_high_product(lhs: Integers, rhs: Operand) -> Integers:
-    """
-    Return `lhs * rhs / 2**31`, rounded half up and saturated to `2**31 - 1`:
-    `SaturatingRoundingDoublingHighMul`.
-    """
+    """Return `SaturatingRoundingDoublingHighMul`: `lhs * rhs / 2**31`, half up, saturated."""
     return np.minimum(rounded_product(lhs, rhs, 31), INT32_MAX)
 
 
@@ -154,8 +151,8 @@ def folded(rows: Integers, step: Callable[[Integers, Integers], Integers]) -> In
 @primitive
 def top_k(values: Array, count: int) -> tuple[Array, Array]:
     """
-    Return the largest elements along the last dimension and their indices. For ties the
-    lower index comes first.
+    Return the largest elements along the last dimension and their indices, lower ones
+    first.
     """
     last = values.shape[-1] - 1
     # The stable order is reversed, so that equal elements keep their order.
@@ -201,8 +198,7 @@ def exact_factors(lhs: Array, rhs: Array, terms: int) -> tuple[Array, Array]:
 @primitive
 def radicand(values: Array) -> Array:
     """
-    Return the operand of a square root, checked to be non-negative; machines use 0 for
-    negative elements.
+    Return the operand of a square root; machines use 0 for negative elements.
 
     Raises:
         ValueError: if an element is negative.
@@ -215,10 +211,7 @@ def radicand(values: Array) -> Array:
 @primitive
 def divisor(values: Array) -> Array:
     """
-    Return a divisor, checked to be nonzero; machines do not check it.
-
-    Raises:
-        ValueError: if an element is zero.
+    Return a divisor, or raise a `ValueError` if an element is zero; machines do not check.
     """
     if not np.all(values):
         raise ValueError("division by zero")

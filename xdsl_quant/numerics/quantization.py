@@ -35,8 +35,7 @@ def quantize(
             exact in the expressed type.
         zero_point_order: the choice between the two formulas. `truncate` does not support
             `after-rounding`.
-        nan: the stored value of NaN: `stored-zero` is the stored value in range nearest to
-            0.
+        nan: the stored value of NaN: the smallest one, or the one nearest to 0.
         out: the output array. It may overlap `expressed_values`.
 
     Returns:

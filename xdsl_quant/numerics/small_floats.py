@@ -59,11 +59,7 @@ _PIECE = 1 << 15
 
 @dataclass(frozen=True)
 class SmallFloat:
-    """
-    Float format of at most 8 bits.
-
-    The magnitude of a code is the code without its sign bit.
-    """
+    """Float format of at most 8 bits. The magnitude of a code excludes its sign bit."""
 
     name: str
     """Name of MLIR's type, e.g. `f8E4M3FN`."""
@@ -107,7 +103,7 @@ class SmallFloat:
     @property
     def is_part_of_f16(self) -> bool:
         """
-        True if a code, left-aligned in an f16, is the same number up to a power of two.
+        True if a left-aligned code is the same number in f16, up to a power of two.
         `f8E5M2FNUZ` has numbers where f16 has infinities.
         """
         return self.exponent_bits != 5 or self.infinity is not None
@@ -222,8 +218,7 @@ class SmallFloat:
 
     def _magnitude(self, absolute: Any, is_double: bool) -> Any:
         """
-        Return the codes of magnitudes, as if the format had unlimited exponents; for
-        infinity, an integer greater than all codes.
+        Return codes of magnitudes with unlimited exponents; infinity exceeds all codes.
         """
         if is_double:
             float_type, mantissa_bits, bias = np.float64, 52, 1023
@@ -275,10 +270,7 @@ class SmallFloat:
 
 def float_bits(values: Any) -> Any:
     """
-    Return the bits of floats as signed integers of the same width.
-
-    Args:
-        values: an array, or an expression.
+    Return the bits of floats, arrays or expressions, as signed integers of the same width.
     """
     if isinstance(values, np.ndarray):
         array = cast(Array, values)
@@ -309,12 +301,7 @@ SMALL_FLOATS: Mapping[str, SmallFloat] = {format.name: format for format in _FOR
 
 
 def small_float(name: str) -> SmallFloat:
-    """
-    Return a format by MLIR type name.
-
-    Raises:
-        ValueError: if the name is unknown.
-    """
+    """Return a format by MLIR type name, or raise a `ValueError` if the name is unknown."""
     if (found := SMALL_FLOATS.get(name)) is None:
         raise ValueError(
             f"unknown small float '{name}', available: {', '.join(SMALL_FLOATS)}"

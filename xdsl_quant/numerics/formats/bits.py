@@ -34,9 +34,7 @@ def join_bits(codes: Array, width: int, run: int = 1) -> Bytes:
 
 
 def split_bits(joined: Bytes, width: int, run: int = 1) -> Bytes:
-    """
-    Unpack bytes: the inverse of [`join_bits`][xdsl_quant.numerics.formats.bits.join_bits].
-    """
+    """Unpack the result of [`join_bits`][xdsl_quant.numerics.formats.bits.join_bits]."""
     runs = joined.reshape(*joined.shape[:-1], joined.shape[-1] // run, 1, run)
     parts = (runs >> _shifts(width)) & np.uint8((1 << width) - 1)
     return parts.reshape(*joined.shape[:-1], joined.shape[-1] * (8 // width))

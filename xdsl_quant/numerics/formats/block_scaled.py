@@ -30,16 +30,10 @@ class Stored:
     """Stored numbers: an array of codes, and the type of the codes."""
 
     codes: Array
-    """
-    Integers, NumPy floats, or the bits of other floats as `uint8`. Codes are not packed:
-    each occupies at least a byte.
-    """
+    """Integers, NumPy floats, or the bits of other floats as `uint8`, without packing."""
 
     type: str
-    """
-    MLIR name of an integer type, e.g. `i4` or `u6`, or of a float type, e.g. `f16` or
-    `f8E4M3FN`.
-    """
+    """MLIR name of an integer or float type, e.g. `i4`, `u6`, `f16` or `f8E4M3FN`."""
 
     table: tuple[float, ...] | None = None
     """Table if codes are indices, as in `!quant.quantile`, otherwise `None`."""
@@ -96,12 +90,7 @@ class Stored:
         return self.codes.astype(np.float32)
 
     def dequantize(self) -> F32:
-        """
-        Return the stored numbers.
-
-        Returns:
-            a new array with dtype `float32` and the shape of the codes.
-        """
+        """Return the stored numbers, as a new array with dtype `float32`."""
         return self.elements()
 
 
@@ -116,10 +105,7 @@ class BlockScaled(Stored):
     """
 
     block_shape: Shape
-    """
-    Shape of a block, in the rank of the codes. The last block along a dimension may be
-    shorter.
-    """
+    """Shape of a block, in the rank of the codes. Last blocks may be shorter."""
 
     scales: Stored
     """Scale of each block; the shape is the number of blocks along each dimension."""
@@ -163,12 +149,7 @@ class BlockScaled(Stored):
         return {name: part.types for name, part in parts.items() if part is not None}
 
     def dequantize(self) -> F32:
-        """
-        Return the dequantized numbers.
-
-        Returns:
-            a new array with dtype `float32` and the shape of the codes.
-        """
+        """Return the dequantized numbers, as a new array with dtype `float32`."""
         numbers = self.elements()
         # Stored numbers may be infinite or NaN.
         with np.errstate(all="ignore"):
@@ -185,9 +166,7 @@ class BlockScaled(Stored):
 
     @property
     def bits(self) -> float:
-        """
-        Number of bits per element, including its share of scales, zero points and offsets.
-        """
+        """Number of bits per element, with its share of scales, zero points and offsets."""
         return stored_bits(self) / self.codes.size
 
 
@@ -202,10 +181,7 @@ def stored_bits(stored: Stored) -> int:
 
 def code_width(type_name: str) -> int:
     """
-    Return the width of a type, e.g. 6 for `u6` or `f6E2M3FN`.
-
-    Raises:
-        ValueError: if the type is unknown.
+    Return the width of a type, e.g. 6 for `u6`, or raise a `ValueError` if it is unknown.
     """
     if (small := SMALL_FLOATS.get(type_name)) is not None:
         return small.bits
@@ -251,10 +227,7 @@ def is_positive_integer(size: object) -> bool:
 
 def spread(numbers: Array, shape: Shape, block_shape: Shape) -> Array:
     """
-    Repeat block parameters for the elements of blocks.
-
-    Returns:
-        an array that broadcasts to `shape`.
+    Repeat block parameters for the elements of blocks; the result broadcasts to `shape`.
     """
     for axis, (size, block) in enumerate(zip(shape, block_shape, strict=True)):
         if 1 < block and numbers.shape[axis] > 1:
@@ -267,7 +240,7 @@ def spread(numbers: Array, shape: Shape, block_shape: Shape) -> Array:
 
 def f32_values(values: ArrayLike) -> F32:
     """
-    Convert values to f32 for quantization.
+    Convert values to f32.
 
     Raises:
         TypeError: if values are not numeric.
@@ -287,10 +260,7 @@ def f32_values(values: ArrayLike) -> F32:
 
 def blocks_of_rows(values: F32, size: int, name: str) -> F32:
     """
-    Split the last dimension into blocks, which adds a dimension.
-
-    Raises:
-        ValueError: if the block size does not divide the last dimension.
+    Split the last dimension into blocks, or raise a `ValueError` if it is not a multiple.
     """
     if values.shape[-1] % size:
         raise ValueError(

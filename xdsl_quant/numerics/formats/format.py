@@ -21,9 +21,7 @@ from .block_scaled import (
 
 @dataclass(frozen=True)
 class Format(ABC):
-    """
-    Named format, which quantizes values to codes with scales and packs them into bytes.
-    """
+    """Named format, which quantizes values to codes with scales and packs these."""
 
     name: str
     """Common name, e.g. `MXFP4` or `Q4_K`."""
@@ -110,13 +108,7 @@ class Format(ABC):
         return stored.block_shape
 
     def warn_of_zeros(self, values: ArrayLike, stored: BlockScaled) -> BlockScaled:
-        """
-        Warn if nonzero values of an independent block all became 0: the last step of
-        `quantize`.
-
-        Returns:
-            `stored`.
-        """
+        """Warn if an independent block of nonzero values became 0, and return `stored`."""
         shape = self.independent_block_shape(stored)
         largest = _largest_of_blocks(values, shape)
         is_lost = (largest > 0) & (_largest_of_blocks(stored.dequantize(), shape) == 0)
@@ -131,7 +123,7 @@ class Format(ABC):
 
     def check(self, stored: BlockScaled):
         """
-        Raise an error if numbers have another format.
+        Check the format of `stored`.
 
         Raises:
             TypeError: if `stored` is not a `BlockScaled`.
@@ -160,12 +152,7 @@ class Format(ABC):
             )
 
     def arrays(self, packed: Mapping[str, Array], *names: str) -> list[Array]:
-        """
-        Return packed arrays by name.
-
-        Raises:
-            ValueError: if an array is missing.
-        """
+        """Return packed arrays by name, or raise a `ValueError` if an array is missing."""
         if missing := [name for name in names if name not in packed]:
             raise ValueError(
                 f"{self.name} is packed into {', '.join(names)}, missing "

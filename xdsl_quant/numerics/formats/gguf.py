@@ -55,10 +55,7 @@ _PIECE = 1 << 12
 """Number of super-blocks quantized at a time, which bounds memory."""
 
 Planes = Sequence[tuple[int, int]]
-"""
-Widths and runs (see `join_bits`) of the groups of code bits that are packed together, from
-the lowest bits.
-"""
+"""Widths, and runs for `join_bits`, of the bit groups of codes, from the lowest bits."""
 
 Rounds = Literal["half-up", "half-away"]
 
@@ -271,8 +268,7 @@ class GGUFMXFP4(GGUFFormat):
 @dataclass(frozen=True, kw_only=True)
 class GGUFSuperBlocks(GGUFFormat):
     """
-    K-quant: a format with super-blocks of 256 elements, whose block scales and offsets are
-    quantized.
+    K-quant, whose super-blocks of 256 elements have quantized block scales and offsets.
 
     Elements and scales are signed, or both are unsigned and blocks have offsets.
     """
@@ -322,10 +318,7 @@ class GGUFSuperBlocks(GGUFFormat):
     def _quantized(
         self, rows: Floats, first: int
     ) -> tuple[Array, list[Array], list[Array]]:
-        """
-        Return elements, scales and offsets of blocks, and scales and offsets of
-        super-blocks.
-        """
+        """Return elements, parameters of blocks, and parameters of super-blocks."""
         if self.is_signed:
             scales = _symmetric_scales(rows, self.bits)
             offsets = np.zeros_like(scales)

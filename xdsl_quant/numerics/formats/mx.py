@@ -110,10 +110,8 @@ class PackedElements(Format):
 @dataclass(frozen=True)
 class MXFormat(PackedElements):
     """
-    Microscaling format.
-
-    Infinities saturate; with the rule `even` their block becomes NaN. A block with NaN
-    becomes NaN.
+    Microscaling format. A block with NaN becomes NaN; infinities saturate, except that
+    their block becomes NaN with the rule `even`.
     """
 
     @property

@@ -223,7 +223,7 @@ def _padded_blocks(flat: F32, size: int) -> tuple[F32, bool]:
 
 def _nearest_codes(ties: Array, quotients: Array) -> Bytes:
     """
-    Return the indices of the nearest elements, the smaller one for ties, as a flat array.
+    Return the indices of the nearest elements as a flat array; ties go to the smaller one.
     """
     return counts_below(ties, quotients.reshape(-1)).astype(np.uint8, copy=False)
 
