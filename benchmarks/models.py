@@ -51,7 +51,7 @@ from xdsl_quant.execution.scheduling.buffer_planning import (
     by_size,
     plan_memory,
 )
-from xdsl_quant.frontends.tflite.files.reader import read_model
+from xdsl_quant.frontends.tflite.files.reader import read_tflite_model
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 
@@ -322,7 +322,7 @@ class Result:
 
 def _arena(path: Path) -> int:
     """The bytes of a plan for all tensors of a file that are not constant."""
-    graph = read_model(path.read_bytes(), str(path)).subgraphs[0]
+    graph = read_tflite_model(path.read_bytes(), str(path)).subgraphs[0]
     end = len(graph.operators)
     # Inputs are kept, and outputs are read afterwards.
     steps = {index: [0, end] for index in graph.inputs}

@@ -17,7 +17,7 @@ from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.dialects.tfl import VarHandleOp
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import read_tflite
-from xdsl_quant.frontends.tflite.files.reader import read_model
+from xdsl_quant.frontends.tflite.files.reader import read_tflite_model
 from xdsl_quant.frontends.tflite.lowering.convert_tfl_to_linalg import (
     ConvertTFLToLinalgPass,
 )
@@ -82,7 +82,9 @@ class Reference:
         self._interpreter.allocate_tensors()
         (self._input,) = self._interpreter.get_input_details()
         # The results of the ops, in the order that the ops have in the module, too.
-        operators = read_model(path.read_bytes(), path.name).subgraphs[0].operators
+        operators = (
+            read_tflite_model(path.read_bytes(), path.name).subgraphs[0].operators
+        )
         self._indices = [
             index
             for operator in operators

@@ -11,7 +11,7 @@ Runtimes that are not installed are left out.
 """
 
 from .casts import RUNTIMES, compare_runtimes
-from .comparison import Comparison, Difference, Match, Row
+from .comparison import Difference, Match, Row, RuntimeComparison
 from .models import OP_RUNTIMES, compare_ops
 from .runtimes import Runtime, Unavailable
 
@@ -23,7 +23,11 @@ __all__ = [
     "Match",
     "Row",
     "Runtime",
+    "RuntimeComparison",
     "Unavailable",
     "compare_ops",
     "compare_runtimes",
 ]
+
+Comparison = RuntimeComparison
+"""The former name, which the API reference printed."""

@@ -15,7 +15,7 @@ from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.loading import parse_type
 
-from .comparison import Comparison
+from .comparison import RuntimeComparison
 from .compiled import DEFAULT, ROUNDINGS, Compiled, MLIRDefault, compile_options
 from .counting import InputLabels, RuntimeRun, as_f64, counted_differences
 from .inputs import all_expressed_values, expressed_values, stored_inputs
@@ -67,7 +67,7 @@ def compare_runtimes(
     runtimes: Sequence[str] | None = None,
     all_inputs: bool = False,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
-) -> Iterator[Comparison]:
+) -> Iterator[RuntimeComparison]:
     """
     Two comparisons for each pair of a scale and a zero point: of quantization, and of
     dequantization of all stored values, unless what is compared with only quantizes.
@@ -155,7 +155,7 @@ def _cast_comparison(
     chosen: Sequence[Runtime],
     worker: Worker,
     chunks: Iterator[Array],
-) -> Comparison:
+) -> RuntimeComparison:
     roundings = _CANDIDATES
     if op == "dequantize":
         # Only the type that is computed in depends on the rounding.

@@ -70,7 +70,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RuntimeComparison:
     """The integers of several runtimes for the same inputs."""
 
     title: str
@@ -132,6 +132,6 @@ def _row_cells(row: Row) -> Sequence[str]:
     return row.runtime, f"{row.differences:,}", *found, row.nan, match
 
 
-def comparisons_json(comparisons: Iterable[Comparison]) -> str:
+def comparisons_json(comparisons: Iterable[RuntimeComparison]) -> str:
     """Comparisons as JSON, with the names of the fields of these classes."""
     return json.dumps([asdict(each) for each in comparisons], indent=2) + "\n"

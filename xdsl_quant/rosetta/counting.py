@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from xdsl_quant.numerics.arrays import Array
 
-from .comparison import Comparison, Difference, Match, Row
+from .comparison import Difference, Match, Row, RuntimeComparison
 from .runtimes import Unavailable
 
 Numbers = NDArray[np.float64]
@@ -142,7 +142,7 @@ def counted_differences(
     computations: Sequence[RuntimeRun[InputsT]],
     candidates: Sequence[RuntimeRun[InputsT]],
     chunks: Iterable[tuple[InputsT, InputLabels]],
-) -> Comparison:
+) -> RuntimeComparison:
     """
     Compare the results of computations.
 
@@ -180,7 +180,7 @@ def counted_differences(
                 tallies.remove(tally)
     options = [candidate.options or {} for candidate in candidates]
     rows = [tally.row(options) for tally in tallies]
-    return Comparison(title, reference.name, total, rows, left_out)
+    return RuntimeComparison(title, reference.name, total, rows, left_out)
 
 
 def _numbers_of_run(computation: RuntimeRun[InputsT], inputs: InputsT) -> Numbers:

@@ -35,7 +35,7 @@ from xdsl_quant.runtime.arrays import constant_attr, numpy_dtype
 from xdsl_quant.runtime.loading import IRError, apply_passes
 
 from .casts import RUNTIMES, chosen_names
-from .comparison import Comparison
+from .comparison import RuntimeComparison
 from .compiled import Compiled
 from .counting import InputLabels, RuntimeRun, as_f64, counted_differences
 from .inputs import expressed_values, parameters_of_type, stored_inputs
@@ -290,7 +290,7 @@ def compare_ops(
     against: str = "compiled",
     runtimes: Sequence[str] | None = None,
     ops: Sequence[str] | None = None,
-) -> Iterator[Comparison]:
+) -> Iterator[RuntimeComparison]:
     """
     A comparison for each op that computes with stored values.
 
@@ -335,7 +335,7 @@ def _nothing_to_compare(ops: Sequence[str] | None) -> str:
 
 def _op_comparison(
     single: SingleOp, names: Sequence[str], worker: Worker, tools: TosaTools
-) -> Comparison:
+) -> RuntimeComparison:
     compiled = [_compiled_computation(single, options) for options in _OPTIONS]
     by_name = {each.name: each for each in (*compiled, _in_tosa(single, tools))}
     computations = [

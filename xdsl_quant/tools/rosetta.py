@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_quant.rosetta import (
     OP_RUNTIMES,
     RUNTIMES,
-    Comparison,
+    RuntimeComparison,
     Unavailable,
     compare_ops,
     compare_runtimes,
@@ -82,7 +82,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _print_comparisons(options: argparse.Namespace) -> None:
     source = read_type_or_module(options)
-    found: list[Comparison] = []
+    found: list[RuntimeComparison] = []
     with reported(options.module, ValueError, Unavailable, IRError, ImportError):
         for comparison in _comparisons(source, options):
             print(comparison, flush=True)
@@ -92,7 +92,7 @@ def _print_comparisons(options: argparse.Namespace) -> None:
 
 def _comparisons(
     source: ModuleOp | str, options: argparse.Namespace
-) -> Iterator[Comparison]:
+) -> Iterator[RuntimeComparison]:
     names = None if options.runtimes is None else options.runtimes.split(",")
     if isinstance(source, ModuleOp) and any(
         op.name[:4] == "tfl." for op in source.walk()

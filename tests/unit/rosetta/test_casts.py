@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.rosetta import (
     RUNTIMES,
-    Comparison,
     Difference,
     Match,
     Runtime,
+    RuntimeComparison,
     Unavailable,
     compare_runtimes,
 )
@@ -33,11 +33,11 @@ AFTER = {"zero-point-order": "after-rounding"}
 AWAY = {"rounding-mode": "nearest-away"}
 
 
-def compared(source: str, *runtimes: str, **options: Any) -> list[Comparison]:
+def compared(source: str, *runtimes: str, **options: Any) -> list[RuntimeComparison]:
     return [*compare_runtimes(source, runtimes=runtimes, **options)]
 
 
-def counts(comparison: Comparison) -> dict[str, int]:
+def counts(comparison: RuntimeComparison) -> dict[str, int]:
     return {row.runtime: row.differences for row in comparison.rows}
 
 

@@ -10,7 +10,13 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.frontends.tflite import read_tflite
-from xdsl_quant.rosetta import Comparison, Difference, Match, Unavailable, compare_ops
+from xdsl_quant.rosetta import (
+    Difference,
+    Match,
+    RuntimeComparison,
+    Unavailable,
+    compare_ops,
+)
 from xdsl_quant.rosetta.models import single_ops
 from xdsl_quant.rosetta.onnx_ops import onnx_model
 from xdsl_quant.rosetta.tosa import TosaTools
@@ -24,7 +30,7 @@ def elementwise() -> ModuleOp:
     return parse_module((EXAMPLES / "tfl_elementwise.mlir").read_text())
 
 
-def counts(comparison: Comparison) -> dict[str, int]:
+def counts(comparison: RuntimeComparison) -> dict[str, int]:
     return {row.runtime: row.differences for row in comparison.rows}
 
 

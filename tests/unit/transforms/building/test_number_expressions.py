@@ -56,7 +56,7 @@ def computed(case: Case, x: list[Quantized]) -> Any:
         "LEAKY_RELU": elementwise.leaky_relu,
         "PRELU": elementwise.prelu,
         "ABS": elementwise.absolute,
-        "QUANTIZE": elementwise.requantize,
+        "QUANTIZE": elementwise.requantize_integers,
         "HARD_SWISH": elementwise.hard_swish,
     }
     options = dict(case.options)

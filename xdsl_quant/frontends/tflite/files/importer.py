@@ -74,7 +74,7 @@ from .model import (
     TFLiteFileError,
 )
 from .options import properties_of
-from .reader import read_model
+from .reader import read_tflite_model
 from .schema import enumerator
 from .sizes import with_input_shapes, with_static_sizes
 
@@ -165,7 +165,7 @@ def read_tflite(
 def _imported(
     name: str, content: bytes, shapes: Mapping[str, Sequence[int]], static: bool
 ) -> ModuleOp:
-    model = read_model(content, name)
+    model = read_tflite_model(content, name)
     xdsl_patches.apply()
     try:
         if shapes:
@@ -464,7 +464,9 @@ class _FunctionImporter:
         name = f"tfl.{operator.code.lower()}"
         op_type = _OP_TYPES.get(name)
         if op_type is not None:
-            operands += [self.no_value() for _ in range(_missing(op_type, operands))]
+            # A file leaves out operands at the end.
+            count = len(op_type.get_irdl_definition().operands)
+            operands += [self.no_value() for _ in range(count - len(operands))]
         result_types = [self.type(index) for index in operator.outputs]
         properties = self.properties(op_type, operator, result_types, where)
         if operator.code in _BIAS_POSITIONS:
@@ -636,11 +638,6 @@ def _has_power_of_two_scale(tensor: Tensor) -> bool:
         and quantization.scales.size == 1
         and checked_log2(quantization.scales[0]) is not None
     )
-
-
-def _missing(op_type: type[IRDLOperation], operands: Sequence[SSAValue]) -> int:
-    """How many operands of an op a file leaves out at the end."""
-    return max(len(op_type.get_irdl_definition().operands) - len(operands), 0)
 
 
 def _hint(name: str) -> str | None:

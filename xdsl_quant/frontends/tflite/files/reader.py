@@ -45,7 +45,7 @@ _QUANTIZATION_DETAILS = {
 """The kinds of details of scales; the package has the first one only."""
 
 
-def read_model(content: bytes, name: str) -> Model:
+def read_tflite_model(content: bytes, name: str) -> Model:
     """
     Read a file.
 
@@ -67,6 +67,10 @@ def read_model(content: bytes, name: str) -> Model:
         raise TFLiteFileError(
             f"{name}: error: the file is damaged: an offset leads out of it"
         ) from None
+
+
+read_model = read_tflite_model
+"""The former name, which an example printed."""
 
 
 def _enumerator(enumeration: str, number: int, where: str) -> str:
@@ -146,10 +150,14 @@ class _Table:
         self._budget.spend(self.length(field))
         return getattr(self.wrapped, f"{field}AsNumpy")()
 
+    def numbers(self, field: str, dtype: type[_Scalar]) -> NDArray[_Scalar]:
+        """Return the numbers of a vector of a dtype, none if it is not there."""
+        array = self.array(field, dtype)
+        return np.empty(0, dtype) if array is None else array
+
     def integers(self, field: str) -> Sequence[int]:
         """Return the integers of a vector, none if it is not there."""
-        array = self.array(field, np.int32)
-        return [] if array is None else array.tolist()
+        return self.numbers(field, np.int32).tolist()
 
     def builtin_code(self) -> int:
         """
@@ -320,16 +328,9 @@ class _Reader:
                 f"{where} has quantization details of {kind}, which are not supported; "
                 "expected scales for the tensor or for one dimension"
             )
-        scales, zero_points = (
-            table.array("Scale", np.float32),
-            table.array("ZeroPoint", np.int64),
-        )
-        minimum, maximum = (
-            table.array("Min", np.float32),
-            table.array("Max", np.float32),
-        )
-        scales = np.empty(0, np.float32) if scales is None else scales
-        zero_points = np.empty(0, np.int64) if zero_points is None else zero_points
+        scales = table.numbers("Scale", np.float32)
+        zero_points = table.numbers("ZeroPoint", np.int64)
+        minimum, maximum = (table.array(name, np.float32) for name in ("Min", "Max"))
         if not (scales.size or zero_points.size or minimum is not None):
             return None
         axis = table.number("QuantizedDimension")
@@ -355,14 +356,13 @@ class _Reader:
             raise TFLiteFileError(
                 f"{where} has intermediate tensors, which are not supported"
             )
-        custom_options = table.array("CustomOptions", np.uint8)
         return Operator(
             code,
             self._tensor_indices(table, "Inputs", tensor_count, where, True),
             self._tensor_indices(table, "Outputs", tensor_count, where),
             self._options(table, code, where),
             custom_code,
-            b"" if custom_options is None else custom_options.tobytes(),
+            table.numbers("CustomOptions", np.uint8).tobytes(),
         )
 
     def _options(

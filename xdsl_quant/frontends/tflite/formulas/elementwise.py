@@ -28,7 +28,7 @@ from .fixed_point import (
 )
 from .quantized import (
     Quantized,
-    activated,
+    activated_integers,
     activation_bounds,
     clamped,
     round_away,
@@ -103,7 +103,7 @@ def _sum(
     )
     unit = float(np.float32(1 << left_shift) * scale_of(result))
     total = rescaled(first + sign * second, quantized_multiplier(twice / unit))
-    return activated(total, result, activation)
+    return activated_integers(total, result, activation)
 
 
 def _twice_larger_scale(lhs: Quantized, rhs: Quantized) -> float:
@@ -138,7 +138,7 @@ def multiply(
     """The product of two tensors, broadcast as in NumPy, as stored values."""
     ratio = lhs.scale * rhs.scale / scale_of(result)
     product = rescaled(lhs.corrected * rhs.corrected, quantized_multiplier(ratio))
-    return activated(product, result, activation)
+    return activated_integers(product, result, activation)
 
 
 def squared_difference(
@@ -187,7 +187,7 @@ def compare(direction: str, lhs: Quantized, rhs: Quantized) -> NDArray[np.bool_]
 # Functions of one tensor
 
 
-def requantize(x: Quantized, result: QuantizationParameters) -> Integers:
+def requantize_integers(x: Quantized, result: QuantizationParameters) -> Integers:
     """The same numbers with other parameters, as stored values."""
     ratio = float(x.scale) / float(scale_of(result))
     return clamped(rescaled(x.corrected, quantized_multiplier(ratio)), result)
@@ -223,7 +223,7 @@ def relu(
     """The ops of the family of `relu`, by the activation that they compute."""
     ratio = x.scale / scale_of(result)
     values = rescaled(x.corrected, quantized_multiplier(ratio))
-    return activated(values, result, activation)
+    return activated_integers(values, result, activation)
 
 
 def leaky_relu(x: Quantized, result: QuantizationParameters, alpha: float) -> Integers:

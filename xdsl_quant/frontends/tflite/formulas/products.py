@@ -18,7 +18,14 @@ from xdsl_quant.numerics.primitives import (
 )
 
 from .fixed_point import Integers, quantized_multiplier, rescaled_wide
-from .quantized import Quantized, activated, clamped, round_away, scale_of, scales_of
+from .quantized import (
+    Quantized,
+    activated_integers,
+    clamped,
+    round_away,
+    scale_of,
+    scales_of,
+)
 
 
 class Window(NamedTuple):
@@ -212,7 +219,7 @@ def convolution(
     )
     rescale = rescaled_wide if has_wide_accumulator else rescaled
     scaled = rescale(accumulator, quantized_multiplier(ratio))
-    return activated(scaled, result, activation)
+    return activated_integers(scaled, result, activation)
 
 
 depthwise_convolution = partial(convolution, sums=depthwise_sums)
@@ -284,7 +291,7 @@ def fully_connected(
     else:
         rescale = rescaled_wide if is_wide else rescaled
         scaled = rescale(sums, quantized_multiplier(ratio))
-    values = activated(scaled, result, activation).astype(np.int64)
+    values = activated_integers(scaled, result, activation).astype(np.int64)
     shape = x.values.shape[:-1] if keep_num_dims else (-1,)
     return values.reshape(*shape, matrix.shape[0])
 

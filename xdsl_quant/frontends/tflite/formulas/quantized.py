@@ -119,7 +119,7 @@ def activation_bounds(
     return int(smallest), int(largest)
 
 
-def activated(
+def activated_integers(
     values: Integers, parameters: QuantizationParameters, activation: str
 ) -> Integers:
     """Corrected values as stored ones of an op with a fused activation."""

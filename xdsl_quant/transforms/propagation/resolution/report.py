@@ -25,7 +25,7 @@ from .writing import conflicts_of
 
 
 @dataclass(frozen=True)
-class Rescale:
+class PortRescale:
     """A use of a value with other parameters than those with which it is computed."""
 
     kernel: str
@@ -39,6 +39,10 @@ class Rescale:
 
     decided_by: str
     """The constraint that made the difference, and the kernel whose constraint it is."""
+
+
+Rescale = PortRescale
+"""The former name, which the API reference printed."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +70,12 @@ class ValueReport:
     float_reason: str | None
     """Why the value stays in floating point, if it does."""
 
-    rescales: Sequence[Rescale] = ()
+    rescales: Sequence[PortRescale] = ()
     """The uses with other parameters."""
 
 
 @dataclass(frozen=True)
-class KernelReport:
+class FloatKernelReport:
     """A kernel that stays in floating point."""
 
     function: str
@@ -88,6 +92,10 @@ class KernelReport:
 
     float_reason: str
     """Why it stays in floating point."""
+
+
+KernelReport = FloatKernelReport
+"""The former name, which the API reference printed."""
 
 
 @dataclass(frozen=True)
@@ -119,13 +127,13 @@ class PropagationReport:
     """The name of the target."""
 
     values: Sequence[ValueReport]
-    float_kernels: Sequence[KernelReport] = ()
+    float_kernels: Sequence[FloatKernelReport] = ()
     float_ops: Sequence[OpReport] = ()
     duplicates: Mapping[str, str] = field(default_factory=dict[str, str])
     """The names of new functions, with those of the functions that they are copies of."""
 
     @property
-    def rescales(self) -> Sequence[tuple[ValueReport, Rescale]]:
+    def rescales(self) -> Sequence[tuple[ValueReport, PortRescale]]:
         """The conflicts: values with the uses that need other parameters."""
         return [(value, rescale) for value in self.values for rescale in value.rescales]
 
@@ -258,7 +266,7 @@ class _Description:
 
     def __init__(self, graph: Graph):
         self.values: list[ValueReport] = []
-        self.float_kernels: list[KernelReport] = []
+        self.float_kernels: list[FloatKernelReport] = []
         self.float_ops: list[OpReport] = []
         self._kernels = {kernel.op: kernel for kernel in graph.kernels}
         self._reasons = dict(graph.float_kernels)
@@ -282,7 +290,7 @@ class _Description:
                 reason = f"{port} has no parameters"
             if reason is not None:
                 name, place = names[op.results[0]], _place_text(op)
-                kernel = KernelReport(function, op.kernel, name, place, reason)
+                kernel = FloatKernelReport(function, op.kernel, name, place, reason)
                 self.float_kernels.append(kernel)
         for op in float_ops_of(top):
             name = names[op.results[0]] if op.results else "-"
@@ -313,7 +321,7 @@ class _Description:
             decision,
             None if parameters is not None else self._float_reason(ports, known),
             [
-                Rescale(kernel.name, port, str(change.after), change.decision)
+                PortRescale(kernel.name, port, str(change.after), change.decision)
                 for kernel, port in known
                 if (change := self._conflicts.get((kernel, port))) is not None
             ],

@@ -23,7 +23,7 @@ from xdsl_quant.frontends.tflite.files.model import (
     TensorQuantization,
     TFLiteFileError,
 )
-from xdsl_quant.frontends.tflite.files.reader import read_model
+from xdsl_quant.frontends.tflite.files.reader import read_tflite_model
 from xdsl_quant.frontends.tflite.files.schema import schema
 from xdsl_quant.frontends.tflite.files.writer import write_model
 
@@ -47,12 +47,12 @@ def as_data(value: Any) -> Any:
 
 
 def written_and_read(model: Model) -> Model:
-    return read_model(write_model(model), "model.tflite")
+    return read_tflite_model(write_model(model), "model.tflite")
 
 
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 def test_real_models(path: Path):
-    model = read_model(path.read_bytes(), path.name)
+    model = read_tflite_model(path.read_bytes(), path.name)
     assert as_data(written_and_read(model)) == as_data(model)
 
 
@@ -123,7 +123,7 @@ def test_codes_of_ops_are_the_larger_of_two_fields(
         content[vtable + 10 : vtable + 12] = bytes(2)
     else:
         content[fields[1] : fields[1] + 4] = new.to_bytes(4, "little")
-    (operator,) = read_model(bytes(content), "").subgraphs[0].operators
+    (operator,) = read_tflite_model(bytes(content), "").subgraphs[0].operators
     assert operator.code == code
 
 
@@ -227,14 +227,14 @@ def test_wrong_operators(operator: Operator, message: str):
 )
 def test_no_model(content: bytes, message: str):
     with pytest.raises(TFLiteFileError) as e:
-        read_model(content, "x.tflite")
+        read_tflite_model(content, "x.tflite")
     assert str(e.value) == f"x.tflite: error: {message}"
 
 
 def mutated(content: bytes, count: int, seed: int) -> Iterator[bytes]:
     """Files with some bytes changed, most of them outside of constants."""
     random = np.random.default_rng(seed)
-    model = read_model(content, "")
+    model = read_tflite_model(content, "")
     whole = np.frombuffer(content, np.uint8)
     is_data = np.zeros(len(content), np.bool_)
     for tensor in model.subgraphs[0].tensors:
@@ -268,7 +268,7 @@ def test_mutated_files(path: Path):
     messages: list[str] = []
     for content in mutated(path.read_bytes(), 125, 0):
         try:
-            read_model(content, "model.tflite")
+            read_tflite_model(content, "model.tflite")
             outcomes["read"] += 1
         except TFLiteFileError as e:
             messages.append(str(e))

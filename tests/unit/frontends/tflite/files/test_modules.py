@@ -25,7 +25,7 @@ from xdsl_quant.frontends.tflite.files.model import (
     Tensor,
     TensorQuantization,
 )
-from xdsl_quant.frontends.tflite.files.reader import default_options, read_model
+from xdsl_quant.frontends.tflite.files.reader import default_options, read_tflite_model
 from xdsl_quant.frontends.tflite.files.schema import options_name
 from xdsl_quant.frontends.tflite.files.writer import write_model
 from xdsl_quant.machines.numpy import run_function
@@ -91,7 +91,7 @@ def again(module: ModuleOp) -> Model:
     parsed = parse_module(str(module), "m.mlir", ctx)
     written = write_tflite(parsed)
     assert str(read_tflite(written)) == str(module)
-    return read_model(written, "m.tflite")
+    return read_tflite_model(written, "m.tflite")
 
 
 def error_of(*subgraphs: Subgraph, **options: Any) -> str:
@@ -166,7 +166,7 @@ def test_signatures_without_names_of_their_own():
     function.attributes["tf_saved_model.exported_names"] = ArrayAttr(
         [StringAttr("a"), StringAttr("b")]
     )
-    written = read_model(write_tflite(module), "m.tflite")
+    written = read_tflite_model(write_tflite(module), "m.tflite")
     assert written.signatures == [ModelSignature(key, 0, {"x": 0}, {}) for key in "ab"]
 
 
@@ -191,7 +191,7 @@ def test_names_of_tensors():
         '%a_b_1 = "tfl.relu"(%a_b) : (tensor<2xf32>) -> tensor<2xf32>',
         '%a_b_2 = "tfl.relu"(%a_b_1) : (tensor<2xf32>) -> tensor<2xf32>',
     ]
-    written = read_model(write_tflite(module), "")
+    written = read_tflite_model(write_tflite(module), "")
     assert [t.name for t in written.subgraphs[0].tensors] == ["a b"] * 3
 
 
@@ -359,7 +359,7 @@ def test_large_constants_are_resources():
     assert isinstance(value, DenseResourceAttr)
     assert value.resource_handle.data.startswith("weights")
     assert "dense_resource<weights" in str(module)
-    written = read_model(write_tflite(module), "").subgraphs[0].tensors[0]
+    written = read_tflite_model(write_tflite(module), "").subgraphs[0].tensors[0]
     assert written.data is not None
     assert written.data.tobytes() == array.tobytes()
 
@@ -439,7 +439,9 @@ def test_wide_bias_has_a_scale_in_the_file(weight_scales: tuple[float, ...]):
         Model([graph(tensors, [0], [3], op("FULLY_CONNECTED", [0, 1, 2], [3]))])
     )
     written = write_tflite(read_tflite(file))
-    (bias,) = (t for t in read_model(written, "").subgraphs[0].tensors if t.name == "b")
+    (bias,) = (
+        t for t in read_tflite_model(written, "").subgraphs[0].tensors if t.name == "b"
+    )
     assert bias.quantization is not None
     assert bias.quantization.scales.tolist() == [0.5 * scale for scale in weight_scales]
     assert bias.quantization.zero_points.tolist() == [0] * len(weight_scales)
@@ -517,7 +519,7 @@ def test_ops_that_the_dialect_does_not_have():
     custom = op("REVERSE_SEQUENCE", [0, 0], [1], seq_dim=3)
     for operator in (shift, unknown, custom):
         module = module_of(graph(tensors, [0], [1], operator), verified=False)
-        written = read_model(write_tflite(module), "").subgraphs[0].operators
+        written = read_tflite_model(write_tflite(module), "").subgraphs[0].operators
         assert written == [operator]
 
 
@@ -609,7 +611,7 @@ def test_states_are_not_shared():
 
     for same in (False, True):
         module = parse_module(state_module(same))
-        written = read_model(write_tflite(module), "").subgraphs[0]
+        written = read_tflite_model(write_tflite(module), "").subgraphs[0]
         states = [operator.inputs[4] for operator in written.operators]
         assert len({*states}) == 2
         assert all(written.tensors[index].is_variable for index in states)

@@ -167,7 +167,7 @@ GRIDS: dict[str, tuple[Callable[..., Integers], Sequence[Case], int]] = {
     "sub of powers of two": (subtract_powers, _WIDE_SUMS + _POWERS, 2780335768),
     "relu": (elementwise.relu, _UNARY, 1238085943),
     "abs": (elementwise.absolute, _UNARY + _EQUAL_SCALES, 2963226405),
-    "quantize": (elementwise.requantize, _UNARY, 1175822463),
+    "quantize": (elementwise.requantize_integers, _UNARY, 1175822463),
     "hard_swish": (elementwise.hard_swish, _HARD_SWISH, 3685342484),
     "sqrt": (elementwise.square_root, _ROOTS, 4077985583),
     "rsqrt": (elementwise.reciprocal_square_root, _ROOTS, 3493988643),

@@ -139,7 +139,7 @@ def quantize(case: Case) -> Any:
     assert x is not None
     if x.type == "FLOAT32":
         return elementwise.quantize(x.array, result(case))
-    return elementwise.requantize(x.quantized, result(case))
+    return elementwise.requantize_integers(x.quantized, result(case))
 
 
 def reciprocal_square_root(case: Case) -> Any:

@@ -20,7 +20,7 @@ from xdsl_quant.frontends.tflite.formulas import (
 from xdsl_quant.frontends.tflite.formulas.products import Window
 from xdsl_quant.frontends.tflite.formulas.quantized import (
     Quantized,
-    activated,
+    activated_integers,
     activation_bounds,
 )
 from xdsl_quant.frontends.tflite.formulas.tables import looked_up, sigmoid_table
@@ -210,7 +210,7 @@ def test_unknown_activation():
     with pytest.raises(ValueError, match=message):
         activation_bounds(RESULT, "TANH")
     with pytest.raises(ValueError, match=message):
-        activated(X.values, RESULT, "TANH")
+        activated_integers(X.values, RESULT, "TANH")
 
 
 @pytest.mark.parametrize(

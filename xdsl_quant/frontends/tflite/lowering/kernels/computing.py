@@ -502,3 +502,9 @@ class OnStoredValues:
         return self.function(
             op, *(x.values if isinstance(x, Quantized) else x for x in operands)
         )
+
+
+def on_stored_values(function: Callable[..., Array], plain: int) -> Computation:
+    """A function of stored values, or of others, with one operand of plain integers."""
+    kernel, operands = OnStoredValues(function), Operands((plain,))
+    return Computation(function, kernel, operands=operands, takes_truths=True)

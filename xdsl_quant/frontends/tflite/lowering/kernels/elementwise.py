@@ -25,7 +25,6 @@ from .computing import (
     Implementation,
     Kernel,
     OnStoredValues,
-    Operands,
     Requirement,
     activation_of,
     check_moves_stored_values,
@@ -36,6 +35,7 @@ from .computing import (
     is_array,
     kernel_of,
     number,
+    on_stored_values,
     parameters_of,
     quantized,
     table_of,
@@ -190,7 +190,9 @@ def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
         return quantized(expressed(value, op.input.type), op.output.type, rounding)
     if source is None:
         return elementwise.quantize(value, result)
-    return elementwise.requantize(Quantized(value.astype(np.int64), source), result)
+    return elementwise.requantize_integers(
+        Quantized(value.astype(np.int64), source), result
+    )
 
 
 def _dequantize(op: tfl.DequantizeOp, value: Array) -> Array:
@@ -208,11 +210,7 @@ def _beta(op: tfl.SoftmaxOp) -> float:
 
 
 ELEMENTWISE: Mapping[type[Operation], Implementation] = {
-    tfl.AddOp: _fused(
-        np.add,
-        _sum(elementwise.add),
-        requirements.takes_one_storage,
-    ),
+    tfl.AddOp: _fused(np.add, _sum(elementwise.add), requirements.takes_one_storage),
     tfl.SubOp: _fused(
         np.subtract, _sum(elementwise.subtract), requirements.takes_one_storage
     ),
@@ -237,12 +235,8 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.LogicalAndOp: _logical(np.logical_and),
     tfl.LogicalOrOp: _logical(np.logical_or),
     tfl.LogicalNotOp: _logical(np.logical_not),
-    tfl.SelectOp: Computation(
-        _selected, OnStoredValues(_selected), operands=Operands((0,)), takes_truths=True
-    ),
-    tfl.SelectV2Op: Computation(
-        _selected, OnStoredValues(_selected), operands=Operands((0,)), takes_truths=True
-    ),
+    tfl.SelectOp: on_stored_values(_selected, 0),
+    tfl.SelectV2Op: on_stored_values(_selected, 0),
     tfl.NegOp: _unary("neg", _negated, requirements.takes_negated),
     tfl.AbsOp: _unary("abs", table_of(kernel_of(elementwise.absolute))),
     tfl.SqrtOp: _unary("sqrt", table_of(kernel_of(elementwise.square_root))),

@@ -32,15 +32,15 @@ from .computing import (
     FallbackMode,
     Function,
     Implementation,
-    OnStoredValues,
-    Operands,
     activation_of,
     check_moves_stored_values,
     expressed,
+    flag,
     have_one_scale,
     integers_of,
     is_array,
     number,
+    on_stored_values,
     parameters_of,
 )
 
@@ -101,9 +101,7 @@ def _slice(op: tfl.SliceOp, value: Array, begin: Array, size: Array) -> Array:
 def _strided_slice(
     op: tfl.StridedSliceOp, value: Array, begin: Array, end: Array, strides: Array
 ) -> Array:
-    masks = SliceMasks(
-        *(getattr(op, name).value.data for name in SliceMasks._fields),
-    )
+    masks = SliceMasks(*(number(getattr(op, name)) for name in SliceMasks._fields))
     if op.offset.value.data:
         end = begin + end
     return data_movement.strided_slice(
@@ -300,10 +298,7 @@ def _batch_to_space(
 def _resize_nearest_neighbor(
     op: tfl.ResizeNearestNeighborOp, value: Array, size: Array
 ) -> Array:
-    options = (
-        attribute is not None and bool(attribute.value.data)
-        for attribute in (op.align_corners, op.half_pixel_centers)
-    )
+    options = flag(op.align_corners), flag(op.half_pixel_centers)
     rows, columns = integers_of(size)
     return windows.resize_nearest_neighbor(value, (rows, columns), *options)
 
@@ -354,12 +349,7 @@ MOVING: Mapping[type[Operation], Implementation] = {
     tfl.TopKV2Op: _top_k,
     tfl.TileOp: _by_numbers(np.tile),
     tfl.BroadcastToOp: _by_numbers(np.broadcast_to),
-    tfl.ReverseV2Op: Computation(
-        _reversed,
-        OnStoredValues(_reversed),
-        operands=Operands((1,)),
-        takes_truths=True,
-    ),
+    tfl.ReverseV2Op: on_stored_values(_reversed, 1),
     tfl.SpaceToDepthOp: _by_blocks(data_movement.space_to_depth),
     tfl.DepthToSpaceOp: _by_blocks(data_movement.depth_to_space),
     tfl.SpaceToBatchNdOp: _space_to_batch,

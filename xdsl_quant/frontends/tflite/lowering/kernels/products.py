@@ -35,6 +35,7 @@ from .computing import (
     integers_of,
     kernel_of,
     number,
+    on_stored_values,
     parameters_of,
     takes_one_scale,
 )
@@ -274,9 +275,7 @@ def _first(function: Callable[..., Array], worst: float) -> Implementation:
         numbers = where(x != x, x.dtype.type(worst), x)
         return where(first != first, 0, function(numbers, axis=axis))
 
-    return Computation(
-        index, OnStoredValues(index), operands=Operands((1,)), takes_truths=True
-    )
+    return on_stored_values(index, 1)
 
 
 # State

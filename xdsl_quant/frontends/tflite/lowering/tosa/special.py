@@ -56,7 +56,7 @@ def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
         return elementwise.quantize(value, result)
     x = Quantized(value.astype(np.int64), per_tensor(op.input.type))
     if not isinstance(value, TosaInteger):
-        return elementwise.requantize(x, result)
+        return elementwise.requantize_integers(x, result)
     ratio = float(x.scale) / float(scale_of(result))
     ends = np.array([x.parameters.storage_min, x.parameters.storage_max])
     if np.abs(ends - x.zero_point).max() * ratio > 1 << 31:
