@@ -1,7 +1,7 @@
 """Rounding options of passes, NumPy functions and the compiler."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, Self, TypeVar, get_args
+from typing import Literal, NamedTuple, Self, TypedDict, TypeVar, get_args
 
 RoundingMode = Literal["truncate", "nearest-even", "nearest-away"]
 """Rounding of a quotient: toward zero, half to even, or half away from zero."""
@@ -16,12 +16,25 @@ ScaleRounding = Literal["single", "double"]
 """Rounding of the shift after a fixed-point multiplication: see `apply_scale`."""
 
 
+class RoundingArguments(TypedDict):
+    """A rounding as keyword arguments of functions."""
+
+    rounding_mode: RoundingMode
+    zero_point_order: ZeroPointOrder
+    nan: NanResult
+
+
 class Rounding(NamedTuple):
     """Rounding of expressed values to stored values."""
 
     mode: RoundingMode = "nearest-even"
     zero_point_order: ZeroPointOrder = "before-rounding"
     nan: NanResult = "storage-min"
+
+    def arguments(self) -> RoundingArguments:
+        """The keyword arguments of functions such as `quantize` and `compile`."""
+        mode, order, nan = self
+        return {"rounding_mode": mode, "zero_point_order": order, "nan": nan}
 
     def mistake(self) -> str | None:
         """Return a message if options are unknown or contradictory, otherwise `None`."""

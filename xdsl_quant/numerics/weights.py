@@ -123,10 +123,8 @@ def _with_least_error(blocks: Array, scales: Floats, last: int) -> Floats:
     step = max(1, _PIECE // rows.shape[1])
     for start in range(0, len(rows), step):
         piece = slice(start, start + step)
-        full, errors = (
-            best[piece].copy(),
-            _squared_errors(rows[piece], best[piece], last),
-        )
+        full = best[piece].copy()
+        errors = _squared_errors(rows[piece], full, last)
         for part in _CLIPPED:
             candidates = full * part
             found = _squared_errors(rows[piece], candidates, last)

@@ -404,13 +404,7 @@ class CastProver:
     @property
     def _options(self) -> Mapping[str, object]:
         """The options of compiled code."""
-        mode, order, nan = self.cast.rounding
-        return {
-            "rounding_mode": mode,
-            "zero_point_order": order,
-            "nan": nan,
-            "fuse": self.fuse,
-        }
+        return {**self.cast.rounding.arguments(), "fuse": self.fuse}
 
     @cached_property
     def _dtype(self) -> DType:
@@ -420,14 +414,8 @@ class CastProver:
         # What the solver proves needs no MLIR.
         from xdsl_quant.execution import compile
 
-        mode, order, nan = self.cast.rounding
-        return compile(
-            self.text(ops, "tensor<?x{}>"),
-            rounding_mode=mode,
-            zero_point_order=order,
-            nan=nan,
-            fuse=self.fuse,
-        )
+        text, arguments = self.text(ops, "tensor<?x{}>"), self.cast.rounding.arguments()
+        return compile(text, fuse=self.fuse, **arguments)
 
     def _compiled_quantization(self) -> Callable[[Bits], NDArray[np.integer]]:
         function = self._compiled("q")
@@ -439,11 +427,5 @@ class CastProver:
 
     def quantize_in_numpy(self, bits: Bits) -> NDArray[np.integer]:
         """What `numerics` stores for the bits of expressed values."""
-        mode, order, nan = self.cast.rounding
-        return quantize(
-            bits.view(self._dtype),
-            self._parameters,
-            rounding_mode=mode,
-            zero_point_order=order,
-            nan=nan,
-        )
+        values, arguments = bits.view(self._dtype), self.cast.rounding.arguments()
+        return quantize(values, self._parameters, **arguments)

@@ -220,28 +220,24 @@ def _express_the_same(before: Attribute, after: Attribute) -> bool:
     """
     shape = static_shape(before)
     first, second = (_uniform(type_) for type_ in (before, after))
-    if not isinstance(first, StoredQuantizedType):
+    if not (
+        isinstance(first, StoredQuantizedType)
+        and isinstance(second, StoredQuantizedType)
+    ):
         return True
-    if not isinstance(second, StoredQuantizedType):
-        return True
-    storages = [
-        (type_.storage_type, type_.is_signed, type_.storage_range)
-        for type_ in (first, second)
-    ]
-    if storages[0] != storages[1]:
+    if first.common_parameters[1:] != second.common_parameters[1:]:
         return False
     expressed = {first.expressed_type, second.expressed_type}
     if AnyQuantizedType in (type(first), type(second)):
         return len(expressed - {NoneAttr()}) < 2
     if first == second:
         return True
-    if len(expressed) == 2 or not isinstance(first, ScaledQuantizedType):
+    if len(expressed) == 2 or not (
+        isinstance(first, ScaledQuantizedType)
+        and isinstance(second, ScaledQuantizedType)
+    ):
         return False
-    if not isinstance(second, ScaledQuantizedType):
-        return False
-    pairs = zip(
-        *(_element_parameters(type_, shape) for type_ in (first, second)), strict=True
-    )
+    pairs = zip(*(_element_parameters(t, shape) for t in (first, second)), strict=True)
     return all(np.array_equal(*pair) for pair in pairs)
 
 

@@ -63,9 +63,6 @@ class Pipeline(ABC):
     has returned; the first one takes a copy of the float model.
     """
 
-    modules: dict[str, ModuleOp]
-    """The module after each stage that has run."""
-
     errors: Mapping[str, Error] | None = None
     """
     The errors of results, if a stage has measured them; a later stage that changes results
@@ -82,7 +79,8 @@ class Pipeline(ABC):
         self.request = request
         self.recipe = recipe
         self.float_model = module
-        self.modules = {}
+        self.modules: dict[str, ModuleOp] = {}
+        """The module after each stage that has run."""
 
     @property
     def module(self) -> ModuleOp:

@@ -26,12 +26,11 @@ from .weight_rounding import corrected_biases, rounded_weights, set_weights
 class WeightPipeline(Pipeline):
     """The stages of the modes that quantize the weights of products."""
 
-    rounded: Mapping[int, NDArray[np.floating]]
-    """Rounded weights by the position of their product; `round` finds them."""
-
     def __init__(self, request: Request, recipe: Recipe, module: ModuleOp):
         super().__init__(request, recipe, module)
-        self.rounded = {}
+        self.rounded: Mapping[int, NDArray[np.floating]] = {}
+        """Rounded weights by the position of their product; `round` finds them."""
+
         rounds = recipe.weights.rounding == "gptq"
         self.stages = {
             "prepare": self.prepare,

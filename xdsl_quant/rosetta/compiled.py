@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from functools import cache
 
-from xdsl_quant.dialects.quant.types import uniform_type
 from xdsl_quant.execution import compile
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.rounding_mode import Rounding
 
-from .runtimes import CastKind, Runtime
+from .runtimes import CastKind, Runtime, cast_types
 
 DEFAULT = Rounding()
 
@@ -32,11 +31,7 @@ def compile_options(rounding: Rounding) -> dict[str, str]:
 
 def _cast_text(parameters: QuantizationParameters, op: CastKind) -> str:
     """A function with a cast of a tensor of rank 1."""
-    quantized = f"tensor<?x{uniform_type(parameters)}>"
-    floats = f"tensor<?x{parameters.expressed}>"
-    source, target = quantized, floats
-    if op == "quantize":
-        source, target = floats, quantized
+    source, target = cast_types(parameters, op)
     return (
         f"func.func @main(%x: {source}) -> {target} {{\n"
         f"  %y = quant.{op[0]}cast %x : {source} to {target}\n"
@@ -59,14 +54,8 @@ class Compiled(Runtime):
     def run(
         self, op: CastKind, parameters: QuantizationParameters, values: Array
     ) -> Array:
-        mode, order, nan = self.rounding
-        function = compile(
-            _cast_text(parameters, op),
-            rounding_mode=mode,
-            zero_point_order=order,
-            nan=nan,
-        )
-        return function(values)
+        text = _cast_text(parameters, op)
+        return compile(text, **self.rounding.arguments())(values)
 
 
 class MLIRDefault(Runtime):
@@ -98,10 +87,6 @@ def _lowered_by_mlir(
 
     with ir.Context():
         module = ir.Module.parse(_cast_text(parameters, op))
-        passes = (
-            "func.func(lower-quant-ops)",
-            "strip-func-quant-types",
-            "canonicalize",
-        )
-        run_passes(module, passes)
+        casts = "func.func(lower-quant-ops)"
+        run_passes(module, (casts, "strip-func-quant-types", "canonicalize"))
         return compile(str(module))

@@ -7,13 +7,12 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from xdsl_quant.dialects.quant.types import uniform_type
 from xdsl_quant.frontends.tflite import write_tflite
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.loading import parse_module
 
-from .runtimes import CastKind, Library, Unavailable
+from .runtimes import CastKind, Library, Unavailable, cast_types
 
 _FLOATS = {"f16": "FLOAT16", "f32": "FLOAT"}
 _STORAGES = {"i8": "INT8", "u8": "UINT8", "i16": "INT16", "u16": "UINT16"}
@@ -174,12 +173,8 @@ def _interpreter(
     parameters: QuantizationParameters, op: str, count: int, resolver: str
 ) -> _Interpreter:
     """An interpreter of a model with one op on so many values."""
-    quantized = f"tensor<{count}x{uniform_type(parameters)}>"
-    source, target = quantized, f"tensor<{count}x{parameters.expressed}>"
-    properties = ""
-    if op == "quantize":
-        source, target = target, source
-        properties = f"<{{qtype = {target}}}> "
+    source, target = cast_types(parameters, op, count)
+    properties = f"<{{qtype = {target}}}> " if op == "quantize" else ""
     module = parse_module(
         f"func.func @main(%x: {source}) -> {target} {{\n"
         f'  %y = "tfl.{op}"(%x) {properties}: ({source}) -> {target}\n'
@@ -264,11 +259,8 @@ class StableHLO(Library):
         # Without them the attributes have no data.
         _checked_name({"f16", "f32", "f64"}, "expressed", parameters.expressed)
         _checked_name({*_STORAGES, "i32"}, "storage", parameters.storage)
-        quantized = f"tensor<{values.size}x{uniform_type(parameters)}>"
-        floats = f"tensor<{values.size}x{parameters.expressed}>"
-        quantizes = op == "quantize"
-        source, target = (floats, quantized) if quantizes else (quantized, floats)
-        element = parameters.expressed if quantizes else parameters.storage
+        source, target = cast_types(parameters, op, values.size)
+        element = parameters.expressed if op == "quantize" else parameters.storage
         context = ir.Context()
         extension.prepare_mlir_context(context)
         with context, ir.Location.unknown():

@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from xdsl_quant.dialects.quant.types import uniform_type
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.parameters import storage_range
@@ -73,6 +74,15 @@ class Runtime(ABC):
         Raises:
             Unavailable: if it cannot.
         """
+
+
+def cast_types(
+    parameters: QuantizationParameters, op: str, size: int | str = "?"
+) -> tuple[str, str]:
+    """Return the texts of the types of the operand and the result of a cast."""
+    floats = f"tensor<{size}x{parameters.expressed}>"
+    quantized = f"tensor<{size}x{uniform_type(parameters)}>"
+    return (floats, quantized) if op == "quantize" else (quantized, floats)
 
 
 class Library(Runtime):

@@ -154,12 +154,7 @@ class BlockedOp(IRDLOperation, ABC):
         self, values: SSAValue, scales: SSAValue, zero_points: SSAValue | None
     ) -> None:
         """
-        Verify the types of scales and zero points.
-
-        Args:
-            values: the expressed values.
-            scales: the scales.
-            zero_points: the zero points, or `None`.
+        Verify the types of expressed values, scales, and zero points if there are any.
 
         Raises:
             VerifyException: if the types do not match.

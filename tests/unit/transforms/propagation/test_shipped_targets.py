@@ -16,6 +16,7 @@ from xdsl.irdl import IRDLOperation
 from examples.digits.networks import load_networks
 from examples.digits.pipeline import load_module
 from examples.digits.propagation import LOWER
+from tests.unit.frontends.tflite.dialect.element_kinds import elements_of
 from tests.unit.frontends.tflite.dialect.texts import SAMPLES
 from xdsl_quant.dialects.quant import AnyQuantizedType
 from xdsl_quant.dialects.quant.regions import RegionOp
@@ -30,7 +31,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.stablehlo.dialect import StableHLO
 from xdsl_quant.frontends.tflite.dialect import TFL
-from xdsl_quant.frontends.tflite.dialect.tensor_kinds import ElementKind, elements_of
+from xdsl_quant.frontends.tflite.dialect.tensor_kinds import ElementKind
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import (
     apply_passes,

@@ -274,17 +274,12 @@ def _fixed_result(op: _Op) -> Findings:
         or result.storage not in storages.split()
     ):
         return
-    must_be = trait.parameters(type_)
+    must_be, zero = trait.parameters(type_)
     (scale,), (zero_point,) = type_.scale_array(), type_.zero_point_array()
-    is_off = abs(_f32(scale) - must_be[0]) > tolerance * must_be[0]
+    is_off = abs(_f32(scale) - must_be) > tolerance * must_be
     for name, is_wrong, found, expected in (
-        ("scale", is_off, scale, must_be[0]),
-        (
-            "zero point",
-            has_zero_point and zero_point != must_be[1],
-            zero_point,
-            must_be[1],
-        ),
+        ("scale", is_off, scale, must_be),
+        ("zero point", has_zero_point and zero_point != zero, zero_point, zero),
     ):
         if is_wrong:
             rule, of = f"result-{name.replace(' ', '-')}", f"{name} {found} of"
@@ -578,19 +573,14 @@ _REQUANTIZED = {
 def _requantization(op: _Op) -> Findings:
     """The pairs of storage types between which there is a kernel."""
     (operand,), (result,) = op.operands, op.results
-    legal, problem = (
-        _REQUANTIZED.get(str(operand.storage)),
-        f"has no kernel of {op.name}",
-    )
+    legal = _REQUANTIZED.get(str(operand.storage))
+    problem = f"has no kernel of {op.name}"
     if not legal:
         must = f"be stored as {_or(' '.join(_REQUANTIZED))}"
         yield operand.finding("kernel-storage", problem, must)
     elif result.storage not in legal.split():
-        problem, must = (
-            f"{problem} from {operand.storage}",
-            f"be stored as {_or(legal)}",
-        )
-        yield result.finding("kernel-storage", problem, must)
+        problem += f" from {operand.storage}"
+        yield result.finding("kernel-storage", problem, f"be stored as {_or(legal)}")
 
 
 def _dequantization(op: _Op) -> Findings:

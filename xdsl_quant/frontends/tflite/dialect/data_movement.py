@@ -141,13 +141,8 @@ def _reshaped_element_type(
     axis = element_type.quantized_dimension.data
     for index, size in enumerate(sizes):
         if size == shape[axis] and prod(sizes[:index]) == prod(shape[:axis]):
-            dimension = element_type.quantized_dimension
-            return element_type.new(
-                [
-                    IntAttr(index) if parameter is dimension else parameter
-                    for parameter in element_type.parameters
-                ]
-            )
+            *before, _, scales = element_type.parameters
+            return element_type.new((*before, IntAttr(index), scales))
     raise VerifyException(
         f"'tfl.reshape' op expects the quantized dimension {axis} to be one of the result"
     )
@@ -335,16 +330,14 @@ class TransposeOp(MovingOp):
             self.verify_type_of(
                 self.output, [static_shape[axis] for axis in axes], self.input
             )
-        types = map(scalar_or_element_type, (self.input.type, self.output.type))
-        match tuple(types):
-            case UniformQuantizedPerAxisType() as a, UniformQuantizedPerAxisType() as b:
-                axis = b.quantized_dimension.data
-                self.require(
-                    axis >= len(axes) or axes[axis] == a.quantized_dimension.data,
-                    "has mismatched quantized axes of input and output",
-                )
-            case _:
-                pass
+        a, b = map(scalar_or_element_type, (self.input.type, self.output.type))
+        kind = UniformQuantizedPerAxisType
+        if isinstance(a, kind) and isinstance(b, kind):
+            axis = b.quantized_dimension.data
+            self.require(
+                axis >= len(axes) or axes[axis] == a.quantized_dimension.data,
+                "has mismatched quantized axes of input and output",
+            )
 
 
 _SLICE_ELEMENTS = kinds.tensor_of(

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.ir import Attribute
-from xdsl.irdl import RangeConstraint, RangeLengthConstraint, RangeOf
 
 from xdsl_quant.dialects.type_kinds import TypeKind, VariadicOf
 
@@ -118,20 +117,6 @@ def _i32_of_rank(rank: int) -> TFLTensorKind:
         return tensor_type.element_type == i32 and tensor_type.get_num_dims() == rank
 
     return TFLTensorKind(f"{rank}D {_words('i32')}", has, _element_kinds("i32"))
-
-
-def elements_of(constraint: RangeConstraint) -> Sequence[ElementKind]:
-    """
-    The element types that the runtime computes with.
-
-    Args:
-        constraint: that of an operand or a result in the definition of an op.
-    """
-    while isinstance(constraint, RangeLengthConstraint):
-        constraint = constraint.constraint
-    if isinstance(constraint, RangeOf) and isinstance(constraint.constr, TFLTensorKind):
-        return constraint.constr.elements
-    return ()
 
 
 ANY = tensor_of("any")

@@ -208,21 +208,16 @@ def _tensor_name(op: Operation | None, value: SSAValue, default: str) -> str:
 class _FunctionExporter:
     """Makes the subgraph of a function."""
 
-    tensors: list[Tensor]
-    indices: dict[SSAValue, int]
-    """The tensors of values."""
-
-    operators: list[Operator]
-    states: set[int]
-    """The tensors that an op changes in place."""
-
     def __init__(self, function: FuncOp, function_names: Sequence[str]):
         self.function = function
         self.function_names = function_names
-        self.tensors = []
-        self.indices = {}
-        self.operators = []
-        self.states = set()
+        self.tensors: list[Tensor] = []
+        self.indices: dict[SSAValue, int] = {}
+        """The tensors of values."""
+
+        self.operators: list[Operator] = []
+        self.states: set[int] = set()
+        """The tensors that an op changes in place."""
 
     def subgraph(self) -> Subgraph:
         function = self.function

@@ -76,13 +76,10 @@ def _rebuilt_constant(b: StableHLOBuilder, op: _CONSTANTS) -> SSAValue:
             "TensorType[IntegerType]",
             with_element_type(result.type, element_type.storage_type),
         )
-        match value:
-            case DenseIntOrFPElementsAttr():
-                value = DenseIntOrFPElementsAttr(type_, value.data)
-            case DenseResourceAttr():
-                value = DenseResourceAttr(value.resource_handle, type_)
-            case _:
-                pass
+        if isinstance(value, DenseIntOrFPElementsAttr):
+            value = DenseIntOrFPElementsAttr(type_, value.data)
+        elif isinstance(value, DenseResourceAttr):
+            value = DenseResourceAttr(value.resource_handle, type_)
     return b.op(stablehlo.ConstantOp, (), result.type, {"value": value})
 
 

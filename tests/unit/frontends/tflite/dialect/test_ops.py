@@ -38,7 +38,8 @@ from xdsl_quant.frontends.tflite.dialect import (
     SVDFOp,
 )
 from xdsl_quant.frontends.tflite.dialect.property_kinds import ACTIVATION, PADDING
-from xdsl_quant.frontends.tflite.dialect.tensor_kinds import elements_of
+
+from .element_kinds import elements_of
 
 X = TensorType(f32, (2, 3))
 

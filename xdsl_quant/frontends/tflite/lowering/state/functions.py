@@ -103,12 +103,10 @@ def _is_inner(function: FuncOp) -> bool:
 class Copies:
     """Copies of functions in which all calls of functions that have state are inlined."""
 
-    originals: dict[Operation, Operation]
-    """The ops of the module, by copies of them."""
-
     def __init__(self, functions: Functions):
         self.functions = functions
-        self.originals = {}
+        self.originals: dict[Operation, Operation] = {}
+        """The ops of the module, by copies of them."""
 
     def copy(self, function: FuncOp, callers: Sequence[str] = ()) -> FuncOp:
         callers = (*callers, function.sym_name.data)
