@@ -1,8 +1,8 @@
 """
-The quantized type whose block scales have a type of their own: a narrow or a quantized one.
+The block-scaled quantized type, whose scales are stored in a narrow or quantized type.
 
-The syntax, with the nonterminals of
-[`type_syntax`][xdsl_quant.dialects.quant.type_syntax].
+Its syntax, with the nonterminals of
+[`type_syntax`][xdsl_quant.dialects.quant.type_syntax]:
 
 ```
 block-scaled ::= `block_scaled` `<` storage `:` float-type `:` blocks `,`
@@ -86,19 +86,19 @@ if TYPE_CHECKING:
     from xdsl_quant.numerics.arrays import Array, Floats
 
 
-# The numbers of blocks
+# Block parameters
 
 Elements: TypeAlias = DenseIntOrFPElementsAttr | DenseResourceAttr
-"""The bytes of numbers, or the name of a resource with these bytes."""
+"""A dense attribute, or a reference to a resource."""
 
 
 @irdl_attr_definition
 class StoredNumbersAttr(ParametrizedAttribute):
     """
-    A tensor of numbers, one for each block: floats, integers, or stored values of a
-    quantized type, which stand for their expressed values.
+    Tensor of block parameters, one per block: floats, integers, or stored values of a
+    quantized type, which represent their expressed values.
 
-    It has no syntax of its own: it is a part of
+    The attribute has no syntax outside
     [`BlockScaledQuantizedType`][xdsl_quant.dialects.quant.BlockScaledQuantizedType].
     """
 
@@ -107,7 +107,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
     elements: DenseIntOrFPElementsAttr | DenseResourceAttr
 
     quantized_type: StoredQuantizedType | NoneAttr
-    """The quantized type of stored values; none if the elements are the numbers."""
+    """The quantized type of the elements, or `NoneAttr` for plain numbers."""
 
     def __init__(
         self, elements: Elements, quantized_type: StoredQuantizedType | None = None
@@ -121,22 +121,21 @@ class StoredNumbersAttr(ParametrizedAttribute):
         quantized_type: StoredQuantizedType | None = None,
     ) -> StoredNumbersAttr:
         """
-        Return the numbers of an array.
+        Build block parameters from an array.
 
         Args:
-            array: floats, integers, or their bits; the elements have the size of
-                `element_type` in bytes.
+            array: floats, integers, or their bits, with the element size of `element_type`.
             element_type: the type of an element.
-            quantized_type: the quantized type of stored values.
+            quantized_type: the quantized type of the elements.
 
         Raises:
-            VerifyException: if the elements have another size in bytes.
+            VerifyException: if the element size in bytes differs.
         """
         size = element_type.compile_time_size
         if array.itemsize != size:
             raise VerifyException(
-                f"an element of type '{element_type}' has {size} bytes, but one of the "
-                f"array has {array.itemsize}"
+                f"expected array elements of {size} bytes for type '{element_type}', but "
+                f"got {array.itemsize} bytes"
             )
         type_ = TensorType(element_type, array.shape)
         data = BytesAttr(numeric().element_bytes(array, element_type))
@@ -145,7 +144,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     @property
     def type(self) -> TensorType[Attribute]:
-        """The type of the elements."""
+        """The tensor type of the elements."""
         return cast("TensorType[Attribute]", self.elements.type)
 
     @property
@@ -154,19 +153,19 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     @property
     def element_type(self) -> AnyFloat | IntegerType:
-        """The type of stored elements."""
+        """The type of an element."""
         return cast("AnyFloat | IntegerType", self.type.element_type)
 
     @property
     def number_type(self) -> AnyFloat | IntegerType:
-        """The type of the numbers that the elements stand for."""
+        """The type of the numbers that the elements represent."""
         if isinstance(self.quantized_type, NoneAttr):
             return self.element_type
         return cast(AnyFloat, self.quantized_type.expressed_type)
 
     @property
     def has_nan_exponent(self) -> bool:
-        """True if one of the elements, unless these are in a resource, is the NaN of MX."""
+        """True if a dense element of type f8E8M0FNU is NaN."""
         return (
             isinstance(self.element_type, Float8E8M0FNUType)
             and isinstance(self.elements, DenseIntOrFPElementsAttr)
@@ -178,7 +177,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
         Return the bytes of the elements, in row-major order.
 
         Raises:
-            ValueError: if they are in a resource that is missing or damaged.
+            ValueError: if their resource is missing or damaged.
         """
         elements = self.elements
         if isinstance(elements, DenseIntOrFPElementsAttr):
@@ -205,7 +204,9 @@ class StoredNumbersAttr(ParametrizedAttribute):
                 f"block parameters must be a tensor of static shape, but got '{type_}'"
             )
         if not math.prod(type_.get_shape()):
-            raise VerifyException(f"there are no block parameters in '{type_}'")
+            raise VerifyException(
+                f"expected at least one block parameter, but got '{type_}'"
+            )
         if isinstance(self.quantized_type, NoneAttr):
             self._verify_numbers()
         else:
@@ -229,7 +230,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     def _verify_finite(self, elements: DenseIntOrFPElementsAttr) -> None:
         if isinstance(self.element_type, Float8E8M0FNUType):
-            # It has no infinities. NaN is the scale of a block of NaNs, and nothing else.
+            # The type has no infinities. NaN is valid: it is the scale of a block of NaNs.
             return
         if len(elements) < MANY:
             numbers = cast(Iterable[float], elements.iter_values())
@@ -244,13 +245,13 @@ class StoredNumbersAttr(ParametrizedAttribute):
     def _verify_stored(self, quantized_type: StoredQuantizedType) -> None:
         if isinstance(quantized_type, AnyQuantizedType):
             raise VerifyException(
-                f"block parameters are stored as '{quantized_type}', which has no scale"
+                "expected a quantized type with a scale for block parameters, but got "
+                f"'{quantized_type}'"
             )
         if self.element_type != quantized_type.stored_type:
             raise VerifyException(
-                f"block parameters have type '{self.element_type}', but those of "
-                f"'{type_text(quantized_type)}' are stored as "
-                f"'{quantized_type.stored_type}'"
+                f"expected block parameters of type '{quantized_type.stored_type}' for "
+                f"'{type_text(quantized_type)}', but got '{self.element_type}'"
             )
         quantized_type.verify_container(TensorType(quantized_type, self.shape))
 
@@ -258,14 +259,14 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     def codes(self, is_signed: bool) -> Array:
         """
-        Return the elements as a read-only array of integers, of floats that NumPy has,
-        or of the bits of other floats as unsigned integers.
+        Return the elements as a read-only array of integers, NumPy floats, or the bits of
+        other floats as unsigned integers.
 
         Args:
-            is_signed: whether signless integers are signed.
+            is_signed: True to read signless integers as signed.
 
         Raises:
-            ValueError: if they are in a resource that is missing or damaged.
+            ValueError: if their resource is missing or damaged.
         """
         codes = numeric().stored_codes(self.data(), self.element_type, is_signed)
         return codes.reshape(self.shape)
@@ -275,12 +276,11 @@ class StoredNumbersAttr(ParametrizedAttribute):
         Return the numbers in f64, which represents all of them exactly.
 
         Args:
-            is_signed: whether signless integers are signed, unless they are stored values
-                of a quantized type.
+            is_signed: True to read signless integers as signed, unless there is a quantized
+                type.
 
         Raises:
-            ValueError: if they are in a resource that is missing or damaged, or has
-                infinities or NaN.
+            ValueError: if their resource is missing, damaged, or not finite.
         """
         if not isinstance(self.quantized_type, NoneAttr):
             codes = self.codes(self.quantized_type.is_signed)
@@ -290,7 +290,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
         return numbers
 
     def _check_resource(self, numbers: Floats) -> None:
-        """Raise a `ValueError` for a resource with numbers that `verify` refuses."""
+        """Raise a `ValueError` if a resource has infinities or NaN."""
         elements = self.elements
         if isinstance(elements, DenseIntOrFPElementsAttr) or isinstance(
             self.element_type, Float8E8M0FNUType
@@ -303,7 +303,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
             )
 
     def print_numbers(self, printer: Printer) -> None:
-        """Print the elements and, after `as`, the quantized type of stored values."""
+        """Print the elements and, after `as`, their quantized type."""
         printer.print_attribute(self.elements)
         if not isinstance(self.quantized_type, NoneAttr):
             printer.print_string(" as ")
@@ -317,11 +317,11 @@ _OPTIONAL = ("zero_points", "offsets")
 _DENSE_LIST = re.compile(
     r"dense\s*<\s*(?P<numbers>\[[-+0-9.eE,\[\]\s]*+)>\s*:", re.ASCII
 )
-"""A list of numbers up to the place of its type."""
+"""A dense list of numbers, before its type."""
 
 
 class BlockScaledSyntax(TypeSyntax):
-    """One block-scaled type that is being parsed."""
+    """Parser of one block-scaled type."""
 
     STORAGE_TYPES: ClassVar = StorageType
 
@@ -356,9 +356,11 @@ class BlockScaledSyntax(TypeSyntax):
             if (elements := self._plain_elements()) is None:
                 elements = self.parser.parse_attribute()
         except (NotImplementedError, OverflowError, ValueError):
-            # xDSL reports a number that its type does not have like this.
+            # xDSL raises these for numbers that the type does not represent.
             self.parser.raise_error(
-                "expected numbers that their type can represent", start, self.parser.pos
+                "expected numbers that the element type represents",
+                start,
+                self.parser.pos,
             )
         if not isinstance(elements, DenseIntOrFPElementsAttr | DenseResourceAttr):
             self.parser.raise_error(
@@ -383,8 +385,8 @@ class BlockScaledSyntax(TypeSyntax):
 
     def _plain_elements(self) -> DenseIntOrFPElementsAttr | None:
         """
-        Return a `dense` list of plain decimal numbers, without a look at each token.
-        `None`, with nothing consumed, if there is anything else or anything wrong.
+        Parse a `dense` list of plain decimal numbers without tokenizing it. Return `None`,
+        without consuming anything, for other attributes and invalid ones.
         """
         start = self.parser.pos
         if (match := _DENSE_LIST.match(self.content, start)) is None:
@@ -411,15 +413,15 @@ _NOT_PLAIN = (
     ValueError,
     VerifyException,
 )
-"""What `_read_packed` raises if a text is not surely a list of plain numbers of a type."""
+"""Exceptions that `_read_packed` raises for texts that it does not parse."""
 
 
 def _read_packed(text: str, element_type: Attribute) -> tuple[bytes, tuple[int, ...]]:
     """
-    Return the bytes of a nested list of numbers, and its shape. Numbers of JSON are
-    numbers of MLIR, too.
+    Return the bytes of a nested list of numbers, and its shape. The list is parsed as JSON,
+    whose number syntax is part of MLIR's.
 
-    There is no Python code per number, but one per text of a number: a narrow type has few.
+    Python code runs once per distinct number, of which narrow types have few.
 
     Raises:
         Exception: one of `_NOT_PLAIN`.
@@ -452,13 +454,12 @@ def _read_packed(text: str, element_type: Attribute) -> tuple[bytes, tuple[int, 
 
 
 def _packed_number(element_type: Any, number: float) -> bytes:
-    """Return the bytes of one number."""
     type_ = TensorType(element_type, ())
     return DenseIntOrFPElementsAttr.from_list(type_, (number,)).data.data
 
 
 def _contains(type_: AnyFloat, number_type: Attribute) -> bool:
-    """Return True if a float type represents all numbers of a float or integer type."""
+    """Return True if a float type represents all numbers of another type exactly."""
     format_ = float_format(type_)
     if isinstance(number_type, IntegerType):
         return number_type.bitwidth <= format_.precision
@@ -471,7 +472,7 @@ def _contains(type_: AnyFloat, number_type: Attribute) -> bool:
 
 
 BlockParameters: TypeAlias = "StoredNumbersAttr | Elements"
-"""What a constructor accepts as scales, zero points or offsets."""
+"""Constructor argument for scales, zero points or offsets."""
 
 
 def _numbers_argument(value: object, what: str) -> StoredNumbersAttr:
@@ -488,18 +489,16 @@ def _numbers_argument(value: object, what: str) -> StoredNumbersAttr:
 @irdl_attr_definition
 class BlockScaledQuantizedType(StoredQuantizedType):
     """
-    Values in blocks that have a scale each, and optionally a zero point and an offset,
-    which are stored in types of their own:
-    `expressed = (stored - zero_point) * scale + offset`.
+    Block-scaled quantization: each block has a scale and, optionally, a zero point and an
+    offset, stored in separate types: `expressed = (stored - zero_point) * scale + offset`.
 
-    A dimension without a block size is one block. The last block along a dimension may be
-    shorter. Scales, zero points and offsets have one dimension for each block size, in the
-    same order. They may be stored values of a quantized type, e.g. of another block-scaled
-    type, as in the super-blocks of GGUF's K-quants. Scales may be negative or zero.
+    A dimension without a block size is a single block. The last block along a dimension may
+    be shorter. Scales, zero points and offsets have one dimension per block size, in the
+    same order. They may have a quantized type themselves, e.g. another block-scaled type
+    for the super-blocks of GGUF's K-quants. Scales may be negative or zero.
 
-    Casts compute in the first of the expressed type, f32 and f64 that represents all
-    elements, zero points, their differences, scales and offsets exactly. The result of each
-    operation is rounded.
+    Casts compute in the first of the expressed type, f32 and f64 that exactly represents
+    all elements, zero points, their differences, scales and offsets. Each operation rounds.
 
     MLIR does not have this type.
 
@@ -513,7 +512,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     !quant.block_scaled<u4:f32:{1:32}, scales = dense<[1.0, -2.0]> : tensor<2xf16>,
       zero_points = dense<[7, 8]> : tensor<2xi4>, offsets = dense<0.25> : tensor<2xf16>>
 
-    // Scales of 6 bits; eight of them form a super-block, which has an f16 scale.
+    // 6-bit scales in super-blocks of eight, each with an f16 scale.
     !quant.block_scaled<u4:f32:{0:32}, scales = dense<3> : tensor<16xi6>
       as !quant.block_scaled<u6:f32:{0:8}, scales = dense<0.5> : tensor<2xf16>>>
     ```
@@ -524,22 +523,22 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     expressed_type: AnyFloat
 
     quantized_dimensions: DenseArrayBase[I32]
-    """The dimensions that are cut into blocks, in ascending order."""
+    """The dimensions that are divided into blocks, in ascending order."""
 
     block_sizes: Ints
-    """The size of a block along each of `quantized_dimensions`."""
+    """The block size along each of `quantized_dimensions`."""
 
     scales: StoredNumbersAttr
     """A scale for each block."""
 
     zero_points: StoredNumbersAttr | NoneAttr
     """
-    A zero point for each block, integers or floats. Signless integers are signed if stored
-    values are.
+    An integer or float zero point for each block. Signless integers have the signedness of
+    the stored values.
     """
 
     offsets: StoredNumbersAttr | NoneAttr
-    """An offset for each block, which is added to the product with the scale."""
+    """An offset for each block, added after multiplication by the scale."""
 
     def __init__(
         self,
@@ -553,9 +552,11 @@ class BlockScaledQuantizedType(StoredQuantizedType):
         **options: Unpack[StorageOptions],
     ):
         """
+        Build a type.
+
         Raises:
             TypeError: if an argument is of the wrong type.
-            VerifyException: if the arguments contradict each other.
+            VerifyException: if arguments are inconsistent.
         """
         sizes = dict(sorted(block_sizes.items()))
         optional = {"zero points": zero_points, "offsets": offsets}
@@ -574,15 +575,12 @@ class BlockScaledQuantizedType(StoredQuantizedType):
 
     @property
     def block_size_info(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a quantized dimension and the size of a block along it."""
+        """Pairs of a quantized dimension and its block size."""
         dimensions = self.quantized_dimensions.get_values()
         return tuple(zip(dimensions, self.block_sizes.get_values(), strict=True))
 
     def get_blocks(self) -> Mapping[int, tuple[int, int]]:
-        """
-        For each quantized dimension, in ascending order, the number of blocks along it and
-        the size of a block.
-        """
+        """Return the number of blocks and the block size of each quantized dimension."""
         pairs = zip(self.block_size_info, self.scales.shape, strict=True)
         return {axis: (count, size) for (axis, size), count in pairs}
 
@@ -592,7 +590,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
 
     @property
     def parameters_of_blocks(self) -> Mapping[str, StoredNumbersAttr]:
-        """Scales and, if there are any, zero points and offsets, by their keywords."""
+        """Scales and any zero points and offsets, by keyword."""
         numbers = {
             "scales": self.scales,
             "zero_points": self.zero_points,
@@ -606,12 +604,11 @@ class BlockScaledQuantizedType(StoredQuantizedType):
 
     def get_numbers(self) -> Mapping[str, Floats]:
         """
-        Scales and, if there are any, zero points and offsets, by their keywords, as arrays
-        of the shape `get_scales_shape()`.
+        Return scales and any zero points and offsets, by keyword, as arrays of the shape
+        `get_scales_shape()`.
 
         Raises:
-            ValueError: if numbers are in a resource that is missing or damaged, or has
-                infinities or NaN.
+            ValueError: if a resource is missing, damaged, or not finite.
         """
         return {
             name: attr.numbers(self.is_signed)
@@ -621,14 +618,14 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     @property
     def compute_type(self) -> AnyFloat:
         """
-        The float type in which casts compute: the first of the expressed type, f32 and f64
-        that represents all operands exactly.
+        Compute type of casts: the first of the expressed type, f32 and f64 that represents
+        all operands exactly.
         """
         candidates = (self.expressed_type, f32, f64)
         return next(filter(self._holds_numbers, candidates), f64)
 
     def _holds_numbers(self, type_: AnyFloat) -> bool:
-        # In most narrower types, overflow results in NaN and not in infinity.
+        # Most narrower types overflow to NaN instead of infinity.
         if type_.bitwidth < 16:
             return False
         numbers = {k: v.number_type for k, v in self.parameters_of_blocks.items()}
@@ -646,8 +643,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     @property
     def element_quantized_type(self) -> UniformQuantizedType:
         """
-        The type of elements without the parameters of blocks: its scale is 1, its expressed
-        type is the compute type. It has no syntax if MLIR does not have its storage type.
+        The element type without block parameters: scale 1, and the compute type as
+        expressed type. It has no syntax if MLIR does not have the storage type.
         """
         _, *storage = self.common_parameters
         return UniformQuantizedType.new(
@@ -721,7 +718,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
         return syntax.parse(syntax.parameters, cls.new)
 
     def print_parameters(self, printer: Printer) -> None:
-        # The printer collects the resources that it prints.
+        # Print attributes with the printer, which collects their resources.
         blocks = ", ".join(f"{axis}:{size}" for axis, size in self.block_size_info)
         printer.print_string(f"<{self.storage_text}:{self.expressed_type}:{{{blocks}}}")
         for name, numbers in self.parameters_of_blocks.items():

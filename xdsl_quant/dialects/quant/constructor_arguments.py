@@ -1,10 +1,8 @@
 """
-Arguments of the constructors of types from Python, and the attributes that hold them:
-numbers and sequences of numbers, also of NumPy.
+Validation of Python and NumPy arguments of type constructors, and their conversion to
+attributes. Functions raise a `TypeError` that names the expected type.
 
-Each function for arguments raises a `TypeError` for a value of another type, with a message
-that names the expected type. Attributes are one block of bytes: a type may have a million
-scales.
+Sequences are stored as bytes, because a type may have a million scales.
 """
 
 from __future__ import annotations
@@ -35,16 +33,16 @@ from xdsl.utils.exceptions import VerifyException
 from .float_formats import FLOAT_FORMATS
 
 _TEXT_LENGTH = 60
-"""Most characters of a type in an error message."""
+"""Maximum length of a type in an error message."""
 
 _SHORT_TEXT_LENGTH = 200
-"""Most characters of the short text of a type."""
+"""Maximum length of the short text of a type."""
 
 # Single values
 
 
 def type_text(value: object) -> str:
-    """Return a type by its text, all else by its class, as it is named in an error."""
+    """Return the text of a type, or the class name of another value, for messages."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if not isinstance(value, TypeAttribute):
@@ -55,7 +53,7 @@ def type_text(value: object) -> str:
 
 
 def short_text(type_: TypeAttribute) -> str:
-    """Return the text of a type, or its beginning and end if it is long."""
+    """Return the text of a type, shortened in the middle if it is long."""
     text = str(type_)
     if len(text) <= _SHORT_TEXT_LENGTH:
         return text
@@ -64,16 +62,14 @@ def short_text(type_: TypeAttribute) -> str:
 
 
 def _plain(value: object) -> object:
-    """
-    Return a NumPy scalar, or an array without dimensions, as what Python has for it.
-    """
+    """Convert a NumPy scalar or zero-dimensional array to a Python object."""
     is_scalar = getattr(value, "shape", None) == ()
     item = getattr(value, "item", None) if is_scalar else None
     return value if item is None else item()
 
 
 def _value_text(value: object) -> str:
-    """Return a number or a text by its `repr`, all else by its class."""
+    """Return the `repr` of a number or string, or the class name of another value."""
     value = _plain(value)
     if value is None or isinstance(value, complex | float | int | str):
         return reprlib.repr(value)
@@ -81,12 +77,7 @@ def _value_text(value: object) -> str:
 
 
 def bool_argument(value: object, what: str) -> bool:
-    """
-    Return an argument that is a truth value.
-
-    Raises:
-        TypeError: if it is none.
-    """
+    """Return a Boolean argument; raise a `TypeError` for other values."""
     plain = _plain(value)
     if not isinstance(plain, bool):
         raise TypeError(f"{what} must be True or False, not {_value_text(plain)}")
@@ -94,25 +85,25 @@ def bool_argument(value: object, what: str) -> bool:
 
 
 class NumberKind(NamedTuple):
-    """A kind of number that an argument may be or consist of."""
+    """The expected type of a number, or of the elements of a sequence."""
 
     noun: str
     typecode: str
-    """The type of the elements of an array of them."""
+    """Type code of an array of such numbers."""
 
     dtype_kinds: str
-    """NumPy's kinds of what always fits such an array."""
+    """NumPy dtype kinds whose values such an array always represents."""
 
     convert: Callable[[object], float]
-    """Raises a `TypeError` for what is no such number."""
+    """Converts a number; raises a `TypeError` for other values."""
 
     def checked(self, value: object, needed: str) -> float:
         """
-        Return a Python or NumPy number.
+        Convert a Python or NumPy number.
 
         Raises:
-            TypeError: if it is none, with `needed` as the start of the message.
-            OverflowError: if it is larger than all doubles.
+            TypeError: if the value is not such a number; the message starts with `needed`.
+            OverflowError: if the value exceeds f64.
         """
         plain = _plain(value)
         with suppress(TypeError):
@@ -122,7 +113,7 @@ class NumberKind(NamedTuple):
 
 
 def _to_double(value: object) -> float:
-    # Unlike `float`, an array takes no texts.
+    # Unlike `float`, an array refuses strings.
     return array("d", (cast(float, value),))[0]
 
 
@@ -131,7 +122,7 @@ def _to_index(value: object) -> int:
 
 
 FLOATS = NumberKind("numbers", "d", "iuf", _to_double)
-# Unsigned integers may be too large for 64 bits with a sign.
+# Unsigned NumPy integers may exceed i64.
 INTEGERS = NumberKind("integers", "q", "i", _to_index)
 
 
@@ -143,22 +134,12 @@ def float_argument(value: object, what: str) -> FloatData:
 
 
 def int_argument(value: object, what: str) -> IntAttr:
-    """
-    Return an argument that is an integer.
-
-    Raises:
-        TypeError: if it is none.
-    """
+    """Return an integer argument; raise a `TypeError` for other values."""
     return IntAttr(int(INTEGERS.checked(value, f"{what} must be an integer")))
 
 
 def checked_expressed_type(expressed_type: object) -> AnyFloat:
-    """
-    Return the expressed type that a constructor was given.
-
-    Raises:
-        TypeError: if it is no float type.
-    """
+    """Return a float type argument; raise a `TypeError` for other values."""
     if type(expressed_type) not in FLOAT_FORMATS:
         raise TypeError(
             "expressed type must be a float type such as f32, not "
@@ -171,14 +152,14 @@ def checked_expressed_type(expressed_type: object) -> AnyFloat:
 
 
 _NO_SEQUENCES: tuple[type, ...] = (str, bytes, bytearray, Mapping, AbstractSet)
-"""What can be iterated over, but is no sequence of numbers or has no order."""
+"""Iterable types that are not sequences of numbers or have no order."""
 
 
 def _is_row(value: object) -> bool:
-    """Return True if an element of a sequence has elements itself."""
+    """Return True if an element of a sequence is a sequence."""
     if hasattr(value, "ravel"):
         return getattr(value, "shape", ()) != ()
-    # The first element of a text is a text.
+    # Strings are excluded: their elements are strings.
     return isinstance(value, Sequence) and not isinstance(value, _NO_SEQUENCES)
 
 
@@ -186,8 +167,8 @@ def flattened(
     values: Any, what: str, numbers: str
 ) -> tuple[list[Any], tuple[int, ...]]:
     """
-    Return the elements of a sequence, a nested sequence or a NumPy array in row-major
-    order, and its shape.
+    Return the elements of a (nested) sequence or NumPy array in row-major order, and its
+    shape.
     """
     values = _plain(values)
     if hasattr(values, "ravel"):
@@ -212,9 +193,8 @@ def elements(
     values: Any, what: str, kind: NumberKind
 ) -> tuple[array[Any], tuple[int, ...]]:
     """
-    Return the elements of a sequence, a nested sequence or a NumPy array in row-major
-    order, and the shape; without a Python object for each of them if they are of one of
-    the dtype kinds.
+    Return the elements of a (nested) sequence or NumPy array in row-major order as an
+    array, and the shape. NumPy arrays of the dtype kinds are copied as bytes.
     """
     dtype_kind = getattr(getattr(values, "dtype", None), "kind", None)
     if dtype_kind is not None and dtype_kind in kind.dtype_kinds and values.shape:
@@ -226,7 +206,7 @@ def elements(
         with suppress(TypeError):
             if bool not in set(map(type, numbers)):
                 return array(kind.typecode, numbers), shape
-        # One of them is no number: which one?
+        # Find the element to report.
         needed = f"{what} must be {kind.noun}"
         return array(kind.typecode, (kind.checked(n, needed) for n in numbers)), shape
     except OverflowError:
@@ -235,12 +215,11 @@ def elements(
 
 def vector(values: object, what: str, kind: NumberKind) -> array[Any]:
     """
-    Return the elements of a sequence or a one-dimensional NumPy array as numbers of 64
-    bits.
+    Return the elements of a sequence or one-dimensional NumPy array as 64-bit numbers.
 
     Raises:
-        TypeError: if it is none, or has an element that is not of this kind.
-        VerifyException: if it has more dimensions, or a number does not fit.
+        TypeError: if the argument or an element is of the wrong type.
+        VerifyException: if there are more dimensions, or an element exceeds 64 bits.
     """
     numbers, shape = elements(values, what, kind)
     if len(shape) != 1:
@@ -255,13 +234,13 @@ Ints = DenseArrayBase[I64]
 
 
 def floats_attr(values: Iterable[float]) -> Floats:
-    """Doubles as an attribute that is one block of bytes."""
+    """Build an f64 array attribute."""
     doubles = values if isinstance(values, array) else array("d", values)
     return DenseArrayBase(f64, BytesAttr(doubles.tobytes()))
 
 
 def ints_attr(values: Iterable[int]) -> Ints:
-    """64-bit integers as an attribute that is one block of bytes."""
+    """Build an i64 array attribute."""
     try:
         ints = values if isinstance(values, array) else array("q", values)
     except OverflowError as e:
@@ -270,19 +249,19 @@ def ints_attr(values: Iterable[int]) -> Ints:
 
 
 def float_array(attr: Floats) -> array[float]:
-    """Return the numbers of an attribute, without a Python object for each of them."""
+    """Return the elements of an array attribute, copied as bytes."""
     values = array("d")
     values.frombytes(attr.data.data)
     return values
 
 
 def int_array(attr: Ints) -> array[int]:
-    """Return the numbers of an attribute, without a Python object for each of them."""
+    """Return the elements of an array attribute, copied as bytes."""
     values = array("q")
     values.frombytes(attr.data.data)
     return values
 
 
 def zero_array(count: int) -> array[int]:
-    """As many zeros."""
+    """Return an array of `count` zeros."""
     return array("q", bytes(8 * count))

@@ -1,4 +1,4 @@
-"""The storage types of quantized types: integers, small floats, and tables of values."""
+"""Storage types of quantized types: integers, small floats and lookup tables."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _is_number_type(type_: object) -> bool:
 
 
 class _QuantileSyntax(TypeTokens):
-    """The grammar of one quantile type that is being parsed."""
+    """Parser of one quantile type."""
 
     def parameters(self) -> Sequence[Attribute]:
         """Parse the parameters of a `!quant.quantile` type."""
@@ -95,13 +95,13 @@ class _QuantileSyntax(TypeTokens):
 @irdl_attr_definition
 class QuantileType(ParametrizedAttribute, TypeAttribute):
     """
-    A storage type of quantized types whose stored numbers are indices into a table of
-    values, e.g. the sixteen values of NF4: `table[stored - smallest stored number]`.
+    Storage type whose stored values are indices into a table, e.g. the 16 values of NF4:
+    `table[stored - storage_min]`.
 
-    It is only a storage type. A quantized type with this storage applies its scale and zero
-    point to the values of the table: `expressed = (table[...] - zero_point) * scale`.
+    Quantized types with this storage apply their scale and zero point to table entries:
+    `expressed = (table[stored - storage_min] - zero_point) * scale`.
 
-    MLIR has the type since version 23.
+    MLIR has this type since version 23.
 
     Example:
 
@@ -114,19 +114,19 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
     name = "quant.quantile"
 
     storage_type: IntegerType | AnyFloat
-    """The type of stored numbers, of which only width and signedness matter."""
+    """The type of stored values; only its width and signedness are used."""
 
     quantile_type: IntegerType | AnyFloat
-    """The type of the values. As in MLIR, the values are not checked against it."""
+    """The type of table entries; as in MLIR, entries are not checked against it."""
 
     quantiles: Floats
-    """The values, in the order of the stored numbers."""
+    """The table entries, in the order of stored values."""
 
     storage_type_min: IntAttr | NoneAttr
-    """Smallest stored number, if the type has a storage range."""
+    """Smallest stored value, if the type has a storage range."""
 
     storage_type_max: IntAttr | NoneAttr
-    """Largest stored number, if the type has a storage range."""
+    """Largest stored value, if the type has a storage range."""
 
     def __init__(
         self,
@@ -138,12 +138,12 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
         storage_type_max: int | None = None,
     ):
         """
-        `quantiles` is a sequence or a one-dimensional NumPy array with one value for each
-        stored number; without a storage range, these are all numbers of the storage type.
+        Build a type from a sequence or one-dimensional NumPy array with one table entry
+        per stored value. The storage range defaults to that of the storage type.
 
         Raises:
             TypeError: if an argument is of the wrong type.
-            VerifyException: if there are not as many values as stored numbers.
+            VerifyException: if the numbers of entries and stored values differ.
         """
         for what, type_ in (("storage", storage_type), ("quantile", quantile_type)):
             if not _is_number_type(type_):
@@ -168,15 +168,12 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def bitwidth(self) -> int:
-        """Number of bits of a stored number."""
+        """Width of a stored value in bits."""
         return self.storage_type.bitwidth
 
     @property
     def is_signed(self) -> bool:
-        """
-        True if stored numbers are signed: `si4` and float types are signed, `i4` and
-        `ui4` are unsigned.
-        """
+        """True if stored values are signed: for `si4` and floats, not for `i4` or `ui4`."""
         storage_type = self.storage_type
         return not isinstance(storage_type, IntegerType) or (
             storage_type.signedness.data is Signedness.SIGNED
@@ -184,12 +181,12 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def has_storage_range(self) -> bool:
-        """True if the type has a smallest and a largest stored number."""
+        """True if the type specifies a storage range."""
         return not isinstance(self.storage_type_min, NoneAttr)
 
     @property
     def storage_range(self) -> tuple[int, int]:
-        """Smallest and largest stored number, by default those of the storage type."""
+        """Smallest and largest stored value, by default those of the storage type."""
         low, high = self.storage_type_min, self.storage_type_max
         if isinstance(low, IntAttr) and isinstance(high, IntAttr):
             return low.data, high.data
@@ -197,7 +194,7 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
         return (-(count >> 1), (count >> 1) - 1) if self.is_signed else (0, count - 1)
 
     def quantile_array(self) -> array[float]:
-        """Return the values, in the order of the stored numbers."""
+        """Return the table entries, in the order of stored values."""
         return float_array(self.quantiles)
 
     # Verification
@@ -214,7 +211,7 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
         if self.has_storage_range and low >= high:
             raise VerifyException("storage min must be less than storage max")
         if len(quantiles) != (count := high - low + 1):
-            # Python refuses to print a number of thousands of digits.
+            # Python does not format integers with thousands of digits.
             text = str(count) if count.bit_length() <= 65 else f"2**{self.bitwidth}"
             raise VerifyException(
                 f"quantile LUT size ({len(quantiles)}) must equal the number of "
@@ -258,36 +255,30 @@ FloatStorageType: TypeAlias = (
     | Float6E3M2FNType
     | Float4E2M1FNType
 )
-"""
-The float storage types. Those of 6 bits and the unsigned one are for block-scaled types
-only.
-"""
+"""The float storage types; 6-bit and unsigned ones are for block-scaled types only."""
 
 StorageType: TypeAlias = IntegerType | FloatStorageType | QuantileType
 """All storage types."""
 
 MAX_STORAGE_BITS = 32
-"""Widest storage type."""
+"""Maximum width of a storage type in bits."""
 
 SIGNED_FLAG = 1
-"""The bit of `flags` that is set if stored values are signed."""
+"""Bit of `flags` that is set for signed stored values."""
 
 
 def default_storage_min(width: int, is_signed: bool) -> int:
-    """Smallest integer of `width` bits."""
+    """Return the smallest integer of `width` bits."""
     return -(1 << (width - 1)) if is_signed else 0
 
 
 def default_storage_max(width: int, is_signed: bool) -> int:
-    """Largest integer of `width` bits."""
+    """Return the largest integer of `width` bits."""
     return (1 << (width - is_signed)) - 1
 
 
 def is_signed_by_default(storage_type: StorageType) -> bool:
-    """
-    Return True if stored values are signed if a storage type is written without a
-    prefix.
-    """
+    """Return True if a storage type spelled without the prefix `u` is signed."""
     if isinstance(storage_type, IntegerType):
         return storage_type.signedness.data is not Signedness.UNSIGNED
     if isinstance(storage_type, QuantileType):
@@ -299,9 +290,9 @@ def default_storage_range(
     storage_type: StorageType, is_signed: bool
 ) -> tuple[int, int]:
     """
-    Smallest and largest stored value of a storage type. For a float type, the largest one
-    is the integer part of the largest finite value, and the smallest one its negative, or 0
-    for the unsigned type.
+    Return the smallest and largest stored value of a storage type. For a float type, the
+    largest is the integer part of the largest finite value, the smallest its negative, or 0
+    if unsigned.
     """
     if isinstance(storage_type, QuantileType):
         return storage_type.storage_range

@@ -1,10 +1,10 @@
 """
-What an op means to quantization.
+Traits that describe ops to quantization passes: data movement, elementwise ops, weights,
+fixed result scales.
 
-An op says so with traits, as it says whether it is pure. Those that TensorFlow Lite has,
-too, have its names here. For ops of other dialects, whose classes carry none of these
-traits, a registry by the name of the op answers:
-[`quantization_trait`][xdsl_quant.dialects.quant.traits.quantization_trait] asks both.
+Op classes declare these traits; a registry by op name has the traits of ops in other
+dialects. [`quantization_trait`][xdsl_quant.dialects.quant.traits.quantization_trait] looks
+up both. Traits that TensorFlow Lite defines keep their names.
 
 Example:
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class QuantizationTrait(OpTrait):
-    """What an op means to quantization: the base class of all these traits."""
+    """Base class of the traits that describe ops to quantization passes."""
 
 
 # Scales
@@ -59,17 +59,17 @@ class QuantizationTrait(OpTrait):
 @dataclass(frozen=True)
 class SameOperandsAndResultsScale(QuantizationTrait):
     """
-    Operands and results have the same scale and zero point, because elements of one
-    become elements of the other.
+    Operands and results need the same scale and zero point, because the op moves elements
+    from one to the other.
     """
 
 
 @dataclass(frozen=True)
 class FixedResultUniformScale(QuantizationTrait):
     """
-    The results lie from `minimum` to below `maximum`, whatever the operands are: the scale
-    for storage of `b` bits is `(maximum - minimum) / 2**b`, and the zero point the stored
-    value of 0.
+    The result range is fixed: `minimum` (inclusive) to `maximum` (exclusive). The scale for
+    `b`-bit storage is `(maximum - minimum) / 2**b`; the zero point is the stored value that
+    expresses 0.
     """
 
     minimum: float
@@ -77,14 +77,12 @@ class FixedResultUniformScale(QuantizationTrait):
 
     symmetric_widths: Sequence[int] = ()
     """
-    Numbers of bits with which the zero point of signed storage is 0: the scale is
-    `max(-minimum, maximum) / 2**(b - 1)` then.
+    Storage widths `b` that, if signed, have zero point 0 and scale
+    `max(-minimum, maximum) / 2**(b - 1)`.
     """
 
     def parameters(self, storage: StoredQuantizedType) -> tuple[float, int]:
-        """
-        Return the scale and the zero point of results that are stored in this way.
-        """
+        """Return the scale and zero point of results with this storage type."""
         width = storage.storage_type_integral_width
         if width in self.symmetric_widths and storage.is_signed:
             return max(-self.minimum, self.maximum) / 2 ** (width - 1), 0
@@ -96,48 +94,44 @@ class FixedResultUniformScale(QuantizationTrait):
 @dataclass(frozen=True)
 class AccumulatorUniformScale(QuantizationTrait):
     """
-    The scale of the bias is that of the accumulator: the product of the scales of the
-    factors. The zero point is 0.
+    The bias has the scale of the accumulator, the product of the scales of the factors,
+    and zero point 0.
     """
 
     bias: int
-    """Index of the operand that is the bias."""
+    """Index of the bias operand."""
 
     factors: Sequence[int] = (0, 1)
-    """Indices of the operands whose scales are multiplied."""
+    """Indices of the operands that are multiplied."""
 
 
 @dataclass(frozen=True)
 class AffineOpCoefficient(QuantizationTrait):
-    """An operand holds coefficients: it is a weight."""
+    """An operand is a weight."""
 
     operand: int = 1
     dimension: int | None = None
-    """The dimension that per-axis scales belong to; `None` if the op does not fix it."""
+    """The quantized dimension of per-axis scales; `None` if it depends on the op."""
 
     def dimension_of(self, op: Operation) -> int | None:
-        """Return the dimension that per-axis scales belong to in an op."""
+        """Return the quantized dimension of per-axis scales, or `None` if undetermined."""
         return self.dimension
 
     def result_dimension_of(self, op: Operation) -> int:
-        """
-        Return the dimension of the result that `dimension_of` becomes; -1 is the last
-        one.
-        """
+        """Return the result dimension of the output channels; -1 is the last one."""
         return -1
 
     def input_dimensions_of(self, op: Operation) -> tuple[int, int] | None:
         """
-        Return the dimension of the input that has its channels, and that of the
-        coefficients which is multiplied by it; `None` if the op does not fix them. If
-        their sizes differ, groups of channels have coefficients of their own.
+        Return the input-channel dimensions of the input and of the weight, or `None` if
+        undetermined. If their sizes differ, the op is a grouped contraction.
         """
         return None
 
     def contracted_of(self, op: Operation) -> Sequence[int]:
         """
-        Return the dimensions of the coefficients that products are summed over in an
-        op: all but that which scales belong to; none if the op does not fix it.
+        Return the contracted dimensions of the weight: all except `dimension_of`, or none
+        if that is undetermined.
         """
         type_ = op.operands[self.operand].type
         dimension = self.dimension_of(op)
@@ -148,13 +142,13 @@ class AffineOpCoefficient(QuantizationTrait):
 
 @dataclass(frozen=True)
 class ChannelCoefficient(AffineOpCoefficient):
-    """An operand holds coefficients for each output channel and each input channel."""
+    """An operand is a weight with one output-channel and one input-channel dimension."""
 
     result_dimension: int = -1
-    """The dimension of the result that `dimension` becomes; -1 is the last one."""
+    """The result dimension of the output channels; -1 is the last one."""
 
     input_dimensions: tuple[int, int] | None = None
-    """The dimension of the input, and that of the coefficients, of the input channels."""
+    """The input-channel dimensions of the input and of the weight."""
 
     def result_dimension_of(self, op: Operation) -> int:
         return self.result_dimension
@@ -165,22 +159,22 @@ class ChannelCoefficient(AffineOpCoefficient):
 
 @dataclass(frozen=True)
 class MatmulCoefficient(AffineOpCoefficient):
-    """The right operand of a matrix product holds coefficients, which may be transposed."""
+    """The right operand of a matrix product is a weight, which may be transposed."""
 
     def dimension_of(self, op: Operation) -> int | None:
         maps = cast("ArrayAttr[AffineMapAttr]", op.get_attr_or_prop("indexing_maps"))
-        _, coefficients, results = (each.data.results for each in maps)
+        _, coefficients, results = (map_.data.results for map_ in maps)
         column = results[-1]
         return coefficients.index(column) if column in coefficients else None
 
     def input_dimensions_of(self, op: Operation) -> tuple[int, int] | None:
         maps = cast("ArrayAttr[AffineMapAttr]", op.get_attr_or_prop("indexing_maps"))
-        inputs, coefficients, _ = (each.data.results for each in maps)
+        inputs, coefficients, _ = (map_.data.results for map_ in maps)
         common = {*inputs} & {*coefficients}
         if len(common) != 1:
             return None
-        summed = common.pop()
-        return inputs.index(summed), coefficients.index(summed)
+        contracted = common.pop()
+        return inputs.index(contracted), coefficients.index(contracted)
 
 
 # Computation
@@ -188,18 +182,15 @@ class MatmulCoefficient(AffineOpCoefficient):
 
 @dataclass(frozen=True)
 class AcceptsStoredValues(QuantizationTrait):
-    """
-    The op does the same with stored values as with other numbers, because it does not look
-    at them: it moves them or passes them on.
-    """
+    """The op moves or forwards elements without computing, so stored values are valid."""
 
 
 @dataclass(frozen=True)
 class MovesElements(AcceptsStoredValues):
-    """Each element of the results is an element of an operand, unchanged."""
+    """Each element of the results is an unchanged element of an operand."""
 
     operands: Sequence[int] | None = None
-    """Indices of the operands whose elements are moved; `None` for all of them."""
+    """Indices of the operands whose elements are moved; `None` for all operands."""
 
     def moved(self, op: Operation) -> Sequence[SSAValue]:
         """Return the operands whose elements are moved."""
@@ -211,24 +202,24 @@ class MovesElements(AcceptsStoredValues):
 @dataclass(frozen=True)
 class OrdersElements(QuantizationTrait):
     """
-    Each element of the result is the one of several that comes first or last in order.
-    Stored values of one scale and zero point are in the order of what they express.
+    Each element of the result is the minimum or maximum of several elements. Stored values
+    with the same scale and zero point have the order of their expressed values.
     """
 
 
 @dataclass(frozen=True)
 class ComputesElementwise(QuantizationTrait):
-    """Each element of the result is computed from those at the same position."""
+    """The op is elementwise."""
 
 
 @dataclass(frozen=True)
 class Adds(ComputesElementwise):
-    """The result is the sum of two operands: the op may add a bias."""
+    """The result is the sum of two operands, one of which may be a bias."""
 
 
 @dataclass(frozen=True)
 class Subtracts(ComputesElementwise):
-    """The result is the first operand less the second."""
+    """The result is the first operand minus the second."""
 
 
 @dataclass(frozen=True)
@@ -243,38 +234,38 @@ class Divides(ComputesElementwise):
 
 @dataclass(frozen=True)
 class ScalesWithOperand(ComputesElementwise):
-    """If the operand is multiplied by a positive number, so is the result."""
+    """Scaling the operand by a positive factor scales the result by the same factor."""
 
 
 @dataclass(frozen=True)
 class Clamps(ComputesElementwise):
-    """The result is the operand, between constants that the op has."""
+    """The result is the operand clamped to constants of the op."""
 
 
 @dataclass(frozen=True)
 class MultipliesAndAccumulates(QuantizationTrait):
-    """Each element of the result is a sum of products of elements of two operands."""
+    """The op is a contraction: a sum of products of two operands."""
 
     lhs: int = 0
     """Index of the activation."""
 
     rhs: int = 1
-    """Index of the other operand, which is a weight unless it is an activation, too."""
+    """Index of the other operand: a weight, or a second activation."""
 
 
 @dataclass(frozen=True)
 class Reduces(QuantizationTrait):
-    """Each element of the results combines several elements, as a region says."""
+    """The op is a reduction whose region combines elements."""
 
 
 @dataclass(frozen=True)
 class CastsQuantization(QuantizationTrait):
-    """The op changes how numbers are stored, and not, but for rounding, what they are."""
+    """The op changes only the representation of its operand, up to rounding."""
 
 
 @dataclass(frozen=True)
 class QuantizableResult(QuantizationTrait):
-    """The op takes and gives activations; nothing more is known of it."""
+    """The op has activations as operands and results; nothing else is known."""
 
 
 # Ops of other dialects
@@ -345,13 +336,13 @@ _DIALECT_TRAITS: Mapping[str, Sequence[QuantizationTrait]] = {
     **dict.fromkeys(("cf", "func", "scf", "tensor"), (AcceptsStoredValues(),)),
     "stablehlo": (QuantizableResult(),),
 }
-"""Traits of the other ops of a dialect."""
+"""Default traits of ops by dialect."""
 
 _DECLARATIONS = {
     "stablehlo": ("xdsl_quant.frontends.stablehlo.dialect", "StableHLO"),
     "tfl": ("xdsl_quant.frontends.tflite.dialect", "TFL"),
 }
-"""Dialects here that speak for ops with the same names in another package."""
+"""Dialects whose traits also apply to ops of the same name in another package."""
 
 
 @cache
@@ -372,12 +363,11 @@ def quantization_traits(
     op_type: type[Operation], name: str
 ) -> Sequence[QuantizationTrait]:
     """
-    Return all that ops of a class say about themselves, or the registry about their
-    name.
+    Return all quantization traits of an op class, or those registered for its name.
 
     Args:
-        op_type: the class; `UnregisteredOp` if there is none.
-        name: the name of the ops.
+        op_type: the class, or `UnregisteredOp`.
+        name: the name of the op.
     """
     dialect_name, _, _ = name.partition(".")
     return (
@@ -393,14 +383,11 @@ TraitT = TypeVar("TraitT", bound=QuantizationTrait)
 
 def quantization_trait(op: Operation, trait_type: type[TraitT]) -> TraitT | None:
     """
-    What an op says about itself, or the registry about the name of the op.
+    Return a trait of an op, or `None` if the op does not have it.
 
     Args:
         op: any op, registered or not.
-        trait_type: the trait that is asked for, or a base class of it.
-
-    Returns:
-        The trait; `None` if the op does not have it.
+        trait_type: the trait, or a base class of it.
     """
     for trait in quantization_traits(type(op), op_name(op)):
         if isinstance(trait, trait_type):
@@ -412,7 +399,7 @@ def has_quantization_trait(
     op: Operation | Block, *trait_types: type[QuantizationTrait]
 ) -> bool:
     """
-    Return True if an op has one of these traits.
+    Return True if an op has any of these traits.
 
     Args:
         op: the owner of a value; a block has no traits.

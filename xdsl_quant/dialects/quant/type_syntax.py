@@ -1,5 +1,5 @@
 """
-The text of quantized types: grammar, messages and columns are MLIR's.
+Grammar and parser of quantized types; error messages and their columns are MLIR's.
 
 ```
 type        ::= `!quant.` body | `!quant` `<` body `>`
@@ -20,7 +20,7 @@ element     ::= scale (`:` int)? | list
 calibrated  ::= `calibrated` `<` float-type `<` float `:` float `>` `>`
 ```
 
-MLIR does not have scales that are integers, nor a type for values that are not quantized:
+MLIR does not have these types:
 
 ```
 none        ::= `none` `<` float-type `>`
@@ -30,8 +30,8 @@ fixed-point ::= `fixed_point` `<` storage `:` float-type `,` integers `>`
 integers    ::= multiplier `p-` shift (`:` int)?
 ```
 
-`multiplier` and `shift` are decimal integers. `p` is that of hexadecimal floats: `12p-3` is
-12 times 2 to the power of -3.
+`multiplier` and `shift` are decimal integers. `p` is the exponent of hexadecimal floats:
+`12p-3` is `12 * 2**-3`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _UNSIGNED_STORAGE = re.compile(r"u([0-9]*)")
 
 
 class ScalesText(NamedTuple):
-    """The parameters of a type with scales as they are written."""
+    """The parsed parameters of a type with scales."""
 
     common: tuple[Attribute, ...]
     """The expressed type and the storage parameters."""
@@ -94,14 +94,14 @@ class ScalesText(NamedTuple):
     """Dimensions and block sizes of a sub-channel type."""
 
     location: Location | None = None
-    """The place of the scales of a sub-channel type."""
+    """The location of the scales of a sub-channel type."""
 
 
 class TypeSyntax(TypeTokens):
-    """The grammar of one quantized type that is being parsed."""
+    """Parser of one quantized type."""
 
     STORAGE_TYPES: ClassVar = MLIRStorageType
-    """The types that a storage type may have."""
+    """The supported storage types."""
 
     def _storage(self) -> tuple[StorageType, IntAttr, IntAttr, IntAttr]:
         position = self.parser.pos
@@ -173,10 +173,7 @@ class TypeSyntax(TypeTokens):
         return (self._float_type(),)
 
     def _storage_and_expressed_type(self) -> tuple[AnyFloat, tuple[Attribute, ...]]:
-        """
-        Return the expressed type, and the parameters that all types with scales begin
-        with.
-        """
+        """Parse the expressed type and the first parameters of all types with scales."""
         storage = self._storage()
         self._expect(":")
         expressed_type = self._float_type()
@@ -235,8 +232,8 @@ class TypeSyntax(TypeTokens):
         self, expressed_type: AnyFloat, exact: bool = False
     ) -> tuple[float, int]:
         """
-        `exact` allows the bits of a number of the expressed type, which is what MLIR
-        prints for a scale of a sub-channel type that has no short text.
+        Parse a scale and its zero point. With `exact`, the scale may be the bits of the
+        expressed type, which MLIR prints for some scales of sub-channel types.
         """
         scale_format = float_format(expressed_type)
         text = self._token.text
@@ -255,7 +252,7 @@ class TypeSyntax(TypeTokens):
                 f"'{self._token.text}'"
             )
         multiplier = self._integer()
-        # The lexer takes the letter and what follows it for one name.
+        # The lexer reads `p` and following letters or digits as one identifier.
         if self._token.text != "p":
             self._wrong_token(
                 "expected 'p-' and a shift after the multiplier, e.g. '1610612736p-38'"
@@ -266,7 +263,7 @@ class TypeSyntax(TypeTokens):
         return multiplier, shift, self._integer() if self._optional(":") else 0
 
     def _scales(self, expressed_type: AnyFloat, exact: bool = False) -> Columns:
-        """Return a nested list of scales and zero points."""
+        """Parse a nested list of scales and zero points."""
         start = self.parser.pos
         if (plain := self._plain_list(UNIFORM)) is not None:
             (scales, _), _ = plain
@@ -277,10 +274,7 @@ class TypeSyntax(TypeTokens):
         return self._list(UNIFORM, read)
 
     def _list(self, typecodes: str, read: Callable[[], Sequence[float]]) -> Columns:
-        """
-        Return a list of what `read` parses, or of lists of that, in arrays of these
-        types.
-        """
+        """Parse a nested list of elements with `read` into arrays of these type codes."""
         columns: list[array[Any]] = [array(typecode) for typecode in typecodes]
         max_depth = MAX_DEPTH[typecodes]
 
@@ -312,9 +306,7 @@ class TypeSyntax(TypeTokens):
 
 
 def _float_from_bits(text: str, expressed_type: AnyFloat) -> float | None:
-    """
-    Return the number of the expressed type with these bits; `None` for another literal.
-    """
+    """Return the value of a literal with the bits of the expressed type, or `None`."""
     if not text.startswith("0x") or len(text) > 2 + expressed_type.bitwidth // 4:
         return None
     bits = int(text, 16)

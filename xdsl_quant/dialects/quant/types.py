@@ -1,7 +1,7 @@
 """
-The quantized types: their parameters, what one can ask them, and when they are valid.
+Quantized types: parameters, accessors, conversions, verification and printing.
 
-Text becomes a type in [`type_syntax`][xdsl_quant.dialects.quant.type_syntax].
+The parser is in [`type_syntax`][xdsl_quant.dialects.quant.type_syntax].
 """
 
 from __future__ import annotations
@@ -84,18 +84,15 @@ _signless_integer = cache(IntegerType)
 
 
 def numeric():
-    """Return the module `numeric`, for what needs NumPy."""
-    # NumPy takes longer to import than `xdsl-opt` to start.
+    """Import and return the module `numeric`."""
+    # Imported lazily: NumPy takes longer to import than `xdsl-opt` to start.
     from . import numeric
 
     return numeric
 
 
 def with_element_type(type_: Attribute, element_type: TypeAttribute) -> TypeAttribute:
-    """
-    Return a tensor type with another element type, or that type itself in place of a
-    scalar.
-    """
+    """Return a tensor type with another element type; for a scalar, `element_type`."""
     if isinstance(type_, TensorType):
         return TensorType(element_type, type_.shape, type_.encoding)
     if isinstance(type_, UnrankedTensorType):
@@ -106,7 +103,7 @@ def with_element_type(type_: Attribute, element_type: TypeAttribute) -> TypeAttr
 def _with_replaced_element_type(
     type_: Attribute, old: Attribute, new: TypeAttribute
 ) -> TypeAttribute | None:
-    """`new` in the place of `old`; `None` if the type or its element type is another."""
+    """Replace a scalar or element type `old`; return `None` if it is another type."""
     if scalar_or_element_type(type_) != old:
         return None
     return with_element_type(type_, new)
@@ -125,10 +122,10 @@ _CACHES = ("_hash", "_text", "_zero_point_range")
 @dataclass(frozen=True, init=False)
 class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
     """
-    Any quantized type.
+    Base class of quantized types.
 
-    This class and its abstract subclasses are dataclasses so that the parameters that
-    they declare count for equality and hash.
+    Abstract subclasses are dataclasses too, so that equality and hash include the
+    parameters that they declare.
 
     See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/).
     """
@@ -136,10 +133,10 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
     name = "quant.quantized"
 
     expressed_type: AnyFloat | NoneAttr
-    """The floating-point type of the values that are approximated."""
+    """The float type of expressed values."""
 
     def __init_subclass__(cls) -> None:
-        # A dataclass makes a hash of its own otherwise, which remembers nothing.
+        # Dataclasses would generate a hash that is not cached.
         cls.__hash__ = QuantizedType.__hash__
 
     @abstractmethod
@@ -148,7 +145,7 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
 
     @classmethod
     def new(cls, params: Sequence[Attribute]) -> Self:
-        # The parser has created the type, as only it can point at the text of a mistake.
+        # The parser has already built the type, to report errors with a location.
         if len(params) == 1 and isinstance(parsed := params[0], QuantizedType):
             return cast(Self, parsed)
         return super().new(params)
@@ -158,8 +155,8 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
 
     @property
     def _cached_text(self) -> str:
-        # A type may have a million scales and is printed once for each of its uses.
-        # The cache is no field: equality and hash do not see it.
+        # A type may have a million scales and is printed once per use. The cache is not
+        # a field: equality and hash ignore it.
         if (text := self.__dict__.get("_text")) is None:
             text = self.text()
             object.__setattr__(self, "_text", text)
@@ -167,72 +164,62 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
 
     def description(self) -> Iterator[tuple[str, object]]:
         """
-        Names and values of what there is to know about the type, for display: texts,
-        numbers, and arrays of scales and zero points.
+        Yield names and values of the parameters for display: strings, numbers, and arrays
+        of scales and zero points.
         """
         yield "kind", self.name.removeprefix("quant.").replace("_", "-")
 
     def verify_container(self, container: Attribute) -> None:
         """
-        Verify that a value may have this type: `container` is the type itself, or a
-        tensor of it.
+        Verify the type of a value: this type itself, or a tensor of it.
 
         Raises:
-            VerifyException: if the scales do not fit the shape.
+            VerifyException: if the scales do not match the shape.
         """
 
     def _repr_html_(self) -> str:
-        # Only notebooks need it.
         from .type_html import type_html
 
         return type_html(self)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        # A notebook stores this text beside the HTML: it must not have a million scales.
+        # Notebooks store this text beside the HTML: keep it short.
         return {"text/plain": short_text(self)}
 
     def __hash__(self) -> int:
-        # CSE and every cache hash the type of a value over and over again.
+        # CSE and caches hash types repeatedly.
         if (known := self.__dict__.get("_hash")) is None:
             known = hash((type(self), *self.parameters))
             object.__setattr__(self, "_hash", known)
         return known
 
     def __getstate__(self) -> dict[str, object]:
-        # Hashes differ from process to process.
+        # Hashes differ between processes.
         return {k: v for k, v in self.__dict__.items() if k not in _CACHES}
 
     @staticmethod
     def get_quantized_element_type(type_: Attribute) -> QuantizedType | None:
-        """
-        Return the quantized type that `type_` is, or that it is a tensor of; `None`
-        otherwise.
-        """
+        """Return the type itself, or its element type, if quantized; otherwise `None`."""
         element_type = scalar_or_element_type(type_)
         return element_type if isinstance(element_type, QuantizedType) else None
 
     def is_compatible_expressed_type(self, candidate: Attribute) -> bool:
-        """
-        Return True if `candidate` is the expressed type of this type, or a tensor of
-        it.
-        """
+        """Return True if `candidate` is the expressed type or a tensor of it."""
         return scalar_or_element_type(candidate) == self.expressed_type
 
     def cast_from_expressed_type(self, candidate: Attribute) -> TypeAttribute | None:
         """
-        Return the counterpart of an expressed type: `f32` -> `!quant...`,
-        `tensor<4xf32>` -> `tensor<4x!quant...>`, unranked tensors likewise. `None` if
-        `candidate` does not have the expressed type of this type.
+        Replace the expressed type by this type: `f32` -> `!quant...`, `tensor<4xf32>` ->
+        `tensor<4x!quant...>`. Return `None` if `candidate` has another element type.
         """
         return _with_replaced_element_type(candidate, self.expressed_type, self)
 
     @staticmethod
     def cast_to_expressed_type(quantized: Attribute) -> TypeAttribute | None:
         """
-        Return the counterpart of a quantized type: `!quant...` -> `f32`,
-        `tensor<4x!quant...>`
-        -> `tensor<4xf32>`, unranked tensors likewise. `None` if `quantized` is not such
-        a type, or has no expressed type.
+        Replace a quantized type by its expressed type: `!quant...` -> `f32`,
+        `tensor<4x!quant...>` -> `tensor<4xf32>`. Return `None` for unquantized types and
+        without an expressed type.
         """
         element_type = QuantizedType.get_quantized_element_type(quantized)
         if element_type is None or isinstance(element_type.expressed_type, NoneAttr):
@@ -243,19 +230,19 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
 @dataclass(frozen=True, init=False)
 class StoredQuantizedType(QuantizedType, ABC):
     """
-    A quantized type that knows how its values are stored: any but calibrated types and
-    those of values that are not quantized.
+    Base class of quantized types with a storage type: all except `!quant.calibrated` and
+    `!quant.none`.
     """
 
     storage_type: StorageType
     """
-    The type of stored values: an integer type, `f8E5M2`, `f8E4M3FN` or `f4E2M1FN`, or a
-    [`QuantileType`][xdsl_quant.dialects.quant.QuantileType]. An integer type is signless
-    for the spellings `i8` and `u8`, and carries its signedness for `si8` and `ui8`.
+    The storage type: an integer, `f8E5M2`, `f8E4M3FN`, `f4E2M1FN` or a
+    [`QuantileType`][xdsl_quant.dialects.quant.QuantileType]. Integers spelled `i8` and `u8`
+    are signless, `si8` is signed and `ui8` unsigned.
     """
 
     flags: IntAttr
-    """`SIGNED_FLAG` if stored values are signed, else 0."""
+    """`SIGNED_FLAG` for signed stored values, otherwise 0."""
 
     storage_type_min: IntAttr
     """Smallest stored value."""
@@ -265,7 +252,7 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def common_parameters(self) -> tuple[Attribute, ...]:
-        """The parameters that all of these types begin with."""
+        """The leading parameters that all subclasses share."""
         return self.parameters[:5]
 
     @property
@@ -275,17 +262,17 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def storage_type_integral_width(self) -> int:
-        """Number of bits of a stored value."""
+        """Width of a stored value in bits."""
         return self.storage_type.bitwidth
 
     @property
     def has_integer_storage(self) -> bool:
-        """True if stored values are integers that stand for themselves."""
+        """True if the storage type is an integer type."""
         return isinstance(self.storage_type, IntegerType)
 
     @property
     def short_storage_name(self) -> str:
-        """The storage type as it is spelled, without the values of a quantile type."""
+        """Spelling of the storage type, without the table of a quantile type."""
         type_ = self.storage_type
         if isinstance(type_, QuantileType):
             return f"!{type_.name}<{type_.storage_type}:{type_.quantile_type}, ...>"
@@ -293,9 +280,7 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def unsupported_storage(self) -> str | None:
-        """
-        Why what computes with stored integers cannot take the type; `None` if it can.
-        """
+        """Message of integer computations if the storage is no integer, or `None`."""
         if self.has_integer_storage:
             return None
         return (
@@ -310,67 +295,53 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def full_storage_range(self) -> tuple[int, int]:
-        """
-        Smallest and largest value of the storage type; of a quantile type, smallest and
-        largest index.
-        """
+        """Smallest and largest value of the storage type, or index of a quantile type."""
         return default_storage_range(self.storage_type, self.is_signed)
 
     @property
     def has_storage_type_bounds(self) -> bool:
-        """True if the stored values use less than the full range of their type."""
+        """True if the storage range is narrower than the storage type."""
         return self.storage_range != self.full_storage_range
 
     @property
     def represented_numbers(self) -> RepresentedNumbers:
-        """The numbers that stored values stand for."""
+        """The numbers that stored values represent: integers, floats or table entries."""
         if self.has_integer_storage:
             return RepresentedNumbers.integers(self.storage_range)
         return numeric().numbers_of_type(self)
 
     @property
     def signless_storage_type(self) -> IntegerType:
-        """
-        The signless integer type with the bits of a stored value, in which arithmetic is
-        done: `i8` also for `f8E4M3FN`.
-        """
+        """The signless integer type of the storage width, e.g. `i8` for `f8E4M3FN`."""
         return _signless_integer(self.storage_type_integral_width)
 
     @property
     def stored_type(self) -> IntegerType | FloatStorageType:
-        """
-        The type of a stored value in the eyes of `quant.scast`: a float type if the storage
-        type is one, otherwise a signless integer type.
-        """
+        """Type of stored values in `quant.scast`: a float or signless integer type."""
         if isinstance(self.storage_type, FloatStorageType):
             return self.storage_type
         return self.signless_storage_type
 
     @property
     def storage_type_name(self) -> str:
-        """
-        The storage type as it is spelled in the text: `i8`, `u8`, `si8`, `ui8`, or the text
-        of a float or quantile type.
-        """
+        """Spelling of the storage type: `i8`, `u8`, `si8`, `ui8`, a float or table type."""
         if self.storage_type == self.signless_storage_type and not self.is_signed:
             return f"u{self.storage_type_integral_width}"
         return str(self.storage_type)
 
     def cast_from_storage_type(self, candidate: Attribute) -> TypeAttribute | None:
         """
-        Return the counterpart of a storage type: `i8` -> `!quant...`, `tensor<4xi8>` ->
-        `tensor<4x!quant...>`, unranked tensors likewise. `None` if `candidate` does not
-        have the storage type of this type.
+        Replace the storage type by this type: `i8` -> `!quant...`, `tensor<4xi8>` ->
+        `tensor<4x!quant...>`. Return `None` if `candidate` has another element type.
         """
         return _with_replaced_element_type(candidate, self.storage_type, self)
 
     @staticmethod
     def cast_to_storage_type(quantized: Attribute) -> TypeAttribute | None:
         """
-        Return the counterpart of a quantized type: `!quant...` -> `i8`,
-        `tensor<4x!quant...>`
-        -> `tensor<4xi8>`, unranked tensors likewise. `None` if `quantized` is not such a
-        type, or has no storage type.
+        Replace a quantized type by its storage type: `!quant...` -> `i8`,
+        `tensor<4x!quant...>` -> `tensor<4xi8>`. Return `None` for unquantized types and
+        without a storage type.
         """
         element_type = QuantizedType.get_quantized_element_type(quantized)
         if not isinstance(element_type, StoredQuantizedType):
@@ -380,9 +351,9 @@ class StoredQuantizedType(QuantizedType, ABC):
     @staticmethod
     def cast_to_signless_storage_type(quantized: Attribute) -> TypeAttribute | None:
         """
-        What `quant.scast` makes of a quantized type: `cast_to_storage_type` without the
-        signedness of `si8` and `ui8`, and with the integers of a quantile type. `None` if
-        there is no storage type.
+        Return the result type of `quant.scast`: like `cast_to_storage_type`, but signless
+        for `si8` and `ui8`, and integers for a quantile type. Return `None` without a
+        storage type.
         """
         element_type = QuantizedType.get_quantized_element_type(quantized)
         if not isinstance(element_type, StoredQuantizedType):
@@ -393,10 +364,8 @@ class StoredQuantizedType(QuantizedType, ABC):
         self, candidate: Attribute
     ) -> TypeAttribute | None:
         """
-        Return the storage type in place of the expressed type: `f32` -> `i8`,
-        `tensor<4xf32>`
-        -> `tensor<4xi8>`, unranked tensors likewise. `None` if `candidate` does not have
-        the expressed type of this type.
+        Replace the expressed type by the storage type: `f32` -> `i8`, `tensor<4xf32>` ->
+        `tensor<4xi8>`. Return `None` if `candidate` has another element type.
         """
         return _with_replaced_element_type(
             candidate, self.expressed_type, self.storage_type
@@ -425,7 +394,7 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def storage_text(self) -> str:
-        """The storage type and, if it is narrowed, its range."""
+        """Text of the storage type, with the storage range if it is narrower."""
         if not self.has_storage_type_bounds:
             return self.storage_type_name
         return "{}<{}:{}>".format(self.storage_type_name, *self.storage_range)
@@ -448,7 +417,7 @@ class StoredQuantizedType(QuantizedType, ABC):
 def _float_limits(
     storage_type: FloatStorageType, low: int, high: int
 ) -> tuple[str, str]:
-    """Return the storage range as floats: the integers do not say that 7.5 is in it."""
+    """Format the storage range as floats: the integers omit fractions such as 7.5."""
     largest = float_format(storage_type).largest
     limits = (
         math.copysign(largest, limit) if abs(limit) == int(largest) else limit
@@ -462,16 +431,16 @@ def _float_limits(
 
 
 class StorageOptions(TypedDict, total=False):
-    """How values are stored, beside the storage type: keywords of all constructors."""
+    """Storage keywords of all type constructors, in addition to the storage type."""
 
     storage_type_min: int | None
-    """Smallest stored value, by default that of the storage type."""
+    """Smallest stored value; defaults to that of the storage type."""
 
     storage_type_max: int | None
-    """Largest stored value, by default that of the storage type."""
+    """Largest stored value; defaults to that of the storage type."""
 
     is_signed: bool | None
-    """True if stored values are signed, by default unless the storage type is not."""
+    """True if stored values are signed; defaults to the signedness of the storage type."""
 
 
 def storage_parameters(
@@ -482,10 +451,10 @@ def storage_parameters(
     storage_types: UnionType = MLIRStorageType,
 ) -> tuple[StorageType, IntAttr, IntAttr, IntAttr]:
     """
-    Return the storage parameters of a type, with what is not given filled in.
+    Return the storage parameters of a type, with defaults for missing ones.
 
     Raises:
-        TypeError: if an argument is of the wrong type, or the storage type is none of
+        TypeError: if an argument is of the wrong type, or the storage type not in
             `storage_types`.
         VerifyException: if the storage type has too many bits.
     """
@@ -519,7 +488,7 @@ def common_arguments(
     options: StorageOptions,
     storage_types: UnionType = MLIRStorageType,
 ) -> tuple[Attribute, ...]:
-    """Return the parameters that a type with scales begins with."""
+    """Return the leading parameters of types with scales."""
     storage = storage_parameters(storage_type, **options, storage_types=storage_types)
     return checked_expressed_type(expressed_type), *storage
 
@@ -530,8 +499,7 @@ def common_arguments(
 @irdl_attr_definition
 class AnyQuantizedType(StoredQuantizedType):
     """
-    A quantized type of which only the storage type and, perhaps, the expressed type are
-    known.
+    Quantized type with a storage type and an optional expressed type, without scales.
 
     Example:
 
@@ -570,7 +538,7 @@ class AnyQuantizedType(StoredQuantizedType):
 @irdl_attr_definition
 class NoQuantizedType(QuantizedType):
     """
-    Values that are to be kept as they are, also where they could be quantized.
+    Type of values that must not be quantized.
 
     MLIR does not have this type.
 
@@ -607,7 +575,7 @@ _DOUBLE = float_format(f64)
 @irdl_attr_definition
 class CalibratedQuantizedType(QuantizedType):
     """
-    Values of which only the range is known that they had during calibration.
+    Quantized type with only the min/max range from calibration.
 
     Example:
 
@@ -662,13 +630,13 @@ class CalibratedQuantizedType(QuantizedType):
 
 
 def verify_dimension(dimension: int) -> None:
-    """Raise a `VerifyException` if no dimension has this number."""
+    """Raise a `VerifyException` for a negative dimension, or one that exceeds i32."""
     if not 0 <= dimension < 1 << 31:
         raise VerifyException(f"illegal quantized dimension: {dimension}")
 
 
 def verify_blocks(dimensions: Sequence[int], sizes: Sequence[int]) -> None:
-    """Raise a `VerifyException` if dimensions cannot be cut into blocks of these sizes."""
+    """Raise a `VerifyException` for invalid dimensions and block sizes."""
     if len(dimensions) != len(sizes):
         raise VerifyException(
             f"number of quantized dimensions and block sizes ({len(dimensions)}, "
@@ -682,7 +650,7 @@ def verify_blocks(dimensions: Sequence[int], sizes: Sequence[int]) -> None:
 
 
 def zero_points_attr(values: Iterable[int] | None, count: int) -> Ints:
-    """Return the zero points that a constructor was given; they default to 0."""
+    """Convert the zero points of a constructor; `None` stands for `count` zeros."""
     if values is None:
         return ints_attr(zero_array(count))
     return ints_attr(vector(values, "zero points", INTEGERS))
@@ -691,12 +659,12 @@ def zero_points_attr(values: Iterable[int] | None, count: int) -> Ints:
 @dataclass(frozen=True, init=False)
 class ScaledQuantizedType(StoredQuantizedType, ABC):
     """
-    A quantized type with scales and zero points, which says how an expressed value
-    becomes a stored one: `expressed = (stored - zero_point) * scale`.
+    Base class of quantized types with scales and zero points:
+    `expressed = (stored - zero_point) * scale`.
 
-    There is one scale for all values (*per-tensor*; MLIR calls it per-layer), one for each
-    index of a dimension (*per-axis*), or one for each block (*sub-channel*). The methods
-    are the same for all of them, so that no one needs to ask for the class.
+    There is one scale for all values (*per-tensor*, MLIR's per-layer), one for each index
+    of a dimension (*per-axis*), or one for each block (*sub-channel*). All subclasses have
+    the same methods.
     """
 
     expressed_type: AnyFloat
@@ -709,20 +677,20 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     @abstractmethod
     def zero_point_array(self) -> array[int]:
-        """Return the zero points in row-major order, as many as scales."""
+        """Return the zero points in row-major order, one per scale."""
 
     @abstractmethod
     def get_scales_shape(self) -> tuple[int, ...]:
         """
-        Return the shape of scales and zero points: `()` for per-tensor, `(n,)` for
-        per-axis, and the number of blocks along each dimension for sub-channel types.
+        Return the shape of scales and zero points: `()` for per-tensor, `(n,)` for per-axis
+        types, the number of blocks along each dimension for sub-channel types.
         """
 
     @abstractmethod
     def get_blocks(self) -> Mapping[int, tuple[int, int]]:
         """
-        For each quantized dimension the number of blocks along it and the size of a block,
-        in the order of the text. A per-axis type has blocks of size 1.
+        Return the number of blocks and the block size of each quantized dimension, in the
+        order of the text. A per-axis type has blocks of size 1.
         """
 
     def get_scales(self) -> NDArray[np.float64]:
@@ -740,7 +708,7 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     @property
     def axis(self) -> int | None:
-        """The quantized dimension of a per-axis type; `None` for all others."""
+        """The quantized dimension of a per-axis type, otherwise `None`."""
         return None
 
     @property
@@ -750,20 +718,20 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     @property
     def granularity(self) -> Literal["per-tensor", "per-axis", "sub-channel"]:
-        """What has a scale of its own."""
+        """The granularity of scales."""
         if self.is_per_tensor:
             return "per-tensor"
         return "sub-channel" if self.axis is None else "per-axis"
 
     @property
     def block_size_info(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a quantized dimension and the size of a block along it."""
+        """Pairs of a quantized dimension and its block size."""
         return tuple((axis, size) for axis, (_, size) in self.get_blocks().items())
 
     @property
     def zero_point_range(self) -> tuple[int, int]:
         """Smallest and largest zero point."""
-        # There may be a million of them, and each op that has the type asks.
+        # Cached: each op with the type asks, and there may be a million zero points.
         if (known := self.__dict__.get("_zero_point_range")) is None:
             zero_points = self.zero_point_array()
             known = min(zero_points), max(zero_points)
@@ -794,29 +762,28 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
             )
 
     def _verify_shape(self, shape: Sequence[int]) -> None:
-        """Verify that a tensor of this shape may have the type as its element type."""
+        """Verify that the scales match the shape of a tensor."""
 
     def _verify_unranked(self) -> None:
-        """Verify that an unranked tensor may have the type as its element type."""
+        """Verify that the scales are valid for an unranked tensor."""
 
-    # Rules that hold for a type in some places only
+    # Rules of StableHLO
 
     def has_zero_points_in(self, bounds: tuple[int, int]) -> bool:
         """
-        Return True if no zero point is less or larger than `bounds`: with
-        `storage_range` this is C7 of StableHLO's rules for quantized types, with
-        `full_storage_range` C8.
+        Return True if all zero points are within `bounds` (inclusive). This is StableHLO's
+        rule C7 with `storage_range` and C8 with `full_storage_range`.
         """
         low, high = self.zero_point_range
         return bounds[0] <= low and high <= bounds[1]
 
     def verify_zero_points_are_storable(self) -> None:
         """
-        Verify C8 of StableHLO's rules for quantized types, which MLIR does not have. It
-        is none for quantile types, whose zero point is one of their values, no index.
+        Verify StableHLO's rule C8, which MLIR does not have. Quantile types are exempt:
+        their zero points are table entries, not indices.
 
         Raises:
-            VerifyException: if a zero point is not in the range of the storage type.
+            VerifyException: if a zero point is out of range for the storage type.
         """
         if isinstance(self.storage_type, QuantileType):
             return
@@ -829,13 +796,13 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
                 )
 
     def has_axes_in(self, shape: Sequence[int]) -> bool:
-        """C12: whether a shape has all quantized dimensions."""
+        """Return True if a shape has all quantized dimensions (StableHLO's rule C12)."""
         return all(axis < len(shape) for axis in self.get_blocks())
 
     def has_matching_sizes(self, shape: Sequence[int]) -> bool:
         """
-        C13: whether there is a scale for each index of the quantized dimension, or for each
-        block. A dynamic size may match.
+        Return True if the number of scales matches the sizes of the quantized dimensions
+        (StableHLO's rule C13). Dynamic sizes match.
         """
         return all(
             shape[axis] in (DYNAMIC_INDEX, count * size)
@@ -846,11 +813,11 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     @abstractmethod
     def scale_texts(self) -> list[str]:
-        """Return the text of each scale."""
+        """Format each scale."""
 
     @abstractmethod
     def _list_text(self, elements: list[str]) -> str:
-        """Elements after what the type says about dimensions."""
+        """Format the quantized dimensions and the elements: scales with zero points."""
 
     def text(self) -> str:
         elements = self.scale_texts()
@@ -873,7 +840,7 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
 @dataclass(frozen=True, init=False)
 class PerTensorType(ScaledQuantizedType, ABC):
-    """A quantized type with one scale and one zero point for all values."""
+    """Base class of per-tensor types: one scale and one zero point for all values."""
 
     zero_point: IntAttr
     """The stored value that expresses 0."""
@@ -890,7 +857,7 @@ class PerTensorType(ScaledQuantizedType, ABC):
     def verify(self) -> None:
         super().verify()
         if not -(1 << 63) <= (zero_point := self.zero_point.data) < 1 << 63:
-            raise VerifyException(f"zero point {zero_point} does not fit 64 bits")
+            raise VerifyException(f"zero point {zero_point} exceeds 64 bits")
 
     def _list_text(self, elements: list[str]) -> str:
         return f", {elements[0]}"
@@ -902,13 +869,13 @@ class PerTensorType(ScaledQuantizedType, ABC):
 
 @dataclass(frozen=True, init=False)
 class PerAxisType(ScaledQuantizedType, ABC):
-    """A quantized type with a scale and a zero point for each index of a dimension."""
+    """Base class of per-axis types: a scale and zero point per index of a dimension."""
 
     zero_points: Ints
-    """The zero points, as many as scales."""
+    """The zero points, one per scale."""
 
     quantized_dimension: IntAttr
-    """The dimension of the tensor along which the scale changes."""
+    """The dimension of the tensor that has a scale per index."""
 
     def zero_point_array(self) -> array[int]:
         return int_array(self.zero_points)
@@ -948,7 +915,7 @@ class PerAxisType(ScaledQuantizedType, ABC):
 
 @dataclass(frozen=True, init=False)
 class UniformType(ScaledQuantizedType, ABC):
-    """What the three kinds of `!quant.uniform` share: a scale is a float."""
+    """Base class of `!quant.uniform` types, whose scales are floats."""
 
     name = "quant.uniform"
 
@@ -971,8 +938,8 @@ class UniformType(ScaledQuantizedType, ABC):
 @irdl_attr_definition
 class UniformQuantizedType(UniformType, PerTensorType):
     """
-    Values approximated by integers at equal distances: with one scale and one zero point
-    for all of them, `expressed = (stored - zero_point) * scale`.
+    Per-tensor uniform quantization: one scale and one zero point,
+    `expressed = (stored - zero_point) * scale`.
 
     Example:
 
@@ -981,17 +948,17 @@ class UniformQuantizedType(UniformType, PerTensorType):
     !quant.uniform<u16<0:1023>:f32, 1.230000e+00:512>
     ```
 
-    `!quant.uniform` is also the text of
+    In a context, this class also parses
     [`UniformQuantizedPerAxisType`][xdsl_quant.dialects.quant.UniformQuantizedPerAxisType]
     and
-    [`UniformQuantizedSubChannelType`][xdsl_quant.dialects.quant.UniformQuantizedSubChannelType]:
-    one mnemonic is one class in a context, which is this one.
+    [`UniformQuantizedSubChannelType`][xdsl_quant.dialects.quant.UniformQuantizedSubChannelType],
+    which have the same mnemonic.
 
     See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#uniformquantizedtype).
     """
 
     scale: FloatData
-    """Difference of the expressed values of two neighbouring stored values."""
+    """Difference between the expressed values of consecutive stored values."""
 
     def __init__(
         self,
@@ -1014,8 +981,7 @@ class UniformQuantizedType(UniformType, PerTensorType):
 @irdl_attr_definition
 class UniformQuantizedPerAxisType(UniformType, PerAxisType):
     """
-    Values approximated by integers at equal distances: with one scale and one zero point
-    for each index of one dimension of the tensor.
+    Per-axis uniform quantization: a scale and zero point for each index of one dimension.
 
     Example:
 
@@ -1027,7 +993,7 @@ class UniformQuantizedPerAxisType(UniformType, PerAxisType):
     """
 
     scales: Floats
-    """The scales, in the order of the indices of the quantized dimension."""
+    """The scales, in index order of the quantized dimension."""
 
     def __init__(
         self,
@@ -1040,8 +1006,8 @@ class UniformQuantizedPerAxisType(UniformType, PerAxisType):
         **options: Unpack[StorageOptions],
     ):
         """
-        `scales` and `zero_points` are sequences or one-dimensional NumPy arrays; zero
-        points default to 0.
+        Build a type from sequences or one-dimensional NumPy arrays; zero points default
+        to 0.
         """
         common = common_arguments(storage_type, expressed_type, options)
         scale_array = vector(scales, "scales", FLOATS)
@@ -1067,8 +1033,8 @@ class UniformQuantizedPerAxisType(UniformType, PerAxisType):
 @irdl_attr_definition
 class UniformQuantizedSubChannelType(UniformType):
     """
-    Values approximated by integers at equal distances: with one scale and one zero point
-    for each block of the tensor. A dimension that has no block size is one block.
+    Sub-channel uniform quantization: a scale and zero point for each block of the tensor.
+    A dimension without a block size is a single block.
 
     Example:
 
@@ -1076,7 +1042,7 @@ class UniformQuantizedSubChannelType(UniformType):
     tensor<6x4x!quant.uniform<i8:f32:{1:2}, {{1.0:1, 2.0}, ... }>>
     ```
 
-    Scales are numbers of the expressed type: a scale is rounded to it.
+    Scales are rounded to the expressed type.
 
     See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#uniformquantizedsubchanneltype).
     """
@@ -1085,16 +1051,16 @@ class UniformQuantizedSubChannelType(UniformType):
     """The scales in row-major order."""
 
     zero_points: Ints
-    """The zero points in row-major order, as many as scales."""
+    """The zero points in row-major order, one per scale."""
 
     scales_shape: Ints
     """The number of blocks along each dimension."""
 
     quantized_dimensions: DenseArrayBase[I32]
-    """The dimensions that are cut into blocks."""
+    """The dimensions that are divided into blocks."""
 
     block_sizes: Ints
-    """The size of a block along each of `quantized_dimensions`."""
+    """The block size along each of `quantized_dimensions`."""
 
     def __init__(
         self,
@@ -1108,8 +1074,8 @@ class UniformQuantizedSubChannelType(UniformType):
         **options: Unpack[StorageOptions],
     ):
         """
-        `scales` and `zero_points` are nested sequences or NumPy arrays of one shape;
-        zero points default to 0.
+        Build a type from nested sequences or NumPy arrays of the same shape; zero points
+        default to 0.
         """
         common = common_arguments(storage_type, expressed_type, options)
         scale_array, shape = elements(scales, "scales", FLOATS)
@@ -1143,9 +1109,9 @@ class UniformQuantizedSubChannelType(UniformType):
         block_sizes: Sequence[int],
     ) -> tuple[Attribute, ...]:
         """
-        Return the parameters of the type. Scales are rounded to the expressed type. A
-        negative zero point of unsigned storage becomes the unsigned number with the
-        same bits: this is how MLIR writes large ones.
+        Return the parameters of the type. Round scales to the expressed type, and convert
+        negative zero points of unsigned storage, which MLIR prints for large ones, to the
+        unsigned integer with the same bits.
         """
         expressed_type, storage_type, flags, *_ = common
         scale_format = float_format(cast(AnyFloat, expressed_type))
@@ -1187,7 +1153,7 @@ class UniformQuantizedSubChannelType(UniformType):
 
     def get_blocks(self) -> Mapping[int, tuple[int, int]]:
         shape, sizes = self.get_scales_shape(), dict(self.block_size_info)
-        # On an unranked tensor scales may have a dimension for each quantized one only.
+        # On unranked tensors, scales may have only the quantized dimensions.
         axes = sorted(sizes) if len(shape) == len(sizes) else range(len(shape))
         counts = dict(zip(axes, shape, strict=True))
         return {axis: (counts.get(axis, 1), size) for axis, size in sizes.items()}
@@ -1233,7 +1199,7 @@ class UniformQuantizedSubChannelType(UniformType):
                 continue
             expected = size // blocks[axis][1] if axis in blocks else 1
             if count != expected:
-                # MLIR, too, names the expected size in both places.
+                # MLIR prints the expected size in both places too.
                 raise VerifyException(
                     f"dimension size {expected} of scales tensor at axis {axis} should "
                     "match (tensor dimension at axis / block sizes at axis) = "
@@ -1241,10 +1207,8 @@ class UniformQuantizedSubChannelType(UniformType):
                 )
 
     def _verify_unranked(self) -> None:
-        """
-        On an unranked tensor scales have one dimension for each dimension of the tensor,
-        or for each dimension that is cut into blocks.
-        """
+        # Scales have one dimension for each dimension of the tensor, or for each quantized
+        # dimension.
         axes, shape = self.get_blocks().keys(), self.get_scales_shape()
         if len(shape) == len(axes):
             return
@@ -1303,7 +1267,7 @@ def _uniform_type_from_text(text: ScalesText) -> UniformType:
 def _warn_of_bits(
     location: Location | None, written: array[int], zero_points: array[int]
 ) -> None:
-    """Warn of negative zero points that are read as unsigned ones with the same bits."""
+    """Warn about zero points that `canonical_parameters` converts to unsigned."""
     if written == zero_points:
         return
     old, new = next(pair for pair in zip(written, zero_points) if pair[0] != pair[1])
@@ -1340,16 +1304,16 @@ def uniform_type(
     parameters: QuantizationParameters, expressed_type: AnyFloat | None = None
 ) -> UniformType:
     """
-    Return the type with quantization parameters, from which
-    `QuantizationParameters.from_type` makes these parameters again.
+    Convert quantization parameters to a type; `QuantizationParameters.from_type` is the
+    inverse.
 
     Args:
-        parameters: scales, zero points and how values are stored.
-        expressed_type: another expressed type than that of the parameters.
+        parameters: scales, zero points and storage.
+        expressed_type: replacement for the expressed type of the parameters.
 
     Raises:
-        VerifyException: if a scale is out of the range of the expressed type, or MLIR has
-            no such storage type.
+        VerifyException: if a scale is out of range for the expressed type, or MLIR does not
+            have the storage type.
     """
     if expressed_type is None:
         names = {type_.name: type_ for type_ in FLOAT_FORMATS}

@@ -165,7 +165,7 @@ def test_bytes(numbers: str, type_: str, expected: str):
     ("numbers", "type_", "message"),
     [
         ("[1e5, 1.0]", "2xf16", "']' expected"),
-        ("[1.0, 1.0e9]", "2xf16", "expected numbers that their type can represent"),
+        ("[1.0, 1.0e9]", "2xf16", "expected numbers that the element type represents"),
         (
             "[1.0, [1.0]]",
             "2xf16",
@@ -187,7 +187,11 @@ def test_bytes(numbers: str, type_: str, expected: str):
         ("[1.0 2.0]", "2xf16", "']' expected"),
         ("[1.0, 2.0]", "2xf33", "Expected shape type."),
         ("[1.0, .5]", "2xf33", "Expected three consecutive '.' for an ellipsis"),
-        ("[]", "0xf16", "there are no block parameters in 'tensor<0xf16>'"),
+        (
+            "[]",
+            "0xf16",
+            "expected at least one block parameter, but got 'tensor<0xf16>'",
+        ),
     ],
 )
 def test_errors(numbers: str, type_: str, message: str):

@@ -168,7 +168,7 @@ def test_numbers_from_arrays():
     )
     np.testing.assert_array_equal(stored.numbers(is_signed=False), [0.5, -1.5])
     with pytest.raises(
-        VerifyException, match="has 2 bytes, but one of the array has 4"
+        VerifyException, match="of 2 bytes for type 'f16', but got 4 bytes"
     ):
         StoredNumbersAttr.from_array(scales.astype(np.float32), f16)
 
@@ -253,13 +253,13 @@ def test_compute_type(
          "one is nan"),
         ("dense<5.000000e-01>", "dense<0xFC00>", "block parameters must be finite, but "
          "one is -inf"),
-        ("5.000000e-01", "1.0e50", "expected numbers that their type can represent"),
+        ("5.000000e-01", "1.0e50", "expected numbers that the element type represents"),
         ("5.000000e-01> : tensor<8x2xf16>", "-1.0> : tensor<8x2xf8E8M0FNU>",
-         "expected numbers that their type can represent"),
+         "expected numbers that the element type represents"),
         ("xf16>>", "xf16>, zero_points = dense<16> : tensor<8x2xui4>>",
-         "expected numbers that their type can represent"),
+         "expected numbers that the element type represents"),
         ("tensor<8x2xf16>", "tensor<8x2xf80>",
-         "expected numbers that their type can represent"),
+         "expected numbers that the element type represents"),
         ("dense<5.000000e-01>", "[1]", "expected 'dense' or 'dense_resource' "
          "elements"),
         ("scales", "scale", "expected 'scales'"),
@@ -274,11 +274,10 @@ def test_compute_type(
          "the shape of scales, 'tensor<8x2xf16>', but got 'tensor<8xf16>'"),
         ("xf16>>", "xf16> as i8>", "expected a quantized type with a scale, but got "
          "'i8'"),
-        ("xf16>>", "xf16> as !quant.any<i8:f32>>", "block parameters are stored as "
-         "'!quant.any<i8:f32>', which has no scale"),
-        ("xf16>>", "xf16> as !quant.uniform<i8:f32, 1.0>>", "block parameters have type "
-         "'f16', but those of '!quant.uniform<i8:f32, 1.000000e+00>' are stored as "
-         "'i8'"),
+        ("xf16>>", "xf16> as !quant.any<i8:f32>>", "expected a quantized type with a "
+         "scale for block parameters, but got '!quant.any<i8:f32>'"),
+        ("xf16>>", "xf16> as !quant.uniform<i8:f32, 1.0>>", "expected block parameters "
+         "of type 'i8' for '!quant.uniform<i8:f32, 1.000000e+00>', but got 'f16'"),
         ("i4:f32", "i40:f32", "illegal storage type size: 40"),
         ("i4:f32", "i4:i8", "invalid kind of type specified"),
     ],

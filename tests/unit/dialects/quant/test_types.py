@@ -731,7 +731,7 @@ def _sub_channel_with(**changes: Attribute) -> Callable[[], QuantizedType]:
         ),
         (
             lambda: UniformQuantizedType(i8, f32, 1.0, 1 << 63),
-            f"zero point {1 << 63} does not fit 64 bits",
+            f"zero point {1 << 63} exceeds 64 bits",
         ),
         (
             lambda: UniformQuantizedPerAxisType(i8, f32, [], quantized_dimension=0),
