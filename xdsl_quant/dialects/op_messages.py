@@ -17,28 +17,28 @@ _COUNT = re.compile(
 _SINGLE = {"operand": "requires a single operand", "result": "requires one result"}
 
 
-def _numbered(match: re.Match[str]) -> str:
+def _numbered_value(match: re.Match[str]) -> str:
     return f"{match[1]} #{int(match[2]) + int(match[3] or 0)} "
 
 
-def _required(match: re.Match[str]) -> str:
+def _missing_attribute(match: re.Match[str]) -> str:
     return f"requires attribute '{match[1]}'"
 
 
-def _counted(match: re.Match[str]) -> str:
-    count, what, found = match.groups()
+def _count_mismatch(match: re.Match[str]) -> str:
+    count, noun, actual = match.groups()
     if count == "0":
-        return f"requires zero {what}s"
-    if count == "1" and what in _SINGLE:
-        return _SINGLE[what]
-    found = f", but found {found}" if what == "operand" else ""
-    return f"expected {count} {what}s{found}"
+        return f"requires zero {noun}s"
+    if count == "1" and noun in _SINGLE:
+        return _SINGLE[noun]
+    suffix = f", but found {actual}" if noun == "operand" else ""
+    return f"expected {count} {noun}s{suffix}"
 
 
-_REWORDED: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-    (_POSITION, _numbered),
-    (_PROPERTY, _required),
-    (_COUNT, _counted),
+_TRANSLATIONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (_POSITION, _numbered_value),
+    (_PROPERTY, _missing_attribute),
+    (_COUNT, _count_mismatch),
 )
 
 
@@ -47,6 +47,8 @@ def mlir_message(op: Operation, message: str) -> str:
     Translate a message of xDSL's verifier to MLIR's, which numbers operands and results
     instead of naming them.
     """
-    for pattern, words in _REWORDED:
-        message = pattern.sub(lambda match: f"'{op.name}' op {words(match)}", message)
+    for pattern, translate in _TRANSLATIONS:
+        message = pattern.sub(
+            lambda match: f"'{op.name}' op {translate(match)}", message
+        )
     return message

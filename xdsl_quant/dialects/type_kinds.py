@@ -71,8 +71,8 @@ class VariadicOf(RangeOf[KindT]):
             try:
                 self.constr.verify(attr, constraint_context)
             except VerifyException as e:
-                words = str(e).replace("must be", "must be variadic of", 1)
-                raise VerifyException(f"#{index} {words}") from e
+                message = str(e).replace("must be", "must be variadic of", 1)
+                raise VerifyException(f"#{index} {message}") from e
 
 
 def verify_kinds(
@@ -86,12 +86,12 @@ def verify_kinds(
     Raises:
         VerifyException: if a type violates its constraint; the message is MLIR's.
     """
-    for what, types, kinds in (
+    for noun, types, kinds in (
         ("operand", op.operand_types, operand_kinds),
         ("result", op.result_types, result_kinds),
     ):
         for index, (type_, kind) in enumerate(zip(types, kinds, strict=True)):
-            verify_kind(op, f"{what} #{index}", type_, kind)
+            verify_kind(op, f"{noun} #{index}", type_, kind)
 
 
 def verify_kind(op: Operation, value: str, type_: Attribute, kind: TypeKind) -> None:

@@ -261,11 +261,13 @@ def name_resources_once() -> None:
         self: AttrParser, dialect_name: str, interface: OpAsmDialectInterface
     ) -> str:
         name = self.parse_identifier(context_msg=" for resource handle")
-        known = vars(self).setdefault("_resource_handles", dict[tuple[str, str], str]())
-        if (dialect_name, name) not in known:
-            known[dialect_name, name] = handle = interface.declare_resource(name)
+        handles = vars(self).setdefault(
+            "_resource_handles", dict[tuple[str, str], str]()
+        )
+        if (dialect_name, name) not in handles:
+            handles[dialect_name, name] = handle = interface.declare_resource(name)
             self.dialect_resources.add((dialect_name, handle))
-        return known[dialect_name, name]
+        return handles[dialect_name, name]
 
     resources = OpAsmDialectInterface()
     resources.declare_resource("a")

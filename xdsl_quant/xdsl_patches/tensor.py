@@ -36,20 +36,22 @@ def widen_reshape() -> None:
     def verify_(self: ReshapeOp) -> None:
         types = (self.source.type, self.shape.type, self.result.type)
         definition.verify(self)
-        mistake = _mistake(*types)
+        message = _type_error_message(*types)
         # xDSL reports the errors that it knows, with its own messages.
         if all(
-            isinstance(t, TensorType) and (mistake or t.has_static_shape())
+            isinstance(t, TensorType) and (message or t.has_static_shape())
             for t in types
         ):
             verify_ranked(self)
-        elif mistake is not None:
-            raise VerifyException(mistake)
+        elif message is not None:
+            raise VerifyException(message)
 
     ReshapeOp.verify_ = verify_
 
 
-def _mistake(source: Attribute, shape: Attribute, result: Attribute) -> str | None:
+def _type_error_message(
+    source: Attribute, shape: Attribute, result: Attribute
+) -> str | None:
     """Return MLIR's message about the types, without comparing element counts."""
     assert isinstance(shape, TensorType)
     if get_element_type_or_self(source) != get_element_type_or_self(result):

@@ -234,12 +234,12 @@ class StoredNumbersAttr(ParametrizedAttribute):
             return
         if len(elements) < MANY:
             numbers = cast(Iterable[float], elements.iter_values())
-            wrong = next((x for x in numbers if not math.isfinite(x)), None)
+            non_finite = next((x for x in numbers if not math.isfinite(x)), None)
         else:
-            wrong = numeric().first_not_finite(self.numbers(is_signed=True))
-        if wrong is not None:
+            non_finite = numeric().first_not_finite(self.numbers(is_signed=True))
+        if non_finite is not None:
             raise VerifyException(
-                f"block parameters must be finite, but one is {wrong}"
+                f"block parameters must be finite, but one is {non_finite}"
             )
 
     def _verify_stored(self, quantized_type: StoredQuantizedType) -> None:
@@ -296,10 +296,10 @@ class StoredNumbersAttr(ParametrizedAttribute):
             self.element_type, Float8E8M0FNUType
         ):
             return
-        if (wrong := numeric().first_not_finite(numbers)) is not None:
+        if (non_finite := numeric().first_not_finite(numbers)) is not None:
             raise ValueError(
                 f"block parameters must be finite, but one of resource "
-                f"'{elements.resource_handle.data}' is {wrong}"
+                f"'{elements.resource_handle.data}' is {non_finite}"
             )
 
     def print_numbers(self, printer: Printer) -> None:
@@ -312,7 +312,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
 # Syntax
 
-_OPTIONAL = ("zero_points", "offsets")
+_OPTIONAL_PARAMETERS = ("zero_points", "offsets")
 
 _DENSE_LIST = re.compile(
     r"dense\s*<\s*(?P<numbers>\[[-+0-9.eE,\[\]\s]*+)>\s*:", re.ASCII
@@ -333,20 +333,20 @@ class BlockScaledSyntax(TypeSyntax):
         self._expect(",")
         self._expect("scales")
         numbers: dict[str, Attribute] = {"scales": self._numbers()}
-        rest = [*_OPTIONAL]
+        remaining = [*_OPTIONAL_PARAMETERS]
         while self._optional(","):
-            if (name := next(filter(self._optional, rest), None)) is None:
-                expected = " or ".join(map(repr, rest)) or "'>'"
+            if (name := next(filter(self._optional, remaining), None)) is None:
+                expected = " or ".join(map(repr, remaining)) or "'>'"
                 self.parser.raise_error(f"expected {expected}")
             numbers[name] = self._numbers()
-            rest.remove(name)
-        for name in _OPTIONAL:
+            remaining.remove(name)
+        for name in _OPTIONAL_PARAMETERS:
             numbers.setdefault(name, NoneAttr())
         return (
             *common,
             DenseArrayBase.from_list(i32, dimensions),
             ints_attr(block_sizes),
-            *(numbers[name] for name in ("scales", *_OPTIONAL)),
+            *(numbers[name] for name in ("scales", *_OPTIONAL_PARAMETERS)),
         )
 
     def _numbers(self) -> StoredNumbersAttr:
@@ -395,7 +395,7 @@ class BlockScaledSyntax(TypeSyntax):
         try:
             type_ = self.parser._parse_dense_literal_type()  # pyright: ignore[reportPrivateUsage] no public way
             data, shape = _read_packed(match["numbers"], type_.element_type)
-        except (ParseError, *_NOT_PLAIN):
+        except (ParseError, *_PARSE_ERRORS):
             pass
         else:
             if shape == type_.get_shape():
@@ -404,7 +404,7 @@ class BlockScaledSyntax(TypeSyntax):
         return None
 
 
-_NOT_PLAIN = (
+_PARSE_ERRORS = (
     NotImplementedError,
     OverflowError,
     RecursionError,
@@ -424,7 +424,7 @@ def _read_packed(text: str, element_type: Attribute) -> tuple[bytes, tuple[int, 
     Python code runs once per distinct number, of which narrow types have few.
 
     Raises:
-        Exception: one of `_NOT_PLAIN`.
+        Exception: one of `_PARSE_ERRORS`.
     """
 
     def refuse(number: str) -> NoReturn:
@@ -463,11 +463,11 @@ def _contains(type_: AnyFloat, number_type: Attribute) -> bool:
     format_ = float_format(type_)
     if isinstance(number_type, IntegerType):
         return number_type.bitwidth <= format_.precision
-    other = float_format(cast(AnyFloat, number_type))
+    number_format = float_format(cast(AnyFloat, number_type))
     return (
-        other.precision <= format_.precision
-        and other.smallest >= format_.smallest
-        and other.largest <= format_.largest
+        number_format.precision <= format_.precision
+        and number_format.smallest >= format_.smallest
+        and number_format.largest <= format_.largest
     )
 
 
@@ -475,12 +475,12 @@ BlockParameters: TypeAlias = "StoredNumbersAttr | Elements"
 """Constructor argument for scales, zero points or offsets."""
 
 
-def _numbers_argument(value: object, what: str) -> StoredNumbersAttr:
+def _numbers_argument(value: object, name: str) -> StoredNumbersAttr:
     if isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
         return StoredNumbersAttr(cast(Elements, value))
     if not isinstance(value, StoredNumbersAttr):
         raise TypeError(
-            f"{what} must be a StoredNumbersAttr or an elements attribute, not "
+            f"{name} must be a StoredNumbersAttr or an elements attribute, not "
             f"{type_text(value)}"
         )
     return value
@@ -566,8 +566,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
             ints_attr(vector([*sizes.values()], "block sizes", INTEGERS)),
             _numbers_argument(scales, "scales"),
             *(
-                NoneAttr() if value is None else _numbers_argument(value, what)
-                for what, value in optional.items()
+                NoneAttr() if value is None else _numbers_argument(value, name)
+                for name, value in optional.items()
             ),
         )
 
@@ -744,10 +744,10 @@ class BlockScaledQuantizedType(StoredQuantizedType):
             yield f"type of {noun}", str(stored)
             if not isinstance(type_, NoneAttr):
                 yield f"{noun} stored as", type_text(type_)
-            yield noun, _described(numbers, self.is_signed)
+            yield noun, _described_numbers(numbers, self.is_signed)
 
 
-def _described(numbers: StoredNumbersAttr, is_signed: bool) -> object:
+def _described_numbers(numbers: StoredNumbersAttr, is_signed: bool) -> object:
     try:
         values = numbers.numbers(is_signed)
     except ValueError as e:

@@ -76,11 +76,11 @@ def _value_text(value: object) -> str:
     return type(value).__name__
 
 
-def bool_argument(value: object, what: str) -> bool:
+def bool_argument(value: object, name: str) -> bool:
     """Return a Boolean argument; raise a `TypeError` for other values."""
     plain = _plain(value)
     if not isinstance(plain, bool):
-        raise TypeError(f"{what} must be True or False, not {_value_text(plain)}")
+        raise TypeError(f"{name} must be True or False, not {_value_text(plain)}")
     return plain
 
 
@@ -126,16 +126,16 @@ FLOATS = NumberKind("numbers", "d", "iuf", _to_double)
 INTEGERS = NumberKind("integers", "q", "i", _to_index)
 
 
-def float_argument(value: object, what: str) -> FloatData:
+def float_argument(value: object, name: str) -> FloatData:
     try:
-        return FloatData(FLOATS.checked(value, f"{what} must be a number"))
+        return FloatData(FLOATS.checked(value, f"{name} must be a number"))
     except OverflowError:
-        raise VerifyException(f"{what} must fit 64 bits") from None
+        raise VerifyException(f"{name} must fit 64 bits") from None
 
 
-def int_argument(value: object, what: str) -> IntAttr:
+def int_argument(value: object, name: str) -> IntAttr:
     """Return an integer argument; raise a `TypeError` for other values."""
-    return IntAttr(int(INTEGERS.checked(value, f"{what} must be an integer")))
+    return IntAttr(int(INTEGERS.checked(value, f"{name} must be an integer")))
 
 
 def checked_expressed_type(expressed_type: object) -> AnyFloat:
@@ -164,7 +164,7 @@ def _is_row(value: object) -> bool:
 
 
 def flattened(
-    values: Any, what: str, numbers: str
+    values: Any, name: str, numbers: str
 ) -> tuple[list[Any], tuple[int, ...]]:
     """
     Return the elements of a (nested) sequence or NumPy array in row-major order, and its
@@ -175,7 +175,7 @@ def flattened(
         return values.ravel().tolist(), tuple(values.shape)
     if isinstance(values, _NO_SEQUENCES) or not hasattr(values, "__iter__"):
         raise TypeError(
-            f"{what} must be a sequence of {numbers}, not {_value_text(values)}"
+            f"{name} must be a sequence of {numbers}, not {_value_text(values)}"
         )
     elements: list[Any] = list(values)
     shape = [len(elements)]
@@ -183,14 +183,14 @@ def flattened(
         try:
             (length,) = set(map(len, elements))
         except (TypeError, ValueError):
-            raise VerifyException(f"{what} must not be ragged") from None
+            raise VerifyException(f"{name} must not be ragged") from None
         shape.append(length)
         elements = list(chain.from_iterable(elements))
     return elements, tuple(shape)
 
 
 def elements(
-    values: Any, what: str, kind: NumberKind
+    values: Any, name: str, kind: NumberKind
 ) -> tuple[array[Any], tuple[int, ...]]:
     """
     Return the elements of a (nested) sequence or NumPy array in row-major order as an
@@ -201,19 +201,19 @@ def elements(
         packed: array[Any] = array(kind.typecode)
         packed.frombytes(values.astype(kind.typecode, copy=False).tobytes())
         return packed, tuple(values.shape)
-    numbers, shape = flattened(values, what, kind.noun)
+    numbers, shape = flattened(values, name, kind.noun)
     try:
         with suppress(TypeError):
             if bool not in set(map(type, numbers)):
                 return array(kind.typecode, numbers), shape
         # Find the element to report.
-        needed = f"{what} must be {kind.noun}"
+        needed = f"{name} must be {kind.noun}"
         return array(kind.typecode, (kind.checked(n, needed) for n in numbers)), shape
     except OverflowError:
-        raise VerifyException(f"{what} must fit 64 bits") from None
+        raise VerifyException(f"{name} must fit 64 bits") from None
 
 
-def vector(values: object, what: str, kind: NumberKind) -> array[Any]:
+def vector(values: object, name: str, kind: NumberKind) -> array[Any]:
     """
     Return the elements of a sequence or one-dimensional NumPy array as 64-bit numbers.
 
@@ -221,9 +221,9 @@ def vector(values: object, what: str, kind: NumberKind) -> array[Any]:
         TypeError: if the argument or an element is of the wrong type.
         VerifyException: if there are more dimensions, or an element exceeds 64 bits.
     """
-    numbers, shape = elements(values, what, kind)
+    numbers, shape = elements(values, name, kind)
     if len(shape) != 1:
-        raise VerifyException(f"{what} must have one dimension, not shape {shape}")
+        raise VerifyException(f"{name} must have one dimension, not shape {shape}")
     return numbers
 
 

@@ -222,10 +222,10 @@ class BlockedOp(IRDLOperation, ABC):
             return
         shape = values.get_shape() if isinstance(values, TensorType) else ()
         if dimensions and dimensions[-1] >= len(shape):
-            what = f"dimensions less than {len(shape)} for '{values}'"
+            allowed = f"dimensions less than {len(shape)} for '{values}'"
             if isinstance(values, UnrankedTensorType):
-                what = f"no blocks for unranked '{values}'"
-            self._fail(f"expected {what}, but got {blocks_text(self.blocks)}")
+                allowed = f"no blocks for unranked '{values}'"
+            self._fail(f"expected {allowed}, but got {blocks_text(self.blocks)}")
         self._verify_counts(shape, cast("TensorType[AnyFloat]", scale))
 
     def _verify_counts(
@@ -480,11 +480,11 @@ class ChooseParametersOp(BlockedOp):
             self._fail(f"expected a ranked tensor, but got '{type_}'")
         low, high = _represented_range(self.storage)
         if self.zero_point is None and not low < 0 < high:
-            what, values = "zero points", "values"
+            needed, values = "zero points", "values"
             if not self.storage.has_integer_storage:
-                what, values = "numbers of both signs", "numbers"
+                needed, values = "numbers of both signs", "numbers"
             self._fail(
-                f"expected {what} for '{self.storage}', which has no negative or no "
+                f"expected {needed} for '{self.storage}', which has no negative or no "
                 f"positive {values}"
             )
         container = cast("TensorType[AnyFloat]", type_)

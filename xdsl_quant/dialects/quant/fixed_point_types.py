@@ -64,22 +64,22 @@ Multipliers = DenseArrayBase[I32]
 Shifts = DenseArrayBase[I8]
 
 
-def _range_error(what: str, number: int, hint: str = "") -> VerifyException:
-    low, high = _RANGES[what]
-    return VerifyException(f"{what} {number} is not in the range {low} to {high}{hint}")
+def _range_error(name: str, number: int, hint: str = "") -> VerifyException:
+    low, high = _RANGES[name]
+    return VerifyException(f"{name} {number} is not in the range {low} to {high}{hint}")
 
 
 def _verify_multipliers_and_shifts(
     multipliers: Sequence[int], shifts: Sequence[int]
 ) -> None:
-    for what, numbers in (("multiplier", multipliers), ("shift", shifts)):
-        low, high = _RANGES[what]
+    for name, numbers in (("multiplier", multipliers), ("shift", shifts)):
+        low, high = _RANGES[name]
         for number in (min(numbers), max(numbers)):
             if not low <= number <= high:
                 hint = ""
                 if numbers is multipliers:
                     hint = _same_scale_hint(number, multipliers, shifts)
-                raise _range_error(what, number, hint)
+                raise _range_error(name, number, hint)
 
 
 def _same_scale_hint(
@@ -224,14 +224,14 @@ _IntegerT = TypeVar("_IntegerT", bound=IntegerType)
 
 
 def _narrow_array(
-    what: str, values: array[int], typecode: str, element_type: _IntegerT
+    name: str, values: array[int], typecode: str, element_type: _IntegerT
 ) -> DenseArrayBase[_IntegerT]:
     try:
         return DenseArrayBase(
             element_type, BytesAttr(array(typecode, values).tobytes())
         )
     except OverflowError:
-        raise _range_error(what, max(values, key=abs)) from None
+        raise _range_error(name, max(values, key=abs)) from None
 
 
 @irdl_attr_definition

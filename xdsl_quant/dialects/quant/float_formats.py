@@ -134,7 +134,7 @@ def float_format(expressed_type: AnyFloat) -> FloatFormat:
 
 def float_properties(expressed_type: AnyFloat) -> FloatProperties:
     """Return the properties that decide whether casts can compute in a float type."""
-    known = float_format(expressed_type)
+    format_ = float_format(expressed_type)
     return FloatProperties(
-        expressed_type.bitwidth, known.precision, known.smallest, known.largest
+        expressed_type.bitwidth, format_.precision, format_.smallest, format_.largest
     )

@@ -501,7 +501,7 @@ class StatisticsOp(InstrumentationOp):
         shape = axis_stats.get_shape()
         axis = self.axis.value.data
         are_pairs = len(shape) == 2 and shape[1] == 2
-        if not are_pairs or not _may_be_slices(self.input.type, axis, shape[0]):
+        if not are_pairs or not _is_range_count(self.input.type, axis, shape[0]):
             raise self._error(
                 "axisStats must have shape [N,2] where N = the slice size defined by "
                 "the axis dim"
@@ -540,7 +540,7 @@ def _statistics(
     return attributes
 
 
-def _may_be_slices(type_: Attribute, axis: int, count: int) -> bool:
+def _is_range_count(type_: Attribute, axis: int, count: int) -> bool:
     """Return True if `count` per-axis ranges are valid for a dimension of a tensor."""
     if not isinstance(type_, TensorType):
         return False
@@ -555,7 +555,7 @@ def _may_be_slices(type_: Attribute, axis: int, count: int) -> bool:
     return count in (slice_shape[0], math.prod(slice_shape))
 
 
-class _KeyOp(InstrumentationOp, ABC):
+class _KeyedOp(InstrumentationOp, ABC):
     """Base class of ops whose only parameter is a key."""
 
     KIND: ClassVar[TypeKind] = _REAL_VALUE
@@ -578,7 +578,7 @@ class _KeyOp(InstrumentationOp, ABC):
 
 
 @irdl_op_definition
-class StatisticsRefOp(_KeyOp):
+class StatisticsRefOp(_KeyedOp):
     """
     Record the range of a value under a key at run time. Dead code elimination and CSE keep
     the op.
@@ -601,7 +601,7 @@ class StatisticsRefOp(_KeyOp):
 
 
 @irdl_op_definition
-class CoupledRefOp(_KeyOp):
+class CoupledRefOp(_KeyedOp):
     """
     Require the same quantization as that of all other values with the same key.
 

@@ -128,13 +128,13 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
     INVERSE: ClassVar[str]
     """Name of the inverse op."""
 
-    def _mismatch(self, quantized: QuantizedType, other: Attribute) -> str:
+    def _mismatch(self, quantized: QuantizedType, other_type: Attribute) -> str:
         """Return the message about a mismatch of element types."""
         return "expressed type in quantized type expected to match float type"
 
-    def _match(self, quantized: QuantizedType, other: Attribute) -> bool:
+    def _match(self, quantized: QuantizedType, other_type: Attribute) -> bool:
         """Return True if the other element type matches the quantized type."""
-        return quantized.expressed_type == other
+        return quantized.expressed_type == other_type
 
     def _verify_kinds(self) -> None:
         operand_kind, result_kind = self.KINDS
@@ -156,9 +156,9 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
                 "result must be quantized, or vice versa"
             )
         quantized_type = quantized[0]
-        other = element_types[element_types[0] is quantized_type]
-        if not self._match(quantized_type, other):
-            raise VerifyException(self._mismatch(quantized_type, other))
+        other_type = element_types[element_types[0] is quantized_type]
+        if not self._match(quantized_type, other_type):
+            raise VerifyException(self._mismatch(quantized_type, other_type))
         quantized_type.verify_container(self.input.type)
 
     def fold(self) -> Sequence[SSAValue] | None:
@@ -252,24 +252,24 @@ class StorageCastOp(_CastOp):
         types = [
             *map(scalar_or_element_type, (*self.operand_types, *self.result_types))
         ]
-        for quantized, other in (types, reversed(types)):
+        for quantized, other_type in (types, reversed(types)):
             # MLIR has no storage casts of floats.
-            if isinstance(other, AnyFloat) and _has_float_storage(quantized):
+            if isinstance(other_type, AnyFloat) and _has_float_storage(quantized):
                 return
         super()._verify_kinds()
 
-    def _mismatch(self, quantized: QuantizedType, other: Attribute) -> str:
+    def _mismatch(self, quantized: QuantizedType, other_type: Attribute) -> str:
         if _has_float_storage(quantized):
             return (
                 f"storage type '{quantized.storage_type}' in quantized type expected to "
-                f"match float type, but got '{other}'"
+                f"match float type, but got '{other_type}'"
             )
         return "storage type in quantized type expected to match integer type"
 
-    def _match(self, quantized: Attribute, other: Attribute) -> bool:
+    def _match(self, quantized: Attribute, other_type: Attribute) -> bool:
         return (
             isinstance(quantized, StoredQuantizedType)
-            and quantized.stored_type == other
+            and quantized.stored_type == other_type
         )
 
 

@@ -145,10 +145,10 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
             TypeError: if an argument is of the wrong type.
             VerifyException: if the numbers of entries and stored values differ.
         """
-        for what, type_ in (("storage", storage_type), ("quantile", quantile_type)):
+        for name, type_ in (("storage", storage_type), ("quantile", quantile_type)):
             if not _is_number_type(type_):
                 raise TypeError(
-                    f"{what} type must be an integer or float type such as i4, not "
+                    f"{name} type must be an integer or float type such as i4, not "
                     f"{type_text(type_)}"
                 )
         super().__init__(
@@ -156,8 +156,8 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
             quantile_type,
             floats_attr(vector(quantiles, "quantiles", FLOATS)),
             *(
-                NoneAttr() if bound is None else int_argument(bound, what)
-                for what, bound in (
+                NoneAttr() if bound is None else int_argument(bound, name)
+                for name, bound in (
                     ("storage_type_min", storage_type_min),
                     ("storage_type_max", storage_type_max),
                 )

@@ -188,10 +188,10 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
 
     def __hash__(self) -> int:
         # CSE and caches hash types repeatedly.
-        if (known := self.__dict__.get("_hash")) is None:
-            known = hash((type(self), *self.parameters))
-            object.__setattr__(self, "_hash", known)
-        return known
+        if (cached := self.__dict__.get("_hash")) is None:
+            cached = hash((type(self), *self.parameters))
+            object.__setattr__(self, "_hash", cached)
+        return cached
 
     def __getstate__(self) -> dict[str, object]:
         # Hashes differ between processes.
@@ -732,11 +732,11 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
     def zero_point_range(self) -> tuple[int, int]:
         """Smallest and largest zero point."""
         # Cached: each op with the type asks, and there may be a million zero points.
-        if (known := self.__dict__.get("_zero_point_range")) is None:
+        if (cached := self.__dict__.get("_zero_point_range")) is None:
             zero_points = self.zero_point_array()
-            known = min(zero_points), max(zero_points)
-            object.__setattr__(self, "_zero_point_range", known)
-        return known
+            cached = min(zero_points), max(zero_points)
+            object.__setattr__(self, "_zero_point_range", cached)
+        return cached
 
     @property
     def is_fixed_point(self) -> bool:
