@@ -295,7 +295,7 @@ class Rescaling:
         return np.clip(result + zero_point, smallest, largest)
 
 
-def constant_of(
+def constant_with(
     builder: LoweringBuilder, type_: TensorType, *values: float
 ) -> SSAValue:
     """A constant with these elements, or with one for all."""

@@ -41,7 +41,7 @@ from xdsl_quant.transforms.building.builder import (
 )
 
 from ..linalg.lowering import is_arithmetic
-from .elementwise import Form, IntegerPattern, Values, constant_of, quantized_type_of
+from .elementwise import Form, IntegerPattern, Values, constant_with, quantized_type_of
 
 _WeightType: TypeAlias = PerTensorType | PerAxisType
 
@@ -184,7 +184,7 @@ def _activations(
     """The scales of a tensor, and its stored values."""
     element_type, shape = element_type_of(floats), shape_of(floats)
     scalar = TensorType(element_type, ())
-    zero, low, high = (constant_of(builder, scalar, x) for x in (0, -_HIGH, _HIGH))
+    zero, low, high = (constant_with(builder, scalar, x) for x in (0, -_HIGH, _HIGH))
     magnitudes = builder.add(stablehlo.AbsOp(floats))
     reduced = [d for d in range(len(shape)) if d not in scaled]
     largest = builder.add(
@@ -193,9 +193,9 @@ def _activations(
         )
     )
     scale_type = TensorType(element_type, shape_of(largest))
-    steps = constant_of(builder, scale_type, _HIGH)
+    steps = constant_with(builder, scale_type, _HIGH)
     scales = builder.add(stablehlo.DivideOp(largest, steps))
-    smallest = constant_of(builder, scale_type, _SMALLEST_SCALE)
+    smallest = constant_with(builder, scale_type, _SMALLEST_SCALE)
     scales = builder.add(stablehlo.MaximumOp(scales, smallest))
     divisors = _spread(builder, scales, scaled, floats.type)
     quotients = builder.add(stablehlo.DivideOp(floats, divisors))
@@ -213,10 +213,10 @@ def _times_weight_scales(
     """The product of a tensor and scales, which are for the indices of a dimension."""
     scales, type_ = weight_type.get_scales(), cast(TensorType, value.type)
     if position is None:
-        factors = constant_of(builder, type_, float(scales))
+        factors = constant_with(builder, type_, float(scales))
     else:
         along = TensorType(type_.element_type, scales.shape)
-        values = constant_of(builder, along, *scales.tolist())
+        values = constant_with(builder, along, *scales.tolist())
         factors = _spread(builder, values, [position], type_)
     return builder.add(stablehlo.MultiplyOp(value, factors))
 

@@ -43,7 +43,7 @@ from .elementwise import (
     Rescaling,
     Values,
     at_position,
-    constant_of,
+    constant_with,
     elementwise,
     operand_elements,
     quantizations,
@@ -173,7 +173,7 @@ def _contracted_sums(
     if element_type_of(value) != element_type:
         wider = with_element_type(value.type, element_type)
         value = builder.op(arith.ExtSIOp, (value,), wider)
-    zero = constant_of(builder, TensorType(element_type, ()), 0)
+    zero = constant_with(builder, TensorType(element_type, ()), 0)
     summed = [d for d in range(len(shape_of(value))) if d not in kept]
     return builder.add(ReduceOp([value], [zero], AddOp, dimensions=summed))
 
@@ -183,6 +183,6 @@ def _padded_lhs(
 ) -> SSAValue:
     """The left side as the convolution pads and dilates it, with the zero point."""
     spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
-    value = constant_of(builder, TensorType(element_type_of(lhs), ()), zero_point)
+    value = constant_with(builder, TensorType(element_type_of(lhs), ()), zero_point)
     paddings = zip(spatial, (along.padding for along in op.window), strict=True)
     return padded(builder, lhs, dict(paddings), value)
