@@ -348,11 +348,10 @@ def search_svg(search: BitSearchResult) -> str:
 
 def _draw_points(plot: Plot, points: Sequence[Point]) -> None:
     """Marks of points. What is more important is drawn over the others."""
-    chosen = [point for point in points if point.is_chosen]
-    others = [point for point in points if not point.is_chosen]
+    chosen = [p for p in points if p.is_chosen]
     for marked, color, size in (
-        ([point for point in others if not point.is_on_curve], (INK, 0.35), 4.5),
-        ([point for point in others if point.is_on_curve], BLUE, 5.25),
+        ([p for p in points if not (p.is_chosen or p.is_on_curve)], (INK, 0.35), 4.5),
+        ([p for p in points if p.is_on_curve and not p.is_chosen], BLUE, 5.25),
         (chosen, RED, 9),
     ):
         texts = [point.text for point in marked]

@@ -89,10 +89,8 @@ def _nearest_multipliers(
     bits += dividends * _powers_of_two(-bits) >= divisors * _powers_of_two(bits)
     shifts = np.minimum(31 - bits - exponents, MAX_SHIFT)
     powers = shifts + exponents
-    dividends, divisors = (
-        dividends * _powers_of_two(powers),
-        divisors * _powers_of_two(-powers),
-    )
+    dividends = dividends * _powers_of_two(powers)
+    divisors = divisors * _powers_of_two(-powers)
     multipliers = ((2 * dividends + divisors) // (2 * divisors)).astype(np.int64)
     # Quotients just below 2**31 may round to it.
     is_carried = multipliers == 1 << 31

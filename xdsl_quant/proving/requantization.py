@@ -174,10 +174,8 @@ class RequantizationProver:
     ) -> Term | None:
         """Whether a product has a possible value; `None` if it may exceed 64 bits."""
         # All stored values of the type, whatever its storage range is.
-        width, zero_point = (
-            stored_integer(self.source).width.data,
-            self.source.zero_point.data,
-        )
+        width = stored_integer(self.source).width.data
+        zero_point = self.source.zero_point.data
         low = -(1 << width - 1) if self.source.is_signed else 0
         ends = [(low + n - zero_point) * multiplier for n in (0, (1 << width) - 1)]
         if max(map(abs, ends)) >= 1 << 63:

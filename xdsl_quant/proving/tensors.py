@@ -117,11 +117,8 @@ def _splat(_: Terms, op: Operation, operands: Sequence[Numbers]) -> Sequence[Num
 def _from_elements(
     _: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Sequence[Numbers]:
-    return [
-        tensor_elements(
-            static_shape(op.results[0].type), cast(Sequence[Number], operands)
-        )
-    ]
+    shape, numbers = static_shape(op.results[0].type), cast(Sequence[Number], operands)
+    return [tensor_elements(shape, numbers)]
 
 
 def _dim(terms: Terms, op: Operation, operands: Sequence[Numbers]) -> Sequence[Numbers]:

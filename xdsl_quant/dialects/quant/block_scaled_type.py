@@ -698,16 +698,11 @@ class BlockScaledQuantizedType(StoredQuantizedType):
                     f"quantized dimension {axis} must be less than tensor rank "
                     f"{len(shape)}"
                 )
-            if (
-                shape[axis] not in (DYNAMIC_INDEX, 0)
-                and -(-shape[axis] // size) == count
-            ):
-                continue
-            if shape[axis] != DYNAMIC_INDEX:
+            blocks = -(-shape[axis] // size)
+            if shape[axis] != DYNAMIC_INDEX and (blocks != count or not blocks):
                 raise VerifyException(
-                    f"tensor dimension size {shape[axis]} at axis {axis} has "
-                    f"{-(-shape[axis] // size)} blocks of size {size}, but there are "
-                    f"{count} scales"
+                    f"tensor dimension size {shape[axis]} at axis {axis} has {blocks} "
+                    f"blocks of size {size}, but there are {count} scales"
                 )
 
     # Text

@@ -560,10 +560,6 @@ GGUF_FORMATS: tuple[GGUFFormat, ...] = (
         scale_type="i8",
     ),
     GGUFMXFP4(
-        "GGUF_MXFP4",
-        "f4E2M1FN",
-        32,
-        layout=_layout(("e", 1), _QS),
-        planes=(_LOW_4,),
+        "GGUF_MXFP4", "f4E2M1FN", 32, layout=_layout(("e", 1), _QS), planes=(_LOW_4,)
     ),
 )
