@@ -1,8 +1,8 @@
 """
 Workarounds for xDSL features that quantized modules need.
 
-Each module is named after an xDSL dialect and lists its patches in `PATCHES`: functions
-that change xDSL's classes in place. Patches are applied when a `Context` loads the dialect
+Modules named after an xDSL dialect list its patches in `PATCHES`: functions that change
+xDSL's classes in place. Patches are applied when a `Context` loads the dialect
 (`apply_on_load`), or all at once for code that builds ops without a context (`apply`).
 With `XDSL_QUANT_PATCHES=off` in the environment, no patch is applied.
 

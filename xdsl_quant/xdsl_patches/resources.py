@@ -107,7 +107,7 @@ class _Resources(OpAsmDialectInterface):
 
     def keep(self, key: str, blob: _Blob) -> None:
         self.blobs[key] = blob
-        # xDSL looks here for declared names only.
+        # Mark the name as defined; `lookup` formats the text.
         self._blob_storage[key] = ""
 
 

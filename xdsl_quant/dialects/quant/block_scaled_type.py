@@ -458,8 +458,7 @@ def _packed_number(element_type: Any, number: float) -> bytes:
     return DenseIntOrFPElementsAttr.from_list(type_, (number,)).data.data
 
 
-def _contains(type_: AnyFloat, number_type: Attribute) -> bool:
-    """Return True if a float type represents all numbers of another type exactly."""
+def _represents_exactly(type_: AnyFloat, number_type: Attribute) -> bool:
     format_ = float_format(type_)
     if isinstance(number_type, IntegerType):
         return number_type.bitwidth <= format_.precision
@@ -629,7 +628,9 @@ class BlockScaledQuantizedType(StoredQuantizedType):
         if type_.bitwidth < 16:
             return False
         numbers = {k: v.number_type for k, v in self.parameters_of_blocks.items()}
-        if not all(_contains(type_, number_type) for number_type in numbers.values()):
+        if not all(
+            _represents_exactly(type_, number_type) for number_type in numbers.values()
+        ):
             return False
         zero_point_type, bounds = numbers.get("zero_points"), (0, 0)
         if isinstance(zero_point_type, IntegerType):

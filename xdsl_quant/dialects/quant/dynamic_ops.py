@@ -288,6 +288,8 @@ class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
         blocks: Mapping[int, int] = {},
     ):
         """
+        Build a cast.
+
         Args:
             input: the values to cast.
             scale: one float per block.
@@ -447,6 +449,8 @@ class ChooseParametersOp(BlockedOp):
         symmetric: bool = False,
     ):
         """
+        Build the op.
+
         Args:
             input: a ranked tensor of floats.
             storage: the storage type and its range.
@@ -499,7 +503,6 @@ class ChooseParametersOp(BlockedOp):
 
 
 def _block_counts(values: Attribute, blocks: Mapping[int, int]) -> list[int]:
-    """Return the number of blocks along each quantized dimension."""
     shape = cast("TensorType[AnyFloat]", values).get_shape()
     return [
         DYNAMIC_INDEX if shape[axis] == DYNAMIC_INDEX else -(-shape[axis] // size)

@@ -319,7 +319,6 @@ def _parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
 
 
 def _parse_port(parser: Parser) -> tuple[Attribute, Attribute]:
-    """Parse the type and the specification of a port."""
     type_ = parser.parse_type()
     if parser.parse_optional_keyword("as"):
         return type_, parser.parse_type()
@@ -327,7 +326,6 @@ def _parse_port(parser: Parser) -> tuple[Attribute, Attribute]:
 
 
 def _parse_input(parser: Parser) -> tuple[Parser.Argument, SSAValue, Attribute]:
-    """Parse an argument, its operand, and the specification."""
     argument = parser.parse_argument(expect_type=False)
     parser.parse_punctuation("=")
     operand = parser.parse_unresolved_operand()

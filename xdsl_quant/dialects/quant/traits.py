@@ -182,7 +182,7 @@ class MatmulCoefficient(AffineOpCoefficient):
 
 @dataclass(frozen=True)
 class AcceptsStoredValues(QuantizationTrait):
-    """The op moves or forwards elements without computing, so stored values are valid."""
+    """The op moves or forwards elements and does not interpret them."""
 
 
 @dataclass(frozen=True)
@@ -329,7 +329,6 @@ _OP_TRAITS: Mapping[str, Sequence[QuantizationTrait]] = {
         _MOVES_FIRST,
     ),
 }
-"""Traits of ops by name."""
 
 _DIALECT_TRAITS: Mapping[str, Sequence[QuantizationTrait]] = {
     **dict.fromkeys(("arith", "math"), (ComputesElementwise(),)),

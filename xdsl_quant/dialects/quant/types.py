@@ -718,7 +718,7 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     @property
     def granularity(self) -> Literal["per-tensor", "per-axis", "sub-channel"]:
-        """The granularity of scales."""
+        """The part of a tensor that shares a scale: all of it, an index or a block."""
         if self.is_per_tensor:
             return "per-tensor"
         return "sub-channel" if self.axis is None else "per-axis"
