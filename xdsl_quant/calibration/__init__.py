@@ -1,7 +1,8 @@
 """
-Calibration: run a module with `quant.stats_ref` on samples and gather the ranges of values.
+Calibration: run a module with `quant.stats_ref` ops on samples and collect the ranges
+of their values.
 
-What comes out is a file for the pass `quant-import-stats`.
+The result is a statistics file for the pass `quant-import-stats`.
 """
 
 from .batches import calibrate

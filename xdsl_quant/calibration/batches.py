@@ -1,4 +1,4 @@
-"""Running a function on batches, here or on workers, with a checkpoint."""
+"""The calibration loop over batches, in this process or on workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .recording import BatchObservation, BatchTask, NumberedBatch
 from .statistics import KeyObservation, Statistics
 
 _MAX_WAITING = 32
-"""Most batches that are submitted to workers at once."""
+"""Maximum number of batches submitted to workers at once."""
 
 
 def calibrate(
@@ -39,36 +39,37 @@ def calibrate(
     missing: Literal["error", "keep"] = "error",
 ) -> Statistics:
     """
-    Run a function with `quant.stats_ref` ops on batches, and gather the ranges of their
-    values. It is compiled if the extra `mlir` is installed, and interpreted otherwise.
+    Run a function on batches and collect the ranges of the values at its
+    `quant.stats_ref` ops. The function is compiled if the extra `mlir` is installed,
+    and interpreted otherwise.
 
-    All values of a key in one batch, of a loop or of several calls, count as one larger
-    value. A batch with an argument that has no elements, although its type allows some, is
-    left out with a warning. Fake quantization rounds to exactly as many bits as it says;
-    other ops for instrumentation are identities.
+    Values that a key has in one batch, from loop iterations or several calls, are
+    observed together. A batch with an empty argument of a dynamic shape is skipped with
+    a warning. Fake quantization uses exactly its bit width; other instrumentation ops
+    are identities.
 
-    Statistics do not depend on the number of workers, and only those of `moving-average`
-    depend on the order of the batches.
+    Statistics do not depend on the number of workers. Only `moving-average` depends on
+    the order of batches.
 
     Args:
-        module: a module, which is not changed, or its text.
-        batches: for each batch a tuple of the arguments of the function, or the only one.
-            A generator is asked for a batch when there is a worker for it.
-        entry: the name of the function; by default the only public one, or `main`.
+        module: module (not changed) or MLIR text.
+        batches: argument tuples of the function, or its only argument, one per batch. A
+            generator advances when a worker is free.
+        entry: name of the function; by default the only public one, or `main`.
         observer: one of the [`observers`][xdsl_quant.numerics.observers]: `min-max`,
             `moving-average=0.9`, `percentile=99.99`, `entropy=8` or `mse=8`.
-        axes: for keys whose channels have a range each, the dimension of the channels.
-        executor: runs batches, each in a call of a function that can be pickled.
-        checkpoint: a file from which an interrupted run with the same arguments resumes.
-        histograms: whether values are counted in histograms of 59 KB a channel, too.
-        missing: `keep` statistics without a key that no batch has a value for.
+        axes: channel dimension by key, for keys with per-channel ranges.
+        executor: executor of the batches; each call can be pickled.
+        checkpoint: file from which an interrupted run with the same arguments resumes.
+        histograms: True to collect histograms too (59 KB per channel).
+        missing: `keep` to accept keys that no batch reaches.
 
     Raises:
-        ValueError: if a value is not finite, no batch reaches a key, a `quant.stats_ref` is
-            at a place without statistics, the function cannot be run, or the checkpoint is
-            damaged or of another run.
-        TypeError: if an argument, or one of the function, is of a wrong type.
-        OSError: if the checkpoint cannot be read or written, or another run uses it.
+        ValueError: if a value is not finite, no batch reaches a key, a
+            `quant.stats_ref` is inside an unsupported op, the function cannot be run,
+            or the checkpoint is damaged or belongs to another run.
+        TypeError: if an argument here or of the function has a wrong type.
+        OSError: if the checkpoint cannot be read or written, or is in use.
     """
     module = as_module(module)
     _check_executor(executor, missing)
@@ -89,7 +90,7 @@ def calibrate(
 
 def _check_reached(statistics: Statistics, keys: Iterable[str]) -> None:
     if not statistics.batch_count:
-        raise ValueError("there are no batches")
+        raise ValueError("expected at least one batch, found none")
     for key in keys:
         if key not in statistics.observations:
             raise ValueError(
@@ -108,7 +109,7 @@ def _check_executor(executor: object, missing: object) -> None:
 
 
 def _dimensions(axes: object, function: InstrumentedFunction) -> dict[str, int]:
-    """Dimensions by keys; they may be NumPy integers."""
+    """Return the channel dimensions by key as Python integers."""
     dimensions: dict[object, int] | None = None
     if isinstance(axes, Mapping):
         given = cast("Mapping[object, SupportsIndex]", axes)
@@ -118,22 +119,20 @@ def _dimensions(axes: object, function: InstrumentedFunction) -> dict[str, int]:
         raise TypeError(f"axes must be a dict of dimensions by keys, not {axes!r}")
     known = cast("dict[str, int]", dimensions)
     if unknown := sorted(known.keys() - set(function.keys)):
-        raise ValueError(
-            f"there is a dimension for key '{unknown[0]}', which no op has"
-        )
+        raise ValueError(f"axis for unknown key '{unknown[0]}'")
     return known
 
 
 def _not_empty(
     batches: Iterator[Batch], function: InstrumentedFunction
 ) -> Iterator[NumberedBatch]:
-    """Yield the batches that have values, with their numbers among all."""
+    """Yield the batches with elements, with their index among all batches."""
     for number, batch in enumerate(batches):
         if (argument := function.empty_argument(batch)) is None:
             yield number, batch
             continue
         warnings.warn(
-            f"batch {number} is left out, its argument {argument} has no elements",
+            f"batch {number} skipped: argument {argument} has no elements",
             stacklevel=2,
         )
 
@@ -141,9 +140,7 @@ def _not_empty(
 def _gathered(
     gathered: _Gathered, results: Iterator[BatchObservation], saved: Checkpoint
 ) -> Statistics:
-    """
-    Return the statistics of all batches: of those in the checkpoint, and of the others.
-    """
+    """Return the merged statistics of the checkpoint and of the remaining batches."""
     try:
         for observed in results:
             gathered = gathered.add(observed)
@@ -157,30 +154,27 @@ def _gathered(
 
 
 class _Gathered(NamedTuple):
-    """
-    What was observed in all batches so far. A run that is interrupted has the one from
-    before or after a batch.
-    """
+    """Statistics of all batches so far; immutable, so interruptions are safe."""
 
     task: BatchTask
 
     statistics: Statistics
-    """Of the first batches."""
+    """Statistics of the merged batches."""
 
     inputs: str
-    """The digest of these, if there is a checkpoint."""
+    """Digest of the merged batches, if there is a checkpoint."""
 
     waiting: list[BatchObservation]
-    """The others, which are merged at once."""
+    """Observations of later batches, not merged yet."""
 
     def add(self, observed: BatchObservation) -> _Gathered:
         """
-        Add what was observed in the next batch.
+        Add the observations of the next batch.
 
         Raises:
-            ValueError: if it does not merge with what was observed before, which stays.
+            ValueError: if they do not merge with the earlier ones, which are kept.
         """
-        # Histograms are large.
+        # Merge histograms at once, as they are large.
         if not observed.observations:
             if len(self.waiting) < self.task.layout.max_batches:
                 self.waiting.append(observed)
@@ -192,7 +186,7 @@ class _Gathered(NamedTuple):
             raise ValueError(f"batch {observed.batch}, {e}") from None
 
     def merged(self) -> _Gathered:
-        """Return the same with the waiting batches merged."""
+        """Merge the waiting batches."""
         if not self.waiting:
             return self
         observations: dict[str, KeyObservation] = {}

@@ -1,10 +1,10 @@
 """
-A file from which an interrupted calibration is resumed, and its lock: only one run may use
-it at a time.
+Checkpoint file of a calibration, from which an interrupted run resumes, and its lock:
+only one run may use the file at a time.
 
-The lock is a file `<checkpoint>.lock` that says who holds it. What counts is not that this
-file exists but that its holder lives: a process that ends, however it ends, loses its
-locks.
+The lock is a file `<checkpoint>.lock` that names its holder. An existing lock file does
+not block: only the lock of a live process does, and the system releases it when the
+process ends.
 """
 
 import hashlib
@@ -29,30 +29,30 @@ from .recording import BatchTask, NumberedBatch, digest_of
 from .statistics import Statistics
 
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-"""A lock file is no symbolic link: what that names would be written to."""
+"""Flags of a lock file. They refuse symbolic links, whose target would be lost."""
 
 _START = "by process "
-"""How a lock file begins, unless it is empty."""
+"""First bytes of a lock file, unless it is empty."""
 
 _guard = threading.Lock()
-"""Held while a lock is taken or given back: the system does not tell threads apart."""
+"""Lock around acquiring and releasing: file locks do not separate threads."""
 
 _held: dict[Path, str] = {}
-"""The lock files of this process, with their holders."""
+"""Lock files of this process, with the text about the holder."""
 
 
 @contextmanager
 def locked(checkpoint: Path) -> Generator[None]:
     """
-    A context in which no other run has the lock of a checkpoint. If the file system has no
-    locks, there is only a warning.
+    Hold the lock of a checkpoint inside a `with` statement. Warn instead if the file
+    system has no locks.
 
     Raises:
-        BlockingIOError: if another run has it; the message says which one.
-        FileExistsError: if there is a file of this name that is no lock file.
+        BlockingIOError: if another run holds it; the message names that run.
+        FileExistsError: if a file of this name is not a lock file.
         OSError: if the lock file cannot be opened.
     """
-    # A file may be known by several names.
+    # Links may give a file several names.
     lock = Path(f"{os.path.realpath(checkpoint)}.lock")
     with _guard:
         descriptor = None if lock in _held else _locked_descriptor(lock)
@@ -65,7 +65,7 @@ def locked(checkpoint: Path) -> Generator[None]:
         process = f"{os.getpid()} on host '{socket.gethostname()}'"
         holder = _held[lock] = f"{_START}{process} since {since}"
     try:
-        # It is for messages only.
+        # The content is for messages only.
         with suppress(OSError):
             os.lseek(descriptor, 0, os.SEEK_SET)
             os.ftruncate(descriptor, 0)
@@ -78,7 +78,7 @@ def locked(checkpoint: Path) -> Generator[None]:
 
 
 def _holder(lock: Path) -> str:
-    # A process that closes a file loses its locks on it.
+    # Opening and closing the file would release the lock of this process.
     if (holder := _held.get(lock)) is not None:
         return holder
     with suppress(OSError, ValueError):
@@ -88,10 +88,7 @@ def _holder(lock: Path) -> str:
 
 
 def _locked_descriptor(lock: Path) -> int | None:
-    """
-    Return the descriptor of a lock file that this run has now, unless another one has
-    it.
-    """
+    """Lock a lock file and return its descriptor; `None` if another run holds it."""
     _check_is_lock_file(lock)
     try:
         import fcntl
@@ -100,7 +97,7 @@ def _locked_descriptor(lock: Path) -> int | None:
     while True:
         descriptor = os.open(lock, _FLAGS, 0o666)
         try:
-            # Unlike locks of `flock`, these are not passed on to worker processes.
+            # Unlike `flock`, child processes do not inherit these locks.
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             os.close(descriptor)
@@ -116,14 +113,14 @@ def _locked_descriptor(lock: Path) -> int | None:
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), os.stat(lock)):
                 return descriptor
-        # Its holder has removed it in between.
+        # The previous holder has removed the file in between: try again.
         os.close(descriptor)
 
 
 def _check_is_lock_file(lock: Path) -> None:
     """
     Raises:
-        FileExistsError: if there is a file that is not empty, but was written by no run.
+        FileExistsError: if the file is not empty and not a lock file.
     """
     start = _START.encode()
     with suppress(FileNotFoundError, PermissionError), open(lock, "rb") as stream:
@@ -135,7 +132,7 @@ def _check_is_lock_file(lock: Path) -> None:
 
 
 def _created(lock: Path) -> int | None:
-    """Return the same on Windows, where no file is removed that a process has open."""
+    """Do the same on Windows, which cannot remove a file that a process has open."""
     try:
         lock.unlink(missing_ok=True)
         return os.open(lock, _FLAGS | os.O_EXCL, 0o666)
@@ -145,7 +142,7 @@ def _created(lock: Path) -> int | None:
 
 def _give_back(lock: Path, descriptor: int) -> None:
     try:
-        # While it is locked, so that nobody takes a lock file that is about to go.
+        # Remove it while locked, so that no run locks a file about to be removed.
         lock.unlink(missing_ok=True)
     except PermissionError:
         os.close(descriptor)
@@ -156,18 +153,18 @@ def _give_back(lock: Path, descriptor: int) -> None:
 
 
 _SECONDS = 10.0
-"""From one checkpoint to the next. There is always one at the end, also after an error."""
+"""Interval between checkpoints; the last one is written even after an error."""
 
 
 def chained(before: str, digest: str) -> str:
-    """Return the digest of some batches and the one after them."""
+    """Return the digest of a sequence of batches and the next one."""
     return hashlib.blake2b(f"{before} {digest}".encode()).hexdigest()
 
 
 class Checkpoint:
     """
-    A file with the statistics of the batches so far, and what they are of. Without a path
-    nothing is read or written.
+    File with the statistics of the first batches and a digest of the task and inputs.
+    Without a path, all methods do nothing.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, task: BatchTask):
@@ -177,11 +174,11 @@ class Checkpoint:
 
     def locked(self) -> AbstractContextManager[None]:
         """
-        Return a context in which no other run uses the file.
+        Return a context manager that holds the lock of the file.
 
         Raises:
             BlockingIOError: if another run uses it.
-            OSError: if its directory does not exist or cannot be written.
+            OSError: if its directory is missing or not writable.
         """
         return nullcontext() if self._path is None else locked(self._path)
 
@@ -191,13 +188,13 @@ class Checkpoint:
 
     def read(self, observer: str, histograms: bool) -> tuple[Statistics, str]:
         """
-        Return the statistics in the file and the digest of the batches that they are
-        of; if there is no file, those of no batches.
+        Return the statistics in the file and the digest of their batches; empty ones if
+        the file does not exist.
 
         Raises:
             OSError: if the file cannot be read.
-            ValueError: if it is damaged or no checkpoint of the same task and observer, or
-                only one of both has histograms.
+            ValueError: if the file is damaged, or belongs to another task or observer,
+                or only one of the runs has histograms.
         """
         if self._path is None or not self._path.exists():
             return Statistics(observer), ""
@@ -231,32 +228,34 @@ class Checkpoint:
 
     def skip(self, batches: Iterator[NumberedBatch], count: int, inputs: str) -> None:
         """
-        Skip the batches that the statistics are of.
+        Skip the batches that the statistics already cover.
 
         Raises:
-            ValueError: if there are not as many, or they are others.
+            ValueError: if the batches are fewer or different.
         """
         given, skipped = "", 0
         for skipped, (_, batch) in enumerate(islice(batches, count), 1):
             try:
                 given = chained(given, digest_of(batch))
             except (TypeError, ValueError):
-                raise self._other("other inputs") from None
+                raise self._mismatch("other inputs") from None
         if skipped < count:
-            raise self._other(f"{count} batches, but there are only {skipped}")
+            raise self._mismatch(f"{count} batches, but there are only {skipped}")
         if given != inputs:
-            raise self._other("other inputs")
+            raise self._mismatch("other inputs")
 
-    def _other(self, what: str) -> ValueError:
+    def _mismatch(self, content: str) -> ValueError:
         return ValueError(
-            f"checkpoint {self._path} is of {what}: delete it, or give the same inputs in "
-            "the same batches"
+            f"checkpoint {self._path} is of {content}: delete it, or give the same inputs "
+            "in the same batches"
         )
 
     def write(self, statistics: Statistics, inputs: str) -> None:
         """
+        Write the statistics to the file, if there is a path.
+
         Raises:
-            OSError: if the file cannot be written; it is as it was before.
+            OSError: if the file cannot be written; the old content is kept.
         """
         if self._path is not None:
             text = statistics.state_text(task=self._task, inputs=inputs)

@@ -1,10 +1,10 @@
 """
-A function that records the values of which statistics are wanted.
+The function that calibration runs: each `quant.stats_ref` is replaced by a call of a
+Python function that records the value.
 
-It is made of the entry function of a module, and of all that this calls: in place of each
-`quant.stats_ref` there is a call of a Python function. It gets the value where that is, in
-a loop as often as the loop runs, and nothing has to be kept or returned. StableHLO's ops
-are lowered before.
+It consists of the entry function of a module and all functions that it calls. Values
+are recorded where they are computed, in loops once per iteration, so none have to be
+kept or returned. StableHLO ops are lowered first.
 """
 
 from __future__ import annotations
@@ -70,66 +70,68 @@ from .min_max_layout import MinMaxLayout
 
 
 class Sink(Protocol):
-    """Receives the values or their min/max."""
+    """Receiver of recorded values or their min/max."""
 
     def record(self, key: str, value: Array, /) -> object:
-        """Record a value, a read-only array that is gone afterwards."""
+        """Record a value, a read-only array that is invalid afterwards."""
 
     def reduce_min_max(
         self, positions: NDArray[np.intp], min_max: NDArray[np.float64], /
     ) -> object:
         """
-        Record no more than the min/max, which may be of several values: see
+        Record only the min/max of one or more values: see
         [`MinMaxFunction`][xdsl_quant.runtime.host_functions.MinMaxFunction].
         """
 
 
 Run = Callable[[Sink, Arguments], None]
-"""Runs a function on its arguments and records the values."""
+"""Runs a function on its arguments and records values in the sink."""
 
 
 @dataclass(frozen=True)
 class InstrumentedFunction:
-    """A function that can be sent to another process."""
+    """An instrumented function that can be sent to another process."""
 
     text: str
-    """The module. Its ops know where they are in the module it was made of."""
+    """Text of the module. Its ops have their locations in the original module."""
 
     name: str
-    """The function."""
+    """Name of the function."""
 
     keys: tuple[str, ...]
-    """The keys. The function `record_<i>` gets the values of key number `i`."""
+    """Keys. The function `record_<i>` receives the values of key number `i`."""
 
     shapes: tuple[tuple[int, ...], ...]
-    """The shapes of their values, with negative numbers for dynamic sizes."""
+    """Shapes of the values by key, with negative numbers for dynamic sizes."""
 
     prefix: str
-    """The prefix of these names, which is `record_` unless the module has such symbols."""
+    """Prefix of the recording functions: `record_`, unless already in use."""
 
     argument_shapes: tuple[tuple[int, ...], ...]
-    """The shapes of the arguments, with negative numbers for dynamic sizes."""
+    """Shapes of the arguments, with negative numbers for dynamic sizes."""
 
     def __getstate__(self) -> dict[str, object]:
-        # Other processes parse the text: a module is too deep to be pickled.
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        # Modules are nested too deeply for pickle: other processes parse the text.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def module(self) -> ModuleOp:
-        """The module of `text`, which may not be changed."""
+        """Module of `text`; must not be changed."""
         return parse_module(self.text)
 
     @staticmethod
     def of(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
         """
+        Instrument a function.
+
         Args:
-            module: a module, which is not changed.
-            entry: the name of the function; by default the only public one, or `main`.
+            module: module (not changed).
+            entry: name of the function; by default the only public one, or `main`.
 
         Raises:
-            ValueError: if there is no such function, no `quant.stats_ref` in what it runs,
-                two with one key, one whose values cannot be recorded, or an op of StableHLO
-                that cannot be lowered.
+            ValueError: if the function is missing, it reaches no `quant.stats_ref`,
+                keys are duplicate, a value cannot be recorded, or a StableHLO op cannot
+                be lowered.
         """
         try:
             return _instrumented(module.clone(), entry)
@@ -137,10 +139,7 @@ class InstrumentedFunction:
             raise ValueError(str(e).partition("\n")[0]) from None
 
     def empty_argument(self, batch: Batch) -> int | None:
-        """
-        Return the first argument in a batch that has no elements, if its type allows
-        some.
-        """
+        """Return the first empty argument whose type allows elements, or `None`."""
         pairs = zip(as_tuple(batch), self.argument_shapes, strict=False)
         for index, (argument, shape) in enumerate(pairs):
             if 0 not in shape and _has_no_elements(argument):
@@ -149,50 +148,49 @@ class InstrumentedFunction:
 
     def runnable(self, layout: MinMaxLayout | None = None) -> Run:
         """
-        What runs the function: compiled code, or if MLIR is not installed or refuses the
-        function an interpreter. It raises a `TypeError` or a `ValueError`, or what the
-        sink raises.
+        Return a runner: compiled code, or an interpreter if MLIR is missing or refuses
+        the function. It raises `TypeError`, `ValueError`, or errors of the sink.
 
         Args:
-            layout: the positions of the min/max of each key, if it is enough. The sink may
-                get some values nevertheless.
+            layout: positions of the min/max by key, if min/max suffice. The sink may
+                still receive some whole values.
         """
-        # Threads need it at the same time, and it takes long to compile.
+        # Compiling is slow, and threads ask for the same function at the same time.
         key = self, layout
         with _lock:
-            if (run := _kept.get(key)) is not None:
-                _kept.move_to_end(key)
+            if (run := _cached_runs.get(key)) is not None:
+                _cached_runs.move_to_end(key)
                 return run
             run = _runnable(self, layout)
-            _forget_others(len(self.text))
-            # The key is a copy without the module.
-            _kept[replace(self), layout] = run
+            _evict(len(self.text))
+            # `replace` copies without the cached module.
+            _cached_runs[replace(self), layout] = run
         return run
 
 
 _lock = threading.RLock()
-"""Held while a function is compiled."""
+"""Held during compilation."""
 
-_LEAST_KEPT, _MOST_KEPT = 4, 64
-_MOST_CHARACTERS = 1 << 24
+_MIN_CACHED, _MAX_CACHED = 4, 64
+_MAX_CHARACTERS = 1 << 24
 
-_kept: OrderedDict[tuple[InstrumentedFunction, MinMaxLayout | None], Run] = (
+_cached_runs: OrderedDict[tuple[InstrumentedFunction, MinMaxLayout | None], Run] = (
     OrderedDict()
 )
 """
-What was run last, the very last one at the end. A search for bits runs the same float
-model between many others. Of large models, whose constants are in the texts and in the
-code, few are kept.
+Least-recently-used cache, newest last. A bit-width search runs the same float model
+between many others. Large models hold their constants in text and code, so few of them
+are cached.
 """
 
 
-def _forget_others(size: int) -> None:
-    """Make room for a function whose text has so many characters."""
-    size += sum(len(function.text) for function, _ in _kept)
-    while len(_kept) >= _LEAST_KEPT and (
-        len(_kept) >= _MOST_KEPT or size > _MOST_CHARACTERS
+def _evict(size: int) -> None:
+    """Make room in the cache for a function with a text of `size` characters."""
+    size += sum(len(function.text) for function, _ in _cached_runs)
+    while len(_cached_runs) >= _MIN_CACHED and (
+        len(_cached_runs) >= _MAX_CACHED or size > _MAX_CHARACTERS
     ):
-        (function, _), _ = _kept.popitem(last=False)
+        (function, _), _ = _cached_runs.popitem(last=False)
         size -= len(function.text)
 
 
@@ -200,7 +198,7 @@ def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
     function = entry_function(module, entry)
     functions = functions_run(module, function)
     if missing_lowering(functions) is not None:
-        # Each `quant.stats_ref` stays where it is.
+        # The lowering keeps `quant.stats_ref` ops.
         for dialect in sorted(dialects_in(module)):
             if (ops := dialect_ops(dialect)).is_lowered_in_kernels:
                 ops.to_linalg(Context(), module)
@@ -211,7 +209,7 @@ def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
     function = _without_results(module, function)
     QuantConvertSimulatedQuantizationPass(exact_bits=True).rewrite(Context(), module)
     QuantRemoveInstrumentationPass().rewrite(Context(), module)
-    # Text of one process is for others.
+    # Other processes lack the resources of this one.
     replace_resources(module, _resource_data)
     instrumented = InstrumentedFunction(
         _generic_text(module),
@@ -221,7 +219,7 @@ def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
         prefix,
         tuple(shape_of(argument.type) for argument in function.args),
     )
-    # This process need not parse the text.
+    # Saves parsing the text in this process.
     vars(instrumented)["module"] = module
     return instrumented
 
@@ -243,7 +241,7 @@ def _replace_with_call(ref: StatisticsRefOp, name: str, module: ModuleOp) -> Non
 
 
 def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
-    """Return the function without results; a copy if other functions call it."""
+    """Remove the results of the function; of a copy if other functions call it."""
     if any(function.sym_name.data in symbols_in(other) for other in module.body.ops):
         function = function.clone()
         name = f"{function.sym_name.data}_with_statistics"
@@ -260,7 +258,7 @@ def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
 
 def _generic_text(module: ModuleOp) -> str:
     stream = StringIO()
-    # In its own form `scf.while` has a location where none can be read.
+    # xDSL cannot parse the location that it prints in the custom form of `scf.while`.
     Printer(stream, print_debuginfo=True, print_generic_format=True).print_op(module)
     return stream.getvalue()
 
@@ -291,7 +289,7 @@ def _checked_refs(
         if (reason := _unsupported_reason(ref)) is not None:
             fail(ref, f"'{ref.name}' op {reason}")
         if (key := ref.stats_key.data) in keys:
-            fail(ref, f"'{ref.name}' op has key '{key}', which another op has")
+            fail(ref, f"'{ref.name}' op has duplicate key '{key}'")
         keys.add(key)
     return refs
 
@@ -316,21 +314,21 @@ def _unsupported_reason(ref: StatisticsRefOp) -> str | None:
 
 
 def _has_no_elements(argument: ArrayLike) -> bool:
-    # What is no array is an error when the function is called.
+    # Objects that are not arrays are reported when the function is called.
     with suppress(TypeError, ValueError):
         return np.size(argument) == 0
     return False
 
 
 def _runnable(function: InstrumentedFunction, layout: MinMaxLayout | None) -> Run:
-    # Where the values of the call that a thread is in are recorded.
+    # `current.sink` is the sink of the running call of each thread.
     current = threading.local()
     call = _compiled_or_interpreted(
         function, _host_functions(function, layout, current)
     )
 
     def run(sink: Sink, arguments: Arguments) -> None:
-        # What makes an array of an argument may run the function, too.
+        # Converting an argument to an array may call this function recursively.
         before, current.sink = getattr(current, "sink", None), sink
         try:
             call(*arguments)
@@ -347,7 +345,7 @@ def _host_functions(
     layout: MinMaxLayout | None,
     current: threading.local,
 ) -> Mapping[str, Callable[..., object]]:
-    """Return the functions that get the values of keys, for the sink of a thread."""
+    """Return the host functions that pass values to the sink of the current thread."""
 
     def record(key: str, value: Array) -> None:
         current.sink.record(key, value)
@@ -372,14 +370,14 @@ def _host_functions(
 def _compiled_or_interpreted(
     function: InstrumentedFunction, host_functions: Mapping[str, Callable[..., object]]
 ) -> Callable[..., object]:
-    """Compile a function, or interpret it if that is not possible."""
+    """Compile a function, or interpret it if that fails."""
     module, name = function.module, function.name
     try:
         return execution.compile(module, name, host_functions=host_functions)
     except (execution.CompilationError, ImportError) as e:
         if isinstance(e, execution.CompilationError):
-            warnings.warn(f"what cannot be compiled is interpreted: {e}", stacklevel=2)
-    # Compiled code needs no interpreter, whose import takes long.
+            warnings.warn(f"falling back to the interpreter: {e}", stacklevel=2)
+    # Importing the interpreter is slow.
     from xdsl_quant.machines.numpy import run_function
 
     return partial(run_function, module, name, host_functions=host_functions)

@@ -1,7 +1,4 @@
-"""
-The smallest and largest values of all keys, side by side in one array, so that one call of
-NumPy is for all of them.
-"""
+"""One array with the min/max of all keys, so that NumPy merges them at once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,46 +13,41 @@ from xdsl_quant.numerics.observers import BatchMinMaxObserver
 from .statistics import KeyObservation
 
 _MAX_POSITIONS = 1 << 17
-"""Most positions of all batches that are kept before they are merged."""
+"""Maximum number of positions of all batches before a merge."""
 
 _MAX_BATCHES = 1 << 10
-"""Most batches that are kept: with few positions, other things take more memory."""
+"""Maximum number of batches before a merge: it limits the memory per batch."""
 
 
 @dataclass(frozen=True)
 class MinMaxLayout:
-    """Maps each key to its slice of the min/max array."""
+    """Mapping from keys to slices of the min/max array."""
 
     keys: tuple[str, ...]
 
     shapes: tuple[tuple[int, ...], ...]
-    """Those of the values of each key, with negative numbers for dynamic sizes."""
+    """Shapes of the values by key, with negative numbers for dynamic sizes."""
 
     axes: tuple[int | None, ...]
-    """
-    For each key the dimension of the channels, if there is a range for each of them. The
-    dimension need not exist.
-    """
+    """Channel dimension by key, maybe out of range; `None` for one range."""
 
     @cached_property
     def counts(self) -> Sequence[int]:
-        """For each key the number of positions: 0 if it has no known number of channels."""
+        """Number of positions by key: 0 for an unknown number of channels."""
         return [*map(_count, self.shapes, self.axes)]
 
     @cached_property
     def positions(self) -> Sequence[int]:
-        """The position of each key, or of its first channel."""
+        """Position of the key, or of its first channel."""
         return [*accumulate(self.counts, initial=0)][:-1]
 
     @cached_property
     def max_batches(self) -> int:
-        """Of how many batches there should be arrays at most before they are merged."""
+        """Maximum number of batches to merge at once."""
         return max(1, min(_MAX_BATCHES, _MAX_POSITIONS // max(1, sum(self.counts))))
 
     def empty(self) -> NDArray[np.float64]:
-        """
-        Return the array of no values at all: smallest values, and then the largest.
-        """
+        """Return the array for no values: all minima `inf`, all maxima `-inf`."""
         return self._empty.copy()
 
     @cached_property
@@ -69,14 +61,14 @@ class MinMaxLayout:
         arrays: Sequence[NDArray[np.float64]],
     ) -> Iterator[tuple[str, KeyObservation]]:
         """
-        What was observed under each key that has values.
+        Yield the observations of the keys that have values.
 
         Args:
-            observer: what makes observations of min/max.
-            batches: the numbers of batches.
-            arrays: the min/max array of each batch.
+            observer: observer of min/max.
+            batches: numbers of the batches.
+            arrays: min/max array of each batch.
         """
-        # With 0.0 added there is no -0.0, which would depend on the order.
+        # Adding 0.0 removes -0.0, which would depend on the order of values.
         lows, highs = np.stack(arrays, axis=1) + 0.0
         numbers = np.array(batches)
         fields = zip(self.keys, self.axes, self.positions, self.counts, strict=True)
@@ -84,9 +76,11 @@ class MinMaxLayout:
             is_reached = (lows[:, first : first + count] < np.inf).any(axis=1)
             if not is_reached.any():
                 continue
-            mine = first if axis is None else slice(first, first + count)
+            key_slice = first if axis is None else slice(first, first + count)
             observation = observer.observe_min_max(
-                lows[is_reached, mine], highs[is_reached, mine], numbers[is_reached]
+                lows[is_reached, key_slice],
+                highs[is_reached, key_slice],
+                numbers[is_reached],
             )
             yield key, KeyObservation(axis, observation)
 

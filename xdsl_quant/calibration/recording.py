@@ -1,4 +1,4 @@
-"""Running a function on one batch and observing its values."""
+"""Execution of a function on one batch, with an observer of its values."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from .min_max_layout import MinMaxLayout
 from .statistics import KeyObservation
 
 NumberedBatch = tuple[int, Batch]
-"""A batch and its number."""
+"""Index and batch."""
 
 
 _ADVICE = (
     "; leave out the sample, or select other keys with the options 'ops=' or 'keys=' of "
     "quant-insert-stats-refs"
 )
-"""What to do with a value that has no range."""
+"""Advice for a value without a range."""
 
 
 class _ObservationError(ValueError):
-    """The values of a key cannot be observed; the message names the key."""
+    """Raised if values of a key cannot be observed; the message names the key."""
 
 
 @dataclass
 class BatchObservation:
-    """The observations of one batch."""
+    """Observations of one batch."""
 
     batch: int
-    """The number of the batch."""
+    """Index of the batch."""
 
     min_max: NDArray[np.float64]
-    """Smallest and largest values, as a layout arranges them, of values not recorded."""
+    """Min/max of values that are not recorded whole, in the order of a layout."""
 
     observations: dict[str, KeyObservation] = field(
         default_factory=dict[str, KeyObservation]
     )
-    """Observations of recorded values, by keys."""
+    """Observations of recorded values, by key."""
 
     digest: str = ""
-    """That of the arguments, if there is a checkpoint."""
+    """Digest of the arguments, if there is a checkpoint."""
 
 
 @dataclass(frozen=True)
 class _Recorder:
-    """Observes the values of one batch. Values that a key has in turn belong together."""
+    """Sink for one batch; successive values of a key are observed together."""
 
     task: BatchTask
 
@@ -80,35 +80,33 @@ class _Recorder:
         self, positions: NDArray[np.intp], min_max: NDArray[np.float64]
     ) -> None:
         if not (min_max[0] <= min_max[1]).all():
-            raise _ObservationError("the recorded values tell what is wrong")
+            raise _ObservationError("run again with whole values for the key")
         lows, highs = self.observed.min_max
-        # A position may occur twice.
+        # Positions may repeat, so `lows[positions]` would lose values.
         np.minimum.at(lows, positions, min_max[0])
         np.maximum.at(highs, positions, min_max[1])
 
 
 @dataclass(frozen=True)
 class BatchTask:
-    """Runs the function on a batch and observes its values. It can be sent to workers."""
+    """Picklable task that runs the function on a batch and observes its values."""
 
     function: InstrumentedFunction
 
     observer: Observer
 
     axes: Mapping[str, int]
-    """The dimension of the channels, for keys that have a range for each."""
+    """Channel dimension by key, for keys with per-channel ranges."""
 
     histograms: bool
-    """
-    True if values are counted in histograms, if the observer does not do so itself.
-    """
+    """True to collect a histogram beside the observation of another kind."""
 
     digests: bool
-    """True if the arguments have digests."""
+    """True to compute digests of the arguments."""
 
     @cached_property
     def layout(self) -> MinMaxLayout:
-        """The layout of the min/max array."""
+        """Layout of the min/max array."""
         keys = self.function.keys
         return MinMaxLayout(keys, self.function.shapes, tuple(map(self.axes.get, keys)))
 
@@ -126,7 +124,7 @@ class BatchTask:
 
     def _observed(self, batch: int, arguments: Arguments) -> BatchObservation:
         if isinstance(self.observer, BatchMinMaxObserver) and not self.histograms:
-            # Recorded values tell what is wrong with them, in the order of the keys.
+            # After an error, run again with whole values: that error names the key.
             with suppress(_ObservationError):
                 return self._run(batch, arguments, self.layout)
         return self._run(batch, arguments, None)
@@ -139,7 +137,7 @@ class BatchTask:
         return observed
 
     def digest(self) -> str:
-        """What tells this task from others, wherever the module is."""
+        """Return a digest of this task, independent of the module's location."""
         axes = sorted(self.axes.items())
         module = parse_module(self.function.text)
         text = f"{module}\n{self.function.name}\n{self.function.keys}\n{axes}"
@@ -148,11 +146,11 @@ class BatchTask:
 
 def digest_of(batch: Batch) -> str:
     """
-    What tells the arguments of a batch from others.
+    Return a digest of the arguments of a batch.
 
     Raises:
-        TypeError, ValueError: if they are no arrays, numbers or lists of numbers, or are
-            masked.
+        TypeError, ValueError: if they are not arrays, numbers or lists of numbers, or
+            are masked.
     """
     digest = hashlib.blake2b()
     for argument in as_tuple(batch):

@@ -1,4 +1,4 @@
-"""Statistics of values, by their keys."""
+"""Calibration statistics by key: ranges, observations, and their JSON files."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from xdsl_quant.transforms.statistics.ranges.statistics_file import (
 )
 
 _MAX_LISTED = 5
-"""Most keys that an error message lists."""
+"""Maximum number of keys in an error message."""
 
 
 class KeyObservation(NamedTuple):
-    """The observation of the values of a key."""
+    """Observation of the values of a key."""
 
     axis: int | None
-    """The dimension of the channels, if there is a range for each of them."""
+    """Channel dimension for per-channel ranges; otherwise `None`."""
 
     observation: Observation
-    """The observation that the observer made."""
+    """Observation by the observer."""
 
     histogram_beside: Histogram | None = None
-    """A histogram of the same values, if it is asked for and the observer has none."""
+    """Histogram of the same values, if requested and `observation` is not one."""
 
     @staticmethod
     def of(
@@ -55,10 +55,10 @@ class KeyObservation(NamedTuple):
         with_histogram: bool,
     ) -> KeyObservation:
         """
-        What there is to know of the values of a batch.
+        Observe the values of a batch.
 
         Raises:
-            ValueError: as [`observe`][xdsl_quant.numerics.observers.Observer.observe] does.
+            ValueError: see [`observe`][xdsl_quant.numerics.observers.Observer.observe].
         """
         observation = observer.observe(values, axis, batch)
         if not with_histogram or isinstance(observation, Histogram):
@@ -67,17 +67,17 @@ class KeyObservation(NamedTuple):
 
     @property
     def histogram(self) -> Histogram | None:
-        """A histogram of the values, if there is one."""
+        """Histogram of the values, if collected."""
         if isinstance(self.observation, Histogram):
             return self.observation
         return self.histogram_beside
 
     def merge(self, other: KeyObservation) -> KeyObservation:
         """
-        What is known of the values of both.
+        Merge the observations of different batches.
 
         Raises:
-            ValueError: if the channels are different ones, or one has a histogram beside.
+            ValueError: if the channels differ, or only one has a histogram.
         """
         if self.axis != other.axis:
             raise ValueError(
@@ -87,10 +87,10 @@ class KeyObservation(NamedTuple):
 
     def extend(self, other: KeyObservation) -> KeyObservation:
         """
-        What is known of the values of both, which are of the same batch and key.
+        Merge observations of the same key within one batch.
 
         Raises:
-            ValueError: if they do not have as many channels.
+            ValueError: if the number of channels differs.
         """
         return self._with(other, self.observation.extend(other.observation))
 
@@ -106,26 +106,26 @@ class KeyObservation(NamedTuple):
 @dataclass(frozen=True)
 class Statistics:
     """
-    What was observed of values in some batches. It does not change, and can be pickled.
+    Calibration statistics of a set of batches. Immutable; can be pickled.
 
-    Statistics are equal if their observers, their keys and all that was observed are.
+    Statistics are equal if their observers, keys and observations are.
     """
 
     observer: str = "min-max"
-    """The observer, as [`calibrate`][xdsl_quant.calibration.calibrate] takes it."""
+    """Observer, in the syntax of [`calibrate`][xdsl_quant.calibration.calibrate]."""
 
     observations: Mapping[str, KeyObservation] = field(
         default_factory=dict[str, KeyObservation]
     )
-    """Observations by keys."""
+    """Observations by key."""
 
     batch_count: int = 0
-    """The number of batches."""
+    """Number of batches."""
 
     _ranges: dict[str, KeyStatistics] = field(
         default_factory=dict[str, KeyStatistics], init=False, repr=False, compare=False
     )
-    """Ranges that were asked for: some observers take long to find them."""
+    """Cache of the ranges: some observers take long to compute them."""
 
     def __post_init__(self):
         parse_observer(self.observer)
@@ -138,17 +138,17 @@ class Statistics:
 
     def merge(self, other: Statistics) -> Statistics:
         """
-        Return the statistics of the batches of both. This is associative and
+        Return the statistics of the batches of both. Merging is associative and
         commutative.
 
         Raises:
-            TypeError: if `other` is something else.
-            ValueError: if observers or channels are different ones, or a moving average
-                has the same batch in both.
+            TypeError: if `other` is not `Statistics`.
+            ValueError: if observers or channels differ, or both have the same batch of
+                a moving average.
         """
         if not isinstance(cast(object, other), Statistics):
             raise TypeError(
-                f"statistics merge with statistics, not with {type(other).__name__}"
+                f"expected statistics to merge, found {type(other).__name__}"
             )
         if parse_observer(self.observer) != parse_observer(other.observer):
             raise ValueError(
@@ -163,21 +163,21 @@ class Statistics:
                 except ValueError as e:
                     raise ValueError(f"key '{key}': {e}") from None
             observations[key] = theirs
-        # The same observer may be spelled in two ways.
+        # The parameters of equal observers may be written differently.
         observer = max(self.observer, other.observer)
         return Statistics(observer, observations, self.batch_count + other.batch_count)
 
     def ranges(self, key: str) -> KeyStatistics:
         """
-        Return the range of the values of a key, and those of its channels.
+        Return the range of a key and of its channels.
 
         Raises:
-            KeyError: if there is no such key.
+            KeyError: if the key is unknown.
         """
         if (known := self._ranges.get(key)) is None:
             if key not in self.observations:
-                raise KeyError(f"there is no key '{key}': there are {self._listed()}")
-            known = self._ranges[key] = self._found_ranges(key)
+                raise KeyError(f"unknown key '{key}'; available: {self._listed()}")
+            known = self._ranges[key] = self._computed_ranges(key)
         return known
 
     def _listed(self) -> str:
@@ -186,7 +186,7 @@ class Statistics:
         listed = ", ".join(f"'{key}'" for key in keys[:_MAX_LISTED]) or "none"
         return f"{listed} and {more} more" if more > 0 else listed
 
-    def _found_ranges(self, key: str) -> KeyStatistics:
+    def _computed_ranges(self, key: str) -> KeyStatistics:
         axis, observation, _ = self.observations[key]
         observer = parse_observer(self.observer)
         lows, highs = observer.ranges(observation)
@@ -202,9 +202,9 @@ class Statistics:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """
-        Write a JSON file that `quant-import-stats` reads. Beside the ranges it contains
-        all that was observed, so that it can be loaded and merged. An error leaves the file
-        as it was.
+        Write a JSON file that `quant-import-stats` reads. It contains the observations
+        beside the ranges, so that it can be loaded and merged. After an error, an
+        existing file is unchanged.
 
         Raises:
             OSError: if the file cannot be written.
@@ -212,15 +212,14 @@ class Statistics:
         write_text_atomically(path, self.to_text())
 
     def to_text(self) -> str:
-        """Return the text of the file."""
+        """Return the JSON text of a statistics file."""
         keys = sorted(self.observations)
         ranges = {key: _entry(self.ranges(key)) for key in keys}
         return _json_text({"statistics": ranges, **self._state()})
 
     def state_text(self, **more: str) -> str:
         """
-        Return the text of a file without ranges, which take long to find with some
-        observers. It can be loaded, and has more members.
+        Return JSON without ranges, which may be slow to compute; `more` adds members.
         """
         return _json_text({**more, **self._state()})
 
@@ -235,11 +234,11 @@ class Statistics:
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Statistics:
         """
-        Read a file that [`save`][xdsl_quant.calibration.Statistics.save] wrote.
+        Read a file written by [`save`][xdsl_quant.calibration.Statistics.save].
 
         Raises:
             OSError: if the file cannot be read.
-            ValueError: if it is not such a file, or not as it was saved.
+            ValueError: if it is not a statistics file, or was changed afterwards.
         """
         content = read_content(path, "calibrate again", needs_digest=True)
         return Statistics.from_content(content, str(path))
@@ -247,10 +246,10 @@ class Statistics:
     @staticmethod
     def from_content(content: Mapping[str, object], name: str) -> Statistics:
         """
-        Return the statistics in the content of a file.
+        Return the statistics from the content of a file.
 
         Raises:
-            ValueError: if there are none; the message calls the file `name`.
+            ValueError: if the content is invalid; the message names the file `name`.
         """
         try:
             observer = cast("str", content["observer"])
@@ -266,10 +265,10 @@ class Statistics:
 
 
 _MAX_CUT_OFF = 0.05
-"""Part of the values that are not 0; a range that cuts off more of them is doubtful."""
+"""Fraction of nonzero values: ranges that saturate more are warned of."""
 
 _MIN_COUNT = 1000
-"""Of so many values that are not 0 at least: of fewer ones, one is a large part."""
+"""Minimum number of nonzero values for that warning."""
 
 
 def _warn_of_range(
@@ -279,7 +278,7 @@ def _warn_of_range(
     lows: Array,
     highs: Array,
 ) -> None:
-    """Warn of a range that is not known well, or that cuts off many values."""
+    """Warn if a range is uncertain or saturates many values."""
     low, high = float(lows.min()), float(highs.max())
     bounds = histogram.parts_of(np.maximum(np.abs(lows), np.abs(highs)))
     if ((bounds > 0) & (bounds <= SMALLEST_MAGNITUDE)).any():
@@ -295,8 +294,8 @@ def _warn_of_range(
         return
     if (part := cut_off_fraction(histogram, lows, highs)) > _MAX_CUT_OFF:
         warnings.warn(
-            f"key '{key}': the range {low:g} to {high:g} cuts off {part:.1%} of the values "
-            "that are not 0; use more bits, or observer 'min-max'",
+            f"key '{key}': the range {low:g} to {high:g} saturates {part:.1%} of the "
+            "nonzero values; use more bits, or observer 'min-max'",
             stacklevel=2,
         )
 
@@ -321,7 +320,7 @@ def _state(key_observation: KeyObservation) -> dict[str, object]:
 
 
 _State: TypeAlias = "Mapping[str, ArrayLike]"
-"""What JSON has of an observation."""
+"""JSON members of an observation."""
 
 
 def _key_observation(state: _State, kind: type[Observation]) -> KeyObservation:
@@ -343,7 +342,7 @@ def _key_observation(state: _State, kind: type[Observation]) -> KeyObservation:
 
 
 _MAX_RANK = 64
-"""NumPy's."""
+"""Maximum rank of NumPy arrays."""
 
 
 def _natural_number(value: object) -> int:
@@ -353,10 +352,7 @@ def _natural_number(value: object) -> int:
 
 
 def _json_text(content: Mapping[str, object]) -> str:
-    """
-    Return the JSON of a file with these members and their digest, with a line for each
-    member of the first two levels.
-    """
+    """Return the JSON of a file with these members and their digest."""
     digest = content_digest({"version": VERSION, **content})
     content = {"version": VERSION, "digest": digest, **content}
     lines = (f"{json.dumps(name)}: {_json(value)}" for name, value in content.items())
@@ -364,10 +360,7 @@ def _json_text(content: Mapping[str, object]) -> str:
 
 
 def _json(value: object) -> str:
-    """
-    Return the JSON of a member of the first level: for an object a line for each
-    member.
-    """
+    """Return JSON with one line per member of an object."""
     if not isinstance(value, dict) or not value:
         return json.dumps(value, allow_nan=False)
     lines = (

@@ -111,10 +111,7 @@ def numpy_dtype(type_: Attribute) -> DType:
 
 
 def integer_width(type_: Attribute) -> int | None:
-    """
-    Return the bit width of the values or elements of an integer, index or quantized
-    type; `None` for floats.
-    """
+    """Return the bit width of integers, `index` or stored values; `None` for floats."""
     element_type = scalar_or_element_type(type_)
     if isinstance(element_type, IndexType):
         return 64

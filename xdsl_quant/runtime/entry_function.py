@@ -72,7 +72,7 @@ def symbols_of(module: ModuleOp) -> dict[str, Operation]:
 
 
 def symbols_reached(module: ModuleOp, function: FuncOp) -> dict[str, Operation]:
-    """Return a function and all symbols that it references, directly or indirectly."""
+    """Return a function and all symbols that it references, also indirectly."""
     symbols = symbols_of(module)
     reached: dict[str, Operation] = {}
     todo = [function.sym_name.data]
@@ -85,9 +85,7 @@ def symbols_reached(module: ModuleOp, function: FuncOp) -> dict[str, Operation]:
 
 
 def functions_run(module: ModuleOp, function: FuncOp) -> Sequence[FuncOp]:
-    """
-    Return a function and all functions that it references, directly or indirectly.
-    """
+    """Return a function and all functions that it references, also indirectly."""
     reached = symbols_reached(module, function)
     return [op for op in reached.values() if isinstance(op, FuncOp)]
 

@@ -1,6 +1,4 @@
-"""
-Checks for optional packages and for the subpackage `display`, and their error messages.
-"""
+"""Checks for optional packages and for the subpackage `display`."""
 
 from collections.abc import Callable
 from importlib import import_module

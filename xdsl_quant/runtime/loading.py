@@ -61,10 +61,7 @@ class IRError(ValueError):
 
 @cache
 def multiverse() -> Universe:
-    """
-    Return all dialects, passes and targets of `xdsl-opt` and its plugins (the search
-    takes milliseconds).
-    """
+    """Return all dialects, passes and targets of `xdsl-opt` and its plugins."""
     return Universe.get_multiverse()
 
 
@@ -216,10 +213,7 @@ def as_module(module: ModuleOp | str | Path) -> ModuleOp:
 
 
 def model_format(source: object) -> ModelFormat | None:
-    """
-    Return the format of a model file by the suffix of its path; `None` for other
-    objects, e.g. the text of a module.
-    """
+    """Return the format of a model file by its suffix; `None` for other objects."""
     if isinstance(source, str) and "\n" in source:
         return None
     if not isinstance(source, str | Path):
@@ -285,9 +279,7 @@ def suffixes(*others: str) -> str:
 
 
 def _enclosing_location(op: Operation) -> str:
-    """
-    Return the location prefix of an op, or of its nearest ancestor with a location.
-    """
+    """Return the location prefix of an op or its nearest ancestor with one."""
     while (
         not (where := location_prefix(op.location))
         and (parent := op.parent_op()) is not None

@@ -11,9 +11,7 @@ class ModelDialect:
     """True if activations quantized at run time may have zero points."""
 
     def simplify(self, op: Operation) -> None:
-        """
-        Replace an op as frontends print it by the form that kernel patterns match.
-        """
+        """Replace an op as frontends print it by the form that kernels match."""
 
     def hybrid_reason(self, product: Operation, weights: SSAValue) -> str | None:
         """

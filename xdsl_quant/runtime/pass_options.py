@@ -16,9 +16,7 @@ _WORDS = {
 
 
 def options_mistake(pass_type: type[ModulePass], spec: ArgSpec) -> str | None:
-    """
-    Return the error in the option names and types of a spec; `None` if they match.
-    """
+    """Return the error in the option names and types; `None` if they match."""
     types = get_type_hints(pass_type)
     options = {_option(f.name): types[f.name] for f in fields(pass_type) if f.init}
     given = {_option(name): values for name, values in spec.parameters.items()}

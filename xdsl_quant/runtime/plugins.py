@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     from .model_dialects import ModelDialect
 
 Specs: TypeAlias = "list[Attribute]"
-"""
-Specifications of operands or results: quantized types, or expressed types if
-unconstrained.
-"""
+"""Operand or result types: quantized, or the expressed type if unconstrained."""
 
 QuantFn: TypeAlias = Callable[[Specs, Specs], tuple[Sequence[int], Sequence[int]]]
 """
@@ -96,9 +93,7 @@ def _pass_class(module: str, name: str) -> type[ModulePass]:
 
 
 def target_files(folder: Path, names: Iterable[str]) -> dict[str, Callable[[], Path]]:
-    """
-    Return lazy factories of the paths of `.toml` files in a folder, by target name.
-    """
+    """Return lazy factories of `.toml` paths in a folder, by target name."""
     return {name: partial(folder.joinpath, f"{name}.toml") for name in names}
 
 
@@ -119,9 +114,7 @@ class PluginError(ValueError):
 
 
 class ModelFileError(ValueError):
-    """
-    Raised when a model file is damaged, or a conversion from or to it is unsupported.
-    """
+    """Raised for a damaged model file or an unsupported conversion."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +124,7 @@ class ModelFormat:
     reader: Callable[[], ModelReader]
 
     writer: Callable[[], Callable[[ModuleOp], bytes]]
-    """
-    Factory of a function from a module to the bytes of a file; raises `ModelFileError`.
-    """
+    """Factory of a writer, which returns bytes or raises `ModelFileError`."""
 
     target: str
     """Name of the default hardware target for its models."""

@@ -1,7 +1,4 @@
-"""
-State arguments and results of a function: the form of a model's variables after
-`tfl-variables-to-arguments`.
-"""
+"""State arguments of a function, from variables by `tfl-variables-to-arguments`."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -14,15 +11,10 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 
 INITIAL_VALUE = "tfl.initial_value"
-"""
-Attribute of a state argument: its value at the first call, as the stored values of a
-constant.
-"""
+"""Attribute of a state argument: its stored values at the first call."""
 
 NEXT_STATE = "tfl.next_state"
-"""
-Attribute of a state argument: the index of the result with its value at the next call.
-"""
+"""Attribute of a state argument: index of the result with its next value."""
 
 InitialValue = DenseIntOrFPElementsAttr | DenseResourceAttr
 

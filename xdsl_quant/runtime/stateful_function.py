@@ -1,6 +1,4 @@
-"""
-Calls of a function that keeps its state from one call to the next, with any runner.
-"""
+"""Repeated calls of a function that keeps its state between calls."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,10 +27,7 @@ from .state_arguments import StateArgument, state_arguments
 _VARIABLES_TO_ARGUMENTS = "tfl-variables-to-arguments"
 
 Runner = Callable[[ModuleOp, str], Callable[..., Any]]
-"""
-Function from a module and a function name to a callable that takes arrays and returns
-an array or a tuple of arrays, e.g. `xdsl_quant.execution.compile`.
-"""
+"""Compiles a function of a module by name, e.g. `xdsl_quant.execution.compile`."""
 
 
 class StatefulFunction:

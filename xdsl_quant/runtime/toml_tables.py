@@ -1,6 +1,4 @@
-"""
-TOML tables that know the lines of their values, for error messages with locations.
-"""
+"""TOML tables that know the lines of their values, for error messages."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise ImportError("compiled execution needs MLIR")
 
     monkeypatch.setattr("xdsl_quant.execution.compile", missing)
-    instrumented_function._kept.clear()  # pyright: ignore[reportPrivateUsage] a cache of compiled code
+    instrumented_function._cached_runs.clear()  # pyright: ignore[reportPrivateUsage] a cache of compiled code
     yield
-    instrumented_function._kept.clear()  # pyright: ignore[reportPrivateUsage] a cache of compiled code
+    instrumented_function._cached_runs.clear()  # pyright: ignore[reportPrivateUsage] a cache of compiled code
 
 
 @pytest.fixture(params=["compiled", "interpreted"])

@@ -151,7 +151,7 @@ func.func @f(%x: tensor<2xf8E4M3FN>) {
   return
 }
 """
-    with pytest.warns(UserWarning, match="^what cannot be compiled is interpreted: "):
+    with pytest.warns(UserWarning, match="^falling back to the interpreter: "):
         statistics = calibrate(text, [[1.0, -2.0]])
     assert statistics.ranges("sum").layer == (-4, 2)
 
@@ -362,12 +362,12 @@ def test_code_that_is_kept(characters: int, kept: int, monkeypatch: pytest.Monke
         return compile(text, *arguments, **options)
 
     monkeypatch.setattr("xdsl_quant.execution.compile", noted)
-    monkeypatch.setattr(instrumented_function, "_MOST_CHARACTERS", characters)
-    instrumented_function._kept.clear()  # pyright: ignore[reportPrivateUsage] a cache of compiled code
+    monkeypatch.setattr(instrumented_function, "_MAX_CHARACTERS", characters)
+    instrumented_function._cached_runs.clear()  # pyright: ignore[reportPrivateUsage] a cache of compiled code
     texts = [TEXT.replace("@f(", f"@f{index}(") for index in range(6)]
     for text in (*texts, *texts[::-1]):
         calibrate(text, BATCHES)
-    assert len(instrumented_function._kept) == kept  # pyright: ignore[reportPrivateUsage] a cache of compiled code
+    assert len(instrumented_function._cached_runs) == kept  # pyright: ignore[reportPrivateUsage] a cache of compiled code
     assert len(compiled) == 2 * len(texts) - kept
 
 
@@ -619,7 +619,7 @@ def function(body: str) -> str:
                     for name in "yz"
                 )
             ),
-            "module:3:3: error: 'quant.stats_ref' op has key 'x', which another op has",
+            "module:3:3: error: 'quant.stats_ref' op has duplicate key 'x'",
         ),
         (
             function(
@@ -659,7 +659,7 @@ def test_what_is_not_calibrated(text: str, message: str):
 @pytest.mark.parametrize(
     ("args", "options", "message"),
     [
-        ((tuple[Any](),), {}, "there are no batches"),
+        ((tuple[Any](),), {}, "expected at least one batch, found none"),
         ((BATCHES, "g"), {}, "unknown function 'g'; available: 'f'"),
         (
             (BATCHES, None, "max"),
@@ -669,7 +669,7 @@ def test_what_is_not_calibrated(text: str, message: str):
         (
             (BATCHES,),
             {"axes": {"y": 0}},
-            "there is a dimension for key 'y', which no op has",
+            "axis for unknown key 'y'",
         ),
         (
             (BATCHES,),
@@ -697,7 +697,7 @@ def test_empty_batches(observer: str, with_workers: bool, tmp_path: Path):
     options: Any = {"observer": observer, "checkpoint": tmp_path / "checkpoint.json"}
 
     def warnings(given: Iterator[Any] | Sequence[Any]) -> tuple[list[str], Statistics]:
-        with pytest.warns(UserWarning, match="is left out") as record:
+        with pytest.warns(UserWarning, match="skipped: ") as record:
             statistics = calibrate(TEXT, given, executor=executor, **options)
         return [str(warning.message) for warning in record], statistics
 
@@ -705,8 +705,7 @@ def test_empty_batches(observer: str, with_workers: bool, tmp_path: Path):
         warnings(interrupted(5, batches))
     texts, statistics = warnings(batches)
     assert texts == [
-        f"batch {number} is left out, its argument 0 has no elements"
-        for number in (0, 3, 8)
+        f"batch {number} skipped: argument 0 has no elements" for number in (0, 3, 8)
     ]
     assert statistics.batch_count == 6
     for key in expected.observations:
@@ -717,7 +716,7 @@ def test_empty_batches(observer: str, with_workers: bool, tmp_path: Path):
 
 def test_number_of_a_batch_after_an_empty_one():
     batches = [EMPTY, BATCHES[0], (X * np.float32(np.nan), S)]
-    with pytest.warns(UserWarning, match="^batch 0 is left out"):
+    with pytest.warns(UserWarning, match="^batch 0 skipped: "):
         with pytest.raises(ValueError, match=r"^batch 2, key 'x': there are NaN among"):
             calibrate(TEXT, batches)
 
@@ -728,8 +727,10 @@ def test_nothing_but_empty_batches(empty: Any):
       %y = quant.stats_ref %x "x" : tensor<?xf32>
       return
     }"""
-    with pytest.warns(UserWarning, match="is left out"):
-        with pytest.raises(ValueError, match=r"^there are no batches"):
+    with pytest.warns(UserWarning, match="skipped: "):
+        with pytest.raises(
+            ValueError, match=r"^expected at least one batch, found none"
+        ):
             calibrate(text, [empty])
 
 

@@ -215,9 +215,7 @@ def test_function_that_is_called_twice(observer: str):
     check(CALLS, [(numbers(size, seed=size),) for size in (1, 7, 4)], values, observer)
 
 
-may_be_refused = pytest.mark.filterwarnings(
-    "ignore:what cannot be compiled is interpreted"
-)
+may_be_refused = pytest.mark.filterwarnings("ignore:falling back to the interpreter")
 """For what MLIR does not compile."""
 
 

@@ -508,7 +508,7 @@ def test_few_modules_are_parsed_and_compiled(
 
     count(Parser, "parse_module")
     count(MachineCode, "__init__")
-    instrumented_function._kept.clear()  # pyright: ignore[reportPrivateUsage] a cache of compiled code
+    instrumented_function._cached_runs.clear()  # pyright: ignore[reportPrivateUsage] a cache of compiled code
     network = NETWORKS["mlp"]
     model = quantize(network.stablehlo_text(), network.samples(16), recipe)
     if isinstance(model, MixedModel):

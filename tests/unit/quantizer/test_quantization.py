@@ -409,7 +409,7 @@ func.func @main(%x: {x}) -> {x} {{
     message = "the model has state, found 'tfl.assign_variable', and each batch begins"
     with warnings.catch_warnings(record=True, action="always") as found:
         quantize(text, samples(4, 4))
-    # The other one is that what cannot be compiled is interpreted.
+    # The other warning is that the interpreter is used.
     assert str(found[0].message).startswith(message)
 
 

@@ -177,8 +177,8 @@ def test_empty_array(capsys: pytest.CaptureFixture[str]):
     np.savez("empty.npz", x=X[:0], y=X[:0])
     assert main(["m.mlir", "--inputs", "empty.npz", "-o", "stats.json"]) == 1
     assert capsys.readouterr().err == (
-        "warning: batch 0 is left out, its argument 0 has no elements\n"
-        "m.mlir: error: there are no batches\n"
+        "warning: batch 0 skipped: argument 0 has no elements\n"
+        "m.mlir: error: expected at least one batch, found none\n"
     )
 
 
@@ -675,7 +675,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--axis", "x=0"),
-            "m.mlir: error: there is a dimension for key 'x', which no op has",
+            "m.mlir: error: axis for unknown key 'x'",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--checkpoint", "x.npy"),
