@@ -1,4 +1,4 @@
-"""The figures of the page about weights are those that its command prints."""
+"""The measured page about weights has the figures that its command prints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from benchmarks.weights import layer_rows, rows_of
 from examples.classifiers.networks import load_network
 
-PAGE = Path(__file__).parents[3] / "docs" / "weights.md"
+PAGE = Path(__file__).parents[3] / "docs" / "measured" / "weights.md"
 
 
 @pytest.mark.sampled(0)
