@@ -65,8 +65,8 @@ _INTEGER_OPS: Mapping[IntegerOperation, type[Operation]] = {
     "minimum": arith.MinSIOp,
     "multiply": arith.MuliOp,
     "remainder": arith.RemSIOp,
-    "shift_left": arith.ShLIOp,
-    "shift_right": arith.ShRSIOp,
+    "left_shift": arith.ShLIOp,
+    "right_shift": arith.ShRSIOp,
     "subtract": arith.SubiOp,
 }
 
@@ -249,11 +249,7 @@ class IntegerExpression(Integer):
         value = self.builder.op(_INTEGER_OPS[operation], operands, operands[0].type)
         return IntegerExpression(self.builder, value, bounds)
 
-    def __rfloordiv__(self, other: int) -> IntegerExpression:
-        number = self.builder.number(other, i32)
-        return IntegerExpression(self.builder, number, (other, other)) // self
-
-    def _compared(self, direction: Direction, other: Number) -> Condition:
+    def compared(self, direction: Direction, other: Number) -> Condition:
         predicate = direction if direction in ("eq", "ne") else f"s{direction}"
         op = arith.CmpiOp(*self._operands(self, other), predicate)
         return Condition(self.builder, self.builder.add(op))
@@ -342,7 +338,7 @@ class FloatExpression(Real):
         value = self.builder.op(_FLOAT_OPS[name], values, self.type)
         return FloatExpression(self.builder, value, bounds, may_be_nan)
 
-    def _compared(self, direction: Direction, other: RealNumber) -> Condition:
+    def compared(self, direction: Direction, other: RealNumber) -> Condition:
         operands = self.value, self.operand(other)
         predicate = "une" if direction == "ne" else f"o{direction}"
         op = arith.CmpfOp(*operands, predicate)

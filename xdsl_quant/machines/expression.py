@@ -13,22 +13,20 @@ bounds `ANY_INTEGER`, wrap around.
 from __future__ import annotations
 
 import math
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import (
     Any,
     ClassVar,
-    Generic,
     Literal,
     Self,
     SupportsIndex,
     TypeAlias,
-    TypeVar,
     cast,
 )
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from xdsl.dialects.builtin import AnyFloat
 
 from xdsl_quant.unsupported import Unsupported
@@ -44,17 +42,20 @@ Number: TypeAlias = "Integer | Truth | SupportsIndex"
 RealNumber: TypeAlias = "Real | Integer | Truth | float"
 """An operand of a function of floats."""
 
+Form: TypeAlias = Callable[..., Any]
+"""A function of expressions that stands for a NumPy function or a primitive."""
+
 IntegerOperation: TypeAlias = Literal[
     "add",
     "and",
     "divide",
     "floor_divide",
+    "left_shift",
     "maximum",
     "minimum",
     "multiply",
     "remainder",
-    "shift_left",
-    "shift_right",
+    "right_shift",
     "subtract",
 ]
 """A machine's ops on two integers; `divide` is for integers that are not negative."""
@@ -138,20 +139,27 @@ def may_be_nan(number: RealNumber) -> bool:
 # Expressions
 
 
-class Expression(ABC):
-    """A value that a machine computes later."""
+class Expression(NDArrayOperatorsMixin, ABC):
+    """A value that a machine computes later; its operators are NumPy functions."""
 
-    PRIMITIVES: ClassVar[Mapping[str, Callable[..., Any]]] = {}
+    PRIMITIVES: ClassVar[Mapping[str, Form]] = {}
     """The machine's own forms of primitives."""
 
-    def primitive(self, name: str) -> Callable[..., Any] | None:
+    # Comparisons are those of arrays, which is no reason not to be a key.
+    __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType] NumPy's has none
+
+    def primitive(self, name: str) -> Form | None:
         """The machine's form of a primitive; `None` to trace its definition."""
         return self.PRIMITIVES.get(name)
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
     ) -> Any:
-        if method != "__call__" or kwargs or ufunc not in FUNCTIONS:
+        # `x += 1` is `x = x + 1`.
+        out = cast("tuple[object, ...]", kwargs.pop("out", inputs))
+        if method != "__call__" or kwargs or out[0] is not inputs[0]:
+            return NotImplemented
+        if ufunc not in FUNCTIONS:
             return NotImplemented
         return FUNCTIONS[ufunc](*map(_known, inputs))
 
@@ -194,114 +202,49 @@ class Truth(Expression):
     def chosen(self, a: Any, b: Any) -> Any:
         """Build the choice of one of two values."""
 
-    def __and__(self, other: Self | bool) -> Self | int:
+    def conjunction(self, other: Self | bool) -> Self | int:
+        """Whether both values are true."""
         if not isinstance(other, Truth):
             return self if other else 0
         return self._logical("and", other)
 
-    __rand__ = __and__
-
-    def __or__(self, other: Self | bool) -> Self:
+    def disjunction(self, other: Self | bool) -> Self:
+        """Whether a value is true."""
         return self._logical("or", other)
 
-    __ror__ = __or__
-
-    def __invert__(self) -> Self:
+    def negation(self) -> Self:
+        """Whether the value is false."""
         return self._logical("xor", True)
 
-    def __eq__(self, other: Self | bool) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
-        return ~self._logical("xor", other)
+    def compared(self, direction: Direction, other: object) -> Truth:
+        """Build a comparison."""
+        if direction not in ("eq", "ne"):
+            return self.number.compared(direction, cast(Number, other))
+        is_other = self._logical("xor", cast("Self | bool", other))
+        return is_other.negation() if direction == "eq" else is_other
 
-    def __ne__(self, other: Self | bool) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
-        return self._logical("xor", other)
-
-    __hash__ = object.__hash__
-
-    def __add__(self, other: Number) -> Integer:
-        return self.number + other
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Number) -> Integer:
-        return self.number - other
-
-    def __rsub__(self, other: Number) -> Integer:
-        return other - self.number
+    def arithmetic(self, name: IntegerOperation, lhs: Number, rhs: Number) -> Integer:
+        """Build an operator on 0 or 1 and another number."""
+        number = self.number
+        pair = (number, rhs) if lhs is self else (lhs, number)
+        return number.arithmetic(name, *pair)
 
     def as_float(self, type_: AnyFloat) -> Real:
         """0 or 1 as a float."""
         return self.number.as_float(type_)
 
 
-OperandT = TypeVar("OperandT", contravariant=True)
-
-
-class _Ordered(Expression, Generic[OperandT]):
-    """A number that can be compared."""
-
-    @abstractmethod
-    def _arithmetic(
-        self,
-        name: Literal["add", "multiply", "subtract"],
-        lhs: Any,
-        rhs: Any,
-    ) -> Self:
-        """Build an operator on two numbers, one of which is this one."""
-
-    def __add__(self, other: OperandT) -> Self:
-        return self._arithmetic("add", self, other)
-
-    def __radd__(self, other: OperandT) -> Self:
-        return self._arithmetic("add", other, self)
-
-    def __sub__(self, other: OperandT) -> Self:
-        return self._arithmetic("subtract", self, other)
-
-    def __rsub__(self, other: OperandT) -> Self:
-        return self._arithmetic("subtract", other, self)
-
-    def __mul__(self, other: OperandT) -> Self:
-        return self._arithmetic("multiply", self, other)
-
-    def __rmul__(self, other: OperandT) -> Self:
-        return self._arithmetic("multiply", other, self)
-
-    @abstractmethod
-    def _compared(self, direction: Direction, other: OperandT) -> Truth:
-        """Build a comparison, which is false for NaN but for `ne`."""
-
-    def __lt__(self, other: OperandT) -> Truth:
-        return self._compared("lt", other)
-
-    def __le__(self, other: OperandT) -> Truth:
-        return self._compared("le", other)
-
-    def __gt__(self, other: OperandT) -> Truth:
-        return self._compared("gt", other)
-
-    def __ge__(self, other: OperandT) -> Truth:
-        return self._compared("ge", other)
-
-    def __eq__(self, other: OperandT) -> Truth:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
-        return self._compared("eq", other)
-
-    def __ne__(self, other: OperandT) -> Truth:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
-        return self._compared("ne", other)
-
-    __hash__ = object.__hash__
-
-
 _OPERATORS: Mapping[IntegerOperation, tuple[Callable[[int, int], int], int]] = {
     "add": (int.__add__, 0),
     "subtract": (int.__sub__, 0),
     "multiply": (int.__mul__, 1),
-    "shift_left": (int.__lshift__, 0),
-    "shift_right": (int.__rshift__, 0),
+    "left_shift": (int.__lshift__, 0),
+    "right_shift": (int.__rshift__, 0),
 }
 """Operators, and the second operand that changes nothing."""
 
 
-class Integer(_Ordered["Number"]):
+class Integer(Expression):
     """An integer that is known at run time."""
 
     bounds: Bounds
@@ -318,6 +261,10 @@ class Integer(_Ordered["Number"]):
         self, operation: IntegerOperation, lhs: Number, rhs: Number, bounds: Bounds
     ) -> Self:
         """Build an op; the bounds are those of its result."""
+
+    @abstractmethod
+    def compared(self, direction: Direction, other: Number) -> Truth:
+        """Build a comparison."""
 
     @abstractmethod
     def as_float(self, type_: AnyFloat) -> Real:
@@ -344,9 +291,14 @@ class Integer(_Ordered["Number"]):
         constant += factor * own_constant
         return base + constant if factor == own_factor else constant - base
 
-    def _arithmetic(self, name: IntegerOperation, lhs: Number, rhs: Number) -> Self:
+    def arithmetic(self, name: IntegerOperation, lhs: Number, rhs: Number) -> Self:
+        """Build an operator on two numbers, one of which is this one."""
         if name in ("add", "multiply") and not isinstance(lhs, Expression):
             lhs, rhs = rhs, lhs
+        if name == "floor_divide":
+            return self._quotient(lhs, rhs)
+        if name not in _OPERATORS:
+            raise Unsupported(NO_FORM)
         function, neutral = _OPERATORS[name]
         if lhs is self and bounds_of(rhs) == (neutral, neutral):
             return self
@@ -365,19 +317,11 @@ class Integer(_Ordered["Number"]):
         result.linear = self, factor, added
         return result
 
-    def __neg__(self) -> Self:
+    def negative(self) -> Self:
+        """The number with the other sign."""
         return 0 - self
 
-    def __lshift__(self, other: Number) -> Self:
-        return self._arithmetic("shift_left", self, other)
-
-    def __rlshift__(self, other: Number) -> Self:
-        return self._arithmetic("shift_left", other, self)
-
-    def __rshift__(self, other: Number) -> Self:
-        return self._arithmetic("shift_right", self, other)
-
-    def __and__(self, other: SupportsIndex) -> Self:
+    def conjunction(self, other: SupportsIndex) -> Self:
         """The bits that `other` has, which is not negative."""
         mask = int(other)
         low, high = self.bounds
@@ -386,27 +330,20 @@ class Integer(_Ordered["Number"]):
         bounds = 0, min(high, mask) if low >= 0 else mask
         return self._combined("and", self, mask, bounds)
 
-    __rand__ = __and__
-
-    def __floordiv__(self, other: Number) -> Self:
+    def _quotient(self, lhs: Number, rhs: Number) -> Self:
         """
         The quotient, rounded down.
 
         Raises:
             ValueError: if the divisor may be 0.
         """
-        divisor = _checked_divisor(other)
-        if divisor == (1, 1):
+        dividend, divisor = bounds_of(lhs), _checked_divisor(rhs)
+        if lhs is self and divisor == (1, 1):
             return self
-        quotients = [a // b for a in self.bounds for b in divisor]
-        bounds = min(quotients), max(quotients)
-        is_positive = self.bounds[0] >= 0 and divisor[0] > 0
+        quotients = [a // b for a in dividend for b in divisor]
+        is_positive = dividend[0] >= 0 and divisor[0] > 0
         operation = "divide" if is_positive else "floor_divide"
-        return self._combined(operation, self, other, bounds)
-
-    def __mod__(self, other: Number) -> Self:
-        """The rest of a division that rounds down."""
-        return self - (self // other) * other
+        return self._combined(operation, lhs, rhs, (min(quotients), max(quotients)))
 
     def remainder(self, divisor: Number) -> Self:
         """
@@ -462,7 +399,7 @@ def _checked_divisor(number: Number) -> Bounds:
     return low, high
 
 
-class Real(_Ordered["RealNumber"]):
+class Real(Expression):
     """A float that is known at run time. Operands have one type."""
 
     bounds: FloatBounds = UNBOUNDED
@@ -484,6 +421,10 @@ class Real(_Ordered["RealNumber"]):
         may_be_nan: bool,
     ) -> Self:
         """Build a function of floats of this type, by the name that NumPy has for it."""
+
+    @abstractmethod
+    def compared(self, direction: Direction, other: RealNumber) -> Truth:
+        """Build a comparison, which is false for NaN but for `ne`."""
 
     @abstractmethod
     def as_float(self, type_: AnyFloat) -> Self:
@@ -515,7 +456,10 @@ class Real(_Ordered["RealNumber"]):
 
     # Operators
 
-    def _arithmetic(self, name: str, lhs: RealNumber, rhs: RealNumber) -> Self:
+    def arithmetic(self, name: str, lhs: RealNumber, rhs: RealNumber) -> Self:
+        """Build an operator on two numbers, one of which is this one."""
+        if name == "divide":
+            return self.function(name, lhs, rhs)
         compute = getattr(np, name)
         with np.errstate(all="ignore"):
             ends = [
@@ -525,13 +469,8 @@ class Real(_Ordered["RealNumber"]):
             ]
         return self.function(name, lhs, rhs, bounds=widened_bounds(*ends))
 
-    def __truediv__(self, other: RealNumber) -> Self:
-        return self.function("divide", self, other)
-
-    def __rtruediv__(self, other: RealNumber) -> Self:
-        return self.function("divide", other, self)
-
-    def __neg__(self) -> Self:
+    def negative(self) -> Self:
+        """The number with the other sign."""
         low, high = self.bounds
         return self.function("negative", self, bounds=(-high, -low))
 
@@ -614,23 +553,42 @@ def chosen_bounds(a: RealNumber, b: RealNumber) -> tuple[FloatBounds, bool]:
 # NumPy's functions
 
 
-def _with_expression_first(method: str) -> Callable[[Any, Any], Any]:
+def _operator(name: str) -> Form:
+    """An operator, which the first expression of its operands builds."""
+
+    def function(lhs: object, rhs: object) -> object:
+        x = lhs if isinstance(lhs, Expression) else rhs
+        return cast(Any, x).arithmetic(name, lhs, rhs)
+
+    return function
+
+
+def _comparison(direction: Direction, mirrored: Direction) -> Form:
+    def function(lhs: object, rhs: object) -> object:
+        if isinstance(lhs, Expression):
+            return cast(Any, lhs).compared(direction, rhs)
+        return cast(Any, rhs).compared(mirrored, lhs)
+
+    return function
+
+
+def _commutative(method: str) -> Form:
     """A function that does not depend on the order of its operands."""
 
-    def function(a: Any, b: Any) -> Any:
+    def function(a: object, b: object) -> object:
         if isinstance(b, Real) or not isinstance(a, Expression):
             a, b = b, a
-        if isinstance(a, Truth):
+        if isinstance(a, Truth) and not hasattr(a, method):
             a = a.number
         return getattr(a, method)(b)
 
     return function
 
 
-def _ufunc_method(name: str) -> Callable[..., Any]:
+def _ufunc_method(name: str) -> Form:
     """A function that is a method of its first operand."""
 
-    def function(x: Any, *operands: object) -> Any:
+    def function(x: object, *operands: object) -> object:
         return getattr(x, name)(*operands)
 
     return function
@@ -664,56 +622,45 @@ def _float_power(x: object, exponent: Any) -> Real:
 def _remainder(x: Any, y: Any) -> Any:
     if any(isinstance(v, Real | float) for v in (x, y)):
         return Real.remainder(x, y)
-    return operator.mod(x, y)
+    return x - (x // y) * y
 
 
-# What the annotations of these functions say is not about expressions.
-_operator = cast(Any, operator)
-
-FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
-    np.add: _operator.add,
-    np.subtract: _operator.sub,
-    np.multiply: _operator.mul,
-    np.divide: _operator.truediv,
-    np.negative: _operator.neg,
-    np.floor_divide: _operator.floordiv,
+FUNCTIONS: Mapping[object, Form] = {
+    np.add: _operator("add"),
+    np.subtract: _operator("subtract"),
+    np.multiply: _operator("multiply"),
+    np.divide: _operator("divide"),
+    np.floor_divide: _operator("floor_divide"),
+    np.left_shift: _operator("left_shift"),
+    np.right_shift: _operator("right_shift"),
     np.remainder: _remainder,
     np.fmod: Integer.remainder,
-    np.left_shift: _operator.lshift,
-    np.right_shift: _operator.rshift,
-    np.bitwise_and: _operator.and_,
-    np.bitwise_or: _operator.or_,
-    np.invert: _operator.invert,
-    np.logical_and: _operator.and_,
-    np.logical_or: _operator.or_,
-    np.logical_not: _operator.invert,
-    np.equal: _operator.eq,
-    np.not_equal: _operator.ne,
-    np.less: _operator.lt,
-    np.less_equal: _operator.le,
-    np.greater: _operator.gt,
-    np.greater_equal: _operator.ge,
-    np.minimum: _with_expression_first("minimum"),
-    np.maximum: _with_expression_first("maximum"),
-    np.fmin: _with_expression_first("number_minimum"),
-    np.fmax: _with_expression_first("number_maximum"),
+    **dict.fromkeys((np.bitwise_and, np.logical_and), _commutative("conjunction")),
+    **dict.fromkeys((np.bitwise_or, np.logical_or), _commutative("disjunction")),
+    **dict.fromkeys((np.invert, np.logical_not), _ufunc_method("negation")),
+    np.equal: _comparison("eq", "eq"),
+    np.not_equal: _comparison("ne", "ne"),
+    np.less: _comparison("lt", "gt"),
+    np.less_equal: _comparison("le", "ge"),
+    np.greater: _comparison("gt", "lt"),
+    np.greater_equal: _comparison("ge", "le"),
+    np.minimum: _commutative("minimum"),
+    np.maximum: _commutative("maximum"),
+    np.fmin: _commutative("number_minimum"),
+    np.fmax: _commutative("number_maximum"),
+    np.negative: _ufunc_method("negative"),
     np.absolute: _ufunc_method("absolute"),
     np.sign: _ufunc_method("sign"),
     np.copysign: Real.copysign,
     np.isnan: Real.is_nan,
     np.signbit: Real.sign_bit,
     np.power: _float_power,
-    np.floor: _rounded("floor"),
-    np.ceil: _rounded("ceil"),
-    np.rint: _rounded("rint"),
-    np.trunc: _rounded("trunc"),
+    **{f: _rounded(f.__name__) for f in (np.floor, np.ceil, np.rint, np.trunc)},
     np.sqrt: _float_function("sqrt"),
     np.exp: _float_function("exp", 0, math.inf),
     np.expm1: _float_function("expm1", -1, math.inf),
     np.log: _float_function("log"),
-    np.tanh: _float_function("tanh", -1, 1),
-    np.sin: _float_function("sin", -1, 1),
-    np.cos: _float_function("cos", -1, 1),
+    **{f: _float_function(f.__name__, -1, 1) for f in (np.tanh, np.sin, np.cos)},
     np.clip: _ufunc_method("clipped"),
     np.where: _chosen_by_truth,
 }

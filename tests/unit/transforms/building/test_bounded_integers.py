@@ -31,7 +31,7 @@ class Recorded(Integer):
         self.bounds = bounds
         self.ops = ops
 
-    def _compared(self, direction: Direction, other: Number) -> Truth:
+    def compared(self, direction: Direction, other: Number) -> Truth:
         raise NotImplementedError
 
     def as_float(self, type_: AnyFloat) -> Real:

@@ -15,12 +15,12 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
 from xdsl_quant.machines.arith import IntegerExpression
+from xdsl_quant.machines.arrays import Axis
 from xdsl_quant.machines.expression import Bounds, union
 
 from .expressions import (
     ZERO,
     Array,
-    Axis,
     Loaded,
     Mapped,
     Picked,
@@ -102,7 +102,11 @@ def _joined_indices(
 
 
 @implements(np.transpose)
-def _transposition(x: TensorExpression, order: Sequence[int]) -> TensorExpression:
+def _transposition(
+    x: TensorExpression, order: Sequence[int] | None = None
+) -> TensorExpression:
+    order = order or [*range(x.ndim)][::-1]
+    order = [d % x.ndim for d in order]
     moved = [d for d in order if x.shape[d] != 1]
     if moved == sorted(moved):
         return reshaped(x, [x.shape[d] for d in order])
@@ -348,19 +352,9 @@ def _concatenation(parts: Sequence[Value], axis: int = 0) -> TensorExpression:
     return Loaded(builder, result, every[0].dtype, bounds)
 
 
-@implements(np.stack)
-def _stacked(parts: Sequence[Value], axis: int = 0) -> TensorExpression:
-    builder = builder_of(*parts)
-    every = [expanded(as_expression(part, builder), axis) for part in parts]
-    return _concatenation(every, axis)
-
-
 @implements(np.expand_dims)
 def expanded(x: TensorExpression, axis: int | Sequence[int]) -> TensorExpression:
-    rank = x.ndim + np.size(axis)
-    places = axes_of(axis, rank)
-    sizes = iter(x.shape)
-    return reshaped(x, [1 if d in places else next(sizes) for d in range(rank)])
+    return reshaped(x, np.expand_dims(np.broadcast_to(0, x.shape), axis).shape)
 
 
 @implements(np.squeeze)

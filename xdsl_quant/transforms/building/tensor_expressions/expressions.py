@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import DTypeLike, NDArray
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
@@ -31,6 +30,7 @@ from xdsl_quant.machines.arith import (
     ScalarBuilder,
     type_for,
 )
+from xdsl_quant.machines.arrays import ARRAY_FORMS, ArrayExpression, Axis, Forms
 from xdsl_quant.machines.expression import (
     ANY_INTEGER,
     NO_FORM,
@@ -54,38 +54,20 @@ Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = "TensorExpression | Array | np.generic | float"
 """An operand of a function: an expression, an array or a number."""
 
-Axis: TypeAlias = int | Sequence[int] | None
-"""Some dimensions, or all."""
-
 ZERO = AffineConstantExpr(0)
 
-FUNCTIONS: dict[object, Callable[..., Any]] = {}
+FUNCTIONS = Forms(ARRAY_FORMS)
 """Implementations for expressions: of NumPy functions, and of others by their names."""
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+implements = FUNCTIONS.implements
 
 
-def implements(*functions: object) -> Callable[[FunctionT], FunctionT]:
-    """Registers the decorated function as the implementation of NumPy functions."""
-
-    def decorate(function: FunctionT) -> FunctionT:
-        FUNCTIONS.update(dict.fromkeys(functions, function))
-        return function
-
-    return decorate
-
-
-def _numbers(arguments: Sequence[int | Sequence[int]]) -> list[int]:
-    """The numbers of arguments that are these, or one sequence of them."""
-    return [int(number) for number in np.hstack([*arguments, ()])]
-
-
-class TensorExpression(NDArrayOperatorsMixin, ABC):
+class TensorExpression(ArrayExpression):
     """An array whose elements are known at run time."""
 
+    FORMS = FUNCTIONS
+
     builder: LoweringBuilder
-    shape: Shape
-    dtype: DType
 
     # How elements are made
 
@@ -130,22 +112,6 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
 
     # What arrays have
 
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return math.prod(self.shape)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[TensorExpression]:
-        return (self[i] for i in range(len(self)))
-
     def __bool__(self) -> bool:
         raise Unsupported("has a condition that is known at run time only")
 
@@ -155,20 +121,6 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
         if method != "__call__" or kwargs:
             return NotImplemented
         return FUNCTIONS.get(ufunc, partial(mapped, ufunc))(*inputs)
-
-    def __array_function__(
-        self,
-        function: Callable[..., object],
-        types: Sequence[type],
-        args: Sequence[object],
-        kwargs: Mapping[str, object],
-    ) -> Any:
-        if function not in FUNCTIONS:
-            return NotImplemented
-        return FUNCTIONS[function](*args, **kwargs)
-
-    # Comparisons are those of arrays, which is no reason not to be a key.
-    __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType] NumPy's has none
 
     def astype(self, dtype: DTypeLike, copy: bool = True) -> TensorExpression:
         """The elements with another dtype."""
@@ -180,52 +132,6 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
         return Mapped(
             self.builder, self.shape, dtype, partial(as_dtype, dtype=dtype), (self,)
         )
-
-    def primitive(self, name: str) -> Callable[..., Any] | None:
-        """The form of a primitive on tensors; `None` to trace its definition."""
-        return FUNCTIONS.get(name)
-
-    # Dimensions
-
-    def reshape(self, *shape: int | Sequence[int]) -> TensorExpression:
-        """The elements in the same order in another shape."""
-        return FUNCTIONS[np.reshape](self, _numbers(shape))
-
-    def transpose(self, *order: int | Sequence[int]) -> TensorExpression:
-        """The dimensions in another order."""
-        numbers = [d % self.ndim for d in _numbers(order)]
-        positions = numbers or [*range(self.ndim)][::-1]
-        return FUNCTIONS[np.transpose](self, positions)
-
-    def swapaxes(self, a: int, b: int) -> TensorExpression:
-        """Two dimensions exchanged."""
-        order = [*range(self.ndim)]
-        order[a], order[b] = order[b], order[a]
-        return self.transpose(order)
-
-    @property
-    def T(self) -> TensorExpression:
-        """The dimensions in the reverse order."""
-        return self.transpose()
-
-    def __getitem__(self, key: Any) -> TensorExpression:
-        return FUNCTIONS["part"](self, key if isinstance(key, tuple) else (key,))
-
-    # Reduction
-
-    def sum(
-        self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None
-    ) -> TensorExpression:
-        """Sums along dimensions."""
-        return FUNCTIONS["reduced"]("sum", self, axis, keepdims, dtype)
-
-    def max(self, axis: Axis = None, keepdims: bool = False) -> TensorExpression:
-        """The largest elements along dimensions."""
-        return FUNCTIONS["reduced"]("max", self, axis, keepdims)
-
-    def min(self, axis: Axis = None, keepdims: bool = False) -> TensorExpression:
-        """The smallest elements along dimensions."""
-        return FUNCTIONS["reduced"]("min", self, axis, keepdims)
 
     def mean(
         self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None
@@ -659,26 +565,6 @@ def _radicand(x: TensorExpression) -> TensorExpression:
     return mapped(np.maximum, x, 0)
 
 
-@implements("divisor")
-def _divisor(x: TensorExpression) -> TensorExpression:
-    return x
-
-
 @implements("exact_factors")
 def _exact_factors(lhs: Value, rhs: Value, terms: int) -> tuple[Value, Value]:
     return lhs, rhs
-
-
-@implements(np.ndim)
-def _ndim(x: TensorExpression) -> int:
-    return x.ndim
-
-
-@implements(np.shape)
-def _expression_shape(x: TensorExpression) -> Shape:
-    return x.shape
-
-
-@implements(np.ones_like)
-def _ones_like(x: TensorExpression) -> Array:
-    return np.ones(x.shape, x.dtype)

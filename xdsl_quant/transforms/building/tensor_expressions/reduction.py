@@ -15,13 +15,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from xdsl_quant.machines.arith import FloatExpression, IntegerExpression, type_for
+from xdsl_quant.machines.arrays import Axis
 from xdsl_quant.machines.expression import ANY_INTEGER, Bounds, signed_bounds
 
 from .data_movement import axes_of, expanded, reshaped
 from .expressions import (
     FUNCTIONS,
     ZERO,
-    Axis,
     Known,
     Loaded,
     TensorExpression,
@@ -297,19 +297,5 @@ def _top_elements(
     return values, indices
 
 
-@implements(np.prod)
-def _product_along(
-    x: TensorExpression, axis: Axis = None, keepdims: bool = False
-) -> TensorExpression:
-    return _reduction("prod", x, axis, keepdims)
-
-
-FUNCTIONS.update(
-    {
-        np.argmax: partial(_first_index, np.greater),
-        np.argmin: partial(_first_index, np.less),
-        np.sum: TensorExpression.sum,
-        np.max: TensorExpression.max,
-        np.min: TensorExpression.min,
-    }
-)
+FUNCTIONS[np.argmax] = partial(_first_index, np.greater)
+FUNCTIONS[np.argmin] = partial(_first_index, np.less)

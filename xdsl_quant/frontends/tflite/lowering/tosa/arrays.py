@@ -1,17 +1,18 @@
 """The forms of NumPy functions of whole tensors: data movement, reductions and orders."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 from xdsl.dialects import tosa
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, f32, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.frontends.tosa import ops as tosa_ops
+from xdsl_quant.machines.arrays import Axis
 from xdsl_quant.machines.expression import (
     ANY_INTEGER,
     UNBOUNDED,
@@ -54,35 +55,18 @@ def _moved(
     return x.taken(positions)
 
 
-def _shape(x: TosaTensor) -> Sequence[int]:
-    return x.shape
+for _function in (
+    *(np.reshape, np.transpose, np.squeeze, np.expand_dims, np.moveaxis),
+    *(np.flip, np.tile, np.broadcast_to, np.split),
+):
+    FORMS[_function] = partial(_moved, cast("Callable[..., Array]", _function))
 
 
-def _ndim(x: TosaTensor) -> int:
-    return x.ndim
-
-
-def _ones_like(x: TosaTensor) -> Array:
-    return np.ones(x.shape, x.dtype)
-
-
-FORMS.update(
-    {
-        **{
-            function: partial(_moved, cast("Callable[..., Array]", function))
-            for function in (
-                *(np.reshape, np.transpose, np.squeeze, np.expand_dims, np.moveaxis),
-                *(np.flip, np.tile, np.broadcast_to, np.split),
-            )
-        },
-        np.shape: _shape,
-        np.ndim: _ndim,
-        np.ones_like: _ones_like,
-        np.sum: TosaTensor.sum,
-        np.max: TosaTensor.max,
-        np.min: TosaTensor.min,
-    }
-)
+@tosa_form("part")
+def _part(x: TosaTensor, key: tuple[object, ...]) -> TosaTensor:
+    if any(isinstance(index, TosaTensor) for index in key):
+        raise Unsupported("has sizes, axes or indices that are not constant")
+    return x.taken(positions_of(x.shape)[cast(Any, key)])
 
 
 @tosa_form(np.pad)
@@ -196,11 +180,6 @@ def _concatenated(parts: Sequence[TosaTensor | Array], axis: int = 0) -> TosaTen
     return _joined(every, lambda values: builder.concatenated(values, axis), shape)
 
 
-@tosa_form(np.stack)
-def _stacked(parts: Sequence[Array], axis: int = 0) -> TosaTensor:
-    return _concatenated([np.expand_dims(x, axis) for x in parts], axis)
-
-
 @tosa_form("alongside")
 def _alongside(values: TosaTensor | Array, *others: TosaTensor | Array) -> TosaTensor:
     return lifted(values, tosa_builder_of(values, *others))
@@ -239,16 +218,27 @@ def _with_part(
 # Along dimensions
 
 
+_REDUCTIONS: Mapping[str, type[Operation]] = {
+    "max": tosa.ReduceMaxOp,
+    "min": tosa.ReduceMinOp,
+    "prod": tosa.ReduceProductOp,
+    "sum": tosa.ReduceSumOp,
+}
+
+
 @tosa_form("reduced")
 def _reduced(
+    kind: str,
     x: TosaTensor,
-    op_type: type[Operation],
-    axis: ArrayLike | None,
+    axis: Axis,
     keepdims: bool = False,
+    dtype: DTypeLike | None = None,
 ) -> TosaTensor | list[TosaTensor]:
+    if kind == "prod" and not isinstance(x, TosaReal):
+        raise Unsupported("multiplies integers along dimensions, which TOSA does not")
     every = range(x.ndim) if axis is None else np.ravel(axis).tolist()
     axes = sorted({d % x.ndim for d in every})
-    is_sum = op_type is tosa.ReduceSumOp
+    is_sum = kind == "sum"
     count = math.prod(x.shape[d] for d in axes) if is_sum else 1
     base, constant = apart(x)
     shape = [1 if d in axes else size for d, size in enumerate(x.shape)]
@@ -256,28 +246,19 @@ def _reduced(
     def build() -> SSAValue:
         value = base.value if is_sum else base.native
         for d in axes:
-            value = x.builder.reduced(op_type, value, d)
+            value = x.builder.reduced(_REDUCTIONS[kind], value, d)
         return value
 
     result = base.like(build, shape)
     if is_sum and result.element_type not in (f32, i64):
         result.element_type = i32
-    if base.bounds != ANY_INTEGER:
+    if kind == "prod":
+        result.bounds = UNBOUNDED
+    elif base.bounds != ANY_INTEGER:
         low, high = base.bounds
         result.bounds = low * count, high * count
     result = together(result, constant * count)
     return result if keepdims else _moved(np.squeeze, result, tuple(axes))
-
-
-@tosa_form(np.prod)
-def _product(
-    x: TosaTensor, axis: ArrayLike | None = None, keepdims: bool = False
-) -> TosaTensor | list[TosaTensor]:
-    if not isinstance(x, TosaReal):
-        raise Unsupported("multiplies integers along dimensions, which TOSA does not")
-    result = _reduced(x, tosa.ReduceProductOp, axis, keepdims)
-    cast(TosaTensor, result).bounds = UNBOUNDED
-    return result
 
 
 # Orders

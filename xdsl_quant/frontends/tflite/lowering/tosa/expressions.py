@@ -9,22 +9,20 @@ nothing is known. What exceeds 32 bits is refused, but for primitives, which hav
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial, reduce
 from operator import mul
 from typing import (
     Any,
     NamedTuple,
-    NoReturn,
     Self,
     SupportsIndex,
-    TypeVar,
     cast,
 )
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import DTypeLike, NDArray
 from xdsl.dialects import tosa
 from xdsl.dialects.builtin import AnyFloat, BoolAttr, f16, f32, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -32,6 +30,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl_quant.frontends.tflite.formulas.fixed_point import Integers, Multiplier
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
 from xdsl_quant.frontends.tosa import ops as tosa_ops
+from xdsl_quant.machines.arrays import ARRAY_FORMS, ArrayExpression, Axis, Forms
 from xdsl_quant.machines.expression import (
     ANY_INTEGER,
     FUNCTIONS,
@@ -73,8 +72,8 @@ _INTEGER_OPS: Mapping[IntegerOperation, type[Operation]] = {
     "divide": tosa_ops.IntDivOp,
     "maximum": tosa_ops.MaximumOp,
     "minimum": tosa_ops.MinimumOp,
-    "shift_left": tosa_ops.LogicalLeftShiftOp,
-    "shift_right": tosa_ops.ArithmeticRightShiftOp,
+    "left_shift": tosa_ops.LogicalLeftShiftOp,
+    "right_shift": tosa_ops.ArithmeticRightShiftOp,
     "subtract": tosa.SubOp,
 }
 
@@ -111,20 +110,12 @@ _COMPARISONS: Mapping[Direction, type[Operation]] = {
     "le": tosa_ops.GreaterEqualOp,
 }
 
-FORMS: dict[object, Callable[..., Any]] = {}
+FORMS = Forms(ARRAY_FORMS)
 """Forms of NumPy functions, and of others by their names."""
 
-FormT = TypeVar("FormT", bound=Callable[..., Any])
+FORMS.update((f, FUNCTIONS[f]) for f in (np.clip, np.where))
 
-
-def tosa_form(*functions: object) -> Callable[[FormT], FormT]:
-    """Registers the decorated function as the form of functions."""
-
-    def decorate(form: FormT) -> FormT:
-        FORMS.update(dict.fromkeys(functions, form))
-        return form
-
-    return decorate
+tosa_form = FORMS.implements
 
 
 def definition(primitive: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,10 +123,11 @@ def definition(primitive: Callable[..., Any]) -> Callable[..., Any]:
     return cast(Any, primitive).__wrapped__
 
 
-class TosaTensor(Expression):
+class TosaTensor(ArrayExpression, Expression):
     """A tensor whose ops are built where it is used first."""
 
-    dtype: np.dtype[Any]
+    FORMS = FORMS
+
     bounds: tuple[Any, Any]
 
     view: tuple[TosaTensor, Positions] | None = None
@@ -216,18 +208,6 @@ class TosaTensor(Expression):
         )
         return self.view if are_same else None
 
-    # What arrays have
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Self]:
-        return (self[i] for i in range(len(self)))
-
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
     ) -> Any:
@@ -235,65 +215,6 @@ class TosaTensor(Expression):
             return FORMS[ufunc](*inputs)
         lifted = [lifted_array(self.builder, x) for x in inputs]
         return super().__array_ufunc__(ufunc, method, *lifted, **kwargs)
-
-    def __array_function__(
-        self,
-        function: Callable[..., object],
-        types: Sequence[type],
-        args: Sequence[object],
-        kwargs: Mapping[str, object],
-    ) -> Any:
-        if function in FUNCTIONS:
-            return FUNCTIONS[function](*args)
-        if function not in FORMS:
-            return NotImplemented
-        return FORMS[function](*args, **kwargs)
-
-    def primitive(self, name: str) -> Callable[..., Any] | None:
-        return FORMS.get(name)
-
-    def __getitem__(self, key: Any) -> Self:
-        keys = cast("tuple[object, ...]", key if isinstance(key, tuple) else (key,))
-        if any(isinstance(index, TosaTensor) for index in keys):
-            raise Unsupported("has sizes, axes or indices that are not constant")
-        return self.taken(positions_of(self.shape)[key])
-
-    def reshape(self, *shape: int) -> Self:
-        """The elements in the same order in another shape."""
-        return self.taken(positions_of(self.shape).reshape(*shape))
-
-    def transpose(self, *order: int) -> Self:
-        """The dimensions in another order."""
-        return self.taken(positions_of(self.shape).transpose(*order))
-
-    def swapaxes(self, a: int, b: int) -> Self:
-        """Two dimensions exchanged."""
-        return self.taken(positions_of(self.shape).swapaxes(a, b))
-
-    @property
-    def T(self) -> Self:
-        """The dimensions in the reverse order."""
-        return self.transpose()
-
-    def __matmul__(self, other: TosaTensor | Array) -> TosaTensor:
-        return FORMS[np.matmul](self, other)
-
-    def sum(
-        self,
-        axis: ArrayLike | None = None,
-        keepdims: bool = False,
-        dtype: DTypeLike | None = None,
-    ) -> Self:
-        """The sums along dimensions."""
-        return FORMS["reduced"](self, tosa.ReduceSumOp, axis, keepdims)
-
-    def max(self, axis: ArrayLike | None = None, keepdims: bool = False) -> Self:
-        """The largest elements along dimensions."""
-        return FORMS["reduced"](self, tosa.ReduceMaxOp, axis, keepdims)
-
-    def min(self, axis: ArrayLike | None = None, keepdims: bool = False) -> Self:
-        """The smallest elements along dimensions."""
-        return FORMS["reduced"](self, tosa.ReduceMinOp, axis, keepdims)
 
     def _with_bias(self, bias: object) -> Self | None:
         """Sums of products and known numbers of channels, as one op; `None` if no such."""
@@ -310,8 +231,21 @@ class TosaTensor(Expression):
             lambda: biased(numbers.stored_as(self.element_type)), self.shape
         )
 
-    def _compared(self, direction: Direction, other: object) -> TosaTruth:
-        return _comparison(self, direction, other)
+    def compared(self, direction: Direction, other: object) -> Truth:
+        """Build a comparison, of floats if one of the numbers is one."""
+        builder, shape = self.builder, shape_of_all(self, other)
+        type_ = _element_type_of(self, other)
+
+        def build() -> SSAValue:
+            pair = [operand(number, self, type_) for number in (self, other)]
+            if direction in ("lt", "le"):
+                pair.reverse()
+            value = builder.binary(_COMPARISONS[direction], *pair, result_type=i1)
+            if direction == "ne":
+                value = builder.tosa(tosa_ops.LogicalNotOp, (value,), shape, i1)
+            return value
+
+        return TosaTruth(builder, build, shape, i1)
 
 
 def lifted_array(builder: TosaBuilder, number: Any) -> Any:
@@ -382,22 +316,7 @@ def _element_type_of(*numbers: object) -> Attribute:
     return i64 if wide else i32
 
 
-def _comparison(x: TosaTensor, direction: Direction, other: object) -> TosaTruth:
-    builder, shape = x.builder, shape_of_all(x, other)
-
-    def build() -> SSAValue:
-        pair = [operand(number, x, _element_type_of(x, other)) for number in (x, other)]
-        if direction in ("lt", "le"):
-            pair.reverse()
-        value = builder.binary(_COMPARISONS[direction], *pair, result_type=i1)
-        if direction == "ne":
-            value = builder.tosa(tosa_ops.LogicalNotOp, (value,), shape, i1)
-        return value
-
-    return TosaTruth(builder, build, shape, i1)
-
-
-class TosaTruth(TosaTensor, Truth):
+class TosaTruth(Truth, TosaTensor):
     """A tensor of truth values."""
 
     dtype = np.dtype(np.bool_)
@@ -557,12 +476,12 @@ class TosaInteger(TosaTensor, Integer):
 
         def build() -> SSAValue:
             # Of all but these, the lowest bits of results depend on those of operands.
-            is_checked = operation in ("maximum", "minimum", "shift_right", "divide")
+            is_checked = operation in ("maximum", "minimum", "right_shift", "divide")
             values = [operand(x, self, type_, is_checked) for x in (lhs, rhs)]
             if operation == "multiply":
                 return product(builder, values[0], values[1])
             properties: dict[str, Attribute] = {}
-            if operation == "shift_right":
+            if operation == "right_shift":
                 properties["round"] = BoolAttr.from_bool(False)
             if operation not in _INTEGER_OPS:
                 raise Unsupported(f"has no form of '{operation}' in TOSA")
@@ -573,17 +492,31 @@ class TosaInteger(TosaTensor, Integer):
 
     # Operators
 
-    def __add__(self, other: Number) -> Self:
-        if self.element_type == i48 and isinstance(other, Expression):
+    def arithmetic(self, name: IntegerOperation, lhs: Number, rhs: Number) -> Any:
+        other = rhs if lhs is self else lhs
+        if name == "add":
+            return self._sum(other)
+        if name == "multiply" and isinstance(other, TosaReal | float):
+            return self._scaled(other)
+        if name == "subtract" and lhs is self:
+            return self._difference(rhs)
+        result = super().arithmetic(name, lhs, rhs)
+        is_known = not isinstance(rhs, Expression)
+        if name == "left_shift" and is_known and result is not self:
+            result.parts = Parts(shifted=(self, int(rhs)))
+        return result
+
+    def _sum(self, other: Number) -> TosaInteger:
+        is_known = not isinstance(other, Expression) or isinstance(other, KnownInteger)
+        if self.element_type == i48 and not is_known:
             raise Unsupported("has a bias of 64 bits that is expected to be constant")
         if (biased := self._with_bias(other)) is not None:
-            low, high = bounds_of(lifted_array(self.builder, other))
+            low, high = bounds_of(other)
             biased.bounds = self.bounds[0] + low, self.bounds[1] + high
             return biased
-        return super().__add__(lifted_array(self.builder, other))
+        return super().arithmetic("add", self, other)
 
-    def __sub__(self, other: Number) -> Self:
-        other = lifted_array(self.builder, other)
+    def _difference(self, other: Number) -> TosaInteger:
         low, high = bounds_of(other)
         if (
             not fits_i32((low, high))
@@ -592,39 +525,24 @@ class TosaInteger(TosaTensor, Integer):
         ):
             # The sum with what is as far from 0 does not overflow.
             bounds = self.bounds[0] - high, self.bounds[1] - low
-            return cast("Self", self._combined("add", self, -low, bounds))
-        return super().__sub__(other)
-
-    def __mul__(self, other: Number) -> Self:
-        other = lifted_array(self.builder, other)
-        if isinstance(other, TosaReal | float):
-            return cast("Self", self._scaled(other))
-        return super().__mul__(other)
-
-    __radd__, __rmul__ = __add__, __mul__
+            return self._combined("add", self, -low, bounds)
+        return super().arithmetic("subtract", self, other)
 
     def _scaled(self, factor: TosaReal | float) -> TosaReal:
         if not are_within(self.bounds, signed_bounds(24)):
             raise Unsupported("has integers of more than 24 bits to multiply by floats")
         return self.as_float(f32) * factor
 
-    def __truediv__(self, other: Number) -> NoReturn:
-        raise Unsupported(NO_FORM)
-
-    def __floordiv__(self, other: Number) -> Self:
+    def _quotient(self, lhs: Number, rhs: Number) -> TosaInteger:
         """A quotient by a power of two."""
-        divisor = int(cast(SupportsIndex, other))
+        divisor = int(cast(SupportsIndex, rhs))
         if divisor & (divisor - 1):
             raise Unsupported(f"divides by {divisor}")
         return self >> (divisor.bit_length() - 1)
 
-    def __lshift__(self, other: Number) -> Self:
-        if isinstance(other, Expression):
-            return super().__lshift__(other)
-        result = super().__lshift__(int(other))
-        if result is not self:
-            result.parts = Parts(shifted=(self, int(other)))
-        return result
+    def within(self, bounds: Bounds) -> TosaInteger:
+        """The same numbers, of which other bounds are known."""
+        return TosaInteger(self.builder, lambda: self.value, self.shape, i32, bounds)
 
     def combined(
         self, operation: IntegerOperation, other: TosaInteger, bounds: Bounds
@@ -784,13 +702,9 @@ class TosaReal(TosaTensor, Real):
             raise Unsupported(f"computes with '{self.element_type}', expected 'f32'")
         return self.native
 
-    def _arithmetic(self, name: str, lhs: RealNumber, rhs: RealNumber) -> Self:
-        lifted = (lifted_array(self.builder, x) for x in (lhs, rhs))
-        return super()._arithmetic(name, *lifted)
-
-    def __add__(self, other: RealNumber) -> Self:
-        biased = self._with_bias(other)
-        return super().__add__(other) if biased is None else biased
+    def arithmetic(self, name: str, lhs: RealNumber, rhs: RealNumber) -> Self:
+        biased = self._with_bias(rhs) if name == "add" and lhs is self else None
+        return super().arithmetic(name, lhs, rhs) if biased is None else biased
 
     def __truediv__(self, other: RealNumber) -> Self:
         if isinstance(other, np.ndarray):
@@ -856,7 +770,7 @@ class TosaReal(TosaTensor, Real):
 
         return TosaReal(self.builder, build, self.shape, f32, bounds)
 
-    def mean(self, axis: ArrayLike | None = None, keepdims: bool = False) -> TosaReal:
+    def mean(self, axis: Axis = None, keepdims: bool = False) -> TosaReal:
         """Means along dimensions."""
         total = self.sum(axis, keepdims)
         return total * (math.prod(total.shape) / math.prod(self.shape))

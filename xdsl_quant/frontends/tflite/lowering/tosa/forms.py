@@ -120,20 +120,17 @@ def _rounding_divide(values: Number, exponent: Number) -> Number:
     bounds = low[0], high[1]
     if isinstance(exponent, TosaInteger):
         divided = _divided_by_power if is_away else _rounded_up
-        result = divided(x, exponent)
-        return TosaInteger(x.builder, lambda: result.value, result.shape, i32, bounds)
+        return divided(x, exponent).within(bounds)
     bits = int(cast(SupportsIndex, exponent))
     if (rescaling := x.parts.rescale) is not None and rescaling.shift == 31:
         return rescaling._replace(shift=31 + bits).expression(bounds)
     half = 1 << (bits - 1)
     if not fits_i32((x.bounds[0] + half - is_away, x.bounds[1] + half)):
-        result = _divided(x, bits, is_away)
-    else:
-        moved = x + half
-        if is_away:
-            moved = moved - (x < 0)
-        result = moved >> bits
-    return TosaInteger(x.builder, lambda: result.value, x.shape, i32, bounds)
+        return _divided(x, bits, is_away).within(bounds)
+    moved = x + half
+    if is_away:
+        moved = moved - (x < 0)
+    return (moved >> bits).within(bounds)
 
 
 @tosa_form("half_sum")
@@ -144,7 +141,7 @@ def _half_sum(lhs: Number, rhs: Number) -> TosaInteger:
         return cast(TosaInteger, _rounding_divide(total, 1))
     mean = _mean(x, other, total.bounds[0] < 0)
     low, high = ((bound + 1) >> 1 for bound in total.bounds)
-    return TosaInteger(total.builder, lambda: mean.value, total.shape, i32, (low, high))
+    return mean.within((low, high))
 
 
 @tosa_form("saturating_shift")
@@ -238,9 +235,7 @@ def _stored_values(x: TosaInteger, zero_point: int, low: int, high: int) -> Tosa
     clipped = moved.clipped(low, high)
     if x.parts.rescale is None:
         return clipped
-    result = TosaInteger(
-        x.builder, lambda: clipped.value, clipped.shape, i32, clipped.bounds
-    )
+    result = clipped.within(clipped.bounds)
     result.parts = Parts(saturated=(x.parts.rescale, zero_point, low, high))
     return result
 
@@ -332,11 +327,6 @@ def _round_away(values: TosaTensor) -> NoReturn:
 
 
 # Divisors
-
-
-@tosa_form("divisor")
-def _divisor(values: TosaTensor) -> TosaTensor:
-    return values
 
 
 @tosa_form("quotient")

@@ -1,0 +1,169 @@
+"""
+Arrays of expressions: what the arrays of machines have in common with those of NumPy.
+
+A machine has a subclass, whose elements are known at run time, and a table of
+[`Forms`][xdsl_quant.machines.arrays.Forms] of NumPy functions.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import DTypeLike
+
+from xdsl_quant.numerics.primitives import Array
+
+from .expression import Form
+
+Axis: TypeAlias = int | Sequence[int] | None
+"""Some dimensions, or all."""
+
+FormT = TypeVar("FormT", bound=Form)
+
+
+class Forms(dict[object, Form]):
+    """
+    The forms of NumPy functions on the arrays of a machine, and of others by their names:
+    primitives, `part` for `x[key]`, and `reduced` for functions along dimensions.
+    """
+
+    def implements(self, *functions: object) -> Callable[[FormT], FormT]:
+        """Register the decorated function as the form of functions."""
+
+        def decorate(form: FormT) -> FormT:
+            self.update(dict.fromkeys(functions, form))
+            return form
+
+        return decorate
+
+
+class ArrayExpression(NDArrayOperatorsMixin, ABC):
+    """An array whose elements are known at run time."""
+
+    FORMS: ClassVar[Forms]
+    """The functions of the machine."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    # Comparisons are those of arrays, which is no reason not to be a key.
+    __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType] NumPy's has none
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self[i] for i in range(len(self)))
+
+    def primitive(self, name: str) -> Form | None:
+        """The form of a primitive; `None` to trace its definition."""
+        return self.FORMS.get(name)
+
+    def __array_function__(
+        self,
+        function: Callable[..., object],
+        types: Sequence[type],
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+    ) -> Any:
+        if function not in self.FORMS:
+            return NotImplemented
+        return self.FORMS[function](*args, **kwargs)
+
+    # Dimensions
+
+    def __getitem__(self, key: Any) -> Self:
+        return self.FORMS["part"](self, key if isinstance(key, tuple) else (key,))
+
+    def reshape(self, *shape: int | Sequence[int]) -> Self:
+        """The elements in the same order in another shape."""
+        return self.FORMS[np.reshape](self, _numbers(shape))
+
+    def transpose(self, *order: int | Sequence[int]) -> Self:
+        """The dimensions in another order, or in the reverse one."""
+        return self.FORMS[np.transpose](self, _numbers(order) or None)
+
+    def swapaxes(self, a: int, b: int) -> Self:
+        """Two dimensions exchanged."""
+        order = [*range(self.ndim)]
+        order[a], order[b] = order[b], order[a]
+        return self.transpose(order)
+
+    @property
+    def T(self) -> Self:
+        """The dimensions in the reverse order."""
+        return self.transpose()
+
+    # Reduction
+
+    def sum(
+        self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None
+    ) -> Self:
+        """The sums along dimensions."""
+        return self.FORMS["reduced"]("sum", self, axis, keepdims, dtype)
+
+    def prod(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """The products along dimensions."""
+        return self.FORMS["reduced"]("prod", self, axis, keepdims)
+
+    def max(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """The largest elements along dimensions."""
+        return self.FORMS["reduced"]("max", self, axis, keepdims)
+
+    def min(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """The smallest elements along dimensions."""
+        return self.FORMS["reduced"]("min", self, axis, keepdims)
+
+
+def _numbers(arguments: Sequence[int | Sequence[int]]) -> list[int]:
+    """The numbers of arguments that are these, or one sequence of them."""
+    return [int(number) for number in np.hstack([*arguments, ()])]
+
+
+def _stacked(parts: Sequence[Array], axis: int = 0) -> Array:
+    return np.concatenate([np.expand_dims(x, axis) for x in parts], axis)
+
+
+def _divisor(x: ArrayExpression) -> ArrayExpression:
+    return x
+
+
+def _shape(x: ArrayExpression) -> Sequence[int]:
+    return x.shape
+
+
+def _rank(x: ArrayExpression) -> int:
+    return x.ndim
+
+
+def _ones_like(x: ArrayExpression) -> Array:
+    return np.ones(x.shape, x.dtype)
+
+
+ARRAY_FORMS: Mapping[object, Form] = {
+    "divisor": _divisor,
+    np.max: ArrayExpression.max,
+    np.min: ArrayExpression.min,
+    np.ndim: _rank,
+    np.ones_like: _ones_like,
+    np.prod: ArrayExpression.prod,
+    np.shape: _shape,
+    np.stack: _stacked,
+    np.sum: ArrayExpression.sum,
+}
+"""Forms that are the same on all machines."""
