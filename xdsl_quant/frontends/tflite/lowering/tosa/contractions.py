@@ -127,13 +127,12 @@ def _integers(**values: Sequence[int]) -> dict[str, Attribute]:
 class _Steps:
     """How TOSA moves a window over an image, which it cuts to what the window reaches."""
 
-    def __init__(self, x: TosaTensor, kernel: Sequence[int], window: Window):
-        self.x = x
-        self.sizes = [x.shape[0]]
-        self.shape = [x.shape[0]]
+    def __init__(self, image: Sequence[int], kernel: Sequence[int], window: Window):
+        self.sizes = [image[0]]
+        self.shape = [image[0]]
         self.pads: list[int] = []
         for axis in range(2):
-            size = x.shape[axis + 1]
+            size = image[axis + 1]
             extent = (kernel[axis] - 1) * window.dilations[axis] + 1
             before, _ = window.padding_before(size, kernel[axis], axis)
             self.shape.append(window.result_size(size, kernel[axis], axis))
@@ -141,27 +140,27 @@ class _Steps:
             self.sizes.append(min(size, reached))
             self.pads += [before, reached - self.sizes[-1]]
 
-    @property
-    def image(self) -> SSAValue:
-        """What the window reaches."""
-        sizes = *self.sizes, self.x.shape[3]
-        return self.x.builder.sliced(self.x.native, [0] * 4, sizes)
+    def part(self, image: TosaTensor) -> SSAValue:
+        """The part of an image that the window reaches."""
+        sizes = *self.sizes, image.shape[3]
+        return image.builder.sliced(image.native, [0] * 4, sizes)
 
 
 def _convolved(
     op_type: type[Operation],
-    x: _Factor,
-    kernel: _Factor,
+    values: Factors,
+    weights: Factors,
     terms: int,
     shape: Sequence[int],
-    image: Callable[[], SSAValue],
+    image: Callable[[_Factor], SSAValue] = lambda x: x.native,
     **properties: Sequence[int],
 ) -> TosaTensor:
     """The sums of a convolution, to which a bias may be added."""
-    builder = x.tensor.builder
+    builder = tosa_builder_of(values, weights)
+    x, kernel = (_Factor.of(v, builder) for v in (values, weights))
 
     def build(type_: Attribute, bias: SSAValue | None) -> SSAValue:
-        operands = image(), kernel.native
+        operands = image(x), kernel.native
         if bias is None:
             bias = builder.array(np.zeros(shape[-1], np.int64), type_)
         operands = *operands, bias, x.zero, kernel.zero
@@ -171,6 +170,30 @@ def _convolved(
     result = _sums(x, kernel, terms, shape, build)
     result.biased = lambda bias: build(result.element_type, bias)
     return result
+
+
+def _over_image(
+    op_type: type[Operation],
+    values: Factors,
+    weights: Factors,
+    terms: int,
+    sizes: Sequence[int],
+    outputs: int,
+    window: Window,
+) -> TosaTensor:
+    """The sums of a convolution with a window that moves over an image."""
+    steps = _Steps(values.shape, sizes, window)
+    return _convolved(
+        op_type,
+        values,
+        weights,
+        terms,
+        (*steps.shape, outputs),
+        lambda x: steps.part(x.tensor),
+        stride=window.strides,
+        dilation=window.dilations,
+        pad=steps.pads,
+    )
 
 
 @tosa_form("convolution_sums")
@@ -188,41 +211,18 @@ def _convolution_sums(values: Factors, weights: Factors, window: Window) -> Tosa
             for group in range(groups)
         ]
         return cast(TosaTensor, np.concatenate(cast("list[Array]", parts), axis=-1))
-    builder = tosa_builder_of(values, weights)
-    x, kernel = (_Factor.of(v, builder) for v in (values, weights))
-    steps = _Steps(x.tensor, sizes, window)
-    return _convolved(
-        tosa_ops.Conv2DOp,
-        x,
-        kernel,
-        math.prod(sizes) * depth,
-        (*steps.shape, outputs),
-        lambda: steps.image,
-        stride=window.strides,
-        dilation=window.dilations,
-        pad=steps.pads,
-    )
+    terms = math.prod(sizes) * depth
+    op_type = tosa_ops.Conv2DOp
+    return _over_image(op_type, values, weights, terms, sizes, outputs, window)
 
 
 @tosa_form("depthwise_sums")
 def _depthwise_sums(values: Factors, weights: Factors, window: Window) -> TosaTensor:
     _, *sizes, outputs = weights.shape
     channels = values.shape[-1]
-    builder = tosa_builder_of(values, weights)
     kernels = weights.reshape(*sizes, channels, outputs // channels)
-    x, kernel = (_Factor.of(v, builder) for v in (values, kernels))
-    steps = _Steps(x.tensor, sizes, window)
-    return _convolved(
-        tosa_ops.DepthwiseConv2DOp,
-        x,
-        kernel,
-        math.prod(sizes),
-        (*steps.shape, outputs),
-        lambda: steps.image,
-        stride=window.strides,
-        dilation=window.dilations,
-        pad=steps.pads,
-    )
+    terms, op_type = math.prod(sizes), tosa_ops.DepthwiseConv2DOp
+    return _over_image(op_type, values, kernels, terms, sizes, outputs, window)
 
 
 @tosa_form("transposed_sums")
@@ -230,8 +230,6 @@ def _transposed_sums(
     values: Factors, weights: Factors, shape: Sequence[int], window: Window
 ) -> TosaTensor:
     outputs, *sizes, depth = weights.shape
-    builder = tosa_builder_of(values, weights)
-    x, kernel = (_Factor.of(v, builder) for v in (values, weights))
     pads: list[int] = []
     for axis in range(2):
         before, _ = window.padding_before(shape[axis + 1], sizes[axis], axis)
@@ -239,11 +237,10 @@ def _transposed_sums(
         pads += [-before, shape[axis + 1] - size + before]
     return _convolved(
         tosa_ops.TransposeConv2DOp,
-        x,
-        kernel,
+        values,
+        weights,
         math.prod(sizes) * depth,
         (*shape[:3], outputs),
-        lambda: x.native,
         stride=window.strides,
         out_pad=pads,
     )
@@ -313,11 +310,11 @@ def _pooled(
     zeros: Callable[[], Sequence[SSAValue]] = lambda: (),
     **properties: Attribute,
 ) -> TosaTensor:
-    steps = _Steps(x, sizes, window)
+    steps = _Steps(x.shape, sizes, window)
     shape = *steps.shape, x.shape[3]
 
     def build() -> SSAValue:
-        operands = steps.image, *zeros()
+        operands = steps.part(x), *zeros()
         options = _integers(kernel=sizes, stride=window.strides, pad=steps.pads)
         options.update(properties)
         return x.builder.tosa(op_type, operands, shape, x.element_type, **options)
