@@ -1,13 +1,13 @@
 """
-Which integers runtimes compute for the same quantized types, and with which options
-compiled code computes the same.
+Comparison of the integers that runtimes compute for the same quantized types. It finds
+the options with which compiled code reproduces each runtime.
 
 ```python
 for comparison in compare_runtimes("!quant.uniform<i8:f32, 0.5:3>"):
     print(comparison)
 ```
 
-Runtimes that are not installed are left out.
+Runtimes that are not installed are skipped.
 """
 
 from .casts import RUNTIMES, compare_runtimes

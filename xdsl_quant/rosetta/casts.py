@@ -1,4 +1,4 @@
-"""Compares the casts of a type: quantization and dequantization."""
+"""Comparison of the quantize and dequantize casts of a type across runtimes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -47,17 +47,17 @@ RUNTIMES: Mapping[str, Runtime] = {
         MLIRDefault(),
     )
 }
-"""What can be compared, by name."""
+"""Runtimes to compare, by name."""
 
 _CANDIDATES = (
     *ROUNDINGS,
     *(
-        each._replace(nan="stored-zero")
-        for each in ROUNDINGS
-        if each.mode != "truncate"
+        rounding._replace(nan="stored-zero")
+        for rounding in ROUNDINGS
+        if rounding.mode != "truncate"
     ),
 )
-"""All options that may reproduce a runtime; to truncate is not defined for NaN."""
+"""Options that may reproduce a runtime. `truncate` is undefined for NaN."""
 
 
 def compare_runtimes(
@@ -69,25 +69,25 @@ def compare_runtimes(
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> Iterator[RuntimeComparison]:
     """
-    Two comparisons for each pair of a scale and a zero point: of quantization, and of
-    dequantization of all stored values, unless what is compared with only quantizes.
+    Yield comparisons of quantization and dequantization (unless `against` only
+    quantizes) for each pair of a scale and a zero point.
 
-    Quantized are all floats of 16 bits. Of wider ones it is all within 4 units in the last
-    place of a multiple of half a scale, where any quantization steps up, zeros,
-    infinities, NaN, 16 for each sign and exponent, and 65,536 random ones in range.
+    All stored values and all 16-bit floats are inputs. Wider floats are sampled: within
+    4 ulp of multiples of half a scale (where results step up), zeros, infinities, NaN,
+    16 per sign and exponent, and 65,536 random ones in range.
 
     Args:
         source: a quantized type or its text; or a module, for all its casts.
-        against: the name of the runtime that others are compared with.
-        runtimes: the names of the others; by default all in `RUNTIMES`.
-        all_inputs: whether to quantize all floats of 32 bits, too, which takes an hour.
-        progress: is given the numbers of chunks of them, and passes them on.
+        against: name of the runtime that the others are compared with.
+        runtimes: names of the other runtimes; by default all in `RUNTIMES`.
+        all_inputs: True to quantize all 32-bit floats, which takes an hour.
+        progress: wrapper of an iterable, to show progress over chunks of inputs.
 
     Raises:
-        ValueError: if there is no such runtime, or no such type of casts.
-        Unavailable: if the runtime to compare with is not installed or has no such type,
-            or all inputs are too many.
-        IRError: if a text is no type.
+        ValueError: if a runtime is unknown, or a type is not `!quant.uniform`.
+        Unavailable: if `against` is not installed or does not support the type, or all
+            inputs are more than 2**32.
+        IRError: if the text is not a type.
     """
     names = chosen_names(against, runtimes, [*RUNTIMES])
     chosen = [RUNTIMES[name] for name in names]
@@ -108,10 +108,10 @@ def chosen_names(
     against: str, others: Sequence[str] | None, known: Sequence[str]
 ) -> Sequence[str]:
     """
-    The names of the runtimes that are compared, each one once.
+    Return the names of the runtimes to compare, without duplicates.
 
     Raises:
-        ValueError: if one of them is not known.
+        ValueError: if a name is unknown.
     """
     names = dict.fromkeys([against, *(known if others is None else others)])
     for name in names:
@@ -125,7 +125,7 @@ def chosen_names(
 def _parameters_of(
     source: ModuleOp | Attribute | str,
 ) -> Sequence[QuantizationParameters]:
-    """The parameters of all casts, each pair of a scale and a zero point alone."""
+    """Return the distinct per-tensor parameters of all casts."""
     types: list[Attribute] = []
     if isinstance(source, ModuleOp):
         for op in source.walk():
@@ -134,16 +134,16 @@ def _parameters_of(
             elif isinstance(op, DequantizeCastOp):
                 types.append(op.input.type)
         if not types:
-            raise ValueError("the module has no casts, nothing to compare")
+            raise ValueError("expected casts to compare, found none")
     else:
         types.append(parse_type(source) if isinstance(source, str) else source)
-    found: dict[QuantizationParameters, None] = {}
+    unique: dict[QuantizationParameters, None] = {}
     for type_ in map(scalar_or_element_type, types):
         if not isinstance(type_, UniformType):
             raise ValueError(f"'{type_}' is no '!quant.uniform' type")
-        for each in type_.per_tensor_types():
-            found[QuantizationParameters.from_integer_type(each)] = None
-    return [*found]
+        for tensor_type in type_.per_tensor_types():
+            unique[QuantizationParameters.from_integer_type(tensor_type)] = None
+    return [*unique]
 
 
 # Comparison
@@ -158,12 +158,12 @@ def _cast_comparison(
 ) -> RuntimeComparison:
     roundings = _CANDIDATES
     if op == "dequantize":
-        # Only the type that is computed in depends on the rounding.
-        roundings = tuple(each for each in ROUNDINGS if each[1:] == DEFAULT[1:])
+        # Only the rounding mode selects the float type of the computation.
+        roundings = tuple(r for r in ROUNDINGS if r[1:] == DEFAULT[1:])
         chosen = [
-            each
-            for each in chosen
-            if not isinstance(each, Compiled) or each.rounding in roundings
+            runtime
+            for runtime in chosen
+            if not isinstance(runtime, Compiled) or runtime.rounding in roundings
         ]
 
     def computation(runtime: Runtime) -> RuntimeRun[Array]:

@@ -1,4 +1,4 @@
-"""What is known of the integers of several runtimes, as a table."""
+"""Results of comparing runtimes, printed as tables or JSON."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,33 +9,33 @@ from xdsl_quant.diagnostics import table
 
 @dataclass(frozen=True)
 class Difference:
-    """An input for which two runtimes have different results."""
+    """An input for which two runtimes return different results."""
 
     input: str
-    """The input; for several operands separated by commas."""
+    """Input; several operands are separated by commas."""
 
     result: str
-    """The result of the runtime."""
+    """Result of the runtime."""
 
     expected: str
-    """The result of the runtime that it is compared with."""
+    """Result of the runtime that it is compared with."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """The options of compiled code that come nearest to a runtime."""
+    """Options of compiled code that best reproduce a runtime."""
 
     options: Mapping[str, str]
-    """Options and their values, without those that have their default."""
+    """Options without those at their default."""
 
     differences: int
-    """For how many inputs that are numbers the results still differ."""
+    """Number of inputs, without NaN, whose results still differ."""
 
     first: Difference | None = None
-    """The first of them; expected is what compiled code computes."""
+    """First of these differences; `expected` is the result of compiled code."""
 
     is_same_for_nan: bool = True
-    """Whether the results for NaN are those of the runtime."""
+    """True if the results for NaN are equal."""
 
     def __str__(self) -> str:
         pairs = (f"{name}={value}" for name, value in self.options.items())
@@ -48,51 +48,50 @@ class Match:
 
 @dataclass(frozen=True)
 class Row:
-    """What a runtime computes."""
+    """Results of a runtime."""
 
     runtime: str
-    """The name of the runtime."""
 
     version: str
-    """The version of its package; empty for formulas and for this package."""
+    """Version of its package; empty for formulas and for this package."""
 
     differences: int
-    """For how many inputs that are numbers it differs."""
+    """Number of inputs, without NaN, whose results differ."""
 
     first: Difference | None
-    """The difference at the input with the smallest magnitude, the positive one first."""
+    """Difference at the input with the smallest magnitude, positive before negative."""
 
     nan: str
-    """The result for NaN: `undefined`, or empty where no input is NaN."""
+    """Result for NaN: empty if no input is NaN, or `undefined`."""
 
     match: Match | None = None
-    """What reproduces it; `None` for compiled code itself."""
+    """Options that best reproduce it; `None` for compiled code itself."""
 
 
 @dataclass(frozen=True)
 class RuntimeComparison:
-    """The integers of several runtimes for the same inputs."""
+    """Results of several runtimes for the same inputs."""
 
     title: str
-    """What is computed."""
+    """Operation that is compared."""
 
     against: str
-    """The name of the runtime that others are compared with."""
+    """Name of the runtime that the others are compared with."""
 
     inputs: int
-    """How many inputs there are."""
+    """Number of inputs."""
 
     rows: Sequence[Row]
 
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Runtimes without a row, and why."""
+    """Reason for each runtime without a row."""
 
     def row(self, runtime: str) -> Row:
         """
-        The row of a runtime.
+        Return the row of a runtime.
 
         Raises:
-            KeyError: if it has none.
+            KeyError: if the runtime has no row.
         """
         for row in self.rows:
             if row.runtime == runtime:
@@ -102,7 +101,7 @@ class RuntimeComparison:
     def __str__(self) -> str:
         header = ("runtime", "differ", "input", "result", self.against, "NaN", _MATCH)
         rows = [header, *map(_row_cells, self.rows)]
-        # Where nothing is NaN, or nothing reproduces anything, there is no column.
+        # The columns for NaN and for matching options are omitted if empty.
         is_shown = [
             i < 5 or any(row[i] for row in rows[1:]) for i in range(len(header))
         ]
@@ -112,7 +111,7 @@ class RuntimeComparison:
         ]
         lines = [f"{self.title}: {self.inputs:,} inputs, compared with {self.against}"]
         lines += [f"  {line}" for line in table(shown)]
-        lines += [f"  left out: {each}" for each in self._left_out_texts()]
+        lines += [f"  left out: {text}" for text in self._left_out_texts()]
         return "\n".join(lines)
 
     def _left_out_texts(self) -> Iterable[str]:
@@ -127,11 +126,11 @@ _MATCH = "same as compiled with"
 
 def _row_cells(row: Row) -> Sequence[str]:
     first = row.first
-    found = (first.input, first.result, first.expected) if first else ("", "", "")
+    texts = (first.input, first.result, first.expected) if first else ("", "", "")
     match = "" if row.match is None else str(row.match)
-    return row.runtime, f"{row.differences:,}", *found, row.nan, match
+    return row.runtime, f"{row.differences:,}", *texts, row.nan, match
 
 
 def comparisons_json(comparisons: Iterable[RuntimeComparison]) -> str:
-    """Comparisons as JSON, with the names of the fields of these classes."""
-    return json.dumps([asdict(each) for each in comparisons], indent=2) + "\n"
+    """Return comparisons as JSON, with the field names of these classes."""
+    return json.dumps([asdict(item) for item in comparisons], indent=2) + "\n"

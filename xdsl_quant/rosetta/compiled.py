@@ -1,4 +1,4 @@
-"""Casts as machine code: those of this package, and MLIR's own lowering."""
+"""Casts as machine code: this package's lowering, and MLIR's `lower-quant-ops`."""
 
 from collections.abc import Callable
 from functools import cache
@@ -19,18 +19,17 @@ ROUNDINGS = (
     Rounding("nearest-away", "after-rounding"),
     Rounding("truncate"),
 )
-"""All roundings of numbers."""
+"""All rounding options for numbers."""
 
 
 def compile_options(rounding: Rounding) -> dict[str, str]:
-    """The options of `compile` and of `lower-quant-ops` that are not the default ones."""
+    """Return the non-default options of `compile` and `lower-quant-ops`."""
     names = ("rounding-mode", "zero-point-order", "nan")
     values = zip(names, rounding, DEFAULT, strict=True)
     return {name: value for name, value, default in values if value != default}
 
 
 def _cast_text(parameters: QuantizationParameters, op: CastKind) -> str:
-    """A function with a cast of a tensor of rank 1."""
     source, target = cast_types(parameters, op)
     return (
         f"func.func @main(%x: {source}) -> {target} {{\n"
@@ -59,10 +58,7 @@ class Compiled(Runtime):
 
 
 class MLIRDefault(Runtime):
-    """
-    MLIR's own pass `lower-quant-ops`, compiled. It truncates, and what does not fit the
-    storage type is not defined.
-    """
+    """Compiled `lower-quant-ops` of MLIR: truncates; overflow is undefined."""
 
     name = "mlir"
     package = "xtc-mlir-python-bindings"
@@ -72,7 +68,7 @@ class MLIRDefault(Runtime):
         self, op: CastKind, parameters: QuantizationParameters, values: Array
     ) -> Array:
         function = _lowered_by_mlir(parameters, op)
-        # Stored values of MLIR's pass are signless.
+        # MLIR's pass uses signless integers.
         if op == "quantize":
             return function(values).view(parameters.storage_dtype)
         return function(values.view(f"i{values.itemsize}"))

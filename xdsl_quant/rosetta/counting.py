@@ -1,4 +1,4 @@
-"""Counts for how many inputs results differ."""
+"""Counts of the inputs for which results differ."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,85 +16,82 @@ from .runtimes import Unavailable
 Numbers = NDArray[np.float64]
 
 InputsT = TypeVar("InputsT")
-"""What computations take."""
+"""Inputs of a computation."""
 
 
 @dataclass(frozen=True)
 class RuntimeRun(Generic[InputsT]):
-    """What a runtime does with inputs."""
+    """A computation by a runtime."""
 
     name: str
-    """The name of the runtime."""
 
     run: Callable[[InputsT], Array]
-    """The results, one for each input; it may raise `Unavailable`."""
+    """Returns one result per input; may raise `Unavailable`."""
 
     version: str = ""
-    """The version of its package."""
 
     options: Mapping[str, str] | None = None
-    """The options of compiled code; `None` for other runtimes."""
+    """Options of compiled code; `None` for other runtimes."""
 
     missing: str = ""
-    """Which package is not installed."""
+    """Message about a missing package, or empty."""
 
 
 @dataclass(frozen=True)
 class InputLabels:
-    """What inputs are called, and which one is first."""
+    """Texts and order of inputs."""
 
     numbers: Numbers
-    """The one with the smallest magnitude is the first; NaN is counted apart."""
+    """Sort keys: the smallest magnitude is first; NaN is counted separately."""
 
     text: Callable[[int], str]
-    """The text of the input with an index."""
+    """Returns the text of the input with an index."""
 
 
 @dataclass
 class _Count:
-    """For how many inputs two runtimes differ."""
+    """Number of inputs for which two runtimes differ."""
 
     numbers: int = 0
     nans: int = 0
     first: tuple[tuple[float, bool], Difference] | None = None
-    """The difference at the smallest magnitude, after this magnitude and sign."""
+    """Difference at the smallest magnitude, after this magnitude and sign."""
 
-    def add(self, labels: InputLabels, found: Numbers, expected: Numbers) -> None:
-        """Count where results differ; what is not defined does not."""
-        # Of all floats most are out of range, where most results are equal.
-        if np.array_equal(found, expected):
+    def add(self, labels: InputLabels, actual: Numbers, expected: Numbers) -> None:
+        """Count inputs with different results, except undefined ones (NaN)."""
+        # Fast path: most floats are out of range, where runtimes agree.
+        if np.array_equal(actual, expected):
             return
-        differ = (found != expected) & ~np.isnan(found) & ~np.isnan(expected)
+        differ = (actual != expected) & ~np.isnan(actual) & ~np.isnan(expected)
         is_nan = np.isnan(labels.numbers)
         self.nans += int(np.count_nonzero(differ & is_nan))
-        places = np.flatnonzero(differ & ~is_nan)
-        if not places.size:
+        indices = np.flatnonzero(differ & ~is_nan)
+        if not indices.size:
             return
-        self.numbers += places.size
-        numbers = labels.numbers[places]
-        place = np.lexsort((np.signbit(numbers), np.abs(numbers)))[0]
-        key = float(abs(numbers[place])), bool(np.signbit(numbers[place]))
+        self.numbers += indices.size
+        numbers = labels.numbers[indices]
+        nearest = np.lexsort((np.signbit(numbers), np.abs(numbers)))[0]
+        key = float(abs(numbers[nearest])), bool(np.signbit(numbers[nearest]))
         if self.first is None or key < self.first[0]:
-            index = int(places[place])
-            results = (_result_text(float(each[index])) for each in (found, expected))
+            index = int(indices[nearest])
+            results = (_result_text(float(a[index])) for a in (actual, expected))
             self.first = key, Difference(labels.text(index), *results)
 
     @property
     def difference(self) -> Difference | None:
-        """The first difference."""
         return None if self.first is None else self.first[1]
 
 
 @dataclass
 class _Tally(Generic[InputsT]):
-    """What is known of a runtime so far."""
+    """Counts for a runtime."""
 
     computation: RuntimeRun[InputsT]
     candidates: Sequence[_Count]
-    """Compared with compiled code with options."""
+    """Differences from compiled code, one count for each set of options."""
 
     own: _Count = field(default_factory=_Count)
-    """Compared with the runtime that all are compared with."""
+    """Differences from the reference runtime."""
 
     nan_results: set[str] = field(default_factory=set[str])
 
@@ -103,23 +100,18 @@ class _Tally(Generic[InputsT]):
         inputs: InputsT,
         labels: InputLabels,
         expected: Numbers,
-        others: Sequence[Numbers],
+        candidates: Sequence[Numbers],
     ) -> None:
-        """
-        Count where the results for inputs differ from those of other computations.
-
-        Raises:
-            Unavailable: if there are none.
-        """
-        found = _numbers_of_run(self.computation, inputs)
-        self.own.add(labels, found, expected)
-        for count, other in zip(self.candidates, others, strict=True):
-            count.add(labels, found, other)
-        nans = np.unique(found[np.isnan(labels.numbers)])
+        """Count the inputs whose results differ from the reference and candidates."""
+        actual = _numbers_of_run(self.computation, inputs)
+        self.own.add(labels, actual, expected)
+        for count, candidate in zip(self.candidates, candidates, strict=True):
+            count.add(labels, actual, candidate)
+        nans = np.unique(actual[np.isnan(labels.numbers)])
         self.nan_results.update(map(_result_text, nans.tolist()))
 
     def row(self, options: Iterable[Mapping[str, str]]) -> Row:
-        """What is known, with the options of the candidates."""
+        """Return the row of the runtime, with the options of the nearest candidate."""
         computation, own, match = self.computation, self.own, None
         if computation.options is None and self.candidates:
             best, chosen = min(
@@ -144,24 +136,24 @@ def counted_differences(
     chunks: Iterable[tuple[InputsT, InputLabels]],
 ) -> RuntimeComparison:
     """
-    Compare the results of computations.
+    Compare the results of computations on all inputs.
 
     Args:
-        title: what is computed.
-        computations: what is compared, first what all others are compared with.
-        candidates: compiled code with all options that may reproduce the others.
-        chunks: inputs, and what they are called.
+        title: operation that is compared.
+        computations: computations to compare; the first is the reference.
+        candidates: compiled code with all options that may reproduce other runtimes.
+        chunks: inputs and their labels.
 
     Raises:
-        Unavailable: if there is nothing that others are compared with.
+        Unavailable: if the reference has no results.
     """
     reference = computations[0]
-    left_out = {each.name: each.missing for each in computations if each.missing}
-    present = [each for each in computations if not each.missing]
-    # They are to reproduce other runtimes.
-    if all(each.options is not None for each in present):
+    left_out = {run.name: run.missing for run in computations if run.missing}
+    present = [run for run in computations if not run.missing]
+    # Compiled code needs no candidates.
+    if all(run.options is not None for run in present):
         candidates = ()
-    tallies = [_Tally(each, [_Count() for _ in candidates]) for each in present]
+    tallies = [_Tally(run, [_Count() for _ in candidates]) for run in present]
     total = 0
     for inputs, labels in chunks:
         total += labels.numbers.size
@@ -171,10 +163,10 @@ def counted_differences(
             raise Unavailable(
                 f"cannot compare with '{reference.name}': {error}"
             ) from None
-        others = [_numbers_of_run(candidate, inputs) for candidate in candidates]
+        results = [_numbers_of_run(candidate, inputs) for candidate in candidates]
         for tally in [*tallies]:
             try:
-                tally.add(inputs, labels, expected, others)
+                tally.add(inputs, labels, expected, results)
             except Unavailable as error:
                 left_out[tally.computation.name] = str(error)
                 tallies.remove(tally)
@@ -190,7 +182,7 @@ def _numbers_of_run(computation: RuntimeRun[InputsT], inputs: InputsT) -> Number
 
 
 def as_f64(array: Array) -> Numbers:
-    """The same numbers as f64, NaN included."""
+    """Convert an array to f64, with NaN."""
     with np.errstate(invalid="ignore"):
         return array.astype(np.float64)
 
@@ -200,5 +192,5 @@ def _result_text(result: float) -> str:
         return "undefined"
     if result.is_integer():
         return str(int(result))
-    # Most results are floats of at most 32 bits.
+    # f32 results have a shorter text than f64 ones.
     return str(short if (short := np.float32(result)) == result else result)

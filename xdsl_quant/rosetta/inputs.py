@@ -1,9 +1,6 @@
 """
-The inputs at which quantizations differ.
-
-Whatever a runtime rounds, and whenever it adds the zero point, its results step up near a
-multiple of half a scale. Inputs are all floats of 16 bits, or near each of these multiples
-some floats, and others in and out of range.
+Inputs at which quantizations differ: near multiples of half a scale, where results step
+up however a runtime rounds or adds the zero point, and samples in and out of range.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,19 +16,19 @@ from xdsl_quant.numerics.arrays import Array
 from .runtimes import Unavailable
 
 _ULPS = 4
-"""How many floats beside each multiple are tried in both directions."""
+"""Number of neighboring floats in both directions of each multiple."""
 
 _SAMPLES = 1 << 16
-"""How many random floats in range, or random stored values of more than 16 bits."""
+"""Number of random floats in range, or of random stored values over 16 bits."""
 
 _MANTISSAS = 16
-"""How many random floats there are with each exponent and sign."""
+"""Number of random floats per exponent and sign."""
 
 _CHUNK = 1 << 20
 
 
 def parameters_of_type(type_: Attribute) -> QuantizationParameters:
-    """The parameters of a quantized type or of a tensor of it."""
+    """Return the parameters of a quantized type or tensor type."""
     element = scalar_or_element_type(type_)
     assert isinstance(element, UniformType)
     return QuantizationParameters.from_integer_type(element)
@@ -39,7 +36,7 @@ def parameters_of_type(type_: Attribute) -> QuantizationParameters:
 
 def expressed_values(parameters: QuantizationParameters) -> Array:
     """
-    Floats that are quantized, each one once.
+    Return the floats to quantize, without duplicates.
 
     Raises:
         Unavailable: if the expressed type is not `f16`, `bf16`, `f32` or `f64`.
@@ -57,7 +54,7 @@ def expressed_values(parameters: QuantizationParameters) -> Array:
     scale = np.float64(parameters.scales.astype(dtype))
     with np.errstate(over="ignore"):
         edges = (_middles(parameters, random) * scale).astype(dtype)
-    # Neighbours of 0 are those of both zeros.
+    # Both zeros have neighbors.
     edges = np.concatenate([edges, np.array([0.0, -0.0], dtype)]).view(bits_type)
     steps = np.arange(-_ULPS, _ULPS + 1).astype(bits_type)
     neighbours = (edges[:, None] + steps).ravel()
@@ -79,7 +76,7 @@ def expressed_values(parameters: QuantizationParameters) -> Array:
 
 
 def _range_with_margin(parameters: QuantizationParameters) -> tuple[float, float]:
-    """The floats in range, and a tenth more."""
+    """Return the bounds of the floats in range, 10% wider."""
     low, high = parameters.storage_min, parameters.storage_max
     margin = (high - low) / 10
     ends = np.array([low - margin, high + margin]) - parameters.zero_points
@@ -91,7 +88,7 @@ def _range_with_margin(parameters: QuantizationParameters) -> tuple[float, float
 def _middles(
     parameters: QuantizationParameters, random: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Multiples of a half, in units of the scale, to one beyond the storage range."""
+    """Return multiples of 0.5, in scales, up to one beyond the storage range."""
     first = 2 * (parameters.storage_min - int(parameters.zero_points) - 1)
     last = 2 * (parameters.storage_max - int(parameters.zero_points) + 1)
     if last - first <= 1 << 18:
@@ -106,27 +103,27 @@ def all_expressed_values(
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> Iterator[Array]:
     """
-    All floats, in chunks.
+    Yield all values of the expressed type, in chunks.
 
     Args:
-        parameters: the parameters whose expressed type it is.
-        progress: is given the numbers of chunks, and passes them on.
+        parameters: parameters with the expressed type.
+        progress: wrapper of an iterable, to show progress over chunks.
 
     Raises:
-        Unavailable: if these are more than 2**32.
+        Unavailable: if they are more than 2**32.
     """
     dtype = parameters.expressed_dtype
     if dtype.itemsize < 4:
         yield expressed_values(parameters)
         return
     if dtype.itemsize > 4:
-        raise Unavailable("all inputs are tried of expressed types of up to 32 bits")
+        raise Unavailable("all inputs need an expressed type of at most 32 bits")
     for start in progress(range(0, 1 << 32, _CHUNK)):
         yield np.arange(start, start + _CHUNK, dtype=np.uint32).view(dtype)
 
 
 def stored_inputs(parameters: QuantizationParameters) -> Array:
-    """All stored values, or of more than 16 bits some of them."""
+    """Return all stored values, or a sample over 16 bits."""
     low, high = parameters.storage_min, parameters.storage_max
     dtype = parameters.storage_dtype
     if high - low < 1 << 16:

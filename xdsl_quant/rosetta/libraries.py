@@ -1,4 +1,4 @@
-"""Runtimes of other projects. None of them has type annotations that are complete."""
+"""Runtimes from other projects. Their packages lack complete type annotations."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
@@ -19,14 +19,9 @@ _STORAGES = {"i8": "INT8", "u8": "UINT8", "i16": "INT16", "u16": "UINT16"}
 
 
 def _checked_name(names: Collection[str], kind: str, name: str) -> str:
-    """
-    The name of a type that a library has.
-
-    Raises:
-        Unavailable: if it is none of the names.
-    """
+    """Return `name`, or raise `Unavailable` if it is not in `names`."""
     if name not in names:
-        raise Unavailable(f"no {kind} type '{name}'")
+        raise Unavailable(f"unsupported {kind} type '{name}'")
     return name
 
 
@@ -75,7 +70,7 @@ def _session(expressed: str, storage: str, cast: CastKind) -> _Session:
 
 
 class OnnxRuntime(Library):
-    """onnxruntime's kernels for CPUs of `QuantizeLinear` and `DequantizeLinear`."""
+    """onnxruntime's CPU kernels for `QuantizeLinear` and `DequantizeLinear`."""
 
     name = "onnxruntime"
     package = "onnxruntime"
@@ -93,9 +88,9 @@ class OnnxRuntime(Library):
         return session.run(None, arrays)[0]
 
     def run_model(self, model: bytes, runs: Sequence[Sequence[Array]]) -> list[Array]:
-        """The flat results of a model, whose inputs are in the order of the arguments."""
+        """Run a model with inputs in argument order, and return its flat results."""
         session = _session_of(model)
-        names = [each.name for each in session.get_inputs()]
+        names = [tensor.name for tensor in session.get_inputs()]
         return [
             session.run(None, dict(zip(names, run, strict=True)))[0].ravel()
             for run in runs
@@ -108,7 +103,7 @@ _TORCH_STORAGES = {"i8": "qint8", "u8": "quint8", "i32": "qint32"}
 
 
 class Torch(Library):
-    """`torch.quantize_per_tensor` and `dequantize` of its result."""
+    """`torch.quantize_per_tensor`, and `dequantize` of its result."""
 
     name = "torch"
     package = "torch"
@@ -130,10 +125,7 @@ class Torch(Library):
 
 
 class TorchFakeQuantize(Torch):
-    """
-    `torch.fake_quantize_per_tensor_affine`, whose floats are those of stored values: it has
-    the storage range of the type.
-    """
+    """`torch.fake_quantize_per_tensor_affine`, with results as stored values."""
 
     name = "torch-fake-quantize"
     only_quantizes = True
@@ -142,7 +134,7 @@ class TorchFakeQuantize(Torch):
         self, op: CastKind, parameters: QuantizationParameters, values: Array
     ) -> Array:
         if op == "dequantize":
-            raise Unavailable("it does not dequantize")
+            raise Unavailable("dequantization is unsupported")
         torch = import_module("torch")
         _checked_name({"f16", "f32"}, "expressed", parameters.expressed)
         scale = float(np.float32(parameters.scales))
@@ -172,7 +164,7 @@ class _Interpreter(Protocol):
 def _interpreter(
     parameters: QuantizationParameters, op: str, count: int, resolver: str
 ) -> _Interpreter:
-    """An interpreter of a model with one op on so many values."""
+    """Return an interpreter for one cast of `count` values."""
     source, target = cast_types(parameters, op, count)
     properties = f"<{{qtype = {target}}}> " if op == "quantize" else ""
     module = parse_module(
@@ -203,14 +195,14 @@ def _invoked(interpreter: _Interpreter, arguments: Sequence[Array]) -> Array:
 
 
 class LiteRTReference(Library):
-    """The ops `QUANTIZE` and `DEQUANTIZE` by LiteRT's reference kernels."""
+    """LiteRT's reference kernels for `QUANTIZE` and `DEQUANTIZE`."""
 
     name = "litert-reference"
     package = "ai-edge-litert"
     modules = ("ai_edge_litert", "tflite")
 
     resolver: ClassVar[str] = "BUILTIN_REF"
-    """LiteRT's name of the kernels."""
+    """LiteRT's name for the set of kernels."""
 
     def run(
         self, op: CastKind, parameters: QuantizationParameters, values: Array
@@ -221,20 +213,20 @@ class LiteRTReference(Library):
         return _invoked(interpreter, [values])
 
     def run_file(self, file: bytes, runs: Sequence[Sequence[Array]]) -> list[Array]:
-        """The flat results of a model with one result."""
+        """Run a model with one result, and return its flat results."""
         interpreter = _loaded_model(file, self.resolver)
         return [_invoked(interpreter, run).ravel() for run in runs]
 
 
 class LiteRTOptimized(LiteRTReference):
-    """The same by LiteRT's optimized kernels, without a delegate."""
+    """LiteRT's optimized kernels, without a delegate."""
 
     name = "litert-optimized"
     resolver = "BUILTIN_WITHOUT_DEFAULT_DELEGATES"
 
 
 class XNNPACK(LiteRTReference):
-    """The same by XNNPACK, which is what LiteRT takes by default."""
+    """XNNPACK, LiteRT's default delegate."""
 
     name = "litert-xnnpack"
     resolver = "AUTO"
@@ -244,7 +236,7 @@ class XNNPACK(LiteRTReference):
 
 
 class StableHLO(Library):
-    """The interpreter of StableHLO, as `litert-converter` has it."""
+    """The StableHLO interpreter of `litert-converter`."""
 
     name = "stablehlo"
     package = "litert-converter"
@@ -256,7 +248,7 @@ class StableHLO(Library):
         ir = import_module("litert_converter.mlir.ir")
         stablehlo = import_module("litert_converter.mlir.dialects.stablehlo")
         extension = import_module("litert_converter.mlir._mlir_libs.converter_api_ext")
-        # Without them the attributes have no data.
+        # Result attributes of other types have no data.
         _checked_name({"f16", "f32", "f64"}, "expressed", parameters.expressed)
         _checked_name({*_STORAGES, "i32"}, "storage", parameters.storage)
         source, target = cast_types(parameters, op, values.size)

@@ -1,4 +1,4 @@
-"""Compares the ops of a TensorFlow Lite model, each as a model of its own, with inputs."""
+"""Comparison of the ops of a TensorFlow Lite model, each in a model of its own."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,49 +46,48 @@ from .tosa import TosaTools
 from .worker import Worker
 
 _PAIRS = 1 << 16
-"""How many inputs an elementwise op with several operands has."""
+"""Number of inputs for an elementwise op with several operands."""
 
 _RESULTS, _MIN_RUNS = 1 << 12, 4
-"""How many results other ops have at least, and for how many random inputs."""
+"""Minimum number of results and of random inputs for other ops."""
 
 
 @dataclass(frozen=True)
 class SingleOp:
-    """A model of one op, and inputs for it."""
+    """A model of one op, with inputs."""
 
     op: Operation
-    """The op of the model, whose operands are arguments and constants."""
+    """Op of the model; its operands are arguments and constants."""
 
     name: str
-    """The name of its result; empty if it has none."""
+    """Name of its result, or empty."""
 
     module: ModuleOp
 
     runs: Sequence[Sequence[Array]]
-    """The arguments of each run."""
+    """Arguments of each run."""
 
     is_elementwise: bool
 
     @cached_property
     def file(self) -> bytes:
         """
-        The model as a file.
+        The model as a `.tflite` file.
 
         Raises:
-            TFLiteFileError: if a file cannot have it.
+            TFLiteFileError: if the model cannot be written to a file.
             ImportError: if the package `tflite` is not installed.
         """
         return write_tflite(self.module)
 
     @property
     def title(self) -> str:
-        """What is computed."""
         name = shortened_text(self.name)
         return f"{self.op.name} '{name}'" if name else self.op.name
 
     @property
     def labels(self) -> InputLabels:
-        """Results are called by their operands, or by their number."""
+        """Labels of results: operands if elementwise, otherwise indices."""
         run, count = self.runs[0], prod(_static_shape(self.op.results[0].type))
         if not self.is_elementwise:
             numbers = np.arange(len(self.runs) * count, dtype=np.float64)
@@ -104,23 +103,22 @@ def single_ops(
     module: ModuleOp, names: Sequence[str] | None = None
 ) -> Iterator[SingleOp]:
     """
-    The ops of a module that compute with stored values, each as a model of its own. Equal
-    ops are one.
+    Yield each distinct op that computes with stored values, in a model of its own.
 
     Args:
-        module: functions of ops of the `tfl` dialect.
-        names: the names of ops, e.g. `add`; by default all.
+        module: module of the `tfl` dialect.
+        names: op names, e.g. `add`; by default all.
     """
     known: set[str] = set()
     for op in module.walk():
         dialect, _, name = op.name.partition(".")
         if dialect != "tfl" or (names is not None and name not in names):
             continue
-        if (found := _single_op(op)) is not None and (
-            text := str(found.module)
+        if (single := _single_op(op)) is not None and (
+            text := str(single.module)
         ) not in known:
             known.add(text)
-            yield found
+            yield single
 
 
 def _single_op(op: Operation) -> SingleOp | None:
@@ -137,17 +135,17 @@ def _single_op(op: Operation) -> SingleOp | None:
         return None
     make_runs = _elementwise_runs if is_elementwise else _random_runs
     runs = make_runs(arguments, op)
-    own, module = _copied_alone(
+    copy, module = _copied_alone(
         op, is_argument, runs[0][0].shape if is_elementwise else None
     )
     name = op.results[0].name_hint or ""
     if isinstance(op.location, NameLoc):
         name = op.location.desc.data
-    return SingleOp(own, name, module, runs, is_elementwise)
+    return SingleOp(copy, name, module, runs, is_elementwise)
 
 
 def _computes_with_stored_values(op: Operation) -> bool:
-    """True for an op of static types with a quantized one that does not only move data."""
+    """Return True for static quantized ops that are not pure data movement."""
     types = [value.type for value in (*op.operands, *op.results)]
     return (
         len(op.results) == 1
@@ -160,7 +158,7 @@ def _computes_with_stored_values(op: Operation) -> bool:
 
 
 def _is_elementwise_op(op: Operation) -> bool:
-    """True for an elementwise op of per-tensor types and f32."""
+    """Return True for elementwise ops of per-tensor types and f32."""
     types = [value.type for value in (*op.operands, *op.results)]
     return all(
         isinstance(scalar_or_element_type(t), UniformQuantizedType | Float32Type)
@@ -174,7 +172,7 @@ def _is_elementwise_op(op: Operation) -> bool:
 def _copied_alone(
     op: Operation, is_argument: Sequence[bool], shape: Sequence[int] | None
 ) -> tuple[Operation, ModuleOp]:
-    """A copy of an op, of another shape if there is one, in a module of its own."""
+    """Copy an op into a module of its own, with another shape if given."""
     operand_types = zip(op.operand_types, is_argument, strict=True)
     block = Block(arg_types=[_with_shape(t, shape) for t, is_ in operand_types if is_])
     values = iter(block.args)
@@ -191,13 +189,13 @@ def _copied_alone(
     properties = dict(op.properties)
     if "qtype" in properties:
         properties["qtype"] = result_type
-    own = type(op).create(
+    copy = type(op).create(
         operands=operands, result_types=[result_type], properties=properties
     )
-    block.add_ops([own, ReturnOp(own.results[0])])
+    block.add_ops([copy, ReturnOp(copy.results[0])])
     inputs = [argument.type for argument in block.args]
     function = FuncOp("main", (inputs, [result_type]), Region(block))
-    return own, ModuleOp([function])
+    return copy, ModuleOp([function])
 
 
 def _has_static_type(type_: Attribute) -> bool:
@@ -212,7 +210,6 @@ def _static_shape(type_: Attribute) -> Sequence[int]:
 
 
 def _is_random(type_: Attribute, is_elementwise: bool) -> bool:
-    """Return whether there are inputs of a type."""
     element = scalar_or_element_type(type_)
     if isinstance(element, UniformQuantizedType):
         return element.expressed_type == Float32Type()
@@ -228,7 +225,7 @@ def _with_shape(type_: Attribute, shape: Sequence[int] | None) -> Attribute:
 def _elementwise_runs(
     arguments: Sequence[SSAValue], op: Operation
 ) -> Sequence[Sequence[Array]]:
-    """All inputs, or of several operands of more than 8 bits random ones, in one run."""
+    """Return one run with all inputs, or with random ones if they are too many."""
     if isinstance(scalar_or_element_type(arguments[0].type), Float32Type):
         return [[expressed_values(parameters_of_type(op.results[0].type))]]
     values = [
@@ -264,7 +261,7 @@ _OPTIONS: Sequence[Mapping[str, str]] = (
     {"kernels": "multiplier"},
     {"fallback": "only"},
 )
-"""The options of `convert-tfl-to-linalg` that change results."""
+"""Options of `convert-tfl-to-linalg` that change results."""
 
 
 def _options_name(options: Mapping[str, str]) -> str:
@@ -272,16 +269,16 @@ def _options_name(options: Mapping[str, str]) -> str:
 
 
 TOSA = "tosa"
-"""The public converter to TOSA, and TOSA's reference model."""
+"""The public converter to TOSA with TOSA's reference model."""
 
 _LIBRARIES = (LiteRTReference, OnnxRuntime)
 
 OP_RUNTIMES: Sequence[str] = (
     *map(_options_name, _OPTIONS),
-    *(each.name for each in RUNTIMES.values() if isinstance(each, _LIBRARIES)),
+    *(name for name, value in RUNTIMES.items() if isinstance(value, _LIBRARIES)),
     TOSA,
 )
-"""The names of what computes ops."""
+"""Names of the runtimes for ops."""
 
 
 def compare_ops(
@@ -292,33 +289,33 @@ def compare_ops(
     ops: Sequence[str] | None = None,
 ) -> Iterator[RuntimeComparison]:
     """
-    A comparison for each op that computes with stored values.
+    Yield a comparison for each op that computes with stored values.
 
-    Elementwise ops get all stored values, or all pairs of them, or 65,536 random pairs of
-    more than 8 bits. Other ops keep their shapes and constants, and get random stored
-    values, for at least 4 runs and 4,096 results.
+    Elementwise ops get all stored values or pairs of them, or 65,536 random pairs if
+    there are more. Other ops keep their shapes and constants, and get random stored
+    values in at least 4 runs with 4,096 results in total.
 
     Args:
-        module: functions of ops of the `tfl` dialect.
-        against: the name of the runtime that others are compared with.
-        runtimes: the names of the others; by default all in `OP_RUNTIMES`.
-        ops: the names of ops, e.g. `add`; by default all.
+        module: module of the `tfl` dialect.
+        against: name of the runtime that the others are compared with.
+        runtimes: names of the other runtimes; by default all in `OP_RUNTIMES`.
+        ops: op names, e.g. `add`; by default all.
 
     Raises:
-        ValueError: if there is no such runtime, or no such op.
+        ValueError: if a runtime is unknown, or no op can be compared.
     """
     names = chosen_names(against, runtimes, OP_RUNTIMES)
-    found = False
+    is_empty = True
     with Worker() as worker, TosaTools() as tools:
         for single in single_ops(module, ops):
-            found = True
+            is_empty = False
             yield _op_comparison(single, names, worker, tools)
-    if not found:
+    if is_empty:
         raise ValueError(_unsupported_type(module) or _nothing_to_compare(ops))
 
 
 def _unsupported_type(module: ModuleOp) -> str | None:
-    """Why a type of a module is none of TensorFlow Lite; `None` if all are."""
+    """Return why TensorFlow Lite lacks a type of the module; `None` if it has all."""
     values = (v for op in module.walk() for v in (*op.operands, *op.results))
     types = (QuantizedType.get_quantized_element_type(value.type) for value in values)
     reasons = (unsupported_type(type_) for type_ in types if type_ is not None)
@@ -329,7 +326,7 @@ def _nothing_to_compare(ops: Sequence[str] | None) -> str:
     which = "ops" if ops is None else f"ops {', '.join(map(repr, ops))}"
     return (
         f"the model has no {which} with static shapes that compute with stored values; "
-        "--static takes the sizes in a .tflite file for which it was written"
+        "use --static to replace dynamic sizes by those in the .tflite file"
     )
 
 
@@ -337,14 +334,14 @@ def _op_comparison(
     single: SingleOp, names: Sequence[str], worker: Worker, tools: TosaTools
 ) -> RuntimeComparison:
     compiled = [_compiled_computation(single, options) for options in _OPTIONS]
-    by_name = {each.name: each for each in (*compiled, _in_tosa(single, tools))}
+    by_name = {run.name: run for run in (*compiled, _in_tosa(single, tools))}
     computations = [
         by_name.get(name) or _of_library(single, RUNTIMES[name], worker)
         for name in names
     ]
-    candidates = [each for each in compiled if not each.missing]
-    # Not all ops have an integer form.
-    candidates = [each for each in candidates if _runs(each)]
+    candidates = [run for run in compiled if not run.missing]
+    # Some ops have no integer kernel.
+    candidates = [run for run in candidates if _runs(run)]
     return counted_differences(
         single.title, computations, candidates, [(None, single.labels)]
     )
@@ -393,7 +390,7 @@ def _in_tosa(single: SingleOp, tools: TosaTools) -> RuntimeRun[None]:
         dtype = numpy_dtype(single.op.results[0].type)
         return np.concatenate(tools.run_file(_file(single), single.runs, dtype))
 
-    missing = "" if tools.are_installed else "'make tosa-tools' has not installed it"
+    missing = "" if tools.are_installed else "not installed; run 'make tosa-tools'"
     return RuntimeRun(TOSA, run, missing=missing)
 
 

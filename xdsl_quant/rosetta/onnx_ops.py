@@ -1,4 +1,4 @@
-"""Ops of TensorFlow Lite as ONNX's quantized ops, which onnxruntime has."""
+"""Conversion of TensorFlow Lite ops to ONNX's quantized ops, for onnxruntime."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -22,11 +22,11 @@ from .inputs import parameters_of_type
 from .runtimes import Unavailable
 
 _CONTRIB = "com.microsoft"
-"""The domain of the ops that are onnxruntime's own."""
+"""Domain of onnxruntime's own ops."""
 
 
 class _Graph:
-    """An ONNX graph for an op."""
+    """Builder of an ONNX model for one op."""
 
     def __init__(self, op: Operation):
         self.op = op
@@ -37,7 +37,7 @@ class _Graph:
     def node(
         self, name: str, inputs: Sequence[str], domain: str = "", **attributes: object
     ) -> str:
-        """Add a node with one result, and return its name."""
+        """Add a node with one result, and return the name of the result."""
         result = f"t{len(self._nodes)}"
         make = self._onnx.helper.make_node
         node = make(name, [*inputs], [result], domain=domain, **attributes)
@@ -52,7 +52,7 @@ class _Graph:
         return name
 
     def scale_and_zero_point(self, value: SSAValue) -> Sequence[str]:
-        """Constants with what the type of a value has."""
+        """Add constants with the scale and zero point of a value."""
         parameters = parameters_of_type(value.type)
         return (
             self.constant(parameters.scales, np.float32),
@@ -60,7 +60,7 @@ class _Graph:
         )
 
     def model(self, result: str) -> bytes:
-        """A model whose inputs are the operands of the op that are no constants."""
+        """Return the model; its inputs are the non-constant operands of the op."""
         helper = self._onnx.helper
         inputs = [
             helper.make_tensor_value_info(f"x{index}", self._type(value), None)
@@ -84,7 +84,7 @@ class _Graph:
 
 
 def is_argument(value: SSAValue) -> bool:
-    """Whether an operand is neither constant nor absent."""
+    """Return True if an operand is neither constant nor absent."""
     return not isinstance(value.type, NoneType) and constant_elements(value) is None
 
 
@@ -104,7 +104,7 @@ def _qlinear_elementwise(name: str) -> Callable[[_Graph], str]:
 
 
 def _qdq(graph: _Graph) -> str:
-    """`DequantizeLinear` and `QuantizeLinear`, or the one of both that is needed."""
+    """Build `DequantizeLinear`, `QuantizeLinear` or both."""
     value, (operand,), (result,) = "x0", graph.op.operands, graph.op.results
     for name, typed in (("DequantizeLinear", operand), ("QuantizeLinear", result)):
         if isinstance(scalar_or_element_type(typed.type), UniformType):
@@ -115,7 +115,7 @@ def _qdq(graph: _Graph) -> str:
 def _constant_weights(value: SSAValue) -> Array:
     elements, element = constant_elements(value), scalar_or_element_type(value.type)
     if elements is None or not isinstance(element, StoredQuantizedType):
-        raise Unavailable("it needs constant weights")
+        raise Unavailable("expected constant weights")
     return stored_elements(elements, element)
 
 
@@ -125,11 +125,11 @@ def _constant_bias(value: SSAValue, count: int) -> Array:
         not isinstance(value.type, NoneType)
         and (elements := constant_elements(value)) is None
     ):
-        raise Unavailable("it needs a constant bias")
+        raise Unavailable("expected a constant bias")
     if elements is None:
         return np.zeros(count, np.int32)
     if elements.dtype.itemsize > 4:
-        raise Unavailable("it has no bias of 64 bits")
+        raise Unavailable("unsupported 64-bit bias")
     return elements.ravel()
 
 
@@ -194,14 +194,14 @@ _BUILDERS: Mapping[str, Callable[[_Graph], str]] = {
 
 def onnx_model(op: Operation) -> tuple[bytes, tuple[float, float]]:
     """
-    A model with the op of onnxruntime that computes the same up to rounding, and the bounds
-    of its results: onnxruntime has no fused activation.
+    Return a model with the equivalent onnxruntime op (equal up to rounding), and the
+    bounds of its results, as onnxruntime has no fused activations.
 
     Args:
-        op: an op on 8-bit storage, whose operands are arguments and constants.
+        op: op with 8-bit storage types; its operands are arguments and constants.
 
     Raises:
-        Unavailable: if there is none.
+        Unavailable: if there is no equivalent op.
     """
     if (build := _BUILDERS.get(op.name)) is None:
         raise Unavailable(f"no quantized op for '{op.name}'")

@@ -1,7 +1,4 @@
-"""
-A process for libraries: they print, some inputs abort them, and a library that was imported
-stays so.
-"""
+"""Processes for libraries, which print, may abort, and cannot be unloaded."""
 
 import os
 import pickle
@@ -15,19 +12,19 @@ _Request = TypeVar("_Request")
 
 
 class ProcessEnded(Exception):
-    """A library has ended its process; the argument is the exit code."""
+    """Raised when a library ends its process; the argument is the exit code."""
 
 
 class OwnProcess:
-    """A process that is started when it is needed, and again when a library aborted it."""
+    """Process that starts on the first request, and again after an abort."""
 
     def __init__(
         self, *command: str | Path, environment: Mapping[str, str] | None = None
     ):
         """
         Args:
-            command: its arguments, of which Python is the first one.
-            environment: its environment variables; by default those of this process.
+            command: command line; the first argument is the Python executable.
+            environment: environment variables; by default those of this process.
         """
         self._command: Sequence[str | Path] = command
         self._environment = environment
@@ -40,21 +37,21 @@ class OwnProcess:
         self.close()
 
     def close(self) -> int | None:
-        """End the process; its exit code, if there was one."""
+        """End the process and return its exit code; `None` if it was not running."""
         if (process := self._process) is None:
             return None
         self._process = None
-        # Both pipes are closed, and the end of its input ends the process.
+        # Closing its standard input ends the process.
         process.communicate()
         return process.returncode
 
-    # Its type depends on the request.
+    # The type of the answer depends on the request.
     def ask(self, request: object) -> Any:
         """
-        The answer of the process.
+        Send a request and return the answer.
 
         Raises:
-            ProcessEnded: if there is none.
+            ProcessEnded: if the process ends without an answer.
         """
         if self._process is None:
             self._process = subprocess.Popen(
@@ -76,8 +73,8 @@ class OwnProcess:
 
 
 def answer_all(answer: Callable[[_Request], object]) -> None:
-    """Answer each request from the standard input on the standard output."""
-    # What libraries print does not get among the answers.
+    """Answer requests from standard input on standard output."""
+    # Output that libraries print goes to standard error.
     stdout = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:

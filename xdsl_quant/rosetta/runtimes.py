@@ -1,9 +1,8 @@
 """
-Runtimes, and quantization as specifications define it, with NumPy; nothing here is shared
-with `numerics`.
+Base classes of runtimes, and NumPy implementations of quantization as specifications
+define it. They share no formulas with `numerics`.
 
-In the definitions, each operation rounds to the expressed type. What a specification does
-not say is NaN.
+The definitions round each operation to the expressed type. Undefined results are NaN.
 """
 
 from abc import ABC, abstractmethod
@@ -23,31 +22,31 @@ CastKind: TypeAlias = Literal["quantize", "dequantize"]
 
 
 class Unavailable(Exception):
-    """Why a runtime computes nothing, e.g. because it does not know a type."""
+    """Raised when a runtime cannot compute, e.g. for an unsupported type."""
 
 
 class Runtime(ABC):
     """
-    Something that quantizes and dequantizes, per-tensor.
+    A per-tensor implementation of quantization and dequantization.
 
-    Results are integers, or floats that are integers with NaN where it does not say what
-    they are.
+    Quantization results are integers, or floats with integer values and NaN for
+    undefined results.
     """
 
     name: str
-    """The name in tables and options."""
+    """Name in tables and options."""
 
     package: ClassVar[str] = ""
-    """The package that it is; empty if it needs none."""
+    """Package of the runtime; empty if it needs none."""
 
     modules: ClassVar[Sequence[str]] = ()
-    """What it imports, in a process of its own."""
+    """Modules that it imports, in a process of its own."""
 
     only_quantizes: ClassVar[bool] = False
-    """Whether it has no dequantization."""
+    """True if it has no dequantization."""
 
     def missing(self) -> str:
-        """Which package is not installed; empty if none is missing."""
+        """Return a message about a missing package; empty if all are installed."""
         for module in self.modules:
             if find_spec(module) is None:
                 is_own = self.package and module == self.modules[0]
@@ -55,7 +54,7 @@ class Runtime(ABC):
         return ""
 
     def version(self) -> str:
-        """The version of its package; empty if it needs none."""
+        """Return package and version; empty if it needs no package."""
         if not self.package:
             return ""
         try:
@@ -68,11 +67,10 @@ class Runtime(ABC):
         self, op: CastKind, parameters: QuantizationParameters, values: Array
     ) -> Array:
         """
-        Return the stored values of expressed ones, or the expressed values of stored ones
-        as floats of any type.
+        Quantize expressed values, or dequantize stored values to floats of any type.
 
         Raises:
-            Unavailable: if it cannot.
+            Unavailable: if the runtime cannot compute this cast.
         """
 
 
@@ -86,11 +84,11 @@ def cast_types(
 
 
 class Library(Runtime):
-    """A runtime that is called in a process of its own."""
+    """A runtime that runs in a process of its own."""
 
 
 def _scale_and_zero_point(parameters: QuantizationParameters) -> tuple[Array, Array]:
-    """Both as numbers of the expressed type."""
+    """Return scale and zero point in the expressed type."""
     dtype = parameters.expressed_dtype
     return parameters.scales.astype(dtype), parameters.zero_points.astype(dtype)
 
@@ -98,10 +96,10 @@ def _scale_and_zero_point(parameters: QuantizationParameters) -> tuple[Array, Ar
 class OnnxDefinition(Runtime):
     """
     ONNX's [QuantizeLinear](https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html):
-    `saturate(round_half_to_even(x / y_scale) + y_zero_point)`, which saturates to the whole
-    storage type and does not say what NaN becomes; and
-    [DequantizeLinear](https://onnx.ai/onnx/operators/onnx__DequantizeLinear.html):
-    `(x - x_zero_point) * x_scale`.
+    `saturate(round_half_to_even(x / y_scale) + y_zero_point)`, which saturates to the
+    full storage type and is undefined for NaN; and
+    [DequantizeLinear](https://onnx.ai/onnx/operators/onnx__DequantizeLinear.html): `(x
+    - x_zero_point) * x_scale`.
     """
 
     name = "onnx-definition"
@@ -117,7 +115,7 @@ class OnnxDefinition(Runtime):
         with np.errstate(all="ignore"):
             rounded = np.rint((values / scale).astype(np.float64))
         if parameters.storage_width > 16:
-            raise Unavailable(f"no storage type '{parameters.storage}'")
+            raise Unavailable(f"unsupported storage type '{parameters.storage}'")
         bounds = storage_range(parameters.storage)
         return np.clip(rounded + parameters.zero_points, *bounds)
 
@@ -126,9 +124,9 @@ class StableHLODefinition(Runtime):
     """
     StableHLO's [uniform_quantize](https://openxla.org/stablehlo/spec#uniform_quantize):
     `round_half_to_even(clamp(storage_min, x / scale + zero_point, storage_max))`; and
-    [uniform_dequantize](https://openxla.org/stablehlo/spec#uniform_dequantize):
-    `(x - zero_point) * scale`. It does not say what NaN becomes, nor what does not fit the
-    storage type because a bound of it is no number of the expressed type.
+    [uniform_dequantize](https://openxla.org/stablehlo/spec#uniform_dequantize): `(x -
+    zero_point) * scale`. Undefined for NaN, and for out-of-range results if a bound of
+    the storage range is not representable in the expressed type.
     """
 
     name = "stablehlo-definition"
@@ -141,7 +139,7 @@ class StableHLODefinition(Runtime):
         scale, zero_point = _scale_and_zero_point(parameters)
         with np.errstate(all="ignore"):
             shifted = (values / scale + zero_point).astype(np.float64)
-        # Bounds are floats of the expressed type, too.
+        # Bounds are rounded to the expressed type.
         low, high = np.array([parameters.storage_min, parameters.storage_max]).astype(
             parameters.expressed_dtype
         )

@@ -1,9 +1,9 @@
 """
-What runs in the environment of `tosa-tools`: TOSA's reference model and the public
+Worker in the environment of `tosa-tools`, with TOSA's reference model and the public
 converter.
 
-Requests and answers are pickled objects on the standard input and output. It imports
-nothing of this package, which the environment does not have.
+It exchanges pickled objects by standard input and output. It must not import this
+package, which is missing in that environment.
 """
 
 import os
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def run_once(text: str, inputs: list[object]) -> tuple[str, object]:
-    """`runs` and the results of a module of TOSA, or `invalid` and a message."""
+    """Run a TOSA module; return `runs` and the results, or `invalid` and a message."""
     status, results = run_all(text, [inputs])
     return status, results[0] if status == "runs" else results
 
@@ -25,7 +25,7 @@ def run_once(text: str, inputs: list[object]) -> tuple[str, object]:
 def run_all(
     text: str, runs: list[list[object]]
 ) -> tuple[str, list[list[object]] | str]:
-    """`runs` and the results for each of several inputs, or `invalid` and a message."""
+    """Run a TOSA module on several inputs; otherwise like `run_once`."""
     tosa_opt = distribution("tosa-tools").locate_file("bin/tosa-opt")
     reference_model = import_module("tosa_reference_model")
     with tempfile.TemporaryDirectory() as directory:
@@ -50,7 +50,7 @@ def run_all(
 
 
 def convert(model: bytes) -> tuple[str, str]:
-    """`ok` and the text that the public converter writes, or `error` and a message."""
+    """Return `ok` and the text of the converter, or `error` and a message."""
     converter = import_module("tosa_converter_for_tflite")
     with tempfile.TemporaryDirectory() as directory:
         file, text = Path(directory, "model.tflite"), Path(directory, "module.mlir")
@@ -65,8 +65,8 @@ def convert(model: bytes) -> tuple[str, str]:
 
 
 def main() -> None:
-    """Answer until the standard input ends."""
-    # Libraries print to the standard output, too.
+    """Answer requests until standard input ends."""
+    # Output that libraries print goes to standard error.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:

@@ -1,4 +1,4 @@
-"""A process that calls methods of runtimes."""
+"""Process that calls methods of runtimes."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ _Request = tuple[Callable[..., object], Sequence[object]]
 
 
 class Worker(OwnProcess):
-    """A process that calls methods."""
+    """Process that calls methods of picklable objects."""
 
     def __init__(self):
         super().__init__(sys.executable, "-m", __name__)
@@ -22,15 +22,15 @@ class Worker(OwnProcess):
         self, method: Callable[[*_Arguments], _Result], *arguments: *_Arguments
     ) -> _Result:
         """
-        What a method of an object returns in the process.
+        Call a method in the process and return its result.
 
         Raises:
-            Unavailable: with the message of what it raises, or if it ends the process.
+            Unavailable: if the method raises an error or ends the process.
         """
         try:
             is_result, answer = self.ask((method, arguments))
         except ProcessEnded:
-            raise Unavailable("its library ended the process") from None
+            raise Unavailable("the library ended its process") from None
         if not is_result:
             raise Unavailable(answer)
         return answer
@@ -43,7 +43,7 @@ def _answer(request: _Request) -> tuple[bool, object]:
     except Unavailable as error:
         return False, str(error)
     except Exception as error:
-        # Libraries raise what they like.
+        # Libraries raise errors of any class.
         line = str(error).strip().partition("\n")[0]
         return False, f"{type(error).__name__}: {line}"
 

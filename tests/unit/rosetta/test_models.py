@@ -175,7 +175,7 @@ def test_convolutions(op: str):
 def test_tosa_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.chdir(tmp_path)
     found = next(compare_ops(elementwise(), runtimes=["tosa"]))
-    assert found.left_out == {"tosa": "'make tosa-tools' has not installed it"}
+    assert found.left_out == {"tosa": "not installed; run 'make tosa-tools'"}
 
 
 def test_tosa():
@@ -194,13 +194,13 @@ def test_errors_of_tosa_tools():
     # These have none of its modules.
     with TosaTools(Path(sys.executable)) as tools:
         with pytest.raises(
-            Unavailable, match="the converter fails: ModuleNotFoundError"
+            Unavailable, match="the converter failed: ModuleNotFoundError"
         ):
             tools.run_file(b"", [], np.dtype(np.int8))
         status, message = tools.call("run", "", [])
         assert (status, message[:21]) == ("invalid", "PackageNotFoundError:")
     with TosaTools(Path("/bin/false")) as tools:
-        with pytest.raises(Unavailable, match="the converter fails: aborts"):
+        with pytest.raises(Unavailable, match="the converter failed: aborts"):
             tools.run_file(b"", [], np.dtype(np.int8))
 
 

@@ -127,7 +127,7 @@ def test_ops(capsys: pytest.CaptureFixture[str]):
         (
             ["!quant.uniform<i32:f16, 0.5>", "--against", "onnx-definition"],
             "!quant.uniform<i32:f16, 0.5>: error: cannot compare with 'onnx-definition': "
-            "no storage type 'i32'",
+            "unsupported storage type 'i32'",
         ),
     ],
 )
