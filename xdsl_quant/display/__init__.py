@@ -1,6 +1,6 @@
 """
-What a notebook shows: IR with short names for quantized types, plots of errors, and reports
-of calibration.
+Notebook displays: IR with aliases for quantized types, error plots, and calibration
+reports.
 
 `%load_ext xdsl_quant.display` adds the cell magic `%%quant`.
 """
@@ -26,14 +26,14 @@ __all__ = [
 
 def load_ipython_extension(ipython: Any) -> None:
     """
-    Add the cell magic `%%quant`. IPython calls this for `%load_ext`.
+    Register the cell magic `%%quant`. IPython calls this for `%load_ext`.
 
     Args:
-        ipython: the shell, an `InteractiveShell`.
+        ipython: an `InteractiveShell`.
 
     Raises:
         ImportError: if IPython is not installed.
-        TypeError: if it is no shell, like what `get_ipython()` returns outside of one.
+        TypeError: if `ipython` is not a shell, e.g. `get_ipython()` outside of IPython.
     """
     try:
         from IPython.core.interactiveshell import InteractiveShell
@@ -47,8 +47,8 @@ def load_ipython_extension(ipython: Any) -> None:
     shell_class: type[Any] = InteractiveShell
     if not isinstance(ipython, shell_class):
         raise TypeError(
-            f"expected an IPython shell, but got {type(ipython).__name__}; use "
+            f"expected an IPython shell, found {type(ipython).__name__}; use "
             "'%load_ext xdsl_quant.display' in IPython or a notebook"
         )
-    # IPython would take the braces of pass options for Python expressions.
+    # Otherwise IPython expands the braces of pass options as Python expressions.
     ipython.register_magic_function(no_var_expand(quant), magic_kind="cell")

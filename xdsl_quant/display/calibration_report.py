@@ -1,7 +1,4 @@
-"""
-Report of a calibration: range, histogram, type and quantization error of each value, in a
-notebook and as a self-contained page.
-"""
+"""Calibration reports: range, histogram, type and quantization error by key."""
 
 import math
 import os
@@ -30,31 +27,28 @@ from .histogram_svg import histogram_svg
 from .pages import page, percent, render
 
 Range = tuple[float, float]
-"""The smallest and the largest of some values."""
+"""Minimum and maximum."""
 
 _MAX_SHOWN = 50
-"""Most keys that a notebook shows."""
+"""Maximum number of keys in a notebook."""
 
 _MAX_CHANNELS = 5
-"""Most channels of a key that are shown."""
+"""Maximum number of channels per key."""
 
-_UNKNOWN = "Histograms and errors are not known: calibrate with"
+_UNKNOWN = "Histograms and errors are missing: calibrate with"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CalibrationReport:
-    """
-    A table of keys, the worst first, that a notebook shows. `str` is a table of text.
-    """
+    """Table of keys, worst first. Notebooks show HTML; `str` is a text table."""
 
     evaluations: Sequence[Evaluation]
-    """The evaluation of each key, the worst first."""
+    """Evaluation of each key, worst first."""
 
     statistics: Statistics
-    """What was observed."""
 
     conversion: QuantCalibratedToUniformPass
-    """The pass that chose the types."""
+    """Pass that chose the types."""
 
     def __repr__(self) -> str:
         rows = [("key", "SQNR in dB", "saturated", "range", "type")]
@@ -78,7 +72,7 @@ class CalibrationReport:
 
     def page(self, title: str = "Calibration") -> str:
         """
-        The text of an HTML page with all keys, which needs nothing else.
+        Return a self-contained HTML page with all keys.
 
         Raises:
             ImportError: if Jinja2 is not installed.
@@ -91,7 +85,7 @@ class CalibrationReport:
 
         Raises:
             ImportError: if Jinja2 is not installed.
-            OSError: if the file cannot be written; it is as it was before.
+            OSError: if the file cannot be written; an old file is unchanged.
         """
         write_text_atomically(path, self.page(title))
 
@@ -120,7 +114,7 @@ def calibration_page(
     conversion: QuantCalibratedToUniformPass,
     module: ModuleOp,
 ) -> str:
-    """Return the text of the page of a calibration with types that a pass chooses."""
+    """Return the HTML page of a calibration, with types chosen by a pass."""
     evaluations = evaluate(statistics, conversion, module)
     return CalibrationReport(evaluations, statistics, conversion).page(title)
 
@@ -136,31 +130,31 @@ def calibration_report(
     per_axis: Literal["auto", "never"] = "auto",
 ) -> CalibrationReport:
     """
-    Show what calibration saw under each key, and what quantization would do to it: the
-    range, a histogram, the type, the saturated part of the values and the signal to
-    quantization noise ratio, the worst first.
+    Report the calibration of each key and the effect of quantization: range, histogram,
+    type, saturated fraction and SQNR, worst first.
 
-    Types are those of the pass `quant-calibrated-to-uniform` with the same options. Errors
-    are estimated from histograms, which observers but `min-max` and `moving-average` have;
-    for these, [`calibrate`][xdsl_quant.calibration.calibrate] with `histograms=True`.
+    Types are those of the pass `quant-calibrated-to-uniform` with the same options.
+    Errors are estimated from histograms. The observers `min-max` and `moving-average`
+    collect them only if [`calibrate`][xdsl_quant.calibration.calibrate] gets
+    `histograms=True`.
 
     Args:
-        statistics: what was observed.
-        module: what was calibrated, or its text. It says which expressed types values have,
-            and which of them are coupled; by default all are f32, and none is.
-        bits: number of bits of a stored value.
-        signed: whether stored values are signed.
-        symmetric: whether the zero point is in the middle.
-        narrow_range: whether the smallest stored value is left out.
-        per_axis: whether values with a range for each channel get a per-axis type.
+        statistics: calibration statistics.
+        module: calibrated module or its text, for expressed types and coupled values;
+            by default all values are f32 and uncoupled.
+        bits: bit width of stored values.
+        signed: True for signed storage.
+        symmetric: True to fix the zero point at the middle of the storage range.
+        narrow_range: True to exclude the smallest stored value.
+        per_axis: `auto` for per-axis types where ranges are per channel.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if the module does not have a key, or no key gets a type.
+        TypeError: if an argument has the wrong type.
+        ValueError: if the module lacks a key, or no key gets a type.
     """
     if not isinstance(cast(object, statistics), Statistics):
-        found = type(statistics).__name__
-        problem = f"statistics must be Statistics, not {found}"
+        name = type(statistics).__name__
+        problem = f"statistics must be Statistics, not {name}"
         raise TypeError(f"{problem}; read a file with Statistics.load")
     conversion = _conversion_pass(bits, signed, symmetric, narrow_range, per_axis)
     evaluations = evaluate(statistics, conversion, module)
@@ -174,13 +168,7 @@ def _conversion_pass(
     narrow_range: bool,
     per_axis: Literal["auto", "never"],
 ) -> QuantCalibratedToUniformPass:
-    """
-    The pass with arguments of the user.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if `per_axis` is another text.
-    """
+    """Check the arguments of the user and return the pass."""
     if per_axis not in ("auto", "never"):
         raise ValueError(f"per_axis must be 'auto' or 'never', not {per_axis!r}")
     return QuantCalibratedToUniformPass(
@@ -197,7 +185,7 @@ def _conversion_pass(
 
 @dataclass(frozen=True)
 class _Row:
-    """The cells from name to histogram, of a key or of a channel."""
+    """Cells from name to histogram, for a key or channel."""
 
     name: str
     sqnr: str
@@ -205,7 +193,7 @@ class _Row:
     bounds: Range
     histogram: Histogram | None
     stored: Range | None
-    """The range without saturation, if all values have the same one."""
+    """Range without saturation, if the same for all values."""
 
     scale: str = ""
     zero_point: int = 0
@@ -220,14 +208,13 @@ class _Row:
 
     @property
     def values(self) -> str:
-        """The range of the values, unless it is what the observer found."""
+        """Range of the values, if it differs from the observer's range."""
         if self.histogram is None or _value_range(self.histogram) == self.bounds:
             return ""
         return _range_text(_value_range(self.histogram))
 
     @property
     def picture(self) -> str:
-        """The histogram as HTML."""
         if self.histogram is None:
             return ""
         whole = self.histogram.of_tensor
@@ -246,7 +233,7 @@ def _value_range(histogram: Histogram) -> Range:
 
 def _key_row(evaluation: Evaluation) -> _Row:
     parameters, stored = evaluation.parameters, None
-    # Channels with a scale each have no range in common.
+    # Channels with different scales have different ranges.
     if parameters is not None and not parameters.scales.ndim:
         stored = _stored_range(parameters, 0)
     return _Row(
@@ -260,7 +247,7 @@ def _key_row(evaluation: Evaluation) -> _Row:
 
 
 def _channel_rows(evaluation: Evaluation) -> list[_Row]:
-    """The worst channels of a key; none if they are not known."""
+    """Return the rows of the worst channels; none without errors."""
     error, ranges = evaluation.error, evaluation.ranges.axis_ranges
     histogram, parameters = evaluation.histogram, evaluation.parameters
     if ranges is None or error is None or histogram is None or parameters is None:
@@ -306,7 +293,7 @@ def _saturated(evaluation: Evaluation) -> str:
 
 
 def _rough_mark(histogram: Histogram | None) -> str:
-    """A mark if most of the nonzero values are in the middle bin."""
+    """Return a mark if most nonzero values are in the middle bin."""
     if histogram is None:
         return ""
     zeros = histogram.zeros.sum()
@@ -315,12 +302,12 @@ def _rough_mark(histogram: Histogram | None) -> str:
 
 
 def _channel(parameters: QuantizationParameters, index: int) -> tuple[float, int]:
-    """The scale and the zero point of a channel, or of index 0 of all of them."""
+    """Return scale and zero point of a channel; index 0 if per-tensor."""
     return float(parameters.scales.flat[index]), int(parameters.zero_points.flat[index])
 
 
 def _stored_range(parameters: QuantizationParameters, index: int) -> Range:
-    """The range without saturation, with one of the scales of a type."""
+    """Return the range without saturation for a channel."""
     scale, zero_point = _channel(parameters, index)
     return (
         (parameters.storage_min - zero_point - 0.5) * scale,
@@ -329,19 +316,19 @@ def _stored_range(parameters: QuantizationParameters, index: int) -> Range:
 
 
 def _type_text(evaluation: Evaluation) -> str:
-    """The text of the type without the scales of channels, or why there is none."""
+    """Return the type without per-channel scales, or why there is none."""
     quantized_type = evaluation.quantized_type
     if quantized_type is None:
         return f"none: {evaluation.reason}"
     if not isinstance(quantized_type, UniformQuantizedPerAxisType):
         return str(quantized_type)
-    # The text of all scales takes long.
+    # Printing all scales is slow.
     head = f"{quantized_type.storage_text}:{quantized_type.expressed_type}"
     return f"!quant.uniform<{head}:{quantized_type.axis}, {{...}}>"
 
 
 def _type_summary(evaluation: Evaluation) -> tuple[str, str]:
-    """The beginning of the type, and its parameters in words."""
+    """Return the beginning of the type, and its parameters in words."""
     parameters = evaluation.parameters
     assert parameters is not None
     head = _type_text(evaluation).removeprefix("!quant.uniform<").partition(", ")[0]

@@ -1,4 +1,4 @@
-"""The cell magic `%%quant`: run passes on the text of a cell and show what they change."""
+"""The cell magic `%%quant`: runs passes on a cell and shows the changes."""
 
 import argparse
 import inspect
@@ -20,7 +20,7 @@ _CELL = "<cell>"
 
 
 class QuantMagicError(Exception):
-    """A mistake in a cell; IPython shows the message and no traceback."""
+    """Error in a cell; IPython shows the message without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"\x1b[31m{self}\x1b[0m"]
@@ -39,21 +39,21 @@ def _arguments(line: str) -> argparse.Namespace:
         "--aliases", action=argparse.BooleanOptionalAction, default=True
     )
     try:
-        arguments, others = parser.parse_known_args(shlex.split(line))
+        arguments, unknown = parser.parse_known_args(shlex.split(line))
     except ValueError as e:
         raise QuantMagicError(f"{parser.prog}: {e}") from e
-    if others:
+    if unknown:
         parser.error(
-            f"unrecognized arguments: {' '.join(others)}{_passes_hint(others)}"
+            f"unrecognized arguments: {' '.join(unknown)}{_passes_hint(unknown)}"
         )
     return arguments
 
 
-def _passes_hint(others: Sequence[str]) -> str:
-    if all(word.startswith("-") for word in others):
+def _passes_hint(unknown: Sequence[str]) -> str:
+    if all(word.startswith("-") for word in unknown):
         return ""
     return (
-        " (passes are needed after -p, in quotes if there is a space: "
+        " (pass pipelines follow -p, in quotes if they contain a space: "
         "-p 'cse,canonicalize')"
     )
 
@@ -64,13 +64,13 @@ def quant(line: str, cell: str) -> IRView | IRComparison | None:
 
     Usage: %%quant [-h] [-p PASSES] [--no-aliases]
 
-    PASSES are those of `xdsl-opt -p`, with options in braces; quotes are needed where
-    there is a space:
+    PASSES is a pipeline as for `xdsl-opt -p`, with options in braces. Quote it if it
+    contains a space:
 
         %%quant -p 'lower-quant-ops{rounding-mode=nearest-even fuse=true},canonicalize'
 
-    Without passes the IR is shown as it is. `--no-aliases` writes quantized types out.
-    `-h` prints this text.
+    Without passes, show the IR. `--no-aliases` prints quantized types in full. `-h`
+    prints this text.
     """
     arguments = _arguments(line)
     if arguments.help:
@@ -79,7 +79,7 @@ def quant(line: str, cell: str) -> IRView | IRComparison | None:
     context = multiverse_context()
     try:
         passes = parse_passes(arguments.passes)
-        # The line of the magic is the first one of the cell.
+        # Line 1 of the cell is the magic.
         before = parse_module("\n" + cell, _CELL, context)
         if not passes:
             return show(before, aliases=arguments.aliases)

@@ -1,7 +1,7 @@
 """
 The figure of [`plot_error`][xdsl_quant.display.plot_error].
 
-It is made without pyplot, so that nothing is opened, kept or configured globally. The
+It avoids pyplot, so that no windows are opened and no global state changes. The
 annotations of matplotlib are incomplete: axes and figures are `Any` here.
 """
 
@@ -26,47 +26,47 @@ from xdsl_quant.numerics.codecs import Codec, codec_of
 from .quantized_values import PartsOfTensor, QuantizedValues
 
 BINS = 128
-"""Bins of a histogram, unless there is one for each stored value."""
+"""Number of histogram bins, unless there is one for each stored value."""
 
 _MAX_INTEGERS = 32
-"""Most integers that are drawn, as they are evenly spaced."""
+"""Maximum number of stored integers drawn as lines (evenly spaced)."""
 
 _MAX_NUMBERS = 4 * BINS
-"""Most other numbers that are drawn."""
+"""Maximum number of other stored values drawn as lines."""
 
 _MAX_STEP_RATIO = 100
-"""From which ratio of the largest to the smallest step on the axis is logarithmic."""
+"""Ratio of the largest to the smallest step above which the axis is logarithmic."""
 
 
 @dataclass(frozen=True)
 class StoredAxis:
-    """Which numbers stored values stand for, and how they are drawn."""
+    """Axis of a plot in units of stored values."""
 
     low: float
-    """The number below which values saturate."""
+    """Lower bound of values that do not saturate."""
 
     high: float
-    """The number above which values saturate."""
+    """Upper bound of values that do not saturate."""
 
     numbers: Floats
-    """The numbers that are drawn, in ascending order; none if they are too many."""
+    """Numbers drawn as lines, in ascending order; empty if too many."""
 
     bins: int
-    """How many bins of the same width in the figure are between `low` and `high`."""
+    """Number of equally wide bins between `low` and `high`."""
 
     linear_range: float | None = None
-    """The magnitude up to which a logarithmic axis is linear; `None` for a linear axis."""
+    """Magnitude up to which a logarithmic axis is linear; `None` if all is linear."""
 
     @property
     def scale(self) -> dict[str, Any]:
-        """The arguments of matplotlib's `set_xscale`."""
+        """Arguments of matplotlib's `set_xscale`."""
         if self.linear_range is None:
             return {"value": "linear"}
         return {"value": "symlog", "linthresh": self.linear_range}
 
     @property
     def ticks(self) -> list[float] | None:
-        """0 and some powers of ten on a logarithmic axis; `None` for a linear axis."""
+        """0 and some powers of ten on a logarithmic axis; otherwise `None`."""
         if self.linear_range is None:
             return None
         largest = max(-self.low, self.high)
@@ -79,16 +79,16 @@ class StoredAxis:
 
     def edges(self, positions: Floats) -> Floats:
         """
-        Edges of bins, of which one is `low` and one is `high`.
+        Return the edges of bins, among them `low` and `high`.
 
-        They go beyond these only where there are positions, and only by half of the
-        distance between them.
+        Bins extend beyond them only as far as positions do, and by at most half of
+        their distance.
 
         Args:
             positions: values in units of stored values.
         """
         ends = np.array([self.low, self.high, positions.min(), positions.max()])
-        low, high, first, last = _image(ends, self.linear_range).tolist()
+        low, high, first, last = _axis_positions(ends, self.linear_range).tolist()
         step = (high - low) / self.bins
         limit = self.bins // 2
         below, above = (
@@ -104,13 +104,13 @@ class StoredAxis:
 
     @classmethod
     def of(cls, parameters: QuantizationParameters) -> StoredAxis:
-        """The axis for the storage type and the storage range of parameters."""
+        """Return the axis for the storage type and range of parameters."""
         dtype = compute_dtype(parameters, "nearest-even")
         if (codec := codec_of(parameters, dtype)) is not None:
             return cls._of_codec(codec)
         first, last = parameters.storage_min, parameters.storage_max
         levels = last - first + 1
-        # Some bins for each stored value, or one, or bins of many stored values.
+        # One or more bins per stored value, or many stored values per bin.
         bins = levels * max(1, BINS // levels) if levels <= 4 * BINS else BINS
         drawn = range(first, last + 1) if levels <= _MAX_INTEGERS else ()
         return cls(first - 0.5, last + 0.5, np.array(drawn, np.float64), bins)
@@ -125,43 +125,43 @@ class StoredAxis:
         if steps.size and steps.max() > _MAX_STEP_RATIO * steps.min():
             linear_range = 4 * float(steps.min())
         if low == high:
-            # One number has no width that could be drawn.
+            # A single number has no width.
             low, high = low - 0.5, high + 0.5
-        # What is at a limit does not saturate, and a bin does not contain its end.
+        # The limit does not saturate, but a bin excludes its upper edge.
         high = float(np.nextafter(high, np.inf))
         return cls(low, high, drawn, BINS, linear_range)
 
 
-def _image(positions: Floats, linear_range: float | None) -> Floats:
-    """Where numbers are on an axis, up to a factor."""
+def _axis_positions(positions: Floats, linear_range: float | None) -> Floats:
+    """Return the positions of numbers on an axis, up to a factor."""
     if linear_range is None:
         return positions
     return SymmetricalLogTransform(10, linear_range, 1).transform(positions)
 
 
-# Colours that remain different to the colour-blind.
+# Colors that are distinct for color-blind readers.
 _BLUE, _ORANGE, _GREEN = "#0072b2", "#d55e00", "#009e73"
 
-# A single value is a small bar.
-_NUMBERS_OF_VALUES = {
+# The lower limit makes a count of 1 visible.
+_COUNT_AXIS = {
     "ylabel": "number of values",
     "yscale": "log",
     "ylim": (0.7, None),
 }
-"""The axis of logarithmic bars."""
+"""Settings of a logarithmic axis of counts."""
 
 _MAX_GRID_LINES = 32
-"""Most stored values that are drawn as lines, and not as ticks."""
+"""Maximum number of stored values drawn as lines instead of ticks."""
 
 _TICK_HEIGHT = 0.05
-"""Height of a tick, as a part of the height of a plot."""
+"""Height of a tick, as a fraction of the plot height."""
 
 _MAX_BARS = 256
-"""Most channels that are drawn as bars, and not as points."""
+"""Maximum number of channels drawn as bars instead of points."""
 
 
 class ErrorFigure(Figure):
-    """A figure that a notebook displays without pyplot."""
+    """Figure that notebooks display without pyplot."""
 
     def _repr_png_(self) -> bytes:
         figure: Any = self
@@ -173,7 +173,7 @@ class ErrorFigure(Figure):
 def _plot_values(axes: Any, values: QuantizedValues) -> None:
     axis, positions = StoredAxis.of(values.elements), values.positions
     edges = axis.edges(positions)
-    # Values further away are counted in the first and last bin.
+    # Outliers are counted in the first and last bin.
     counts, _ = np.histogram(np.clip(positions, edges[0], edges[-1]), edges)
     axes.stairs(counts, edges, fill=True, color=_BLUE)
     saturated = [
@@ -191,10 +191,10 @@ def _plot_values(axes: Any, values: QuantizedValues) -> None:
         title="values on the grid of stored values",
         xlabel=values.formula,
         xlim=(edges[0], edges[-1]),
-        **_NUMBERS_OF_VALUES,
+        **_COUNT_AXIS,
     )
     if (ticks := axis.ticks) is not None:
-        # matplotlib has no second axis of values for one that is logarithmic like this.
+        # matplotlib has no secondary axis for symmetric logarithmic ones.
         axes.set_xticks(ticks)
     elif values.one_scale is not None:
         scale, zero_point = values.one_scale
@@ -211,25 +211,25 @@ def _plot_errors(axes: Any, errors: Floats, largest_scale: float) -> None:
     axes.set(
         title="error",
         xlabel="dequantized value - value",
-        **_NUMBERS_OF_VALUES,
+        **_COUNT_AXIS,
     )
-    # Small numbers are long, and more of them would run into each other.
+    # Labels of small numbers are long: more of them would overlap.
     axes.xaxis.set_major_locator(MaxNLocator(5))
 
 
 def _plot_sqnr(figure: Any, axes: Any, parts: PartsOfTensor) -> None:
-    """An image of blocks along two dimensions, or bars."""
-    per, sqnr = parts.noun, parts.sqnr
-    axes.set(title=f"signal-to-noise ratio of each {per}")
+    """Plot the SQNR by part: an image if blocks have two dimensions, or bars."""
+    noun, sqnr = parts.noun, parts.sqnr
+    axes.set(title=f"signal-to-noise ratio of each {noun}")
     if np.isposinf(sqnr).all():
         axes.set(xticks=[], yticks=[])
-        text, place = f"no error in any {per}", axes.transAxes
+        text, place = f"no error in any {noun}", axes.transAxes
         axes.text(0.5, 0.5, text, transform=place, ha="center", va="center")
         return
     pairs = zip(parts.dimensions, sqnr.shape, strict=True)
     dimensions = [dimension for dimension, count in pairs if count > 1]
     if len(dimensions) != 2:
-        _plot_sqnr_bars(axes, sqnr.ravel(), per)
+        _plot_sqnr_bars(axes, sqnr.ravel(), noun)
         return
     image = axes.imshow(
         sqnr.squeeze(), aspect="auto", interpolation="nearest", cmap="cividis"
@@ -242,7 +242,7 @@ def _plot_sqnr(figure: Any, axes: Any, parts: PartsOfTensor) -> None:
 
 
 def _plot_sqnr_bars(axes: Any, sqnr: Floats, name: str) -> None:
-    """A bar or a point of decibels for each channel; marks for what has no number."""
+    """Plot a bar or point per channel, and marks for infinite and NaN ratios."""
     is_finite = np.isfinite(sqnr)
     edges = np.arange(sqnr.size + 1) - 0.5
     if sqnr.size > _MAX_BARS:
@@ -254,8 +254,8 @@ def _plot_sqnr_bars(axes: Any, sqnr: Floats, name: str) -> None:
         (np.isposinf(sqnr), top, "^", _GREEN, "no error"),
         (np.isnan(sqnr), 0.0, "x", _ORANGE, "not a number"),
     )
-    for which, height, marker, color, label in marks:
-        if (channels := np.flatnonzero(which)).size:
+    for mask, height, marker, color, label in marks:
+        if (channels := np.flatnonzero(mask)).size:
             heights = np.full(channels.size, height)
             axes.plot(channels, heights, marker, color=color, label=label)
             axes.legend(loc="lower right")
@@ -264,7 +264,7 @@ def _plot_sqnr_bars(axes: Any, sqnr: Floats, name: str) -> None:
 
 
 def error_figure(values: QuantizedValues) -> ErrorFigure:
-    """See [`plot_error`][xdsl_quant.display.plot_error]."""
+    """Draw the figure of [`plot_error`][xdsl_quant.display.plot_error]."""
     parts, elements = values.parts, values.elements
     figure: Any = ErrorFigure(
         figsize=(9, 3.6 if parts is None else 6.2), dpi=100, layout="constrained"

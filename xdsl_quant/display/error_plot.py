@@ -26,33 +26,32 @@ def plot_error(
     zero_point_order: ZeroPointOrder = "before-rounding",
 ) -> ErrorFigure:
     """
-    Plot what is lost when values are quantized and dequantized again.
+    Plot the error of quantizing and dequantizing values.
 
-    The figure has a histogram of the values in units of the stored values, with what is
-    outside of their range in another colour; a histogram of the error (what comes back
-    minus the value); and, for types with channels or blocks, the signal-to-noise ratio
-    of each channel or block. Values that are NaN or infinite are left out of the title
-    and the histograms, and the figure says how many they are.
+    The figure has histograms of the values in units of stored values (saturated ones in
+    another color) and of the error (dequantized value minus value), and the SQNR of
+    each channel or block. NaN and infinite values are counted in the title and
+    otherwise ignored.
 
     Args:
-        expressed_values: an array of a shape that the type fits, with the dtype of its
-            expressed type; or Python numbers, which are rounded to that.
-        quantized_type: a uniform or block-scaled type, or quantization parameters.
-        rounding_mode: how values between two stored ones are rounded.
-        zero_point_order: when the zero point is added.
+        expressed_values: array with the dtype of the expressed type, or Python numbers,
+            which are rounded to it.
+        quantized_type: uniform or block-scaled type, or quantization parameters.
+        rounding_mode: rounding mode of quantization.
+        zero_point_order: `before-rounding` or `after-rounding`.
 
     Returns:
-        A matplotlib figure, which is not known to pyplot. A notebook shows it, and
-        `savefig` writes it to a file.
+        A matplotlib figure, independent of pyplot. Notebooks show it; `savefig` writes
+        it to a file.
 
     Raises:
-        TypeError: if an array has another dtype, or `quantized_type` is no type.
-        ValueError: if there are no finite values, the type does not fit the shape or is no
-            uniform or block-scaled type, or there is no such rounding.
+        TypeError: if the dtype is wrong, or `quantized_type` is not a type.
+        ValueError: if no value is finite, the type does not match the shape or is
+            neither uniform nor block-scaled, or the rounding is unknown.
         ImportError: if matplotlib is not installed.
     """
     check_packages("plot_error", "matplotlib")
-    # It is optional, and its import takes long.
+    # matplotlib is optional and slow to import.
     from .error_figure import error_figure
 
     rounding = Rounding(rounding_mode, zero_point_order)

@@ -1,8 +1,8 @@
 """
-Types and quantization errors of observed values.
+Types and quantization errors of calibrated values.
 
-Types are not chosen here: the passes that quantize a module run on a copy of it, or on a
-module that has nothing but the keys.
+The types are chosen by the passes that quantize a module: they run on a copy of the
+module, or on a module that contains only the keys.
 """
 
 import math
@@ -45,25 +45,23 @@ from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistic
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Type and quantization error of the values of a key."""
+    """Type and quantization error for the values of a key."""
 
     key: str
 
     ranges: KeyStatistics
-    """The range of the values, and those of their channels."""
+    """Range of the values and of their channels."""
 
     quantized_type: QuantizedType | None
-    """The quantized type of the values."""
 
     reason: str
-    """Why there is no type; empty if there is one."""
+    """Reason if there is no type; otherwise empty."""
 
     histogram: Histogram | None
-    """A histogram of the values, if there is one."""
+    """Histogram of the values, if collected."""
 
     @cached_property
     def parameters(self) -> QuantizationParameters | None:
-        """The parameters of the type."""
         type_ = self.quantized_type
         return (
             None if type_ is None else QuantizationParameters.from_integer_type(type_)
@@ -71,7 +69,7 @@ class Evaluation:
 
     @cached_property
     def error(self) -> EstimatedError | None:
-        """The quantization error, if there is a histogram."""
+        """Quantization error, if there are a type and a histogram."""
         if self.histogram is None or (parameters := self.parameters) is None:
             return None
         scales, zero_points = parameters.scales, parameters.zero_points
@@ -80,7 +78,7 @@ class Evaluation:
 
     @property
     def sqnr(self) -> float:
-        """Signal to quantization noise ratio in dB; NaN if it is not known."""
+        """Signal to quantization noise ratio in dB; NaN if unknown."""
         return math.nan if self.error is None else self.error.sqnr
 
 
@@ -90,29 +88,28 @@ def evaluate(
     module: ModuleOp | str | None = None,
 ) -> list[Evaluation]:
     """
-    What quantization would do to the values of each key: those without a type first, and
-    then the smallest signal to quantization noise ratio.
+    Return the effect of quantization by key: keys without a type first, then by
+    ascending SQNR.
 
     Args:
-        statistics: what was observed.
-        conversion: the pass that chooses types.
-        module: what the statistics are of, as it was calibrated, or its text. It says
-            which expressed types values have, and which of them are coupled; by default
-            all are f32, and none is.
+        statistics: calibration statistics.
+        conversion: pass that chooses types.
+        module: calibrated module or its text, for expressed types and coupled values;
+            by default all values are f32 and uncoupled.
 
     Raises:
-        TypeError: if `module` is neither a module nor a text.
-        ValueError: if the module does not have a key, or no key gets a type.
+        TypeError: if `module` is neither a module nor text.
+        ValueError: if the module lacks a key, or no key gets a type.
     """
     module = None if module is None else as_module(module)
     ranges = {key: statistics.ranges(key) for key in statistics.observations}
     types = suggested_types(ranges, conversion, module) if ranges else {}
     evaluations: list[Evaluation] = []
-    for key, known in sorted(ranges.items()):
-        found = types[key]
-        type_, reason = (None, found) if isinstance(found, str) else (found, "")
+    for key, key_ranges in sorted(ranges.items()):
+        result = types[key]
+        type_, reason = (None, result) if isinstance(result, str) else (result, "")
         histogram = statistics.observations[key].histogram
-        evaluations.append(Evaluation(key, known, type_, reason, histogram))
+        evaluations.append(Evaluation(key, key_ranges, type_, reason, histogram))
     return sorted(evaluations, key=_order)
 
 
@@ -132,16 +129,15 @@ def suggested_types(
     module: ModuleOp | None = None,
 ) -> dict[str, QuantizedType | str]:
     """
-    The quantized type for each key, or why there is none.
+    Return the quantized type by key, or the reason if there is none.
 
     Args:
-        statistics: the ranges.
-        conversion: the pass that chooses types.
-        module: what the keys are of. It says which expressed types they have, and which of
-            them are coupled; by default all are f32, and none is.
+        statistics: ranges by key.
+        conversion: pass that chooses types.
+        module: calibrated module; see `evaluate`.
 
     Raises:
-        ValueError: if the module does not have a key, or no key gets a type.
+        ValueError: if the module lacks a key, or no key gets a type.
     """
     if module is None:
         module = _module_of({key: _f32_type(k) for key, k in statistics.items()})
@@ -153,23 +149,23 @@ def suggested_types(
     if missing := sorted(statistics.keys() - types.keys()):
         raise ValueError(f"no op of the module has key '{missing[0]}'")
     try:
-        return {**_types(statistics, conversion, module)}
+        return {**_key_types(statistics, conversion, module)}
     except ValueError:
-        # Some have none on their own: the others get theirs without them.
+        # Find the keys that fail on their own, and convert the remaining ones.
         reasons: dict[str, QuantizedType | str] = {}
         for key, known in statistics.items():
             try:
-                _types({key: known}, conversion, _module_of({key: types[key]}))
+                _key_types({key: known}, conversion, _module_of({key: types[key]}))
             except ValueError as e:
                 reasons[key] = str(e)
     if reasons.keys() == statistics.keys():
         raise ValueError(next(iter(reasons.values())))
     others = {key: known for key, known in statistics.items() if key not in reasons}
-    return {**reasons, **_types(others, conversion, module)}
+    return {**reasons, **_key_types(others, conversion, module)}
 
 
 def _f32_type(statistics: KeyStatistics) -> Attribute:
-    """A type that values with these statistics may have."""
+    """Return an f32 tensor type for values with these statistics."""
     axis, ranges = statistics.axis, statistics.axis_ranges
     if axis is None or ranges is None:
         return TensorType(f32, [DYNAMIC_INDEX])
@@ -177,7 +173,6 @@ def _f32_type(statistics: KeyStatistics) -> Attribute:
 
 
 def _module_of(types: Mapping[str, Attribute]) -> ModuleOp:
-    """A module with nothing but keys."""
     function = FuncOp("keys", (tuple(types.values()), ()))
     block = function.body.block
     for key, argument in zip(types, block.args, strict=True):
@@ -186,24 +181,19 @@ def _module_of(types: Mapping[str, Attribute]) -> ModuleOp:
     return ModuleOp([function])
 
 
-def _types(
+def _key_types(
     statistics: Mapping[str, KeyStatistics],
     conversion: QuantCalibratedToUniformPass,
     module: ModuleOp,
 ) -> dict[str, QuantizedType]:
-    """
-    The quantized type for each key.
-
-    Raises:
-        ValueError: if a pass fails.
-    """
+    """Return the quantized types by key, or raise `ValueError` if a pass fails."""
     module = module.clone()
     users: dict[str, Operation] = {}
     try:
         for ref in [*module.walk()]:
             if isinstance(ref, StatisticsRefOp):
                 if (known := statistics.get(key := ref.stats_key.data)) is not None:
-                    users[key] = _replaced(ref, known)
+                    users[key] = _replace_ref(ref, known)
         QuantStatsToCalibratedPass().rewrite(Context(), module)
         conversion.rewrite(Context(), module)
     except OverflowError:
@@ -214,8 +204,8 @@ def _types(
     return {key: _dequantized_type(user.operands[0]) for key, user in users.items()}
 
 
-def _replaced(ref: StatisticsRefOp, statistics: KeyStatistics) -> Operation:
-    """A user of what a reference is replaced by: the statistics."""
+def _replace_ref(ref: StatisticsRefOp, statistics: KeyStatistics) -> Operation:
+    """Replace a reference by its statistics, and return a new user of the result."""
     op = StatisticsOp(
         ref.input, statistics.layer, statistics.axis_ranges, statistics.axis
     )

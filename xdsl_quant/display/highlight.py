@@ -1,7 +1,7 @@
 """
-MLIR text as HTML: kinds of tokens in colours, long constants and types cut short.
+MLIR text as HTML: highlighted tokens, with long constants and types shortened.
 
-Each token is found by a regular expression, as no library has a lexer for MLIR.
+Tokens are found by a regular expression, as no library has an MLIR lexer.
 """
 
 import re
@@ -10,7 +10,7 @@ from html import escape
 from importlib.resources import files
 
 _MAX_TOKEN = 120
-"""Most characters of one token that are shown."""
+"""Maximum number of characters shown of a token."""
 
 _CSS = files("xdsl_quant.display").joinpath("highlight.css")
 
@@ -34,21 +34,21 @@ TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-"""Matches one token; the name of the group that matches last is its kind."""
+"""Pattern of one token; the name of the last matching group is its kind."""
 
 _CLASSES = {None: "t", "shape": "t", "alias": "q", "dense": "n"}
-"""The style of a kind whose name is not that of its style."""
+"""CSS class by kind, where the names differ."""
 
 _DEFINITION = re.compile(r"^([!#][A-Za-z_][\w$]*+)\s*=\s*(.*)$", re.MULTILINE)
 
 
 def alias_definitions(text: str) -> dict[str, str]:
-    """The aliases that a module begins with, and what they stand for."""
+    """Return the aliases defined at the beginning of a module."""
     return {match[1]: match[2] for match in _DEFINITION.finditer(text)}
 
 
 def cut(text: str) -> str:
-    """A text without its middle if it is long."""
+    """Return a text, without its middle if it is long."""
     if len(text) <= _MAX_TOKEN:
         return text
     head, tail = _MAX_TOKEN * 2 // 3, _MAX_TOKEN // 6
@@ -56,15 +56,15 @@ def cut(text: str) -> str:
 
 
 def with_cut_tokens(text: str) -> str:
-    """A text of IR in which long constants and types are without their middle."""
+    """Return IR text with long constants and types shortened."""
     return TOKEN.sub(lambda match: cut(match[0]), text)
 
 
 def highlighted(text: str, aliases: Mapping[str, str]) -> str:
     """
-    A text of IR as HTML, to be put in an element of the class `xdsl-quant-ir`.
+    Return IR text as HTML, for an element of the class `xdsl-quant-ir`.
 
-    `aliases` are shown when the pointer is over one of them.
+    The types in `aliases` are shown as tooltips.
     """
 
     def token_html(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""A histogram as a small picture for a cell of a table."""
+"""Histograms as small SVG pictures for table cells."""
 
 import numpy as np
 
@@ -16,19 +16,18 @@ def histogram_svg(
     histogram: Histogram, stored: tuple[float, float] | None, title: str
 ) -> str:
     """
-    A picture of a histogram without channels. Heights are logarithms of numbers of values.
+    Draw a histogram without channels as SVG. Bar heights are logarithmic.
 
-    Its classes are `range` for what can be stored, `in` for bars in this range, and `out`
-    for others.
+    CSS classes are `range` for the storage range, and `in` and `out` for bars inside
+    and outside of it.
 
     Args:
         histogram: the histogram.
-        stored: from where to where values are not saturated; `None` if that is not the
-            same for all of them.
-        title: what it shows, as text.
+        stored: range without saturation; `None` if it differs between channels.
+        title: text for the title.
     """
     used = np.flatnonzero(histogram.counts)
-    # All is in parts of the unit: floats that are far apart have no difference.
+    # Computed relative to the unit, as differences of distant floats may overflow.
     low, high = bounds = float(BIN_EDGES[used[0]]), float(BIN_EDGES[used[-1] + 1])
     if stored is not None:
         bounds = first, last = histogram.parts_of(stored).tolist()
@@ -51,13 +50,13 @@ def histogram_svg(
 def _values_in_bars(
     histogram: Histogram, bounds: tuple[float, float], low: float, high: float
 ) -> tuple[Array, Array]:
-    """The numbers of values inside and outside of bounds, of bars from low to high."""
+    """Return the value counts of each bar inside and outside of the bounds."""
     used = np.flatnonzero(histogram.counts)
     starts, stops, counts = BIN_EDGES[used], BIN_EDGES[used + 1], histogram.counts[used]
     bar_count = min(_BARS, int(used[-1] - used[0]) + 1)
     middles = (starts + stops) / 2
     bars = ((middles - low) * (bar_count / (high - low))).astype(np.int64)
-    # A bin at the end of the range has values that are in it.
+    # A bin across a bound counts as inside.
     nearest = np.clip(0.0, starts, stops)
     is_in = (bounds[0] <= nearest) & (nearest <= bounds[1])
     return (
@@ -67,10 +66,7 @@ def _values_in_bars(
 
 
 def _bars(inside: Array, outside: Array) -> dict[str, str]:
-    """
-    Return the paths of bars that are not empty, at least as high as a line, by class. A bar
-    has the class of most of its values.
-    """
+    """Return SVG paths of nonempty bars by class: that of most of their values."""
     counts = inside + outside
     width = _WIDTH / counts.size
     heights = np.log1p(counts) / np.log1p(counts.max()) * (_HEIGHT - 2)

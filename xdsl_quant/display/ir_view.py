@@ -1,4 +1,4 @@
-"""IR in a notebook: highlighted, with short names for quantized types, side by side."""
+"""Highlighted IR in notebooks, with aliases for types, alone or side by side."""
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher
@@ -15,17 +15,17 @@ from xdsl_quant.targets.mlir_aliased import AliasPrinter
 from .highlight import STYLE, alias_definitions, highlighted, with_cut_tokens
 
 _MAX_LINES = 1000
-"""Most lines that a notebook shows."""
+"""Maximum number of lines in a notebook."""
 
 
 def _ir_text(ir: Operation | str, aliases: dict[QuantizedType, str] | None) -> str:
-    """The text of an op, with aliases of types unless they are `None`."""
+    """Return the text of an op, with type aliases unless they are `None`."""
     if isinstance(ir, str):
         if is_file_name(ir):
-            raise ValueError(f"IR must be an op or a text, but '{ir}' is a file name")
+            raise ValueError(f"expected an op or IR text, found the file name '{ir}'")
         return ir.strip("\n")
     if not isinstance(cast(object, ir), Operation):
-        raise TypeError(f"IR must be an op or a text, not {type(ir).__name__}")
+        raise TypeError(f"expected an op or IR text, found {type(ir).__name__}")
     if aliases is None:
         return str(ir)
     body = StringIO()
@@ -41,23 +41,19 @@ def _shown_lines(text: str) -> list[str]:
     return [*lines[:_MAX_LINES], f"// ... and {left_out} more lines"]
 
 
-class _ShownText:
-    """
-    What IPython shows as a text, and a notebook stores beside the HTML.
-
-    `str` is the whole text.
-    """
+class _PlainText:
+    """Plain text that notebooks store beside the HTML, shortened; `str` is complete."""
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/plain": with_cut_tokens("\n".join(_shown_lines(repr(self))))}
 
 
-class IRView(_ShownText):
-    """Text of IR that a notebook shows highlighted, and everything else as it is."""
+class IRView(_PlainText):
+    """IR text that notebooks show highlighted."""
 
     def __init__(self, text: str):
         self.text = text
-        """The whole text, which xDSL and MLIR read."""
+        """Complete text, which xDSL and MLIR can parse."""
 
     def __repr__(self) -> str:
         return self.text
@@ -74,15 +70,14 @@ class IRView(_ShownText):
 
 def show(ir: Operation | str, *, aliases: bool = True) -> IRView:
     """
-    Show an op, such as a module, or a text of IR.
+    Show an op, such as a module, or IR text.
 
-    Quantized types of an op are shortened to `!q0`, `!q1`, ... unless `aliases` is `False`;
-    the pointer over one of these shows the type. The text is that of now: a pass that
-    changes the op later does not change what is shown.
+    Quantized types of an op are printed as `!q0`, `!q1`, ... with tooltips, unless
+    `aliases` is `False`. Later changes of the op do not change the view.
 
     Raises:
-        TypeError: if `ir` is neither.
-        ValueError: if it is the name of a file.
+        TypeError: if `ir` is neither an op nor text.
+        ValueError: if `ir` is a file name.
     """
     return IRView(_ir_text(ir, {} if aliases else None))
 
@@ -93,10 +88,10 @@ _CHANGED = "background:rgba(128,128,128,0.22)"
 def _aligned_lines(
     before: list[str], after: list[str]
 ) -> Iterable[tuple[str | None, str | None, bool]]:
-    """Pairs of lines, `None` where one side has none, and whether they differ."""
+    """Yield pairs of lines, with `None` on a missing side, and whether they differ."""
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    for tag, start, end, other_start, other_end in matcher.get_opcodes():
-        for left, right in zip_longest(before[start:end], after[other_start:other_end]):
+    for tag, start, end, after_start, after_end in matcher.get_opcodes():
+        for left, right in zip_longest(before[start:end], after[after_start:after_end]):
             yield left, right, tag != "equal"
 
 
@@ -105,7 +100,7 @@ def _column(title: str, lines: Iterable[tuple[str | None, bool]], text: str) -> 
     rows: list[str] = []
     for line, changed in lines:
         style = f' style="{_CHANGED}"' if changed and line is not None else ""
-        # A line without text would have no height.
+        # An empty element has no height.
         rows.append(f"<div{style}>{highlighted(line or '', aliases) or ' '}</div>")
     return (
         f'<div role="group" aria-label="{title}" tabindex="0" class="scroll" '
@@ -114,14 +109,14 @@ def _column(title: str, lines: Iterable[tuple[str | None, bool]], text: str) -> 
     )
 
 
-class IRComparison(_ShownText):
-    """Two texts of IR that a notebook shows side by side, and else one after the other."""
+class IRComparison(_PlainText):
+    """Two IR texts, side by side in notebooks, and one after the other as text."""
 
     def __init__(self, before: str, after: str):
         self.before = before
-        """The whole text on the left."""
+        """Complete text on the left."""
         self.after = after
-        """The whole text on the right."""
+        """Complete text on the right."""
 
     def __repr__(self) -> str:
         return f"// before\n{self.before}\n// after\n{self.after}"
@@ -142,14 +137,14 @@ def compare(
     before: Operation | str, after: Operation | str, *, aliases: bool = True
 ) -> IRComparison:
     """
-    Show two ops, or texts of IR, side by side, with what differs on a grey ground.
+    Show two ops or IR texts side by side, with changed lines on a gray background.
 
-    A quantized type has the same alias on both sides. A pass changes a module in place:
-    to compare, run it on `module.clone()`.
+    Aliases are the same on both sides. Passes change a module in place: run them on
+    `module.clone()` to compare.
 
     Raises:
-        TypeError: if one is neither an op nor a text.
-        ValueError: if one is the name of a file.
+        TypeError: if one is neither an op nor text.
+        ValueError: if one is a file name.
     """
     names: dict[QuantizedType, str] | None = {} if aliases else None
     return IRComparison(_ir_text(before, names), _ir_text(after, names))

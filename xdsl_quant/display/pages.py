@@ -1,4 +1,4 @@
-"""HTML from the templates of this folder."""
+"""HTML rendering with the templates in this folder."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
 
 
 def percent(part: float) -> str:
-    """A percentage that is 0% or 100% only if it is exactly that."""
+    """Return a percentage; 0% and 100% are printed only for exactly 0 and 1."""
     if part in (0, 1):
         return f"{part:.0%}"
     return "< 0.001%" if part < 1e-5 else f"{part * 100:.2g}%"
 
 
 def location_name(location: str) -> str:
-    """The name of a location, or where it is in a text."""
+    """Return a location without `loc("...")`."""
     return location.removeprefix('loc("').removesuffix('")')
 
 
 @cache
 def templates() -> Environment:
     """
-    The templates, which escape what is put in.
+    Return the template environment, which escapes values.
 
     Raises:
         ImportError: if Jinja2 is not installed.
     """
     check_packages("an HTML page", "Jinja2")
-    # It is optional.
+    # Jinja2 is optional.
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
@@ -51,16 +51,16 @@ _FUNCTIONS = {
     "percent": percent,
     "shortened_text": shortened_text,
 }
-"""Functions that all templates call."""
+"""Functions available in all templates."""
 
 
 def render(name: str, **values: object) -> str:
     """
-    Return the HTML of a template.
+    Render a template to HTML.
 
     Args:
-        name: the name of the file.
-        values: what is put in.
+        name: file name of the template.
+        values: variables of the template.
 
     Raises:
         ImportError: if Jinja2 is not installed.
@@ -69,5 +69,5 @@ def render(name: str, **values: object) -> str:
 
 
 def page(title: str, body: str) -> str:
-    """The text of an HTML page that needs nothing else."""
+    """Return a self-contained HTML page."""
     return render("report_page.html", title=title, body=body)

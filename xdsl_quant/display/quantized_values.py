@@ -1,4 +1,4 @@
-"""What [`plot_error`][xdsl_quant.display.plot_error] shows, as numbers."""
+"""The data of [`plot_error`][xdsl_quant.display.plot_error]."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,15 +28,15 @@ from xdsl_quant.rounding_mode import Rounding, RoundingMode
 
 @dataclass(frozen=True)
 class PartsOfTensor:
-    """The signal-to-noise ratio of each channel or block."""
+    """Signal-to-noise ratio of each channel or block."""
 
     noun: Literal["channel", "block"]
 
     sqnr: Floats
-    """In dB."""
+    """Ratios in dB."""
 
     dimensions: Sequence[int]
-    """The dimensions of the tensor that those of `sqnr` are."""
+    """Tensor dimension for each dimension of `sqnr`."""
 
 
 @dataclass(frozen=True)
@@ -44,75 +44,68 @@ class QuantizedValues:
     """Values and their quantization errors."""
 
     elements: QuantizationParameters
-    """What is stored."""
+    """Parameters of the stored elements."""
 
     expressed: str
-    """The expressed type."""
+    """Name of the expressed type."""
 
     positions: Floats
-    """The finite values in units of stored values."""
+    """Finite values in units of stored values."""
 
     errors: Floats
-    """What comes back less the value, in f64."""
+    """Dequantized values minus values, in f64."""
 
     sqnr: float
-    """Of the finite values, in dB."""
+    """SQNR of the finite values, in dB."""
 
     largest_error: float
-    """The largest magnitude of an error of a finite value."""
+    """Largest magnitude of an error of a finite value."""
 
     saturated: float
-    """The part of the finite values that saturates."""
+    """Saturated fraction of the finite values."""
 
     left_out: int
-    """How many values are NaN or infinite."""
+    """Number of NaN and infinite values."""
 
     largest_scale: float
-    """The largest magnitude of a scale."""
+    """Largest magnitude of a scale."""
 
     one_scale: tuple[float, int] | None
-    """The scale and the zero point of a per-tensor type."""
+    """Scale and zero point of a per-tensor type."""
 
     parts: PartsOfTensor | None
-    """Channels or blocks."""
 
     formula: str = "value / scale + zero point"
-    """What positions are, as the label of an axis."""
+    """Axis label for positions."""
 
 
 def _finite_count(values: Floats) -> int:
-    """
-    Raises:
-        ValueError: if no value is finite.
-    """
+    """Return the number of finite values, or raise `ValueError` if there are none."""
     if not (count := int(np.count_nonzero(np.isfinite(values)))):
-        raise ValueError("there is nothing to plot: no value is finite")
+        raise ValueError("nothing to plot: no value is finite")
     return count
 
 
-def _errors_of_dequantized(back: Array, exact: Floats) -> Floats:
+def _errors_of_dequantized(dequantized: Array, exact: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
-        return back.astype(np.float64) - exact
+        return dequantized.astype(np.float64) - exact
 
 
 def uniform_values(
     expressed_values: ArrayLike, parameters: QuantizationParameters, rounding: Rounding
 ) -> QuantizedValues:
-    """
-    Values of a uniform type: see [`plot_error`][xdsl_quant.display.plot_error] for
-    arguments and errors.
-    """
+    """Quantize values to a uniform type, and measure the errors."""
     values = expressed_array(expressed_values, parameters)
     exact = values.astype(np.float64)
     left_out = exact.size - _finite_count(exact)
     mode, order, _ = rounding
     stored = quantize(values, parameters, rounding_mode=mode, zero_point_order=order)
-    back = dequantize(stored, parameters, rounding_mode=mode)
+    dequantized = dequantize(stored, parameters, rounding_mode=mode)
     measure = partial(measure_error, rounding_mode=mode, zero_point_order=order)
-    numbers, each = _finite(values, parameters)
-    error = measure(numbers, each) if left_out else measure(values, parameters)
+    numbers, scaled = _finite_values(values, parameters)
+    error = measure(numbers, scaled) if left_out else measure(values, parameters)
     with np.errstate(over="ignore"):
-        positions = numbers.astype(np.float64) / each.scales + each.zero_points
+        positions = numbers.astype(np.float64) / scaled.scales + scaled.zero_points
     parts = one_scale = None
     if not parameters.scales.ndim:
         one_scale = float(parameters.scales), int(parameters.zero_points)
@@ -122,7 +115,7 @@ def uniform_values(
         parameters,
         parameters.expressed,
         positions,
-        _errors_of_dequantized(back, exact),
+        _errors_of_dequantized(dequantized, exact),
         float(error.sqnr),
         float(error.max_absolute),
         float(error.saturated_fraction),
@@ -136,22 +129,21 @@ def uniform_values(
 def _channels_or_blocks(
     values: Array, parameters: QuantizationParameters, rounding: Rounding
 ) -> PartsOfTensor:
-    """The channels or blocks of a type with several scales."""
     noun = "block" if parameters.quantized_dimension is None else "channel"
     mode, order, _ = rounding
     error = measure_error(
         values, parameters, per=noun, rounding_mode=mode, zero_point_order=order
     )
     sqnr, sizes = np.asarray(error.sqnr), dict(parameters.block_sizes or ())
-    # Scales have a dimension for each one of the values, or with a block size.
+    # Scales have all dimensions of the values, or only those with a block size.
     dimensions = sorted(sizes) if len(sizes) == sqnr.ndim else range(sqnr.ndim)
     return PartsOfTensor(noun, sqnr, dimensions)
 
 
-def _finite(
+def _finite_values(
     values: Array, parameters: QuantizationParameters
 ) -> tuple[Array, QuantizationParameters]:
-    """The finite values as one dimension, and parameters with a scale for each of them."""
+    """Return the finite values in one dimension, and parameters for each of them."""
     block = grid_block_shape(parameters, values.shape)
     numbers, *of_blocks = aligned(
         [values], [(block, [parameters.scales, parameters.zero_points])]
@@ -174,14 +166,11 @@ def _finite(
 def block_scaled_values(
     expressed_values: ArrayLike, parameters: BlockScaledParameters, rounding: Rounding
 ) -> QuantizedValues:
-    """
-    Values of a block-scaled type: see [`plot_error`][xdsl_quant.display.plot_error] for
-    arguments and errors. All is measured in f64, as for uniform types.
-    """
+    """Quantize values to a block-scaled type, and measure the errors in f64."""
     elements = parameters.elements
     # Python numbers are rounded to the expressed type, as for uniform types.
-    of_type = QuantizationParameters(1.0, expressed=parameters.expressed)
-    values = expressed_array(expressed_values, of_type)
+    rounding_type = QuantizationParameters(1.0, expressed=parameters.expressed)
+    values = expressed_array(expressed_values, rounding_type)
     exact = values.astype(np.float64)
     is_finite = np.isfinite(exact)
     left_out = exact.size - _finite_count(exact)
@@ -216,26 +205,21 @@ def block_scaled_values(
 def _saturated_part(
     rounded: Array, elements: QuantizationParameters, mode: RoundingMode
 ) -> float:
-    """
-    The part of scaled values that saturates.
-
-    Raises:
-        ValueError: if there is nothing but blocks whose scale is NaN: they have no values.
-    """
+    """Return the saturated fraction of scaled values."""
     known = rounded[~np.isnan(rounded)]
     if not known.size:
-        raise ValueError("there is nothing to plot: all block scales are NaN")
+        raise ValueError("nothing to plot: all block scales are NaN")
     error = measure_error(known, elements, rounding_mode=mode)
     return float(error.saturated_fraction) * known.size / rounded.size
 
 
 def _sqnr(signal: Floats, noise: Floats, block_sizes: dict[int, int]) -> Floats:
-    """The ratio in dB for each block, or with an axis of size 1 for one block."""
+    """Return the ratio in dB by block; axes without block size are one block."""
     with np.errstate(all="ignore"):
         sums = [np.square(signal), np.square(noise)]
         for axis, count in enumerate(signal.shape):
             starts = [*range(0, count, block_sizes.get(axis) or count)]
-            sums = [np.add.reduceat(each, starts, axis) for each in sums]
+            sums = [np.add.reduceat(array, starts, axis) for array in sums]
         squares, errors = sums
         ratio = 10 * np.log10(squares / errors)
     return np.where(errors == 0, np.inf, ratio)

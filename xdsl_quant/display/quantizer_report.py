@@ -1,4 +1,4 @@
-"""The report on a quantized model as HTML."""
+"""HTML report on a quantized model."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,17 +21,17 @@ from .pages import location_name, page, render
 _MAX_HISTOGRAMS = 6
 
 _LEAST_PART = 0.01
-"""The part of the values that fills a bar if no kernel has a larger one."""
+"""Saturated fraction that fills a bar unless a kernel has a larger one."""
 
 
 def quantizer_html(report: ModelReport, title: str | None) -> str:
     """
-    Return a report as HTML.
+    Render a report as HTML.
 
     Args:
-        report: the report.
-        title: the title of a page with all kernels that needs nothing else; `None` for
-            what a notebook shows: of a large model, no more than the worst kernels.
+        report: report on the model.
+        title: title of a self-contained page with all kernels; `None` for a notebook,
+            which shows only the worst kernels of a large model.
 
     Raises:
         ImportError: if Jinja2 or matplotlib is not installed.
@@ -55,7 +55,7 @@ def _body(report: ModelReport, *, is_page: bool) -> str:
         report=report,
         is_page=is_page,
         quantized_count=sum(
-            bool(each.result_type or each.weight_type) for each in report.kernels
+            bool(kernel.result_type or kernel.weight_type) for kernel in report.kernels
         ),
         plot=_plot(report.kernels),
         scale=Scale.of(_series(report.kernels)),
@@ -74,7 +74,7 @@ def _body(report: ModelReport, *, is_page: bool) -> str:
 
 def _plot(kernels: Sequence[KernelReport]) -> str:
     series = _series(kernels)
-    if all(math.isnan(value) for each in series for value in each.values):
+    if all(math.isnan(value) for s in series for value in s.values):
         return ""
     names = [
         f"{number} {kernel.kernel} {location_name(kernel.location)}"
@@ -86,20 +86,20 @@ def _plot(kernels: Sequence[KernelReport]) -> str:
 
 def _series(kernels: Sequence[KernelReport]) -> Sequence[Series]:
     return [
-        Series("accumulated", "accumulated", [each.shown_sqnrs[0] for each in kernels]),
-        Series("own", "own", [each.shown_sqnrs[1] for each in kernels]),
+        Series("accumulated", "accumulated", [k.shown_sqnrs[0] for k in kernels]),
+        Series("own", "own", [k.shown_sqnrs[1] for k in kernels]),
     ]
 
 
 def _bar_limits(kernels: Sequence[KernelReport]) -> Mapping[str, float]:
-    """What fills a bar of each column."""
+    """Return the value of a full bar by column."""
     seconds = [
-        each
+        time
         for kernel in kernels
-        for each in (kernel.times.float_seconds, kernel.times.quantized_seconds)
+        for time in (kernel.times.float_seconds, kernel.times.quantized_seconds)
     ]
     return {
-        # Few values that are saturated do not fill a bar.
+        # A minimum keeps tiny fractions from filling a bar.
         "saturated": max(_LEAST_PART, *(k.saturated_part for k in kernels), 0.0),
         "bytes": max((k.float_bytes for k in kernels), default=0),
         "seconds": max((s for s in seconds if not math.isnan(s)), default=0.0),
@@ -111,7 +111,7 @@ def _with_unit(sqnr: float) -> str:
 
 
 def _values_text(kernel: KernelReport) -> str:
-    """The range of the values of a kernel, and what it can store."""
+    """Return the range of the values of a kernel, and its range without saturation."""
     assert kernel.histogram is not None
     low, high = float(kernel.histogram.lows), float(kernel.histogram.highs)
     values = f"values {low:.4g} to {high:.4g}"

@@ -72,9 +72,9 @@ def compare_runtimes(
     Yield comparisons of quantization and dequantization (unless `against` only
     quantizes) for each pair of a scale and a zero point.
 
-    All stored values and all 16-bit floats are inputs. Wider floats are sampled: within
-    4 ulp of multiples of half a scale (where results step up), zeros, infinities, NaN,
-    16 per sign and exponent, and 65,536 random ones in range.
+    Inputs are all stored values and 16-bit floats. Of wider ones: 4 ulp around
+    multiples of scale / 2, zeros, infinities, NaN, 16 per sign and exponent, 65,536
+    random.
 
     Args:
         source: a quantized type or its text; or a module, for all its casts.
@@ -85,8 +85,7 @@ def compare_runtimes(
 
     Raises:
         ValueError: if a runtime is unknown, or a type is not `!quant.uniform`.
-        Unavailable: if `against` is not installed or does not support the type, or all
-            inputs are more than 2**32.
+        Unavailable: if `against` cannot run the type, or inputs exceed 2**32.
         IRError: if the text is not a type.
     """
     names = chosen_names(against, runtimes, [*RUNTIMES])

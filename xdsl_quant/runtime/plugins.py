@@ -244,9 +244,7 @@ def plugins() -> QuantizationUniverse:
     # Slow to import, and `xdsl-opt` imports this module at startup.
     from importlib.metadata import entry_points
 
-    entries = sorted(
-        entry_points(group="xdsl.universe"), key=lambda plugin: plugin.name
-    )
+    entries = sorted(entry_points(group="xdsl.universe"), key=lambda p: p.name)
     universes = [(plugin.name, plugin.load()) for plugin in entries]
     return add_extensions(
         QuantizationUniverse(),

@@ -148,7 +148,7 @@ def test_without_histograms():
     ]
     assert "calibrate with histograms=True" in text_of(element)
     assert str(report).split("\n")[-1] == (
-        "Histograms and errors are not known: calibrate with histograms=True."
+        "Histograms and errors are missing: calibrate with histograms=True."
     )
     assert "histograms=True" not in str(calibration_report(statistics()))
     assert math.isnan(report.evaluations[0].sqnr)

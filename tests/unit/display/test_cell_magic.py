@@ -116,13 +116,13 @@ def _error(shell: Any, capsys: pytest.CaptureFixture[str], line: str, cell: str)
         ("--nope", "%%quant: unrecognized arguments: --nope"),
         (
             "canonicalize cse",
-            "%%quant: unrecognized arguments: canonicalize cse (passes are needed after "
-            "-p, in quotes if there is a space: -p 'cse,canonicalize')",
+            "%%quant: unrecognized arguments: canonicalize cse (pass pipelines follow -p, "
+            "in quotes if they contain a space: -p 'cse,canonicalize')",
         ),
         (
             "-p lower-quant-ops{rounding-mode=truncate fuse=true}",
-            "%%quant: unrecognized arguments: fuse=true} (passes are needed after -p, in "
-            "quotes if there is a space: -p 'cse,canonicalize')",
+            "%%quant: unrecognized arguments: fuse=true} (pass pipelines follow -p, in "
+            "quotes if they contain a space: -p 'cse,canonicalize')",
         ),
     ],
 )
@@ -200,6 +200,6 @@ def test_what_is_no_shell():
     with pytest.raises(TypeError) as e:
         load_ipython_extension(None)
     assert str(e.value) == (
-        "expected an IPython shell, but got NoneType; use '%load_ext xdsl_quant.display' "
+        "expected an IPython shell, found NoneType; use '%load_ext xdsl_quant.display' "
         "in IPython or a notebook"
     )

@@ -393,9 +393,7 @@ def test_title_is_about_finite_values():
 
 @pytest.mark.parametrize("values", [[], [np.nan, np.inf]])
 def test_nothing_to_plot(values: list[float]):
-    with pytest.raises(
-        ValueError, match="there is nothing to plot: no value is finite"
-    ):
+    with pytest.raises(ValueError, match="nothing to plot: no value is finite"):
         plot_error(values, PER_LAYER)
 
 

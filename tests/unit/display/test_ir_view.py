@@ -135,7 +135,7 @@ def test_compare_without_aliases():
 
 @pytest.mark.parametrize("value", [None, A, 3])
 def test_what_is_no_ir(value: Any):
-    message = f"IR must be an op or a text, not {type(value).__name__}"
+    message = f"expected an op or IR text, found {type(value).__name__}"
     for call in (
         lambda: show(value),
         lambda: show(value, aliases=False),
@@ -148,7 +148,7 @@ def test_what_is_no_ir(value: Any):
 
 
 def test_file_name_instead_of_a_text():
-    message = r"^IR must be an op or a text, but 'models/f.mlir' is a file name$"
+    message = r"^expected an op or IR text, found the file name 'models/f.mlir'$"
     for call in (
         lambda: show("models/f.mlir"),
         lambda: compare("", "models/f.mlir"),
