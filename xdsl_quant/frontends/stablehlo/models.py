@@ -161,7 +161,7 @@ def _is_float_tensor(type_: Attribute) -> TypeGuard[TensorType[AnyFloat]]:
 def _constant_like(
     source: stablehlo.ConstantOp, elements: NDArray[np.generic]
 ) -> stablehlo.ConstantOp:
-    """A constant with the element type and location of another one."""
+    """Return a constant with the element type and location of another one."""
     element_type = scalar_or_element_type(source.output.type)
     assert isinstance(element_type, AnyFloat)
     constant = stablehlo.ConstantOp(elements_attr(elements, element_type))

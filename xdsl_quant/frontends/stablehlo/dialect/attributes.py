@@ -86,7 +86,7 @@ def parse_dimension_size(parser: AttrParser) -> int:
 
 
 def dimension_size_text(size: int) -> str:
-    """A size as it is printed, `?` if it is not known."""
+    """Return a size as it is printed, `?` if it is not known."""
     return "?" if size == DYNAMIC_INDEX else str(size)
 
 
@@ -212,7 +212,7 @@ class FieldsAttr(ParametrizedAttribute, ABC):
     """An attribute whose text is `<name = value, ...>`, with the names of parameters."""
 
     IS_SPARSE: ClassVar[bool] = True
-    """Whether 0 and `[]` are left out of the text."""
+    """True if 0 and `[]` are left out of the text."""
 
     def __init__(self, *parameters: Any, **fields: Any):
         """Parameters in the order of their declarations, or by their names."""
@@ -356,7 +356,7 @@ class DotDimensionNumbersAttr(FieldsAttr):
     rhs_contracting_dimensions: Dimensions = param_def(converter=dimensions_attr)
 
     def pairs(self) -> tuple[Pair, Pair]:
-        """The batching and the contracting dimensions."""
+        """Return the batching and the contracting dimensions."""
         values = [
             cast(Dimensions, parameter).get_values() for parameter in self.parameters
         ]
@@ -432,7 +432,7 @@ class GatherDimensionNumbersAttr(FieldsAttr):
     """The dimension of the indices that an index vector lies along."""
 
     def numbers(self) -> tuple[Sequence[int], ...]:
-        """The values of all parameters but the last one, in their order."""
+        """Return the values of all parameters but the last one, in their order."""
         return tuple(cast(Dimensions, p).get_values() for p in self.parameters[:-1])
 
 
@@ -493,8 +493,8 @@ class ConvDimensionNumbersAttr(FieldsAttr):
 
     def by_tensor(self) -> dict[str, Sequence[int]]:
         """
-        The dimensions of input, kernel and output: the two that are not spatial, in the
-        order of their parameters, and then the spatial ones.
+        Return the dimensions of input, kernel and output: the two that are not spatial,
+        in the order of their parameters, and then the spatial ones.
         """
         fields: Iterator[Any] = iter(self.parameters)
         return {

@@ -41,7 +41,7 @@ from .syntax import DIRECTIVES
 
 
 def real_type(element_type: Attribute) -> Attribute:
-    """The type of the parts of complex numbers, and any other type itself."""
+    """Return the type of the parts of complex numbers, and any other type itself."""
     if isinstance(element_type, ComplexType):
         return cast(ComplexType[AnyFloat], element_type).element_type
     return element_type
@@ -49,8 +49,8 @@ def real_type(element_type: Attribute) -> Attribute:
 
 def are_compatible_elements(a: Attribute, b: Attribute) -> bool:
     """
-    Whether two element types are the same, but for scales, zero points and the quantized
-    dimension.
+    Return True if two element types are the same, but for scales, zero points and the
+    quantized dimension.
     """
     return a == b or (
         isinstance(a, StoredQuantizedType)
@@ -72,7 +72,7 @@ def _is_within_bounds(shape: Sequence[int], encoding: Attribute) -> bool:
 
 
 def are_compatible_types(a: RankedTensor, b: RankedTensor) -> bool:
-    """Whether both the shapes and the element types belong together."""
+    """Return True if both the shapes and the element types belong together."""
     return a == b or (
         are_compatible_shapes(a_shape := a.get_shape(), b_shape := b.get_shape())
         and _is_within_bounds(a_shape, b.encoding)
@@ -89,7 +89,9 @@ class TypeRelation(OpTrait):
     """What an op requires."""
 
     holds: Callable[[Sequence[RankedTensor]], bool]
-    """Whether types are in the relation: those of operands, and then those of results."""
+    """
+    True if types are in the relation: those of operands, and then those of results.
+    """
 
     def verify(self, op: Operation) -> None:
         types = (*op.operand_types, *op.result_types)
@@ -100,7 +102,7 @@ class TypeRelation(OpTrait):
 def _with_first(
     are_related: Callable[[RankedTensor, RankedTensor], bool],
 ) -> Callable[[Sequence[RankedTensor]], bool]:
-    """A relation that each type has with the first one."""
+    """Return a relation that each type has with the first one."""
     return lambda types: all(are_related(type_, types[0]) for type_ in types[1:])
 
 
@@ -184,7 +186,7 @@ class StableHLOOp(IRDLOperation, ABC):
         return cast(tuple[RankedTensor, ...], types)
 
     def inferred_types(self) -> Sequence[Attribute]:
-        """The types of results, up to scales, zero points and unknown sizes."""
+        """Return the types of results, up to scales, zero points and unknown sizes."""
         return self.result_types
 
     def infer_result_types(self) -> None:
@@ -226,7 +228,8 @@ class InferredTypeOp(StableHLOOp, ABC):
     @abstractmethod
     def inferred_type(self) -> RankedTensor:
         """
-        The type of the result, up to scales, zero points and sizes that are not known.
+        Return the type of the result, up to scales, zero points and sizes that are not
+        known.
 
         Raises:
             VerifyException: if operands and properties do not belong together.

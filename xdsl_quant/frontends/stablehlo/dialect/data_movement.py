@@ -187,7 +187,10 @@ class PartsOp(InferredTypeOp, ABC):
     )
 
     def by_dimension(self, *names: str) -> Iterator[tuple[int, ...]]:
-        """The size of each dimension of the operand, and what properties say about it."""
+        """
+        Return the size of each dimension of the operand, and what properties say about
+        it.
+        """
         shape = self.tensor_types[0].get_shape()
         numbers = [cast(Dimensions, self.properties[n]).get_values() for n in names]
         for name, values in zip(names, numbers, strict=True):

@@ -503,7 +503,7 @@ class ConvertOp(UnaryOp):
 @irdl_op_definition
 class CompareOp(InferredTypeOp, ElementwiseOp):
     """
-    Whether a relation holds between two values.
+    True if a relation holds between two values.
 
     Example:
 
@@ -683,6 +683,6 @@ class UniformDequantizeOp(InferredTypeOp, CastOp):
 
 
 def _expressed_type(element_type: Attribute) -> Attribute:
-    """The type of the numbers that are meant."""
+    """Return the type of the numbers that are meant."""
     is_quantized = isinstance(element_type, QuantizedType)
     return element_type.expressed_type if is_quantized else element_type

@@ -118,7 +118,7 @@ class ProductOp(StableHLOOp, ABC):
     @abstractmethod
     def inferred_shape(self) -> Sequence[int]:
         """
-        The shape of the result, up to sizes that are not known.
+        Return the shape of the result, up to sizes that are not known.
 
         Raises:
             VerifyException: if operands and properties do not belong together.
@@ -134,7 +134,7 @@ class ProductOp(StableHLOOp, ABC):
         """
 
     def inferred_types(self) -> Sequence[RankedTensor]:
-        """The type of the result with elements as those of the left side."""
+        """Return the type of the result with elements as those of the left side."""
         element_type = self.tensor_types[0].element_type
         return [TensorType(element_type, self.inferred_shape())]
 

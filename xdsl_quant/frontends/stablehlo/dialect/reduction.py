@@ -86,7 +86,7 @@ def _scalar_type(tensor_type: Attribute) -> Attribute:
 
 
 def _body_of(op_type: type[BinaryOp], scalar_type: Attribute) -> Region:
-    """A region that applies one binary op."""
+    """Return a region that applies one binary op."""
     block = Block(arg_types=(scalar_type, scalar_type))
     lhs, rhs = block.args
     applied = op_type(lhs, rhs)
@@ -96,7 +96,7 @@ def _body_of(op_type: type[BinaryOp], scalar_type: Attribute) -> Region:
 
 def applied_op(reduce: ReduceOp) -> BinaryOp | None:
     """
-    The op of the reduction's region if that does nothing else than to apply one
+    Return the op of the reduction's region if that does nothing else than to apply one
     commutative op to its two arguments.
     """
     if len(reduce.body.blocks) != 1 or not reduce.inputs:
@@ -155,7 +155,7 @@ class ReducingOp(StableHLOOp, ABC):
     @abstractmethod
     def inferred_shape(self, shape: Sequence[int]) -> Sequence[int]:
         """
-        The shape of the results.
+        Return the shape of the results.
 
         Args:
             shape: that of the inputs.
@@ -165,7 +165,7 @@ class ReducingOp(StableHLOOp, ABC):
         """
 
     def allowed_dimensions(self, inferred_shape: Sequence[int]) -> Sequence[int]:
-        """The dimensions that arguments of the region may have."""
+        """Return the dimensions that arguments of the region may have."""
         return inferred_shape
 
     def verify_(self) -> None:
@@ -210,8 +210,8 @@ class ReducingOp(StableHLOOp, ABC):
 
 def _is_promotable(a: Attribute, b: Attribute) -> bool:
     """
-    Whether `b` is of the kind of `a` and not narrower. All floats are taken for equally
-    wide.
+    Return True if `b` is of the kind of `a` and not narrower. All floats are taken for
+    equally wide.
     """
     if isinstance(a, AnyFloat) and isinstance(b, AnyFloat):
         return True

@@ -65,7 +65,7 @@ class Padding(NamedTuple):
     """Elements between each two others."""
 
     def padded(self, size: int) -> int:
-        """The size of a dimension with padding."""
+        """Return the size of a dimension with padding."""
         return size + self.low + self.high + max(size - 1, 0) * self.interior
 
 
@@ -87,7 +87,9 @@ class WindowDimension(NamedTuple):
         return (self.size - 1) * self.dilation + 1 if self.size else 0
 
     def positions(self, size: int) -> int:
-        """The number of positions of the window in a dimension before padding."""
+        """
+        Return the number of positions of the window in a dimension before padding.
+        """
         if DYNAMIC_INDEX in (size, self.size):
             return DYNAMIC_INDEX
         room = self.padding.padded(size) - self.extent
@@ -115,8 +117,8 @@ def window_dimensions(
     reversal: Numbers | None = None,
 ) -> list[WindowDimension]:
     """
-    The dimensions of a window of these sizes. Numbers that are left out are 1, and padding
-    is 0.
+    Return the dimensions of a window of these sizes. Numbers that are left out are 1,
+    and padding is 0.
 
     Raises:
         VerifyException: in the words of StableHLO if this is no window.
@@ -149,7 +151,7 @@ def window_dimensions(
 
 
 def has_quantized(types: Sequence[RankedTensor]) -> bool:
-    """Whether one of the tensors is quantized."""
+    """Return True if one of the tensors is quantized."""
     return any(isinstance(type_.element_type, QuantizedType) for type_ in types)
 
 

@@ -134,7 +134,9 @@ class SameOperandsAndResultType(assembly.CustomDirective):
         return FunctionType.from_lists((type_,) * operand_count, (type_,))
 
     def short_types(self, op: IRDLOperation) -> Sequence[Attribute] | None:
-        """The types that stand for the function type, or `None` if they cannot."""
+        """
+        Return the types that stand for the function type, or `None` if they cannot.
+        """
         result_type = op.result_types[0]
         is_same = all(type_ == result_type for type_ in op.operand_types)
         return [result_type] if is_same else None

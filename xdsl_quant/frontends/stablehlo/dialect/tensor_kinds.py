@@ -51,7 +51,7 @@ _STORAGE_WIDTHS = (2, 4, 8, 16, 32)
 
 
 def element_kind(type_: Attribute) -> ElementGroup | None:
-    """The group that an element type belongs to; `None` if no op takes it."""
+    """Return the group that an element type belongs to; `None` if no op takes it."""
     if isinstance(type_, PerTensorType | PerAxisType):
         is_signless = type_.storage_type == type_.signless_storage_type
         if (

@@ -43,7 +43,8 @@ def _context() -> Context:
 
 def _adopted_attribute(attribute: Attribute) -> Attribute:
     """
-    An attribute of the other dialect as one of this dialect; any other one itself.
+    Return an attribute of the other dialect as one of this dialect; any other one
+    itself.
 
     Raises:
         ParseError: if it has another syntax there.

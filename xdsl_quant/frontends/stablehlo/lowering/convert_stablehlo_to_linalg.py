@@ -103,13 +103,15 @@ def _check_cast(op: Operation) -> None:
 
 
 def _is_lowered(op: Operation) -> bool:
-    """Whether an op is one that this pass replaces, or that fails it."""
+    """Return True if an op is one that this pass replaces, or that fails it."""
     name = op_name(op)
     return name.startswith("stablehlo.") or name in elementwise.FORMULAS
 
 
 def _is_in_reduction(op: Operation) -> bool:
-    """Whether an op is in a region that is lowered together with the op around it."""
+    """
+    Return True if an op is in a region that is lowered together with the op around it.
+    """
     parent = op.parent_op()
     return parent is not None and has_quantization_trait(parent, Reduces)
 

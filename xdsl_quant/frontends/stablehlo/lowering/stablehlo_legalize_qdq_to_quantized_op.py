@@ -36,7 +36,7 @@ from .stablehlo_legalize_quantized_op_to_qdq import COMPUTING
 
 
 def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
-    """The op that is to become quantized because of a `uniform_quantize`."""
+    """Return the op that is to become quantized because of a `uniform_quantize`."""
     op = quantize.operand.owner
     if (
         isinstance(op, Operation)
@@ -49,7 +49,7 @@ def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
 
 
 def _on_quantized_tensors(op: Operation, quantize: UniformQuantizeOp) -> Operation:
-    """The op on quantized tensors, which may not be valid."""
+    """Return the op on quantized tensors, which may not be valid."""
     return type(op).create(
         operands=[
             owner.operand
@@ -71,7 +71,9 @@ class ComposeQuantizedOp(CheckedPattern[Operation]):
     """
 
     partial: bool = False
-    """Whether an op stays that is not valid on quantized tensors; otherwise this fails."""
+    """
+    True if an op stays that is not valid on quantized tensors; otherwise this fails.
+    """
 
     def plan(self, op: Operation) -> Operation | None:
         if not isinstance(op, UniformQuantizeOp):
@@ -112,7 +114,7 @@ class StablehloLegalizeQdqToQuantizedOpPass(PatternPass):
     name = "stablehlo-legalize-qdq-to-quantized-op"
 
     partial: bool = False
-    """Whether ops stay that are not valid on quantized tensors; otherwise it fails."""
+    """True if ops stay that are not valid on quantized tensors; otherwise it fails."""
 
     expected = (
         "float ops between casts of StableHLO, which 'quant-casts-to-stablehlo' makes"

@@ -165,7 +165,10 @@ class SameScaleToIntegers(IntegerPattern):
     def _rescalings(
         self, op: Operation, type_: Attribute, target: StoredQuantizedType
     ) -> Mapping[int, Form]:
-        """The forms of operands, by number, whose types differ from that of the result."""
+        """
+        Return the forms of operands, by number, whose types differ from that of the
+        result.
+        """
         return {
             i: cast(Form, formula_form(REQUANTIZATION, pair, self.rounding))
             for i, operand_type in enumerate(op.operand_types)
@@ -217,7 +220,7 @@ class ReductionToIntegers(IntegerPattern):
 
 
 def _is_by_one_op(op: Operation) -> bool:
-    """Whether a reduction is by one op on both arguments of its region."""
+    """Return True if a reduction is by one op on both arguments of its region."""
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         return False
     block = op.regions[0].block
@@ -251,7 +254,7 @@ def _take_stored_values(block: Block) -> None:
 
 def integer_patterns(rounding: ScaleRounding = "single") -> Sequence[IntegerPattern]:
     """
-    The patterns of the pass; the first one that matches an op is for it.
+    Return the patterns of the pass; the first one that matches an op is for it.
 
     Args:
         rounding: how the product of an integer and a multiplier is rounded.
@@ -364,7 +367,10 @@ def _is_reduction(op: Operation | None) -> bool:
 
 
 def _needs_integer_form(op: Operation) -> bool:
-    """Whether an op has to become one on stored values because it takes quantized ones."""
+    """
+    Return True if an op has to become one on stored values because it takes quantized
+    ones.
+    """
     trait = quantization_trait(op, AcceptsStoredValues)
     passes_on = trait is not None and not isinstance(trait, MovesElements)
     return (

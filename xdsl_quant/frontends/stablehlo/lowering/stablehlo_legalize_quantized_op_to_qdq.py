@@ -114,7 +114,7 @@ def decompose(ops: Iterable[Operation]) -> int:
 
 
 def takes_quantized(op: Operation) -> bool:
-    """Whether an op takes quantized tensors, and is not there for any type."""
+    """Return True if an op takes quantized tensors, and is not there for any type."""
     dialect_name, _, _ = op.name.partition(".")
     return dialect_name not in ("builtin", "quant") and any(
         QuantizedType.get_quantized_element_type(type_) for type_ in op.operand_types
@@ -134,7 +134,8 @@ class StablehloLegalizeQuantizedOpToQdqPass(CountingPass):
 
     partial: bool = False
     """
-    Whether ops stay of which it is not known what they compute; otherwise the pass fails.
+    True if ops stay of which it is not known what they compute; otherwise the pass
+    fails.
     """
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:

@@ -68,14 +68,19 @@ ones.
 
 
 def quantized_type_of(type_: Attribute) -> StoredQuantizedType | None:
-    """The quantized element type of a ranked tensor; `None` if it has no stored values."""
+    """
+    Return the quantized element type of a ranked tensor; `None` if it has no stored
+    values.
+    """
     quantized_type = QuantizedType.get_quantized_element_type(type_)
     is_stored = isinstance(quantized_type, StoredQuantizedType)
     return quantized_type if is_stored and isinstance(type_, TensorType) else None
 
 
 def storage_of(type_: Attribute) -> TensorType:
-    """The type of the stored values of a quantized tensor; that of another tensor."""
+    """
+    Return the type of the stored values of a quantized tensor; that of another tensor.
+    """
     stored = StoredQuantizedType.cast_to_signless_storage_type(type_)
     return cast(TensorType, stored or type_)
 
@@ -137,7 +142,7 @@ def _replace_casts(
 
 
 def _stored_operand(value: SSAValue, rewriter: PatternRewriter) -> SSAValue:
-    """The stored values of a quantized tensor, or another tensor itself."""
+    """Return the stored values of a quantized tensor, or another tensor itself."""
     owner = value.owner
     if quantized_type_of(value.type) is None:
         return value
@@ -174,21 +179,21 @@ class Element(NamedTuple):
     is_signed: bool = True
 
     def loaded(self, builder: LoweringBuilder, value: SSAValue) -> IntegerExpression:
-        """The element in the body of the loop."""
+        """Return the element in the body of the loop."""
         if not self.is_signed:
             value = builder.op(arith.ExtUIOp, (value,), type_for(self.bounds))
         return IntegerExpression(builder, value, self.bounds)
 
 
 def at_position(tensor: SSAValue, bounds: Bounds, is_signed: bool = True) -> Element:
-    """The element of a tensor at the position of the result."""
+    """Return the element of a tensor at the position of the result."""
     return Element(tensor, dimensions(range(len(shape_of(tensor)))), bounds, is_signed)
 
 
 def operand_elements(
     tensors: Values, operands: Sequence[ScaledTensor]
 ) -> Sequence[Element]:
-    """The stored values of operands at the position of the result."""
+    """Return the stored values of operands at the position of the result."""
     types = (operand.quantized_type for operand in operands)
     return [
         at_position(tensor, type_.storage_range, type_.is_signed)
@@ -197,7 +202,7 @@ def operand_elements(
 
 
 def zero_points(operands: Sequence[ScaledTensor]) -> Sequence[Integers]:
-    """The zero points of operands."""
+    """Return the zero points of operands."""
     return [operand.zero_points for operand in operands]
 
 
@@ -209,7 +214,7 @@ def elementwise(
     formula: Callable[..., object],
 ) -> SSAValue:
     """
-    A tensor of which each element is computed from elements of others.
+    Return a tensor of which each element is computed from elements of others.
 
     Args:
         builder: where the ops are inserted.
@@ -274,7 +279,7 @@ class Rescaling:
         shift: Integers,
         *multipliers: Integers,
     ) -> Integers:
-        """The stored value for what a formula computes from integers."""
+        """Return the stored value for what a formula computes from integers."""
         bits, one = self.scaling.bits, cast(Any, 1)
         if self.scaling.is_one:
             result = formula.combine(*values)
@@ -298,7 +303,7 @@ class Rescaling:
 def constant_with(
     builder: LoweringBuilder, type_: TensorType, *values: float
 ) -> SSAValue:
-    """A constant with these elements, or with one for all."""
+    """Return a constant with these elements, or with one for all."""
     numbers = cast("TensorType[AnyFloat]", type_)
     value = DenseIntOrFPElementsAttr.from_list(numbers, values)
     return builder.add(ConstantOp(value))
@@ -309,7 +314,8 @@ def constant_with(
 
 def have_one_meaning(types: Sequence[Attribute]) -> bool:
     """
-    Whether stored values of tensors mean the same, wherever the quantized dimension is.
+    Return True if stored values of tensors mean the same, wherever the quantized
+    dimension is.
     """
     first, *others = (
         (q.common_parameters, q.scale_array(), q.zero_point_array())
@@ -381,8 +387,8 @@ def formula_form(
     formula: Formula, types: Sequence[Attribute], rounding: ScaleRounding
 ) -> Form | None:
     """
-    The form of an op on operands of all types but the last one, which is that of the
-    result; `None` if one of them has no stored values.
+    Return the form of an op on operands of all types but the last one, which is that of
+    the result; `None` if one of them has no stored values.
 
     Raises:
         ValueError: if the numbers of the form are not representable, with the reason.
@@ -465,7 +471,10 @@ class ComparisonToIntegers(IntegerPattern):
 
 
 def wider_type(quantized_type: StoredQuantizedType) -> IntegerType:
-    """The narrowest usual type of signed integers with more bits than stored values."""
+    """
+    Return the narrowest usual type of signed integers with more bits than stored
+    values.
+    """
     width = quantized_type.storage_type_integral_width
     return IntegerType(next(size for size in (8, 16, 32, 64) if width < size))
 

@@ -126,7 +126,7 @@ class DequantizedWeightToStablehlo(IntegerPattern):
 
 def _weight_type(value: SSAValue) -> _WeightType:
     """
-    The type of symmetrically quantized weights.
+    Return the type of symmetrically quantized weights.
 
     Raises:
         ValueError: if it is another type, or StableHLO has no such integers or floats.
@@ -181,7 +181,7 @@ def _compute_type(weight_type: _WeightType) -> AnyFloat:
 def _activations(
     builder: LoweringBuilder, floats: SSAValue, scaled: Mapping[int, int]
 ) -> tuple[SSAValue, SSAValue]:
-    """The scales of a tensor, and its stored values."""
+    """Return the scales of a tensor, and its stored values."""
     element_type, shape = element_type_of(floats), shape_of(floats)
     scalar = TensorType(element_type, ())
     zero, low, high = (constant_with(builder, scalar, x) for x in (0, -_HIGH, _HIGH))
@@ -210,7 +210,9 @@ def _times_weight_scales(
     weight_type: _WeightType,
     position: int | None,
 ) -> SSAValue:
-    """The product of a tensor and scales, which are for the indices of a dimension."""
+    """
+    Return the product of a tensor and scales, which are for the indices of a dimension.
+    """
     scales, type_ = weight_type.get_scales(), cast(TensorType, value.type)
     if position is None:
         factors = constant_with(builder, type_, float(scales))

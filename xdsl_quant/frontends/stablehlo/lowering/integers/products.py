@@ -57,8 +57,8 @@ from .scales import ScaledTensor, product_scaling
 
 def rhs_geometry(op: ProductOp) -> tuple[Sequence[int], Sequence[int]]:
     """
-    The dimensions of the right side that are not summed over, in ascending order, and the
-    dimension of the result that each of them is.
+    Return the dimensions of the right side that are not summed over, in ascending
+    order, and the dimension of the result that each of them is.
     """
     _, dimensions = op.result_dimensions()
     return [*dimensions], [*dimensions.values()]
@@ -129,7 +129,7 @@ def _sum_limits(
     lhs: ScaledTensor, rhs: ScaledTensor, sizes: Sequence[int]
 ) -> tuple[IntegerType, int]:
     """
-    The type of sums of products, and the largest absolute value of a sum of
+    Return the type of sums of products, and the largest absolute value of a sum of
     zero-point-corrected values of the right side.
 
     Raises:
@@ -169,7 +169,7 @@ def _contracted_sums(
     kept: Sequence[int],
     element_type: IntegerType,
 ) -> SSAValue:
-    """The sums of a tensor of signed integers over all dimensions but some."""
+    """Return the sums of a tensor of signed integers over all dimensions but some."""
     if element_type_of(value) != element_type:
         wider = with_element_type(value.type, element_type)
         value = builder.op(arith.ExtSIOp, (value,), wider)
@@ -181,7 +181,9 @@ def _contracted_sums(
 def _padded_lhs(
     builder: LoweringBuilder, op: ConvolutionOp, lhs: SSAValue, zero_point: int
 ) -> SSAValue:
-    """The left side as the convolution pads and dilates it, with the zero point."""
+    """
+    Return the left side as the convolution pads and dilates it, with the zero point.
+    """
     spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
     value = constant_with(builder, TensorType(element_type_of(lhs), ()), zero_point)
     paddings = zip(spatial, (along.padding for along in op.window), strict=True)

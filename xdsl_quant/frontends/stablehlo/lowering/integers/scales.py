@@ -122,7 +122,7 @@ def _rounded_shift(array: Array, shift: Array | int) -> Array:
 def _reduced_to(
     multipliers: Sequence[Integers], shifts: Integers, bits: int
 ) -> Scaling:
-    """A scaling with multipliers of at most so many bits."""
+    """Return a scaling with multipliers of at most so many bits."""
     surplus = MULTIPLIER_BITS - bits
     if (shifts <= surplus).any():
         raise ValueError(
@@ -136,7 +136,7 @@ def product_scaling(
     factors: Sequence[ScaledTensor], target: ScaledTensor, largest: int
 ) -> Scaling:
     """
-    The scaling of an integer in units of the product of some scales.
+    Return the scaling of an integer in units of the product of some scales.
 
     It is [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier], with the lowest
     bits of the multiplier rounded away as far as the product has to fit 64 bits.
@@ -173,7 +173,8 @@ def product_scaling(
 
 def sum_scaling(terms: Sequence[ScaledTensor], target: ScaledTensor) -> Scaling:
     """
-    The scaling of two integers, each in units of its own scale, with one shift for both.
+    Return the scaling of two integers, each in units of its own scale, with one shift
+    for both.
 
     The shift is that of the larger scale; the multiplier of the smaller one is rounded
     to it, half up. The sum of both products fits 64 bits. Where multipliers of 31
@@ -246,8 +247,8 @@ def _largest_error(
 
 def comparison_factors(lhs: ScaledTensor, rhs: ScaledTensor) -> tuple[int, int]:
     """
-    The integers to multiply two integers by, each in units of its own per-tensor scale, to
-    compare them. The products fit 64 bits.
+    Return the integers to multiply two integers by, each in units of its own per-tensor
+    scale, to compare them. The products fit 64 bits.
 
     No fraction with so small a denominator lies between the quotient of scales and that of
     these integers. So the order of values of up to 30 bits is exact, and what differs by

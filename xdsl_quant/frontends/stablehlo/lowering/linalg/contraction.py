@@ -170,7 +170,7 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
 def _group_size(
     builder: LoweringBuilder, value: SSAValue, dimension: int, group_count: int
 ) -> Size:
-    """The size of the part of a dimension that is in one group."""
+    """Return the size of the part of a dimension that is in one group."""
     size = builder.size(value, dimension)
     if group_count > 1 and not isinstance(size, int):
         raise without_linalg("has groups in a dimension of unknown size")
@@ -180,7 +180,7 @@ def _group_size(
 def _reversed_along(
     builder: LoweringBuilder, value: SSAValue, along: Sequence[int]
 ) -> SSAValue:
-    """A tensor with the elements along these dimensions in the reverse order."""
+    """Return a tensor with the elements along these dimensions in the reverse order."""
     shape = shape_of(value)
     if not (along := [d for d in along if shape[d] > 1]):
         return value

@@ -62,7 +62,7 @@ class LowerConstant(LinalgLowering[ConstantOp]):
 
 
 def elements_of_type(value: ElementsAttr, type_: TensorType) -> ElementsAttr:
-    """The same bits as numbers of another type."""
+    """Return the same bits as numbers of another type."""
     if value.type == type_:
         return value
     if isinstance(value, DenseResourceAttr):
@@ -259,7 +259,7 @@ class LowerGather(LinalgLowering[GatherOp]):
 def _clamped_index(
     builder: LoweringBuilder, value: SSAValue, type_: Attribute, last: int
 ) -> SSAValue:
-    """An integer as an index from 0 to `last`."""
+    """Return an integer as an index from 0 to `last`."""
     value = converted(builder, value, type_, i64)
     limit = builder.number(last, i64)
     if is_unsigned_type(type_):
@@ -274,7 +274,7 @@ def _clamped_index(
 
 
 def window_count(builder: LoweringBuilder, along: WindowDimension, size: Size) -> Size:
-    """The number of positions of a window in a dimension with its padding."""
+    """Return the number of positions of a window in a dimension with its padding."""
     steps = builder.floor_divided(builder.plus(size, -along.extent), along.stride)
     return builder.at_least_zero(builder.plus(steps, 1))
 
@@ -282,7 +282,7 @@ def window_count(builder: LoweringBuilder, along: WindowDimension, size: Size) -
 def element_index(
     along: WindowDimension, position: AffineExpr, element: AffineExpr
 ) -> AffineExpr:
-    """The index of an element of a window in the padded dimension."""
+    """Return the index of an element of a window in the padded dimension."""
     return position * along.stride + element * along.dilation
 
 
@@ -293,7 +293,7 @@ def padded(
     padding_value: SSAValue | None = None,
 ) -> SSAValue:
     """
-    A tensor with padding.
+    Return a tensor with padding.
 
     Args:
         builder: where the ops are inserted.

@@ -42,7 +42,7 @@ _MakeOp = Callable[..., Operation]
 
 
 def _element_type(value: SSAValue) -> Attribute:
-    """The element type of a value, with its signedness."""
+    """Return the element type of a value, with its signedness."""
     return scalar_or_element_type(value.type)
 
 
@@ -52,7 +52,9 @@ def _by_kind(
     unsigned: _MakeOp | None = None,
     booleans: _MakeOp | None = None,
 ) -> Callable[[Attribute], _MakeOp]:
-    """The op for each element type; what is left out is that for signed integers."""
+    """
+    Return the op for each element type; what is left out is that for signed integers.
+    """
 
     def op_for(type_: Attribute) -> _MakeOp:
         if is_floating(type_):
@@ -71,22 +73,27 @@ _MINIMUM = _by_kind(arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp, arith.AndIOp
 
 
 def product(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    """The product of scalars of one type; that of truth values is whether both hold."""
+    """
+    Return the product of scalars of one type; that of truth values is whether both
+    hold.
+    """
     return builder.add(_MULTIPLY(lhs.type)(lhs, rhs))
 
 
 def total(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    """The sum of scalars of one type; that of truth values is whether one holds."""
+    """
+    Return the sum of scalars of one type; that of truth values is whether one holds.
+    """
     return builder.add(_ADD(lhs.type)(lhs, rhs))
 
 
 def _applied(op_for: Callable[[Attribute], _MakeOp]) -> Formula:
-    """The formula that is one op, which depends on the element type."""
+    """Return the formula that is one op, which depends on the element type."""
     return lambda b, op, args: b.add(op_for(_element_type(op.operands[0]))(*args))
 
 
 def _always(op_type: _MakeOp) -> Formula:
-    """The formula that is one op."""
+    """Return the formula that is one op."""
     return lambda b, op, args: b.add(op_type(*args))
 
 
@@ -165,7 +172,9 @@ def _compared_scalars(
 
 
 def _in_total_order(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-    """The signed integer with the rank of a float in the total order of floats."""
+    """
+    Return the signed integer with the rank of a float in the total order of floats.
+    """
     type_ = IntegerType(bit_width(value.type))
     bits = builder.add(arith.BitcastOp(value, type_))
     last = builder.number(type_.bitwidth - 1, type_)
@@ -242,7 +251,7 @@ def converted(
     builder: LoweringBuilder, value: SSAValue, source: Attribute, target: Attribute
 ) -> SSAValue:
     """
-    A number as one of another type.
+    Return a number as one of another type.
 
     A narrower integer keeps the low bits. A float is rounded towards zero and saturates,
     and NaN becomes zero. What is not zero becomes `true`.

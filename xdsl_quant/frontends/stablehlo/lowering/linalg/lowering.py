@@ -82,7 +82,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
     """The class of the ops that are lowered."""
 
     def handles(self, op: Operation) -> bool:
-        """Whether this pattern is the one that lowers an op."""
+        """Return True if this pattern is the one that lowers an op."""
         return isinstance(op, self.op_type)
 
     @abstractmethod
@@ -104,7 +104,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
 
     def replacement(self, op: Operation) -> Replacement:
         """
-        The ops that replace an op.
+        Return the ops that replace an op.
 
         Raises:
             Unsupported: if there are none.
@@ -145,7 +145,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
 
 
 def _bit_cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
-    """A value as one of another type with the same bits."""
+    """Return a value as one of another type with the same bits."""
     if value.type == type_:
         return value
     if any(map(QuantizedType.get_quantized_element_type, (value.type, type_))):
@@ -162,7 +162,7 @@ def is_floating(type_: Attribute) -> bool:
 
 
 def bit_width(type_: Attribute) -> int:
-    """The width of an integer or float type."""
+    """Return the width of an integer or float type."""
     return cast("IntegerType | AnyFloat", type_).bitwidth
 
 
@@ -181,20 +181,27 @@ def is_unsigned_type(type_: Attribute) -> bool:
 
 
 def is_arithmetic(type_: Attribute) -> bool:
-    """Whether the arith dialect computes with an element type, and both evaluators do."""
+    """
+    Return True if the arith dialect computes with an element type, and both evaluators
+    do.
+    """
     if isa(type_, IntegerType):
         return type_.bitwidth <= 64
     return isinstance(type_, BFloat16Type | Float16Type | Float32Type | Float64Type)
 
 
 def stored_type(type_: Attribute) -> TensorType:
-    """The signless type of what is in memory for a tensor type, quantized or not."""
+    """
+    Return the signless type of what is in memory for a tensor type, quantized or not.
+    """
     storage = StoredQuantizedType.cast_to_signless_storage_type(type_)
     return cast(TensorType, storage or signless(type_))
 
 
 def accepts_stored_values(op: Operation) -> bool:
-    """Whether quantized elements may be handed to an op as what is stored of them."""
+    """
+    Return True if quantized elements may be handed to an op as what is stored of them.
+    """
     return has_quantization_trait(op, AcceptsStoredValues) or op.has_trait(
         ConstantLike, value_if_unregistered=False
     )
@@ -224,5 +231,5 @@ def _check_type(op: Operation, type_: Attribute) -> None:
 
 
 def without_linalg(feature: str) -> Unsupported:
-    """The error for an op with a feature that linalg has no counterpart of."""
+    """Return the error for an op with a feature that linalg has no counterpart of."""
     return Unsupported(f"{feature}, which has no conversion to linalg")

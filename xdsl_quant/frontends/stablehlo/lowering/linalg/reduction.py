@@ -159,7 +159,7 @@ def _region_loops(
     loop_count: int,
 ) -> Values:
     """
-    The results of a reduction as one loop nest.
+    Return the results of a reduction as one loop nest.
 
     Args:
         builder: where the ops are inserted.
@@ -198,7 +198,9 @@ def _region_loops(
 def _converted_element(
     builder: LoweringBuilder, value: SSAValue, source: SSAValue, target: SSAValue
 ) -> SSAValue:
-    """An element of `source` as one of the type that elements of `target` have."""
+    """
+    Return an element of `source` as one of the type that elements of `target` have.
+    """
     types = element_type_of(source), element_type_of(target)
     if types[0] != types[1] and any(isinstance(t, QuantizedType) for t in types):
         raise without_linalg("has a body of other quantized types than its operands")
@@ -251,7 +253,7 @@ def _check_scalar(op: Operation, type_: Attribute) -> None:
 
 
 def _scalar_result(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
-    """The result of an op, computed on scalars."""
+    """Return the result of an op, computed on scalars."""
     if (formula := FORMULAS.get(op_name(op))) is not None:
         return formula(builder, op, args)
     if isinstance(op, StorageCastOp | tensor.SplatOp):
