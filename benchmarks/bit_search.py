@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,10 @@ class Measured(NamedTuple):
 
     accuracy: float
     """On other samples."""
+
+
+Measurements: TypeAlias = "Mapping[Sequence[int | None], Measured]"
+"""What is measured by the bits of the weights of the products."""
 
 
 class Case:
@@ -164,23 +168,36 @@ def page(case: Case) -> Iterator[str]:
         others=len(case.others),
     )
     assignments = [*product(case.widths, repeat=len(case.locations))]
-    measured: dict[Sequence[int | None], Measured] = {
+    measured: Measurements = {
         bits: case.measured(case.quantized(bits)) for bits in assignments
     }
     curve, widest = curve_of([*measured.values()]), measured[assignments[-1]]
     yield f"{len(measured)} assignments, {len(curve)} of them on the Pareto front:\n"
+    yield "| budget | best | search | difference | measured |"
+    yield "|---|---|---|---|---|"
+    yield from _rows(case.search(), budgets(curve, widest), measured)
+
+
+def budgets(
+    curve: Sequence[Measured], widest: Measured
+) -> Sequence[tuple[str, Measured]]:
+    """Budgets of bytes and of dB, with the best assignment for each."""
     step = (len(curve) - 1) / (BYTE_BUDGETS - 1)
     sizes = [curve[round(step * i)].size for i in range(BYTE_BUDGETS)]
-    budgets = [
+    return [
         (f"{size} B", [m for m in curve if m.size <= size][-1]) for size in sizes
     ] + [
         (f"{loss} dB", next(m for m in curve if widest.sqnr - m.sqnr <= loss))
         for loss in LOSSES
     ]
-    search = case.search()
-    yield "| budget | best | search | difference | measured |"
-    yield "|---|---|---|---|---|"
-    for budget, best in budgets:
+
+
+def _rows(
+    search: BitSearchResult,
+    best_of_budgets: Sequence[tuple[str, Measured]],
+    measured: Measurements,
+) -> Iterator[str]:
+    for budget, best in best_of_budgets:
         search = search.with_budget(budget)
         bits = tuple(each for each in search.chosen.weight_bits if each is not None)
         found = measured[bits]
