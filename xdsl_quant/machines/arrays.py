@@ -1,8 +1,8 @@
 """
 Arrays of expressions: what the arrays of machines have in common with those of NumPy.
 
-A machine has a subclass, whose elements are known at run time, and a table of
-[`Forms`][xdsl_quant.machines.arrays.Forms] of NumPy functions.
+A machine has a subclass, whose elements are known at run time, and a table of the forms of
+NumPy functions.
 """
 
 from __future__ import annotations
