@@ -47,8 +47,6 @@ def mlir_message(op: Operation, message: str) -> str:
     Translate a message of xDSL's verifier to MLIR's, which numbers operands and results
     instead of naming them.
     """
-    for pattern, translate in _TRANSLATIONS:
-        message = pattern.sub(
-            lambda match: f"'{op.name}' op {translate(match)}", message
-        )
+    for pattern, words in _TRANSLATIONS:
+        message = pattern.sub(lambda match: f"'{op.name}' op {words(match)}", message)
     return message

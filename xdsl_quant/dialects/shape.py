@@ -235,17 +235,15 @@ def _adopt_ops(registered: Dialect) -> Dialect:
     Replace this module's classes by those of `registered`, and return `registered`
     extended by the classes that it lacks.
     """
-    registered_classes = {
+    classes = {
         class_.name: class_
         for class_ in (*registered.operations, *registered.attributes)
     }
-    operations = [op for op in Shape.operations if op.name not in registered_classes]
-    attributes = [
-        attr for attr in Shape.attributes if attr.name not in registered_classes
-    ]
+    operations = [op for op in Shape.operations if op.name not in classes]
+    attributes = [attr for attr in Shape.attributes if attr.name not in classes]
     for class_ in (*Shape.operations, *Shape.attributes):
         # Type checkers still see the classes of this module.
-        globals()[class_.__name__] = registered_classes.get(class_.name, class_)
+        globals()[class_.__name__] = classes.get(class_.name, class_)
     if not operations and not attributes:
         return registered
     return Dialect(

@@ -71,9 +71,7 @@ def _incompatible(op: Operation) -> VerifyException:
     )
 
 
-def _scalar_or_shaped(
-    scalar: AttrConstraint, element: AttrConstraint
-) -> AttrConstraint:
+def _or_shaped(scalar: AttrConstraint, element: AttrConstraint) -> AttrConstraint:
     return Widened(scalar, VectorType.constr(element) | TensorType.constr(element))
 
 
@@ -85,8 +83,8 @@ def widen_casts() -> None:
     MLIR: operand and result are scalars, vectors or ranked tensors of the same shape.
     Ends with: `docs/upstream/arith-casts.md`.
     """
-    integers = _scalar_or_shaped(BaseAttr(IntegerType), SignlessIntegerConstraint)
-    floats = _scalar_or_shaped(AnyFloatConstr, AnyFloatConstr)
+    integers = _or_shaped(BaseAttr(IntegerType), SignlessIntegerConstraint)
+    floats = _or_shaped(AnyFloatConstr, AnyFloatConstr)
     for op_type, operand, source, result, target in (
         (arith.SIToFPOp, i8, integers, f32, floats),
         (arith.UIToFPOp, i8, integers, f32, floats),

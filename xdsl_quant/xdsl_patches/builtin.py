@@ -261,13 +261,11 @@ def name_resources_once() -> None:
         self: AttrParser, dialect_name: str, interface: OpAsmDialectInterface
     ) -> str:
         name = self.parse_identifier(context_msg=" for resource handle")
-        handles = vars(self).setdefault(
-            "_resource_handles", dict[tuple[str, str], str]()
-        )
-        if (dialect_name, name) not in handles:
-            handles[dialect_name, name] = handle = interface.declare_resource(name)
+        names = vars(self).setdefault("_resource_handles", dict[tuple[str, str], str]())
+        if (dialect_name, name) not in names:
+            names[dialect_name, name] = handle = interface.declare_resource(name)
             self.dialect_resources.add((dialect_name, handle))
-        return handles[dialect_name, name]
+        return names[dialect_name, name]
 
     resources = OpAsmDialectInterface()
     resources.declare_resource("a")

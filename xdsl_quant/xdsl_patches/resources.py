@@ -36,7 +36,7 @@ _PREFIX = "0x"
 _HEADER_SIZE = 4
 """Size in bytes of the header, which holds the alignment of the data."""
 
-_CHUNK_SIZE = 1 << 16
+_CHUNK = 1 << 16
 """Number of digits decoded at a time; even."""
 
 
@@ -55,9 +55,7 @@ class _Blob(NamedTuple):
         """Decode a text; raise a `ValueError` if it is not hexadecimal or too short."""
         start = len(_PREFIX) + 2 * _HEADER_SIZE
         # In chunks, because slicing a large text copies it.
-        chunks = (
-            text[i : i + _CHUNK_SIZE] for i in range(start, len(text), _CHUNK_SIZE)
-        )
+        chunks = (text[i : i + _CHUNK] for i in range(start, len(text), _CHUNK))
         try:
             header = unhexlify(text[len(_PREFIX) : start])
             data = b"".join(map(unhexlify, chunks))

@@ -36,7 +36,7 @@ def widen_reshape() -> None:
     def verify_(self: ReshapeOp) -> None:
         types = (self.source.type, self.shape.type, self.result.type)
         definition.verify(self)
-        message = _type_error_message(*types)
+        message = _shape_error(*types)
         # xDSL reports the errors that it knows, with its own messages.
         if all(
             isinstance(t, TensorType) and (message or t.has_static_shape())
@@ -49,9 +49,7 @@ def widen_reshape() -> None:
     ReshapeOp.verify_ = verify_
 
 
-def _type_error_message(
-    source: Attribute, shape: Attribute, result: Attribute
-) -> str | None:
+def _shape_error(source: Attribute, shape: Attribute, result: Attribute) -> str | None:
     """Return MLIR's message about the types, without comparing element counts."""
     assert isinstance(shape, TensorType)
     if get_element_type_or_self(source) != get_element_type_or_self(result):

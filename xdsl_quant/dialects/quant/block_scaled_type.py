@@ -204,9 +204,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
                 f"block parameters must be a tensor of static shape, but got '{type_}'"
             )
         if not math.prod(type_.get_shape()):
-            raise VerifyException(
-                f"expected at least one block parameter, but got '{type_}'"
-            )
+            raise VerifyException(f"expected at least one block, but got '{type_}'")
         if isinstance(self.quantized_type, NoneAttr):
             self._verify_numbers()
         else:
@@ -358,9 +356,7 @@ class BlockScaledSyntax(TypeSyntax):
         except (NotImplementedError, OverflowError, ValueError):
             # xDSL raises these for numbers that the type does not represent.
             self.parser.raise_error(
-                "expected numbers that the element type represents",
-                start,
-                self.parser.pos,
+                "expected numbers that the type represents", start, self.parser.pos
             )
         if not isinstance(elements, DenseIntOrFPElementsAttr | DenseResourceAttr):
             self.parser.raise_error(
@@ -458,7 +454,8 @@ def _packed_number(element_type: Any, number: float) -> bytes:
     return DenseIntOrFPElementsAttr.from_list(type_, (number,)).data.data
 
 
-def _represents_exactly(type_: AnyFloat, number_type: Attribute) -> bool:
+def _contains(type_: AnyFloat, number_type: Attribute) -> bool:
+    """Return True if a float type represents all numbers of another type exactly."""
     format_ = float_format(type_)
     if isinstance(number_type, IntegerType):
         return number_type.bitwidth <= format_.precision
@@ -628,9 +625,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
         if type_.bitwidth < 16:
             return False
         numbers = {k: v.number_type for k, v in self.parameters_of_blocks.items()}
-        if not all(
-            _represents_exactly(type_, number_type) for number_type in numbers.values()
-        ):
+        if not all(_contains(type_, number_type) for number_type in numbers.values()):
             return False
         zero_point_type, bounds = numbers.get("zero_points"), (0, 0)
         if isinstance(zero_point_type, IntegerType):
