@@ -218,8 +218,8 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
     def cast_to_expressed_type(quantized: Attribute) -> TypeAttribute | None:
         """
         Replace a quantized type by its expressed type: `!quant...` -> `f32`,
-        `tensor<4x!quant...>` -> `tensor<4xf32>`. Return `None` for unquantized types and
-        without an expressed type.
+        `tensor<4x!quant...>` -> `tensor<4xf32>`. Return `None` if the type is not quantized
+        or has no expressed type.
         """
         element_type = QuantizedType.get_quantized_element_type(quantized)
         if element_type is None or isinstance(element_type.expressed_type, NoneAttr):
@@ -280,7 +280,7 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def unsupported_storage(self) -> str | None:
-        """Message of integer computations if the storage is no integer, or `None`."""
+        """Message that integer ops do not support the storage type, or `None`."""
         if self.has_integer_storage:
             return None
         return (
@@ -340,8 +340,8 @@ class StoredQuantizedType(QuantizedType, ABC):
     def cast_to_storage_type(quantized: Attribute) -> TypeAttribute | None:
         """
         Replace a quantized type by its storage type: `!quant...` -> `i8`,
-        `tensor<4x!quant...>` -> `tensor<4xi8>`. Return `None` for unquantized types and
-        without a storage type.
+        `tensor<4x!quant...>` -> `tensor<4xi8>`. Return `None` if the type is not quantized
+        or has no storage type.
         """
         element_type = QuantizedType.get_quantized_element_type(quantized)
         if not isinstance(element_type, StoredQuantizedType):
@@ -352,8 +352,8 @@ class StoredQuantizedType(QuantizedType, ABC):
     def cast_to_signless_storage_type(quantized: Attribute) -> TypeAttribute | None:
         """
         Return the result type of `quant.scast`: like `cast_to_storage_type`, but signless
-        for `si8` and `ui8`, and integers for a quantile type. Return `None` without a
-        storage type.
+        for `si8` and `ui8`, and integers for a quantile type. Return `None` if the type is
+        not quantized or has no storage type.
         """
         element_type = QuantizedType.get_quantized_element_type(quantized)
         if not isinstance(element_type, StoredQuantizedType):
