@@ -73,7 +73,7 @@ def compare_runtimes(
     quantizes) for each pair of a scale and a zero point.
 
     Inputs are all stored values and 16-bit floats. Of wider ones: 4 ulp around
-    multiples of scale / 2, zeros, infinities, NaN, 16 per sign and exponent, 65,536
+    multiples of scale / 2, zeros, non-finite ones, 16 per sign and exponent, 65,536
     random.
 
     Args:
