@@ -1,1 +1,1 @@
-"""StableHLO: its dialect, and what its ops compute."""
+"""StableHLO frontend: dialect, quantization casts, lowering to integers and linalg."""

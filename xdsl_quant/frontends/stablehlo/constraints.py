@@ -1,8 +1,8 @@
 """
-What StableHLO demands of a quantized type by itself, wherever it stands: the rules that all
-rule sets share, and what StableHLO's own verifier refuses beside them.
+Constraints of StableHLO on quantized types: its storage types, and the rules that all
+rule sets share.
 
-What TensorFlow Lite demands depends on what a value is for: see
+TensorFlow Lite's constraints depend on the use of a value: see
 [`frontends.tflite.constraints`][xdsl_quant.frontends.tflite.constraints.types].
 """
 
@@ -20,11 +20,11 @@ from xdsl_quant.dialects.quant.type_rules import (
 from xdsl_quant.dialects.quant.types import UniformType
 
 STORAGE_WIDTHS = (2, 4, 8, 16, 32)
-"""Widths of StableHLO's storage types, signed and unsigned, as far as types here go."""
+"""Widths of StableHLO's storage types, signed and unsigned."""
 
 
 def stablehlo_findings(use: TypeUse) -> Iterator[Finding]:
-    """What is wrong with a type according to StableHLO."""
+    """Yield the violations of StableHLO's constraints by a quantized type."""
     if isinstance(use.quantized_type, UniformType):
         yield from _storage_type(use.quantized_type)
     yield from common_findings(use)

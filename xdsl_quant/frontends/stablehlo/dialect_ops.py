@@ -1,4 +1,4 @@
-"""The ops of StableHLO that passes create."""
+"""StableHLO ops that passes create."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ class _StableHLOOps(DialectOps):
         )
 
     def to_linalg(self, ctx: Context, module: ModuleOp) -> None:
-        # Only modules that are run or exported are lowered.
+        # Loaded lazily: only modules that are run or exported are lowered.
         from .lowering.convert_stablehlo_to_linalg import ConvertStableHLOToLinalgPass
 
         ConvertStableHLOToLinalgPass().rewrite(ctx, module)

@@ -1,9 +1,9 @@
 """
-Float models of StableHLO: the form that kernels have, and products that quantize their
+Float StableHLO models: simplification for kernel matching, and products that quantize
 activations at run time.
 
-Frontends such as jax print casts to the same type, and weights and biases as chains of ops
-on constants.
+Frontends such as jax print casts to the same type, and compute weights and biases from
+constants by chains of ops.
 """
 
 from typing import TypeGuard
@@ -40,7 +40,7 @@ class _StableHLOModels(ModelDialect):
     has_zero_points = False
 
     def simplify(self, op: Operation) -> None:
-        _remove_identity(op)
+        _remove_identity_cast(op)
         _remove_maximum(op)
         _fold_moved_constant(op)
         _combine_broadcasts(op)
@@ -60,8 +60,8 @@ class _StableHLOModels(ModelDialect):
 
     def quantize_activations(self, module: ModuleOp) -> None:
         """
-        Replace products of floats and quantized weights by integer products. Weights that
-        other products dequantize become StableHLO without quantized types, too.
+        Replace products of floats and quantized weights by integer products. Weights of
+        other products are dequantized by StableHLO ops.
         """
         products = (op for op in module.walk() if isinstance(op, ProductOp))
         if not any(quantized_type_of(op.rhs.type) for op in products):
@@ -74,23 +74,22 @@ class _StableHLOModels(ModelDialect):
 STABLEHLO_MODELS = _StableHLOModels()
 
 
-# Simpler ops
+# Simplification
 
 
-def _remove_identity(op: Operation) -> None:
-    """Remove a cast to the same type."""
+def _remove_identity_cast(op: Operation) -> None:
     if isinstance(op, stablehlo.ConvertOp) and op.operand.type == op.result.type:
         Rewriter.replace_op(op, (), (op.operand,))
 
 
 def _remove_maximum(op: Operation) -> None:
-    """Remove a maximum of a value and negative infinity, which jax prints in a softmax."""
+    """Remove a maximum with negative infinity, which jax prints in a softmax."""
     if not isinstance(op, stablehlo.MaximumOp):
         return
-    for value, other in (op.operands, reversed(op.operands)):
-        if value.type == op.results[0].type and _is_negative_infinity(other):
+    for value, bound in (op.operands, reversed(op.operands)):
+        if value.type == op.results[0].type and _is_negative_infinity(bound):
             Rewriter.replace_op(op, (), (value,))
-            _erase_unused(other.owner)
+            _erase_unused(bound.owner)
             return
 
 
@@ -105,8 +104,8 @@ def _is_negative_infinity(value: SSAValue) -> bool:
 
 def _fold_moved_constant(op: Operation) -> None:
     """
-    Replace a transpose or reshape of a constant by a constant, so that weights keep the
-    dimension of their channels.
+    Fold a transpose or reshape of a constant, so that weights keep their channel
+    dimension.
     """
     if not isinstance(op, stablehlo.TransposeOp | stablehlo.ReshapeOp):
         return
@@ -124,8 +123,8 @@ def _fold_moved_constant(op: Operation) -> None:
 
 def _combine_broadcasts(op: Operation) -> None:
     """
-    Replace a chain of broadcasts of a constant by one broadcast of a constant without
-    dimensions of size 1, as bias correction expects it.
+    Combine a chain of broadcasts of a constant into one broadcast of a constant without
+    dimensions of size 1, the form that bias correction expects.
     """
     if not isinstance(op, stablehlo.BroadcastInDimOp):
         return
@@ -143,13 +142,13 @@ def _combine_broadcasts(op: Operation) -> None:
         return
     elements = constant_elements(constant.output)
     assert elements is not None
-    copy = _constant_like(constant, elements.squeeze())
-    kept = [to for to, size in zip(dimensions, shape, strict=True) if size != 1]
+    squeezed = _constant_like(constant, elements.squeeze())
+    targets = [d for d, size in zip(dimensions, shape, strict=True) if size != 1]
     broadcast = stablehlo.BroadcastInDimOp(
-        copy, result_types=op.result_types, broadcast_dimensions=kept
+        squeezed, result_types=op.result_types, broadcast_dimensions=targets
     )
     broadcast.location = op.location
-    Rewriter.replace_op(op, (copy, broadcast))
+    Rewriter.replace_op(op, (squeezed, broadcast))
     _erase_unused(inner)
 
 
@@ -161,7 +160,7 @@ def _is_float_tensor(type_: Attribute) -> TypeGuard[TensorType[AnyFloat]]:
 def _constant_like(
     source: stablehlo.ConstantOp, elements: NDArray[np.generic]
 ) -> stablehlo.ConstantOp:
-    """Return a constant with the element type and location of another one."""
+    """Return a constant with the element type, location and name of another one."""
     element_type = scalar_or_element_type(source.output.type)
     assert isinstance(element_type, AnyFloat)
     constant = stablehlo.ConstantOp(elements_attr(elements, element_type))
@@ -171,7 +170,7 @@ def _constant_like(
 
 
 def _erase_unused(op: Operation | Block) -> None:
-    """Erase a constant or its broadcast, and then the operand, if nothing uses them."""
+    """Erase an unused constant or broadcast, then its unused operands."""
     if isinstance(op, Operation) and op.results[0].first_use is None:
         operands = [*op.operands]
         Rewriter.erase_op(op)

@@ -1,4 +1,4 @@
-"""Declarations of the frontend of StableHLO."""
+"""Plugin declarations of the StableHLO frontend."""
 
 from pathlib import Path
 
@@ -16,8 +16,8 @@ _HERE = "frontends.stablehlo"
 
 def _load_missing_stablehlo(ctx: Context) -> None:
     """
-    Add the ops and attributes of StableHLO that are here to the dialect of another plugin
-    if it has none of their names, e.g. the casts between floats and quantized tensors.
+    Load ops and attributes of this package, e.g. quantization casts, that another
+    plugin's dialect `stablehlo` lacks.
     """
     from .dialect import StableHLO
 

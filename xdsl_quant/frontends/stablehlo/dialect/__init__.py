@@ -1,5 +1,6 @@
 """
-The part of StableHLO that has quantized tensors: its ops, with their rules for these.
+Subset of the StableHLO dialect that quantized models need, with verification of
+quantized types.
 
 See external [documentation](https://openxla.org/stablehlo/spec).
 """
@@ -38,4 +39,4 @@ StableHLO = Dialect(
     [value for value in _EXPORTED if issubclass(value, Operation)],
     [value for value in _EXPORTED if issubclass(value, Attribute)],
 )
-"""All ops, attributes and types that this package exports."""
+"""StableHLO dialect with all ops, attributes and types of this package."""

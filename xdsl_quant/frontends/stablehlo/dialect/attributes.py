@@ -1,6 +1,4 @@
-"""
-The attributes and types of StableHLO, and their text: enumerations, dimensions, tokens.
-"""
+"""Attributes and types with their text: enumerations, dimension numbers, tokens."""
 
 from abc import ABC
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,11 +52,11 @@ __all__ = [
     "TypeExtensionsAttr",
 ]
 
-# The text of dimensions
+# Text of dimensions
 
 
 def parse_number(parser: AttrParser) -> int:
-    """Parse a number of a dimension or of elements, which has 64 bits."""
+    """Parse a dimension number, size or index, a signed 64-bit integer."""
     pos = parser.pos
     number = parser.parse_integer(allow_boolean=False)
     if not -(1 << 63) <= number < 1 << 63:
@@ -74,7 +72,7 @@ def parse_dimensions(parser: AttrParser) -> Sequence[int]:
 
 
 def dimensions_text(dimensions: Sequence[int]) -> str:
-    """`[0, 1]`"""
+    """Return dimensions as text, e.g. `[0, 1]`."""
     return f"[{', '.join(map(str, dimensions))}]"
 
 
@@ -86,7 +84,7 @@ def parse_dimension_size(parser: AttrParser) -> int:
 
 
 def dimension_size_text(size: int) -> str:
-    """Return a size as it is printed, `?` if it is not known."""
+    """Return a size as text, `?` for `DYNAMIC_INDEX`."""
     return "?" if size == DYNAMIC_INDEX else str(size)
 
 
@@ -94,7 +92,7 @@ def dimension_size_text(size: int) -> str:
 
 
 class ComparisonDirection(StrEnum):
-    """What `stablehlo.compare` asks of its operands."""
+    """Predicate of `stablehlo.compare`."""
 
     EQ = "EQ"
     NE = "NE"
@@ -114,7 +112,7 @@ class ComparisonDirectionAttr(
 
 
 class ComparisonType(StrEnum):
-    """How `stablehlo.compare` orders the values of its operands."""
+    """Interpretation of operands by `stablehlo.compare`."""
 
     NOTYPE = "NOTYPE"
     FLOAT = "FLOAT"
@@ -131,7 +129,7 @@ class ComparisonTypeAttr(EnumAttribute[ComparisonType], SpacedOpaqueSyntaxAttrib
 
 
 class Precision(StrEnum):
-    """How much accuracy may be given away for speed."""
+    """Accuracy of a product relative to speed."""
 
     DEFAULT = "DEFAULT"
     HIGH = "HIGH"
@@ -146,7 +144,7 @@ class PrecisionAttr(EnumAttribute[Precision], SpacedOpaqueSyntaxAttribute):
 
 
 class ResultAccuracyMode(StrEnum):
-    """Which implementation of a transcendental function to take."""
+    """Implementation of a transcendental function, by accuracy."""
 
     DEFAULT = "DEFAULT"
     HIGHEST = "HIGHEST"
@@ -175,17 +173,17 @@ Dimensions = DenseArrayBase[I64]
 
 
 def dimensions_attr(dimensions: Sequence[int]) -> Dimensions:
-    """Numbers of dimensions as an attribute."""
+    """Return dimension numbers as an array of `i64`."""
     return DenseArrayBase.from_list(i64, dimensions)
 
 
 def booleans_attr(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
-    """Truth values as an attribute."""
+    """Return booleans as an array of `i1`."""
     return DenseArrayBase.from_list(i1, [bool(value) for value in values])
 
 
 def padding_attr(pairs: Sequence[Sequence[int]]) -> DenseIntElementsAttr:
-    """Low and high padding of each dimension as an attribute."""
+    """Return the low and high padding of each dimension as an `Nx2xi64` tensor."""
     return DenseIntOrFPElementsAttr.from_list(
         TensorType(i64, (len(pairs), 2)), [size for pair in pairs for size in pair]
     )
@@ -209,13 +207,13 @@ def _parse_value(parser: AttrParser, base: type[Attribute] | None) -> Attribute:
 
 
 class FieldsAttr(ParametrizedAttribute, ABC):
-    """An attribute whose text is `<name = value, ...>`, with the names of parameters."""
+    """Attribute with the text `<name = value, ...>`, by the names of its parameters."""
 
     IS_SPARSE: ClassVar[bool] = True
-    """True if 0 and `[]` are left out of the text."""
+    """True if the text omits 0 and `[]`."""
 
     def __init__(self, *parameters: Any, **fields: Any):
-        """Parameters in the order of their declarations, or by their names."""
+        """Build the attribute from parameters in declaration order or by name."""
         names = [name for name, _ in self.get_irdl_definition().parameters]
         named = names[len(parameters) :]
         if fields.keys() != set(named):
@@ -224,7 +222,7 @@ class FieldsAttr(ParametrizedAttribute, ABC):
 
     @classmethod
     def parse_fields(cls, parser: AttrParser) -> Sequence[Attribute]:
-        """Parse `name = value, ...` to parameters."""
+        """Parse `name = value, ...` and return the parameters."""
         bases = {
             name: next(iter(parameter.constr.get_bases() or ()), None)
             for name, parameter in cls.get_irdl_definition().parameters
@@ -283,7 +281,7 @@ class FieldsAttr(ParametrizedAttribute, ABC):
 @irdl_attr_definition
 class ResultAccuracyAttr(FieldsAttr):
     """
-    How far the result of a transcendental function may be off.
+    Required accuracy of the result of a transcendental function.
 
     Example:
 
@@ -339,7 +337,7 @@ Pair = tuple[Sequence[int], Sequence[int]]
 @irdl_attr_definition
 class DotDimensionNumbersAttr(FieldsAttr):
     """
-    Which dimensions `stablehlo.dot_general` keeps in step, and which it sums over.
+    Batching and contracting dimensions of `stablehlo.dot_general`.
 
     Example:
 
@@ -366,8 +364,7 @@ class DotDimensionNumbersAttr(FieldsAttr):
 @irdl_attr_definition
 class DotAlgorithmAttr(FieldsAttr):
     """
-    How `stablehlo.dot_general` computes: the types that it rounds operands to and
-    accumulates in.
+    Algorithm of `stablehlo.dot_general`: precision of operands and type of sums.
 
     Example:
 
@@ -403,8 +400,7 @@ class DotAlgorithmAttr(FieldsAttr):
 @irdl_attr_definition
 class GatherDimensionNumbersAttr(FieldsAttr):
     """
-    Which dimensions of operand, indices and result belong together in
-    `stablehlo.gather`.
+    Relation between dimensions of operand, indices and result of `stablehlo.gather`.
 
     Example:
 
@@ -417,29 +413,29 @@ class GatherDimensionNumbersAttr(FieldsAttr):
     name = "stablehlo.gather"
 
     offset_dims: Dimensions = param_def(converter=dimensions_attr)
-    """Dimensions of the result along which a slice of the operand lies."""
+    """Dimensions of the result that index a slice of the operand."""
 
     collapsed_slice_dims: Dimensions = param_def(converter=dimensions_attr)
-    """Dimensions of the operand, of size 1 in a slice, that the result does not have."""
+    """Dimensions of the operand, of size 1 in a slice, that the result omits."""
 
     operand_batching_dims: Dimensions = param_def(converter=dimensions_attr)
     start_indices_batching_dims: Dimensions = param_def(converter=dimensions_attr)
 
     start_index_map: Dimensions = param_def(converter=dimensions_attr)
-    """The dimension of the operand that each number of an index vector is for."""
+    """Dimension of the operand for each component of an index vector."""
 
     index_vector_dim: IntAttr = param_def(converter=IntAttr.get)
-    """The dimension of the indices that an index vector lies along."""
+    """Dimension of the indices that contains the index vectors."""
 
     def numbers(self) -> tuple[Sequence[int], ...]:
-        """Return the values of all parameters but the last one, in their order."""
+        """Return the values of all parameters except `index_vector_dim`, in order."""
         return tuple(cast(Dimensions, p).get_values() for p in self.parameters[:-1])
 
 
 @irdl_attr_definition
 class OutputOperandAliasAttr(FieldsAttr):
     """
-    An operand of `stablehlo.custom_call` whose buffer a result takes.
+    Operand of `stablehlo.custom_call` whose buffer a result reuses.
 
     Example:
 
@@ -459,16 +455,17 @@ class OutputOperandAliasAttr(FieldsAttr):
 
 
 _LETTERS = {"input": "bf", "kernel": "io", "output": "bf"}
-"""What the two dimensions of each tensor are called that are not spatial."""
+"""Letters of the two non-spatial dimensions of each tensor."""
 
 
 @irdl_attr_definition
 class ConvDimensionNumbersAttr(FieldsAttr):
     """
-    What each dimension of input, kernel and output of `stablehlo.convolution` is.
+    Roles of the dimensions of input, kernel and output of `stablehlo.convolution`.
 
-    In the text `b` is the batch dimension, `f` the feature dimension, `i` and `o` are the
-    kernel's input and output feature dimension, and numbers are spatial dimensions.
+    In the text, `b` is the batch dimension, `f` a feature dimension, `i` and `o` are
+    the kernel's input and output feature dimensions, and numbers are spatial
+    dimensions.
 
     Example:
 
@@ -493,8 +490,8 @@ class ConvDimensionNumbersAttr(FieldsAttr):
 
     def by_tensor(self) -> dict[str, Sequence[int]]:
         """
-        Return the dimensions of input, kernel and output: the two that are not spatial,
-        in the order of their parameters, and then the spatial ones.
+        Return the dimensions of input, kernel and output: batch and feature dimensions
+        in the order of the parameters, then spatial dimensions.
         """
         fields: Iterator[Any] = iter(self.parameters)
         return {
@@ -525,8 +522,8 @@ class ConvDimensionNumbersAttr(FieldsAttr):
 
     def print_dimensions(self, printer: Printer) -> None:
         """
-        Print `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`, or the fields if a dimension of a
-        tensor is missing or there twice.
+        Print `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`, or the fields if a dimension of
+        a tensor is missing or repeated.
         """
         tensors = self.by_tensor()
         if any(
@@ -543,7 +540,7 @@ class ConvDimensionNumbersAttr(FieldsAttr):
 
 
 def _parse_tensor_dimensions(parser: AttrParser, letters: str) -> Sequence[Attribute]:
-    """Parse `[b, 0, 1, f]`, where the letters may be `bf`."""
+    """Parse `[b, 0, 1, f]`, for letters `bf`."""
     pos = parser.pos
 
     def parse_dimension() -> str:
@@ -559,13 +556,13 @@ def _parse_tensor_dimensions(parser: AttrParser, letters: str) -> Sequence[Attri
     return IntAttr(first), IntAttr(second), dimensions_attr(spatial)
 
 
-# Others
+# Bounds and tokens
 
 
 @irdl_attr_definition
 class TypeExtensionsAttr(ParametrizedAttribute):
     """
-    Upper bounds of the dynamic dimensions of a tensor type, as its encoding.
+    Upper bounds of dynamic dimensions, as the encoding of a tensor type.
 
     Example:
 
@@ -577,7 +574,7 @@ class TypeExtensionsAttr(ParametrizedAttribute):
     name = "stablehlo.bounds"
 
     bounds: Dimensions = param_def(converter=dimensions_attr)
-    """A bound for each dimension, `DYNAMIC_INDEX` where there is none."""
+    """Bound of each dimension, `DYNAMIC_INDEX` if unbounded."""
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -594,7 +591,7 @@ class TypeExtensionsAttr(ParametrizedAttribute):
 @irdl_attr_definition
 class TokenType(ParametrizedAttribute, TypeAttribute):
     """
-    What orders ops with side effects.
+    Token that orders ops with side effects.
 
     Example:
 

@@ -1,10 +1,9 @@
 """
-What the declaration of an op is made of: how types belong together, traits that say so,
-and base classes.
+Base classes of StableHLO ops, and traits that relate the types of operands and results.
 
-Shapes may have dimensions that are not known, and element types may differ in scale and
-zero point. Messages are those of StableHLO, where some name the op and some do not; the
-checks of dimension numbers, which no quantized type is part of, have fewer of them.
+Types are compatible up to unknown sizes, scales and zero points. Error messages are
+StableHLO's, some of which name the op; the checks of dimension numbers combine several
+of them.
 """
 
 from abc import ABC, abstractmethod
@@ -37,11 +36,11 @@ from xdsl_quant.dialects.verification import (
 from .attributes import TypeExtensionsAttr, dimensions_attr
 from .syntax import DIRECTIVES
 
-# Types that belong together
+# Compatible types
 
 
 def real_type(element_type: Attribute) -> Attribute:
-    """Return the type of the parts of complex numbers, and any other type itself."""
+    """Return the element type of a complex type, or any other type unchanged."""
     if isinstance(element_type, ComplexType):
         return cast(ComplexType[AnyFloat], element_type).element_type
     return element_type
@@ -49,8 +48,8 @@ def real_type(element_type: Attribute) -> Attribute:
 
 def are_compatible_elements(a: Attribute, b: Attribute) -> bool:
     """
-    Return True if two element types are the same, but for scales, zero points and the
-    quantized dimension.
+    Return True if element types are equal up to scales, zero points and quantized
+    dimension.
     """
     return a == b or (
         isinstance(a, StoredQuantizedType)
@@ -72,7 +71,7 @@ def _is_within_bounds(shape: Sequence[int], encoding: Attribute) -> bool:
 
 
 def are_compatible_types(a: RankedTensor, b: RankedTensor) -> bool:
-    """Return True if both the shapes and the element types belong together."""
+    """Return True if shapes, bounds and element types are compatible."""
     return a == b or (
         are_compatible_shapes(a_shape := a.get_shape(), b_shape := b.get_shape())
         and _is_within_bounds(a_shape, b.encoding)
@@ -83,15 +82,13 @@ def are_compatible_types(a: RankedTensor, b: RankedTensor) -> bool:
 
 @dataclass(frozen=True)
 class TypeRelation(OpTrait):
-    """How the types of operands and results belong together."""
+    """Required relation between the types of operands and results."""
 
     message: str
-    """What an op requires."""
+    """Error message after the name of the op."""
 
     holds: Callable[[Sequence[RankedTensor]], bool]
-    """
-    True if types are in the relation: those of operands, and then those of results.
-    """
+    """Predicate of the operand types followed by the result types."""
 
     def verify(self, op: Operation) -> None:
         types = (*op.operand_types, *op.result_types)
@@ -102,7 +99,7 @@ class TypeRelation(OpTrait):
 def _with_first(
     are_related: Callable[[RankedTensor, RankedTensor], bool],
 ) -> Callable[[Sequence[RankedTensor]], bool]:
-    """Return a relation that each type has with the first one."""
+    """Return a predicate that relates each type to the first one."""
     return lambda types: all(are_related(type_, types[0]) for type_ in types[1:])
 
 
@@ -130,10 +127,10 @@ SAME_ELEMENTS = TypeRelation(
 # Ops
 
 Operand = SSAValue | Operation
-"""An operand when an op is made: a value, or the op that has it as its only result."""
+"""Operand of a new op: a value, or an op with a single result."""
 
 PropertyValue = Attribute | bool | int | Sequence[int] | None
-"""A property when an op is made, `None` if the op does not have it."""
+"""Property of a new op; `None` omits it."""
 
 
 def _property_of(value: PropertyValue) -> Attribute | None:
@@ -147,7 +144,7 @@ def _property_of(value: PropertyValue) -> Attribute | None:
 
 
 class StableHLOOp(IRDLOperation, ABC):
-    """An op whose constraints are reported as those of StableHLO."""
+    """Op whose verifier errors have StableHLO's wording."""
 
     custom_directives = DIRECTIVES
 
@@ -159,10 +156,10 @@ class StableHLOOp(IRDLOperation, ABC):
         **properties: PropertyValue,
     ):
         """
-        Operands are in the order of their declarations, and a sequence where there are
-        any number of them. The types of results that are left out follow from the op, or
-        are that of the first operand. Of the properties, a `bool` becomes an `i1`, an
-        `int` an `i64`, and a sequence of these an array of `i64`.
+        Build an op from its operands in declaration order, a variadic operand as a
+        sequence. Result types are inferred by default, or are that of the first
+        operand. A property of type `bool` becomes an `i1`, `int` an `i64`, and a
+        sequence of `int` an array of `i64`.
         """
         first = operands[0] if operands else ()
         values = first if isinstance(first, Sequence) else (first,)
@@ -181,24 +178,25 @@ class StableHLOOp(IRDLOperation, ABC):
 
     @property
     def tensor_types(self) -> tuple[RankedTensor, ...]:
-        """The types of operands and results of an op that has tensors only."""
+        """Types of operands and results, for ops on tensors only."""
         types = (*self.operand_types, *self.result_types)
         return cast(tuple[RankedTensor, ...], types)
 
     def inferred_types(self) -> Sequence[Attribute]:
-        """Return the types of results, up to scales, zero points and unknown sizes."""
+        """Return the result types, up to scales, zero points and unknown sizes."""
         return self.result_types
 
     def infer_result_types(self) -> None:
-        """Give results the types that follow from the op."""
+        """Set the types of results to the inferred ones."""
         for result, type_ in zip(self.results, self.inferred_types(), strict=True):
             result._type = type_  # pyright: ignore[reportPrivateUsage] no public way
 
     def verify_inferred(self, inferred: Sequence[RankedTensor]) -> None:
         """
+        Verify result types, up to scales, zero points and unknown sizes.
+
         Raises:
-            VerifyException: if types that follow from an op are not those of its results,
-                up to scales, zero points and sizes that are not known.
+            VerifyException: if they differ from the inferred types.
         """
         results = self.tensor_types[len(self.operands) :]
         if len(inferred) != len(results) or not all(
@@ -214,7 +212,7 @@ class StableHLOOp(IRDLOperation, ABC):
             )
 
     def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
-        """Report what a verifier says in the words of MLIR."""
+        """Raise a verifier error with MLIR's wording."""
         if isinstance(underlying_error, VerifyException):
             message = mlir_message(self, message)
             text = mlir_message(self, str(underlying_error))
@@ -223,16 +221,15 @@ class StableHLOOp(IRDLOperation, ABC):
 
 
 class InferredTypeOp(StableHLOOp, ABC):
-    """An op whose result has a type that follows from the op."""
+    """Op whose single result has an inferred type."""
 
     @abstractmethod
     def inferred_type(self) -> RankedTensor:
         """
-        Return the type of the result, up to scales, zero points and sizes that are not
-        known.
+        Return the type of the result, up to scales, zero points and unknown sizes.
 
         Raises:
-            VerifyException: if operands and properties do not belong together.
+            VerifyException: if operands and properties are inconsistent.
         """
 
     def inferred_types(self) -> Sequence[RankedTensor]:

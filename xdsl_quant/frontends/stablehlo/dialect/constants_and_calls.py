@@ -1,4 +1,4 @@
-"""Ops without tensors to compute from: constants, indices, sizes, custom calls."""
+"""Constants, indices, dimension sizes and custom calls."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ __all__ = [
 ]
 
 ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
-"""The values of a tensor."""
+"""Elements of a constant tensor."""
 
 
 @irdl_op_definition
 class ConstantOp(StableHLOOp):
     """
-    A constant. That of a quantized tensor holds its stored values.
+    Constant. For a quantized result, `value` contains the stored values.
 
     Example:
 
@@ -101,9 +101,9 @@ class ConstantOp(StableHLOOp):
     def parse(cls, parser: Parser) -> ConstantOp:
         if parser.parse_optional_punctuation("("):
             parser.parse_punctuation(")")
-            given = parser.parse_optional_properties_dict()
+            generic = parser.parse_optional_properties_dict()
             attributes, properties = parse_attributes(parser, cls, ())
-            properties |= given
+            properties |= generic
             parser.parse_punctuation(":")
             result_types = parser.parse_function_type().outputs.data
         else:
@@ -119,7 +119,7 @@ class ConstantOp(StableHLOOp):
         )
 
     def print(self, printer: Printer) -> None:
-        # The type of the value is left out where it is the type of the result.
+        # The short form has one type, for value and result.
         value = self.properties.get("value")
         if isa(value, ElementsAttr) and value.get_type() == self.output.type:
             printer.print_op_attributes(self.attributes)
@@ -137,7 +137,7 @@ class ConstantOp(StableHLOOp):
 @irdl_op_definition
 class IotaOp(StableHLOOp):
     """
-    The index of each element along a dimension.
+    Index of each element along a dimension.
 
     Example:
 
@@ -167,7 +167,7 @@ class IotaOp(StableHLOOp):
 @irdl_op_definition
 class GetDimensionSizeOp(InferredTypeOp):
     """
-    The size of a dimension.
+    Size of a dimension.
 
     Example:
 
@@ -196,13 +196,13 @@ class GetDimensionSizeOp(InferredTypeOp):
 
 
 _TYPED_FFI = 4
-"""The last `api_version`, which alone is configured by a dictionary."""
+"""Highest `api_version`, the only one whose `backend_config` is a dictionary."""
 
 _Layouts = ArrayAttr[DenseIntOrFPElementsAttr[IndexType]]
 
 
 class _CustomCallEffects(MemoryEffect):
-    """Any effect if the op says that it has one, and none otherwise."""
+    """Unknown effects if the op has side effects, otherwise none."""
 
     @classmethod
     def get_effects(cls, op: Operation) -> AbstractSet[EffectInstance] | None:
@@ -213,7 +213,7 @@ class _CustomCallEffects(MemoryEffect):
 @irdl_op_definition
 class CustomCallOp(StableHLOOp):
     """
-    A function that is known to who runs the program.
+    Call of a function that the runtime provides.
 
     Example:
 

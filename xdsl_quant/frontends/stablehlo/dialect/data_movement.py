@@ -1,6 +1,5 @@
 """
-Ops whose results have the elements of an operand in another place: reshaping, repeating,
-joining, cutting out and looking up.
+Data movement ops: reshape, transpose, broadcast, concatenate, slice, pad and gather.
 """
 
 import math
@@ -59,7 +58,7 @@ Numbers = DenseArrayBase.constr(i64)
 
 
 class MovingOp(StableHLOOp, ABC):
-    """An op that gives each element of a tensor another place."""
+    """Data movement op with one operand."""
 
     operand = operand_def(kinds.TENSOR_OR_PER_AXIS)
     result = result_def(kinds.STATIC_OR_BOUNDED_OR_PER_AXIS)
@@ -72,7 +71,7 @@ class MovingOp(StableHLOOp, ABC):
 @irdl_op_definition
 class ReshapeOp(MovingOp):
     """
-    The same elements, in row-major order, in another shape.
+    Tensor with another shape and the same elements in row-major order.
 
     Example:
 
@@ -105,8 +104,8 @@ class ReshapeOp(MovingOp):
 @irdl_op_definition
 class TransposeOp(InferredTypeOp, MovingOp):
     """
-    The same elements with dimensions in another order: dimension `i` of the result is
-    dimension `permutation[i]` of the operand.
+    Tensor with permuted dimensions: dimension `i` of the result is dimension
+    `permutation[i]` of the operand.
 
     Example:
 
@@ -140,7 +139,7 @@ class TransposeOp(InferredTypeOp, MovingOp):
 @irdl_op_definition
 class BroadcastInDimOp(MovingOp):
     """
-    A tensor repeated along dimensions: dimension `i` of the operand becomes dimension
+    Tensor broadcast along dimensions: dimension `i` of the operand becomes dimension
     `broadcast_dimensions[i]` of the result.
 
     Example:
@@ -178,7 +177,7 @@ class BroadcastInDimOp(MovingOp):
 
 
 class PartsOp(InferredTypeOp, ABC):
-    """An op whose result has elements of its operands, and no other ones."""
+    """Op whose result contains only elements of its operands."""
 
     result = result_def(kinds.TENSOR)
 
@@ -188,8 +187,7 @@ class PartsOp(InferredTypeOp, ABC):
 
     def by_dimension(self, *names: str) -> Iterator[tuple[int, ...]]:
         """
-        Return the size of each dimension of the operand, and what properties say about
-        it.
+        Yield the size of each dimension of the operand with its values in properties.
         """
         shape = self.tensor_types[0].get_shape()
         numbers = [cast(Dimensions, self.properties[n]).get_values() for n in names]
@@ -201,7 +199,7 @@ class PartsOp(InferredTypeOp, ABC):
 @irdl_op_definition
 class ConcatenateOp(PartsOp):
     """
-    Tensors one after the other along one dimension.
+    Concatenation of tensors along one dimension.
 
     Example:
 
@@ -233,7 +231,7 @@ class ConcatenateOp(PartsOp):
         known = shapes[0]
         verify_dimensions("dimension", (dimension,), len(known))
         for index, shape in enumerate(shapes):
-            # The sizes along the dimension may differ.
+            # Sizes along the concatenated dimension may differ.
             others = [*shape[:dimension], known[dimension], *shape[dimension + 1 :]]
             require(
                 len(shape) == len(known) and are_compatible_shapes(known, others),
@@ -250,8 +248,7 @@ class ConcatenateOp(PartsOp):
 @irdl_op_definition
 class SliceOp(PartsOp):
     """
-    The part of a tensor from `start_indices` to before `limit_indices`, or every so many
-    elements of it.
+    Slice of a tensor from `start_indices` to `limit_indices`, exclusive, by `strides`.
 
     Example:
 
@@ -292,8 +289,8 @@ class SliceOp(PartsOp):
 @irdl_op_definition
 class PadOp(PartsOp):
     """
-    A tensor with a value before, after and between its elements. Negative padding takes
-    elements away.
+    Tensor with a value before, after and between its elements. Negative padding removes
+    elements.
 
     Example:
 
@@ -338,9 +335,9 @@ class PadOp(PartsOp):
 @irdl_op_definition
 class GatherOp(InferredTypeOp):
     """
-    Slices of a tensor that begin at the indices of another one.
+    Slices of a tensor that start at given indices.
 
-    Example: the rows of a table.
+    Example: rows of a table.
 
     ```mlir
     %2 = "stablehlo.gather"(%0, %1) <{
@@ -398,7 +395,7 @@ class GatherOp(InferredTypeOp):
 def _verify_indices(
     numbers: GatherDimensionNumbersAttr, shape: Sequence[int], indices: Sequence[int]
 ) -> None:
-    """Verify that an index has a number for each dimension that it is for."""
+    """Verify the dimension numbers of a gather."""
     offsets, collapsed, batching, indices_batching, index_map = numbers.numbers()
     index_vector = numbers.index_vector_dim.data
     for name, dimensions in (

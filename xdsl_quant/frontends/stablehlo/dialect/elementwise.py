@@ -1,6 +1,6 @@
 """
-Ops that compute each element of the result from those at the same place: arithmetic,
-comparison and selection, and the casts between floating-point and quantized tensors.
+Elementwise ops: arithmetic, comparison, selection, and casts between float and
+quantized tensors.
 """
 
 from abc import ABC
@@ -71,7 +71,7 @@ __all__ = [
 
 
 class ElementwiseOp(StableHLOOp, ABC):
-    """An op that computes each element from those at the same place."""
+    """Op that computes each element from the operands' elements at the same index."""
 
     result = result_def(kinds.TENSOR)
 
@@ -79,7 +79,7 @@ class ElementwiseOp(StableHLOOp, ABC):
 
 
 class UnaryOp(ElementwiseOp, ABC):
-    """An elementwise op with one operand."""
+    """Elementwise op with one operand."""
 
     operand = operand_def(kinds.TENSOR)
 
@@ -87,7 +87,7 @@ class UnaryOp(ElementwiseOp, ABC):
 
 
 class BinaryOp(ElementwiseOp, ABC):
-    """An elementwise op with two operands."""
+    """Elementwise op with two operands."""
 
     lhs = operand_def(kinds.TENSOR)
     rhs = operand_def(kinds.TENSOR)
@@ -99,7 +99,7 @@ class BinaryOp(ElementwiseOp, ABC):
 
 
 class NumberOp(BinaryOp, ABC):
-    """A binary op on numbers."""
+    """Binary op on numbers."""
 
     lhs = operand_def(kinds.NUMBER)
     rhs = operand_def(kinds.NUMBER)
@@ -109,7 +109,7 @@ class NumberOp(BinaryOp, ABC):
 
 
 class LogicalOp(BinaryOp, ABC):
-    """A binary op on the bits of integers, or on truth values."""
+    """Binary op on booleans or on the bits of integers."""
 
     lhs = operand_def(kinds.PRED_OR_INTEGER)
     rhs = operand_def(kinds.PRED_OR_INTEGER)
@@ -119,7 +119,7 @@ class LogicalOp(BinaryOp, ABC):
 
 
 class AccuracyOp(UnaryOp, ABC):
-    """A function of which one can say how exact it has to be."""
+    """Transcendental function with an optional required accuracy."""
 
     operand = operand_def(kinds.FLOAT_OR_COMPLEX)
     result = result_def(kinds.FLOAT_OR_COMPLEX)
@@ -135,7 +135,7 @@ class AccuracyOp(UnaryOp, ABC):
 @irdl_op_definition
 class AddOp(InferredTypeOp, BinaryOp):
     """
-    Sum. It is the one elementwise op that takes per-axis quantized tensors.
+    Sum. The only arithmetic op that accepts per-axis quantized tensors.
 
     Example:
 
@@ -208,7 +208,7 @@ class MultiplyOp(BinaryOp):
 @irdl_op_definition
 class DivideOp(NumberOp):
     """
-    Quotient, of integers towards zero.
+    Quotient; integers are rounded toward zero.
 
     Example:
 
@@ -227,7 +227,7 @@ class DivideOp(NumberOp):
 @irdl_op_definition
 class MaximumOp(BinaryOp):
     """
-    The greater of two values.
+    Maximum of two values.
 
     Example:
 
@@ -246,7 +246,7 @@ class MaximumOp(BinaryOp):
 @irdl_op_definition
 class MinimumOp(BinaryOp):
     """
-    The lesser of two values.
+    Minimum of two values.
 
     Example:
 
@@ -265,7 +265,7 @@ class MinimumOp(BinaryOp):
 @irdl_op_definition
 class AndOp(LogicalOp):
     """
-    Conjunction, of integers bit by bit.
+    Logical AND of booleans, bitwise AND of integers.
 
     Example:
 
@@ -282,7 +282,7 @@ class AndOp(LogicalOp):
 @irdl_op_definition
 class OrOp(LogicalOp):
     """
-    Disjunction, of integers bit by bit.
+    Logical OR of booleans, bitwise OR of integers.
 
     Example:
 
@@ -299,7 +299,7 @@ class OrOp(LogicalOp):
 @irdl_op_definition
 class NotOp(UnaryOp):
     """
-    Negation of a truth value, or of each bit of an integer.
+    Logical NOT of booleans, bitwise NOT of integers.
 
     Example:
 
@@ -343,7 +343,7 @@ class NegateOp(UnaryOp):
 @irdl_op_definition
 class AbsOp(InferredTypeOp, UnaryOp):
     """
-    Absolute value, a real number also of complex ones.
+    Absolute value; of a complex number, its magnitude.
 
     Example:
 
@@ -458,7 +458,7 @@ class RsqrtOp(AccuracyOp):
 @irdl_op_definition
 class RoundNearestEvenOp(UnaryOp):
     """
-    Round to an integer, half to even.
+    Rounding to an integer, half to even.
 
     Example:
 
@@ -480,8 +480,8 @@ class RoundNearestEvenOp(UnaryOp):
 @irdl_op_definition
 class ConvertOp(UnaryOp):
     """
-    The same numbers in another element type. It takes no quantized tensors: that is what
-    [`UniformQuantizeOp`][xdsl_quant.frontends.stablehlo.dialect.UniformQuantizeOp] is for.
+    Conversion to another element type. Quantized tensors are unsupported: use
+    [`UniformQuantizeOp`][xdsl_quant.frontends.stablehlo.dialect.UniformQuantizeOp].
 
     Example:
 
@@ -503,7 +503,7 @@ class ConvertOp(UnaryOp):
 @irdl_op_definition
 class CompareOp(InferredTypeOp, ElementwiseOp):
     """
-    True if a relation holds between two values.
+    Elementwise comparison.
 
     Example:
 
@@ -540,7 +540,7 @@ class CompareOp(InferredTypeOp, ElementwiseOp):
 @irdl_op_definition
 class SelectOp(InferredTypeOp, ElementwiseOp):
     """
-    One of two values: the first where the predicate holds, else the second.
+    Elementwise selection: `on_true` where the predicate is true, else `on_false`.
 
     Example:
 
@@ -582,8 +582,7 @@ class SelectOp(InferredTypeOp, ElementwiseOp):
 @irdl_op_definition
 class ClampOp(InferredTypeOp, ElementwiseOp):
     """
-    A value, or the bound that it is beyond. A bound is a scalar, or a value for each
-    element.
+    Clamp to a minimum and a maximum, each a scalar or a tensor of the operand's shape.
 
     Example:
 
@@ -619,7 +618,7 @@ class ClampOp(InferredTypeOp, ElementwiseOp):
 
 
 class CastOp(StableHLOOp, ABC):
-    """An elementwise op that leaves the numbers as they are, but for rounding."""
+    """Elementwise cast that preserves values up to rounding and saturation."""
 
     operand = operand_def(kinds.FLOAT_OR_QUANTIZED_OR_PER_AXIS)
     result = result_def(kinds.QUANTIZED_OR_PER_AXIS)
@@ -632,7 +631,7 @@ class CastOp(StableHLOOp, ABC):
 @irdl_op_definition
 class UniformQuantizeOp(CastOp):
     """
-    Quantize a tensor, or give another scale and zero point to a quantized one.
+    Quantize a float tensor, or requantize a quantized one.
 
     Example:
 
@@ -660,7 +659,7 @@ class UniformQuantizeOp(CastOp):
 @irdl_op_definition
 class UniformDequantizeOp(InferredTypeOp, CastOp):
     """
-    The values that a quantized tensor expresses.
+    Dequantize a tensor to its expressed type.
 
     Example:
 
@@ -683,6 +682,5 @@ class UniformDequantizeOp(InferredTypeOp, CastOp):
 
 
 def _expressed_type(element_type: Attribute) -> Attribute:
-    """Return the type of the numbers that are meant."""
     is_quantized = isinstance(element_type, QuantizedType)
     return element_type.expressed_type if is_quantized else element_type

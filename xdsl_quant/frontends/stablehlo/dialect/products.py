@@ -1,4 +1,4 @@
-"""Ops that multiply by weights and accumulate: matrix product and convolution."""
+"""Products with weights that accumulate: matrix product and convolution."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ProductCoefficient(AffineOpCoefficient):
-    """The right operand holds coefficients, as the dimension numbers of the op say."""
+    """
+    Trait of ops whose right operand contains weights; dimension numbers locate them.
+    """
 
     def dimension_of(self, op: Operation) -> int | None:
         return op.coefficient_dimension if isinstance(op, ProductOp) else None
@@ -94,7 +96,7 @@ class ProductCoefficient(AffineOpCoefficient):
 
 
 class ProductOp(StableHLOOp, ABC):
-    """An op that multiplies a tensor by weights, and accumulates."""
+    """Op that multiplies a tensor by weights and accumulates."""
 
     lhs = operand_def(kinds.TENSOR)
     rhs = operand_def(kinds.TENSOR_OR_PER_AXIS)
@@ -106,35 +108,35 @@ class ProductOp(StableHLOOp, ABC):
     @property
     @abstractmethod
     def coefficient_dimension(self) -> int | None:
-        """The dimension of the right operand that may have a scale for each index."""
+        """Dimension of the right operand that may have per-axis scales."""
 
     @abstractmethod
     def result_dimensions(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
         """
-        For each operand the dimensions along which nothing is summed, in ascending order,
-        and the dimension of the result that each of them is.
+        Return a mapping for each operand: from its dimensions that are not summed over,
+        in ascending order, to dimensions of the result.
         """
 
     @abstractmethod
     def inferred_shape(self) -> Sequence[int]:
         """
-        Return the shape of the result, up to sizes that are not known.
+        Return the shape of the result, up to unknown sizes.
 
         Raises:
-            VerifyException: if operands and properties do not belong together.
+            VerifyException: if operands and properties are inconsistent.
         """
 
     @abstractmethod
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
         """
-        Verify element types of which one is quantized.
+        Verify element types, at least one of which is quantized.
 
         Raises:
-            VerifyException: if zero points or quantized dimensions are not possible here.
+            VerifyException: if a zero point or quantized dimension is unsupported.
         """
 
     def inferred_types(self) -> Sequence[RankedTensor]:
-        """Return the type of the result with elements as those of the left side."""
+        """Return the type of the result, with the left operand's element type."""
         element_type = self.tensor_types[0].element_type
         return [TensorType(element_type, self.inferred_shape())]
 
@@ -193,14 +195,16 @@ class DotGeneralOp(ProductOp):
 
     def result_dimensions(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
         batching, contracting = self.dot_dimension_numbers.pairs()
-        # After batching dimensions, the result has those of one operand.
-        own = count(len(batching[0]))
-        kept = [dict(zip(dimensions, count(), strict=False)) for dimensions in batching]
+        # The result has batching dimensions, then the free ones of `lhs` and of `rhs`.
+        free = count(len(batching[0]))
+        mappings = [
+            dict(zip(dimensions, count(), strict=False)) for dimensions in batching
+        ]
         for side, type_ in enumerate(self.tensor_types[:2]):
             for d in range(len(type_.get_shape())):
                 if d not in (*batching[side], *contracting[side]):
-                    kept[side][d] = next(own)
-        lhs, rhs = (dict(sorted(dimensions.items())) for dimensions in kept)
+                    mappings[side][d] = next(free)
+        lhs, rhs = (dict(sorted(mapping.items())) for mapping in mappings)
         return lhs, rhs
 
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
@@ -223,8 +227,8 @@ class DotGeneralOp(ProductOp):
                 are_compatible_shapes(a, b), f"{kind} dimensions must match for lhs/rhs"
             )
         sizes: dict[int, int] = {}
-        for shape, kept in zip(shapes, self.result_dimensions(), strict=True):
-            sizes = {position: shape[d] for d, position in kept.items()} | sizes
+        for shape, mapping in zip(shapes, self.result_dimensions(), strict=True):
+            sizes = {position: shape[d] for d, position in mapping.items()} | sizes
         return [sizes[position] for position in sorted(sizes)]
 
 
@@ -268,10 +272,10 @@ class ConvolutionOp(ProductOp):
     @property
     def window(self) -> list[WindowDimension]:
         """
-        The spatial dimensions of the kernel.
+        Spatial dimensions of the kernel.
 
         Raises:
-            VerifyException: if properties do not belong together.
+            VerifyException: if properties are inconsistent.
         """
         shape = self.tensor_types[1].get_shape()
         spatial = self.dimension_numbers.kernel_spatial_dimensions.get_values()
@@ -292,12 +296,12 @@ class ConvolutionOp(ProductOp):
         (batch, *_), (_, features, *_), output = (
             self.dimension_numbers.by_tensor().values()
         )
-        # Groups of a batch are summed.
+        # Each batch group has its own output features: the batch has no own dimension.
         is_grouped = self.batch_group_count.value.data != 1
         return {} if is_grouped else {batch: output[0]}, {features: output[1]}
 
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
-        """C29 and C30 of `convolution`."""
+        """Verify C29 and C30 of `convolution`."""
         for name, type_, words in (
             ("rhs", rhs, "kernel_output_feature_dimension"),
             ("result", result, "output_feature_dimension"),

@@ -58,7 +58,7 @@ __all__ = [
 @irdl_op_definition
 class ReturnOp(StableHLOOp):
     """
-    The end of a region, with what it gives.
+    Terminator of a region, with its results.
 
     Example:
 
@@ -96,8 +96,8 @@ def _body_of(op_type: type[BinaryOp], scalar_type: Attribute) -> Region:
 
 def applied_op(reduce: ReduceOp) -> BinaryOp | None:
     """
-    Return the op of the reduction's region if that does nothing else than to apply one
-    commutative op to its two arguments.
+    Return the op of the reduction's region if it is the only one, commutative, and
+    applied to the two arguments in order; otherwise `None`.
     """
     if len(reduce.body.blocks) != 1 or not reduce.inputs:
         return None
@@ -117,7 +117,7 @@ def applied_op(reduce: ReduceOp) -> BinaryOp | None:
 
 
 class ReducingOp(StableHLOOp, ABC):
-    """An op that folds elements of tensors with a function, which the region is."""
+    """Op that combines elements by the function in its region."""
 
     inputs = var_operand_def(VariadicOf(kinds.TENSOR))
     init_values = var_operand_def(VariadicOf(kinds.TENSOR))
@@ -137,8 +137,8 @@ class ReducingOp(StableHLOOp, ABC):
         **properties: PropertyValue,
     ):
         """
-        `body` may be a binary op on two scalars of the type of the first input. The types
-        of results that are left out follow from the op.
+        Build a reduction. A binary op as `body` is applied to two scalars of the first
+        input's type. Result types are inferred by default.
         """
         if isinstance(body, type):
             body = _body_of(body, _scalar_type(SSAValue.get(inputs[0]).type))
@@ -158,14 +158,14 @@ class ReducingOp(StableHLOOp, ABC):
         Return the shape of the results.
 
         Args:
-            shape: that of the inputs.
+            shape: shape of the inputs.
 
         Raises:
-            VerifyException: if the properties do not go with it.
+            VerifyException: if the properties do not match the shape.
         """
 
     def allowed_dimensions(self, inferred_shape: Sequence[int]) -> Sequence[int]:
-        """Return the dimensions that arguments of the region may have."""
+        """Return the sizes that dimensions of region arguments may have, in order."""
         return inferred_shape
 
     def verify_(self) -> None:
@@ -210,8 +210,8 @@ class ReducingOp(StableHLOOp, ABC):
 
 def _is_promotable(a: Attribute, b: Attribute) -> bool:
     """
-    Return True if `b` is of the kind of `a` and not narrower. All floats are taken for
-    equally wide.
+    Return True if `b` has the kind of `a` and is not narrower. Floats may also be
+    narrower.
     """
     if isinstance(a, AnyFloat) and isinstance(b, AnyFloat):
         return True
@@ -230,7 +230,7 @@ def _is_promotable(a: Attribute, b: Attribute) -> bool:
 def _verify_parameter(
     index: int, parameter: RankedTensor, result: RankedTensor, *, is_exact: bool
 ) -> None:
-    """Verify that a parameter of the region has the type of the result that it becomes."""
+    """Verify that a parameter of the region has the type of its result."""
     elements = parameter.element_type, result.element_type
     are_floats = all(isinstance(element, AnyFloat) for element in elements)
     if not are_compatible_shapes(parameter.get_shape(), result.get_shape()) or not (
@@ -280,7 +280,7 @@ def _verify_input(
 @irdl_op_definition
 class ReduceOp(ReducingOp):
     """
-    Fold the elements along some dimensions with a function, which the region is.
+    Reduction along dimensions by the function in the region.
 
     Example:
 
@@ -414,7 +414,7 @@ def _parse_reducer(parser: Parser) -> Region:
 @irdl_op_definition
 class ReduceWindowOp(ReducingOp):
     """
-    Fold the elements in each position of a window with a function, which the region is.
+    Reduction over each position of a window by the function in the region.
 
     Example: max pooling.
 
@@ -442,10 +442,10 @@ class ReduceWindowOp(ReducingOp):
     @property
     def window(self) -> list[WindowDimension]:
         """
-        The dimensions of the window.
+        Dimensions of the window.
 
         Raises:
-            VerifyException: if properties do not belong together.
+            VerifyException: if properties are inconsistent.
         """
         return window_dimensions(
             self.window_dimensions.get_values(),

@@ -1,8 +1,8 @@
 """
-Rules that several ops share: for dimension numbers, for windows, and for quantized operands
-and results.
+Verification rules that ops share: for dimension numbers, windows, and quantized
+operands and results.
 
-A rule for quantized types is called here as it is in StableHLO's specification: `C4` of
+Rules for quantized types have the names of StableHLO's specification, e.g. `C4` of
 `add`.
 """
 
@@ -30,8 +30,10 @@ from .attributes import dimensions_text
 
 def verify_dimensions(name: str, dimensions: Sequence[int], rank: int) -> None:
     """
+    Verify that dimensions are distinct and in the range of `rank`.
+
     Raises:
-        VerifyException: if a dimension does not exist or is there twice.
+        VerifyException: if a dimension is out of range or repeated.
     """
     distinct = set(dimensions)
     require(
@@ -43,8 +45,10 @@ def verify_dimensions(name: str, dimensions: Sequence[int], rank: int) -> None:
 
 def verify_count(name: str, values: Sequence[object], count: int) -> None:
     """
+    Verify the number of values.
+
     Raises:
-        VerifyException: if there are more or fewer values than `count`.
+        VerifyException: if it differs from `count`.
     """
     require(len(values) == count, f"expects {count} {name}, got {len(values)}")
 
@@ -56,40 +60,38 @@ Numbers = DenseArrayBase[IntegerType]
 
 
 class Padding(NamedTuple):
-    """Elements added to a dimension; negative numbers remove some at its ends."""
+    """Elements added to a dimension; negative `low` and `high` remove elements."""
 
     low: int = 0
     high: int = 0
 
     interior: int = 0
-    """Elements between each two others."""
+    """Number of elements inserted between neighboring elements."""
 
     def padded(self, size: int) -> int:
-        """Return the size of a dimension with padding."""
+        """Return the padded size of a dimension."""
         return size + self.low + self.high + max(size - 1, 0) * self.interior
 
 
 class WindowDimension(NamedTuple):
-    """A dimension of a window, and how it moves along one of a tensor."""
+    """Dimension of a window that moves along a dimension of a tensor."""
 
     size: int
     stride: int
-    """The distance of two positions of the window."""
+    """Distance between consecutive positions of the window."""
 
     dilation: int
-    """The distance of two elements of the window."""
+    """Distance between consecutive elements of the window."""
 
     padding: Padding
 
     @property
     def extent(self) -> int:
-        """Distance from the first to behind the last element of the window."""
+        """Size of the dilated window."""
         return (self.size - 1) * self.dilation + 1 if self.size else 0
 
     def positions(self, size: int) -> int:
-        """
-        Return the number of positions of the window in a dimension before padding.
-        """
+        """Return the number of window positions in an unpadded dimension."""
         if DYNAMIC_INDEX in (size, self.size):
             return DYNAMIC_INDEX
         room = self.padding.padded(size) - self.extent
@@ -117,11 +119,10 @@ def window_dimensions(
     reversal: Numbers | None = None,
 ) -> list[WindowDimension]:
     """
-    Return the dimensions of a window of these sizes. Numbers that are left out are 1,
-    and padding is 0.
+    Return the dimensions of a window. Strides and dilations default to 1, padding to 0.
 
     Raises:
-        VerifyException: in the words of StableHLO if this is no window.
+        VerifyException: if sizes and properties do not describe a window.
     """
     given = {
         "window strides": strides,
@@ -151,12 +152,12 @@ def window_dimensions(
 
 
 def has_quantized(types: Sequence[RankedTensor]) -> bool:
-    """Return True if one of the tensors is quantized."""
+    """Return True if a tensor is quantized."""
     return any(isinstance(type_.element_type, QuantizedType) for type_ in types)
 
 
 def verify_quantized_add(lhs: Attribute, rhs: Attribute, result: Attribute) -> None:
-    """C2 to C7 of `add`, on element types of which one is quantized."""
+    """Verify C2 to C7 of `add`; at least one element type is quantized."""
     if (
         not isinstance(lhs, ScaledQuantizedType)
         or not isinstance(rhs, ScaledQuantizedType)
@@ -195,14 +196,14 @@ def verify_quantized_add(lhs: Attribute, rhs: Attribute, result: Attribute) -> N
 
 def verify_same_parameters(operand: RankedTensor, result: RankedTensor) -> None:
     """
-    C1 of `reshape` and `transpose`: what is stored keeps its meaning. The quantized
-    dimension may be another one.
+    Verify C1 of `reshape` and `transpose`: scales and zero points are equal. The
+    quantized dimension may differ.
     """
     verify_same_scale(operand, result)
     if (axes := _per_axis_types(operand, result)) is None:
         return
-    # If there are more of them on one side, the sizes of the quantized dimensions differ,
-    # which has a message of its own.
+    # Different counts mean different sizes of the quantized dimension, which another
+    # message reports.
     for a, b in zip(*((axis.scale_array(), axis.zero_point_array()) for axis in axes)):
         if (count := min(len(a), len(b))) and a[:count] != b[:count]:
             raise VerifyException(
@@ -212,7 +213,7 @@ def verify_same_parameters(operand: RankedTensor, result: RankedTensor) -> None:
 
 
 def verify_same_scale(operand: RankedTensor, result: RankedTensor) -> None:
-    """C1 of `broadcast_in_dim`: a per-tensor type stays as it is."""
+    """Verify C1 of `broadcast_in_dim`: per-tensor types are equal."""
     a, b = operand.element_type, result.element_type
     if isinstance(a, PerTensorType) and isinstance(b, PerTensorType) and a != b:
         raise VerifyException(
@@ -231,7 +232,10 @@ def _per_axis_types(
 
 
 def verify_reshaped_dimension(operand: RankedTensor, result: RankedTensor) -> None:
-    """C3 of `reshape`: the quantized dimension is there before and after."""
+    """
+    Verify C3 of `reshape`: the quantized dimension keeps its size and the number of
+    elements before it.
+    """
     if (axes := _per_axis_types(operand, result)) is None:
         return
     before, after = (axis.quantized_dimension.data for axis in axes)
@@ -252,11 +256,11 @@ def verify_reshaped_dimension(operand: RankedTensor, result: RankedTensor) -> No
 def verify_transposed_dimension(
     operand: RankedTensor, result: RankedTensor, permutation: Sequence[int]
 ) -> None:
-    """C4 of `transpose`: the quantized dimension goes where the permutation says."""
+    """Verify C4 of `transpose`: the permutation maps the quantized dimension."""
     if (axes := _per_axis_types(operand, result)) is None:
         return
     before, after = (axis.quantized_dimension.data for axis in axes)
-    # A permutation that is too short is an error of its own.
+    # Another message reports a permutation that is too short.
     for source in permutation[after : after + 1]:
         require(
             source == before,
@@ -269,8 +273,8 @@ def verify_broadcast_dimension(
     operand: RankedTensor, result: RankedTensor, dimensions: Sequence[int]
 ) -> None:
     """
-    C6 of `broadcast_in_dim`: the quantized dimension goes where `dimensions` says, and
-    has the same scale everywhere if there was one.
+    Verify C6 of `broadcast_in_dim`: `dimensions` maps the quantized dimension, and a
+    single scale and zero point are repeated.
     """
     if (axes := _per_axis_types(operand, result)) is None:
         return
@@ -299,7 +303,7 @@ def verify_broadcast_dimension(
 
 
 def verify_rhs_of_dot(rhs: Attribute, contracting_dimensions: Sequence[int]) -> None:
-    """C15 and C16 of `dot_general`."""
+    """Verify C15 and C16 of `dot_general`."""
     if not isinstance(rhs, ScaledQuantizedType):
         return
     is_per_axis = isinstance(rhs, PerAxisType)
@@ -313,10 +317,10 @@ def verify_rhs_of_dot(rhs: Attribute, contracting_dimensions: Sequence[int]) -> 
 
 def verify_quantized_product(lhs: Attribute, rhs: Attribute, result: Attribute) -> None:
     """
-    C14 and C17 to C20 of `dot_general`, which are C28 and C31 to C34 of `convolution`, on
-    element types of which one is quantized.
+    Verify C14 and C17 to C20 of `dot_general`, and C28 and C31 to C34 of `convolution`;
+    at least one element type is quantized.
 
-    Hybrid is what has a quantized `rhs` alone.
+    Hybrid products have a quantized `rhs` only.
     """
     is_hybrid = not isinstance(lhs, ScaledQuantizedType)
     if not isinstance(rhs, ScaledQuantizedType) or is_hybrid == isinstance(

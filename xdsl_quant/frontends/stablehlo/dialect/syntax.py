@@ -1,6 +1,6 @@
 """
-The text of StableHLO's ops: properties that have a text of their own or are among the
-attributes, and the types of operands and results, which are one type if all are the same.
+Assembly format of StableHLO's ops: properties with custom text or in the attribute
+dictionary, and abbreviated types of operands and results.
 """
 
 from collections.abc import Container, Sequence
@@ -46,12 +46,12 @@ def parse_attributes(
     parser: Parser, op_type: type[IRDLOperation], taken: Container[str]
 ) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
     """
-    Parse the attributes of an op, if there are any, of which some may be properties, but
-    not those that are `taken` by other text. The properties are the second result.
+    Parse an optional attribute dictionary; return its attributes and its properties.
+    Properties in `taken` have other text and are refused.
     """
     pos = parser.pos
     attributes = parser.parse_optional_attr_dict()
-    # A set would have another order in each process.
+    # The order of a set would vary between processes.
     properties = op_type.get_irdl_definition().properties
     names = [name for name in attributes if name in properties]
     for name in names:
@@ -67,8 +67,8 @@ def parse_attributes(
 @assembly.irdl_custom_directive
 class CompleteOp(assembly.CustomDirective):
     """
-    No text, at the end of an op: among the attributes there may be properties, also
-    instead of those in the text, and types are verified with the op.
+    End of an op, without text. Properties may be in the attribute dictionary, where
+    they override other text. Types are verified with the op.
     """
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
@@ -99,7 +99,7 @@ class DimensionList(assembly.CustomDirective):
 
 @assembly.irdl_custom_directive
 class OperandsBeforeKeyword(assembly.CustomDirective):
-    """`%a, %b,`: operands, each with a comma after it."""
+    """`%a, %b,`: operands, each followed by a comma."""
 
     operands: assembly.VariadicOperandVariable
 
@@ -119,7 +119,7 @@ class OperandsBeforeKeyword(assembly.CustomDirective):
 @assembly.irdl_custom_directive
 class SameOperandsAndResultType(assembly.CustomDirective):
     """
-    `tensor<4xf32>` if that is the type of all operands and of the result, else
+    `tensor<4xf32>` if operands and result have the same type, otherwise
     `(tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>`.
     """
 
@@ -127,7 +127,7 @@ class SameOperandsAndResultType(assembly.CustomDirective):
     result_type: assembly.TypeDirective
 
     def parse_types(self, parser: Parser, operand_count: int) -> FunctionType:
-        """Parse a function type, or the types that stand for it."""
+        """Parse a function type or its abbreviation."""
         type_ = parser.parse_type()
         if isinstance(type_, FunctionType):
             return type_
@@ -135,7 +135,7 @@ class SameOperandsAndResultType(assembly.CustomDirective):
 
     def short_types(self, op: IRDLOperation) -> Sequence[Attribute] | None:
         """
-        Return the types that stand for the function type, or `None` if they cannot.
+        Return the types that abbreviate the function type, `None` if it is printed.
         """
         result_type = op.result_types[0]
         is_same = all(type_ == result_type for type_ in op.operand_types)
@@ -166,8 +166,9 @@ class SameOperandsAndResultType(assembly.CustomDirective):
 @assembly.irdl_custom_directive
 class SelectType(SameOperandsAndResultType):
     """
-    `tensor<4xi1>, tensor<4xf32>`: the predicate, and what is chosen from and the result.
-    If these differ, `(tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>`.
+    `tensor<4xi1>, tensor<4xf32>`: the type of the predicate, and that of other operands and
+    the result. If these differ,
+    `(tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>`.
     """
 
     operand_types: assembly.TypeDirective
@@ -195,7 +196,7 @@ class SelectType(SameOperandsAndResultType):
 
 @assembly.irdl_custom_directive
 class SliceRanges(assembly.CustomDirective):
-    """`[0:4, 1:5:2]`: start, limit and stride of each dimension, where 1 is left out."""
+    """`[0:4, 1:5:2]`: start, limit and optional stride of each dimension."""
 
     start_indices: assembly.AttributeVariable
     limit_indices: assembly.AttributeVariable
@@ -262,7 +263,7 @@ class DotDimensions(assembly.CustomDirective):
 
 @assembly.irdl_custom_directive
 class PrecisionAndAlgorithm(assembly.CustomDirective):
-    """`, precision = [DEFAULT, HIGH], algorithm = <...>`, as far as they are there."""
+    """`, precision = [DEFAULT, HIGH], algorithm = <...>`, both optional."""
 
     precision_config: assembly.AttributeVariable
     algorithm: assembly.AttributeVariable
@@ -317,7 +318,7 @@ _WINDOW_FIELDS = {
     "rhs_dilate": "rhs_dilation",
     "reverse": "window_reversal",
 }
-"""The properties that the text has in `window = {...}`, by their names there."""
+"""Properties by their keywords in the text `window = {...}`."""
 
 
 def _parse_window_values(parser: AttrParser, name: str) -> Attribute:
@@ -340,7 +341,7 @@ def _window_values_text(attribute: Attribute) -> str:
         pairs = zip(sizes[::2], sizes[1::2], strict=False)
         return f"[{', '.join(f'[{low}, {high}]' for low, high in pairs)}]"
     if not isa(attribute, DenseArrayBase[IntegerType]):
-        # Not valid, and not meant to be parsed: it is part of the error message.
+        # Invalid attributes are printed in error messages only.
         return str(attribute)
     text = dimensions_text(attribute.get_values())
     if attribute.elt_type == i1:
@@ -350,7 +351,7 @@ def _window_values_text(attribute: Attribute) -> str:
 
 @assembly.irdl_custom_directive
 class ConvolutionWindow(assembly.CustomDirective):
-    """`{stride = [1, 1], pad = [[1, 1], [1, 1]]}`: properties, as far as they are there."""
+    """`{stride = [1, 1], pad = [[1, 1], [1, 1]]}`: optional window properties."""
 
     window_strides: assembly.AttributeVariable
     padding: assembly.AttributeVariable
@@ -390,7 +391,7 @@ DIRECTIVES = (
     SliceRanges,
     ConvolutionWindow,
 )
-"""The directives that assembly formats of all ops can use."""
+"""Directives for the assembly formats of all ops."""
 
 SAME_TYPE = (
     "attr-dict `:` custom<SameOperandsAndResultType>(type(operands), type(results))"
@@ -398,4 +399,4 @@ SAME_TYPE = (
 FUNCTIONAL_TYPE = (
     "attr-dict `:` functional-type(operands, results) custom<CompleteOp>()"
 )
-"""The ends of assembly formats: attributes, and the types of operands and results."""
+"""Ends of assembly formats: attributes, then types of operands and results."""

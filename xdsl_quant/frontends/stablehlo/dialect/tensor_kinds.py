@@ -1,11 +1,10 @@
 """
-Which tensors an op takes: shapes, element types, and the rules that StableHLO has for a
-quantized element type and for the tensor that has it.
+Tensor types that ops accept: shapes, element types, and StableHLO's rules for quantized
+tensors.
 
-The rules C7, C8, C12 and C13 of quantized types are checked here, for each operand and
-result of each op. The other rules hold for any quantized type that exists, be it used by
-StableHLO or not. Types whose scales are integers are taken as those whose scales are
-floats.
+Rules C7, C8, C12 and C13 of quantized types are checked here, for each operand and
+result. The quantized types themselves check the other rules. Types with fixed-point
+scales are accepted like types with float scales.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +33,7 @@ from .base import real_type
 
 
 class ElementGroup(Enum):
-    """A group of element types, by the words that StableHLO has for it."""
+    """Group of element types, by StableHLO's name for it."""
 
     PRED = "bool"
     SIGNED = "2/4/8/16/32/64-bit signless integer"
@@ -51,7 +50,7 @@ _STORAGE_WIDTHS = (2, 4, 8, 16, 32)
 
 
 def element_kind(type_: Attribute) -> ElementGroup | None:
-    """Return the group that an element type belongs to; `None` if no op takes it."""
+    """Return the group of an element type, or `None` if no op accepts it."""
     if isinstance(type_, PerTensorType | PerAxisType):
         is_signless = type_.storage_type == type_.signless_storage_type
         if (
@@ -83,7 +82,7 @@ def _integer_kind(type_: IntegerType) -> ElementGroup | None:
 
 
 def _has_quantized_axis(element_type: Attribute, shape: Sequence[int]) -> bool:
-    """C12 and C13: the quantized dimension exists, and has a scale for each index."""
+    """Check C12 and C13: the quantized dimension has one scale per index."""
     return not isinstance(element_type, PerAxisType) or (
         element_type.has_axes_in(shape) and element_type.has_matching_sizes(shape)
     )
@@ -101,7 +100,7 @@ def _is_sized(type_: RankedTensor) -> bool:
 
 
 def _is_static_or_bounded(type_: RankedTensor) -> bool:
-    """Static, but for one dimension that has an upper bound."""
+    """Return True if at most one dimension is dynamic, and it is bounded."""
     shape = type_.get_shape()
     if (dynamic := shape.count(DYNAMIC_INDEX)) != 1:
         return not dynamic
@@ -114,7 +113,7 @@ def _is_static_or_bounded(type_: RankedTensor) -> bool:
 
 def _values_of(groups: Sequence[ElementGroup]) -> str:
     words = " or ".join(group.value for group in groups)
-    # Integers of both kinds have a common name.
+    # Signed and unsigned integers have a common name.
     integers = " or ".join(group.value for group in _INTEGER)
     return f"{words.replace(integers, '2/4/8/16/32/64-bit integer')} values"
 
@@ -197,4 +196,4 @@ RETURNED = _either(
     TypeKind("token", lambda type_: isinstance(type_, TokenType)),
     TypeKind(f"memref of {_values_of(_PER_TENSOR)}", _is_buffer),
 )
-"""What the region of an op gives."""
+"""Types of values that the region of an op returns."""
