@@ -1,1 +1,1 @@
-"""What `convert-stablehlo-to-linalg` makes of each op: one module for a group of ops."""
+"""Lowering patterns of `convert-stablehlo-to-linalg`: one module per group of ops."""

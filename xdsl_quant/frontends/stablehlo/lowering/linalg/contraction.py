@@ -1,8 +1,8 @@
 """
-Sums of products: matrix products over any dimensions, and convolutions, for which the
-padding and the elements that a dilation puts between others are made first.
+Lowering of sums of products: matrix products over any dimensions, and convolutions. The
+input of a convolution is padded and dilated first.
 
-Products are summed up in the type of the result, in f32 for narrower floats, whose sums
+Sums have the type of the result. Floats narrower than f32 are summed in f32, and sums
 are rounded once, at the end.
 """
 
@@ -32,7 +32,7 @@ from .lowering import LinalgLowering, Values, bit_width, is_floating, without_li
 from .reduction import reducing_loops
 
 Factor: TypeAlias = tuple[SSAValue, Sequence[AffineExpr]]
-"""A tensor of which each product has an element, and its index for each iteration."""
+"""Factor of the products: a tensor, and its indices in terms of the loops."""
 
 
 def sum_of_products(
@@ -43,15 +43,15 @@ def sum_of_products(
     reduction_count: int,
 ) -> SSAValue:
     """
-    Sums of products as one loop nest: first the dimensions of the result in order, and then
-    the loops over what is summed up.
+    Build sums of products as one loop nest: loops over the result dimensions in order,
+    then the reduction loops.
 
     Args:
-        builder: where the ops are inserted.
-        op: the op, which has the element types with their signedness.
-        factors: the left and the right factor.
-        result_sizes: the sizes of the result.
-        reduction_count: the number of loops over what is summed up.
+        builder: insertion point.
+        op: op with the element types, including their signedness.
+        factors: left and right factor.
+        result_sizes: sizes of the result.
+        reduction_count: number of reduction loops.
     """
     *factor_types, element_type = map(element_type_of, (op.lhs, op.rhs, op.result))
     sum_type = element_type
@@ -82,7 +82,7 @@ def sum_of_products(
 
 
 class LowerDotGeneral(LinalgLowering[DotGeneralOp]):
-    """Lowers `stablehlo.dot_general` to one `linalg.generic`."""
+    """Lower `stablehlo.dot_general` to one `linalg.generic`."""
 
     op_type = DotGeneralOp
 
@@ -103,7 +103,7 @@ class LowerDotGeneral(LinalgLowering[DotGeneralOp]):
 
 
 class LowerConvolution(LinalgLowering[ConvolutionOp]):
-    """Lowers `stablehlo.convolution` to one `linalg.generic` over the padded input."""
+    """Lower `stablehlo.convolution` to one `linalg.generic` over the padded input."""
 
     op_type = ConvolutionOp
 
@@ -134,7 +134,7 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
                 builder, rhs, [d for d, value in is_reversed if value]
             )
 
-        # The loop over groups is before that over the features of one.
+        # The loop over groups encloses the loop over features of a group.
         loops = dimensions(range(2 * rank - 1 + is_grouped))
         group_loop = loops.pop(result_feature) if is_grouped else AffineConstantExpr(0)
         *window_loops, input_loop = loops[rank:]
@@ -160,7 +160,7 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
         result = sum_of_products(builder, op, factors, sizes, rank - 1)
         if not is_grouped:
             return [result]
-        # The features of all groups in one dimension.
+        # Merge groups and features of a group into one dimension.
         del sizes[result_feature]
         sizes[result_feature] = builder.times(output_size, groups)
         type_ = TensorType(element_type_of(result), static_sizes(sizes))
@@ -170,7 +170,7 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
 def _group_size(
     builder: LoweringBuilder, value: SSAValue, dimension: int, group_count: int
 ) -> Size:
-    """Return the size of the part of a dimension that is in one group."""
+    """Return the size of one group in a dimension."""
     size = builder.size(value, dimension)
     if group_count > 1 and not isinstance(size, int):
         raise without_linalg("has groups in a dimension of unknown size")
@@ -180,7 +180,7 @@ def _group_size(
 def _reversed_along(
     builder: LoweringBuilder, value: SSAValue, along: Sequence[int]
 ) -> SSAValue:
-    """Return a tensor with the elements along these dimensions in the reverse order."""
+    """Return a tensor reversed along some dimensions."""
     shape = shape_of(value)
     if not (along := [d for d in along if shape[d] > 1]):
         return value

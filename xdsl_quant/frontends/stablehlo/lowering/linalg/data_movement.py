@@ -1,4 +1,4 @@
-"""Ops that move elements and compute nothing but indices."""
+"""Lowering of constants, indices and data movement ops."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast
@@ -52,7 +52,7 @@ from .lowering import (
 
 
 class LowerConstant(LinalgLowering[ConstantOp]):
-    """Lowers `stablehlo.constant` to `arith.constant`."""
+    """Lower `stablehlo.constant` to `arith.constant`."""
 
     op_type = ConstantOp
 
@@ -62,7 +62,7 @@ class LowerConstant(LinalgLowering[ConstantOp]):
 
 
 def elements_of_type(value: ElementsAttr, type_: TensorType) -> ElementsAttr:
-    """Return the same bits as numbers of another type."""
+    """Return elements with the same bits and another type."""
     if value.type == type_:
         return value
     if isinstance(value, DenseResourceAttr):
@@ -79,7 +79,7 @@ def elements_of_type(value: ElementsAttr, type_: TensorType) -> ElementsAttr:
 
 
 class LowerIota(LinalgLowering[IotaOp]):
-    """Lowers `stablehlo.iota` to a `linalg.generic` of `linalg.index`."""
+    """Lower `stablehlo.iota` to a `linalg.generic` of `linalg.index`."""
 
     op_type = IotaOp
 
@@ -96,7 +96,7 @@ class LowerIota(LinalgLowering[IotaOp]):
 
 
 class LowerGetDimensionSize(LinalgLowering[GetDimensionSizeOp]):
-    """Lowers `stablehlo.get_dimension_size` to a constant or `tensor.dim`."""
+    """Lower `stablehlo.get_dimension_size` to a constant or `tensor.dim`."""
 
     op_type = GetDimensionSizeOp
 
@@ -113,7 +113,7 @@ class LowerGetDimensionSize(LinalgLowering[GetDimensionSizeOp]):
 
 
 class LowerReshape(LinalgLowering[ReshapeOp]):
-    """Lowers `stablehlo.reshape` to `tensor.reshape`."""
+    """Lower `stablehlo.reshape` to `tensor.reshape`."""
 
     op_type = ReshapeOp
 
@@ -125,7 +125,7 @@ class LowerReshape(LinalgLowering[ReshapeOp]):
 
 
 class LowerTranspose(LinalgLowering[TransposeOp]):
-    """Lowers `stablehlo.transpose` to `linalg.transpose`."""
+    """Lower `stablehlo.transpose` to `linalg.transpose`."""
 
     op_type = TransposeOp
 
@@ -135,8 +135,8 @@ class LowerTranspose(LinalgLowering[TransposeOp]):
 
 class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
     """
-    Lowers `stablehlo.broadcast_in_dim` to a `linalg.generic` over the result. Along a
-    dimension of size 1 the one element is repeated.
+    Lower `stablehlo.broadcast_in_dim` to a `linalg.generic` over the result. Dimensions
+    of size 1 are repeated.
     """
 
     op_type = BroadcastInDimOp
@@ -147,7 +147,7 @@ class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
         type_ = stored_type(op.results[0].type)
         shape, sizes = shape_of(args[0]), type_.get_shape()
         if DYNAMIC_INDEX in (*shape, *sizes):
-            # Whether a size is 1, and so repeated, is not known.
+            # A dynamic dimension is repeated if its size is 1 at run time.
             raise without_linalg("has an operand or a result of unknown size")
         source: list[AffineExpr] = [
             AffineConstantExpr(0)
@@ -164,7 +164,7 @@ class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
 
 
 class LowerConcatenate(LinalgLowering[ConcatenateOp]):
-    """Lowers `stablehlo.concatenate` to `tensor.concat`."""
+    """Lower `stablehlo.concatenate` to `tensor.concat`."""
 
     op_type = ConcatenateOp
 
@@ -177,7 +177,7 @@ class LowerConcatenate(LinalgLowering[ConcatenateOp]):
 
 
 class LowerSlice(LinalgLowering[SliceOp]):
-    """Lowers `stablehlo.slice` to `tensor.extract_slice`."""
+    """Lower `stablehlo.slice` to `tensor.extract_slice`."""
 
     op_type = SliceOp
 
@@ -188,7 +188,7 @@ class LowerSlice(LinalgLowering[SliceOp]):
 
 
 class LowerPad(LinalgLowering[PadOp]):
-    """Lowers `stablehlo.pad` to a `tensor.insert_slice` into the padding."""
+    """Lower `stablehlo.pad` to a `tensor.insert_slice` into padding values."""
 
     op_type = PadOp
 
@@ -201,9 +201,9 @@ class LowerPad(LinalgLowering[PadOp]):
 
 class LowerGather(LinalgLowering[GatherOp]):
     """
-    Lowers `stablehlo.gather` to a `linalg.generic` over the result, with a
-    `tensor.extract` from the operand. Start indices are clamped so that slices lie inside
-    of the operand.
+    Lower `stablehlo.gather` to a `linalg.generic` over the result, with a
+    `tensor.extract` from the operand. Start indices are clamped so that slices stay in
+    bounds.
     """
 
     op_type = GatherOp
@@ -224,23 +224,21 @@ class LowerGather(LinalgLowering[GatherOp]):
         batch_dims = [d for d in range(rank) if d not in offset_dims]
         dropped_dims = (*collapsed, *batching_dims)
         slice_dims = [d for d in range(len(shape)) if d not in dropped_dims]
-        # For dimensions of the table those of the result that count along them.
-        counted = dict(zip(slice_dims, offset_dims, strict=True))
+        # Dimensions of the result that iterate over each dimension of the table.
+        loops = dict(zip(slice_dims, offset_dims, strict=True))
         for d, index_dim in zip(batching_dims, index_batching_dims, strict=True):
-            counted[d] = batch_dims[index_dim - (index_dim > vector_dim)]
+            loops[d] = batch_dims[index_dim - (index_dim > vector_dim)]
         components: list[tuple[SSAValue, Sequence[AffineExpr]]] = []
         for number in range(len(index_map)):
             position = dimensions(batch_dims)
             position.insert(vector_dim, AffineConstantExpr(number))
-            # Index vectors may have no dimension: then each is one number.
+            # Scalar indices have no dimension for index vectors.
             position = position[: len(shape_of(start_indices))]
             components.append((start_indices, position))
 
         def body(body: LoweringBuilder, args: Values) -> SSAValue:
             indices = [
-                body.add(linalg.ops.IndexOp(counted[d]))
-                if d in counted
-                else body.index(0)
+                body.add(linalg.ops.IndexOp(loops[d])) if d in loops else body.index(0)
                 for d in range(len(shape))
             ]
             for d, start in zip(index_map, args, strict=False):
@@ -250,7 +248,7 @@ class LowerGather(LinalgLowering[GatherOp]):
             return body.op(tensor.ExtractOp, (table, *indices), element_type_of(table))
 
         sizes = dict(zip(batch_dims, index_sizes, strict=True))
-        sizes.update((counted[d], slice_sizes[d]) for d in slice_dims)
+        sizes.update((loops[d], slice_sizes[d]) for d in slice_dims)
         result_sizes = [sizes[d] for d in range(rank)]
         type_ = TensorType(element_type_of(table), static_sizes(result_sizes))
         return [builder.map(components, type_, result_sizes, body)]
@@ -259,7 +257,7 @@ class LowerGather(LinalgLowering[GatherOp]):
 def _clamped_index(
     builder: LoweringBuilder, value: SSAValue, type_: Attribute, last: int
 ) -> SSAValue:
-    """Return an integer as an index from 0 to `last`."""
+    """Return an integer, clamped to the range 0 to `last`, as an index."""
     value = converted(builder, value, type_, i64)
     limit = builder.number(last, i64)
     if is_unsigned_type(type_):
@@ -274,7 +272,7 @@ def _clamped_index(
 
 
 def window_count(builder: LoweringBuilder, along: WindowDimension, size: Size) -> Size:
-    """Return the number of positions of a window in a dimension with its padding."""
+    """Return the number of window positions along a padded dimension."""
     steps = builder.floor_divided(builder.plus(size, -along.extent), along.stride)
     return builder.at_least_zero(builder.plus(steps, 1))
 
@@ -282,7 +280,7 @@ def window_count(builder: LoweringBuilder, along: WindowDimension, size: Size) -
 def element_index(
     along: WindowDimension, position: AffineExpr, element: AffineExpr
 ) -> AffineExpr:
-    """Return the index of an element of a window in the padded dimension."""
+    """Return the index of a window element in the padded dimension."""
     return position * along.stride + element * along.dilation
 
 
@@ -296,31 +294,34 @@ def padded(
     Return a tensor with padding.
 
     Args:
-        builder: where the ops are inserted.
-        value: the tensor.
-        paddings: the padding of dimensions; the others have none.
-        padding_value: the element that is added, a tensor of rank 0; by default zero.
+        builder: insertion point.
+        value: tensor to pad.
+        paddings: padding by dimension; none by default.
+        padding_value: added element, a tensor of rank 0; zero by default.
     """
     sizes = builder.sizes(value)
-    grown, kept = list[Size](), list[Size]()
+    padded_sizes, result_sizes = list[Size](), list[Size]()
     offsets, starts, steps = list[int](), list[int](), list[int]()
     for d, size in enumerate(sizes):
         low, high, interior = paddings.get(d, Padding())
         steps.append(interior + 1)
-        # An empty dimension has nothing between elements.
+        # An empty dimension has no gaps.
         gaps = builder.at_least_zero(builder.plus(size, -1)) if interior else 0
         dilated = builder.plus(size, builder.times(gaps, interior))
-        grown.append(builder.plus(dilated, max(low, 0) + max(high, 0)))
-        # A part without elements may be anywhere, but not out of bounds.
+        padded_sizes.append(builder.plus(dilated, max(low, 0) + max(high, 0)))
+        # Offsets of empty slices must be in bounds.
         offsets.append(max(low, 0) if size != 0 else 0)
-        rest = builder.plus(dilated, low + high)
-        kept.append(builder.at_least_zero(rest) if min(low, high) < 0 else grown[-1])
-        starts.append(max(-low, 0) if kept[-1] != 0 else 0)
-    if grown != sizes:
-        type_ = TensorType(element_type_of(value), static_sizes(grown))
+        cropped = builder.plus(dilated, low + high)
+        is_cropped = min(low, high) < 0
+        result_sizes.append(
+            builder.at_least_zero(cropped) if is_cropped else padded_sizes[-1]
+        )
+        starts.append(max(-low, 0) if result_sizes[-1] != 0 else 0)
+    if padded_sizes != sizes:
+        type_ = TensorType(element_type_of(value), static_sizes(padded_sizes))
         padding_value = padding_value or builder.zero(type_.element_type)
-        filled = builder.filled(type_, grown, padding_value)
+        filled = builder.filled(type_, padded_sizes, padding_value)
         value = builder.inserted(value, filled, offsets, sizes, steps)
-    if kept == grown:
+    if result_sizes == padded_sizes:
         return value
-    return builder.part(value, starts, kept, [1] * len(kept))
+    return builder.part(value, starts, result_sizes, [1] * len(result_sizes))

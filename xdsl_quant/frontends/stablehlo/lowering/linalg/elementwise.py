@@ -1,9 +1,9 @@
 """
-Ops that compute each element of the result from those at the same position, by formulas on
-scalars.
+Lowering of elementwise ops by formulas on scalars.
 
-Integers wrap around. What StableHLO leaves undefined is defined: a division by zero is -1,
-all bits of an unsigned integer; the smallest integer divided by -1 is itself.
+Integers wrap around. Results that StableHLO leaves undefined are defined here: division
+by zero returns -1, which is all ones for unsigned integers, and the smallest integer
+divided by -1 returns itself.
 """
 
 from collections.abc import Callable
@@ -34,8 +34,7 @@ from .lowering import (
 
 Formula = Callable[[LoweringBuilder, Operation, Values], SSAValue]
 """
-Builds an element of the result of an op from those of its operands, which are scalars of
-signless types.
+Builder of a result element from operand elements, which are scalars of signless types.
 """
 
 _MakeOp = Callable[..., Operation]
@@ -53,7 +52,7 @@ def _by_kind(
     booleans: _MakeOp | None = None,
 ) -> Callable[[Attribute], _MakeOp]:
     """
-    Return the op for each element type; what is left out is that for signed integers.
+    Return a function from element types to ops, by default the op for signed integers.
     """
 
     def op_for(type_: Attribute) -> _MakeOp:
@@ -73,27 +72,22 @@ _MINIMUM = _by_kind(arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp, arith.AndIOp
 
 
 def product(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    """
-    Return the product of scalars of one type; that of truth values is whether both
-    hold.
-    """
+    """Return the product of scalars of one type, or the logical AND of booleans."""
     return builder.add(_MULTIPLY(lhs.type)(lhs, rhs))
 
 
 def total(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    """
-    Return the sum of scalars of one type; that of truth values is whether one holds.
-    """
+    """Return the sum of scalars of one type, or the logical OR of booleans."""
     return builder.add(_ADD(lhs.type)(lhs, rhs))
 
 
 def _applied(op_for: Callable[[Attribute], _MakeOp]) -> Formula:
-    """Return the formula that is one op, which depends on the element type."""
+    """Return a formula of one op that depends on the element type."""
     return lambda b, op, args: b.add(op_for(_element_type(op.operands[0]))(*args))
 
 
 def _always(op_type: _MakeOp) -> Formula:
-    """Return the formula that is one op."""
+    """Return a formula of one op for all element types."""
     return lambda b, op, args: b.add(op_type(*args))
 
 
@@ -108,7 +102,7 @@ def _divide(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
         divisor = arith.SelectOp(is_zero, one, rhs)
         quotient = builder.add(arith.DivUIOp(lhs, builder.add(divisor)))
         return builder.add(arith.SelectOp(is_zero, minus_one, quotient))
-    # The opposite is what a division by -1 is, without the one that overflows.
+    # Division by -1 is a negation, which wraps around where the division overflows.
     is_minus_one = builder.add(arith.CmpiOp(rhs, minus_one, "eq"))
     is_special = builder.add(arith.OrIOp(is_zero, is_minus_one))
     divisor = builder.add(arith.SelectOp(is_special, one, rhs))
@@ -132,8 +126,8 @@ def _not(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
 
 def _sigmoid(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
     """
-    `1 / (1 + exp(-x))`, and `exp(x) / (1 + exp(x))` for a negative `x`: nothing overflows,
-    and results near zero keep their digits.
+    Return `1 / (1 + exp(-x))`, or `exp(x) / (1 + exp(x))` for negative `x`: neither
+    overflows, and results near zero keep their precision.
     """
     (value,) = args
     type_ = value.type
@@ -153,9 +147,7 @@ def _convert(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
     return converted(builder, args[0], *types)
 
 
-def _compared_scalars(
-    builder: LoweringBuilder, op: Operation, args: Values
-) -> SSAValue:
+def _compare(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
     op = cast(CompareOp, op)
     direction, kind = op.comparison_direction.data.value, op.compare_type
     lhs, rhs = args
@@ -172,13 +164,11 @@ def _compared_scalars(
 
 
 def _in_total_order(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-    """
-    Return the signed integer with the rank of a float in the total order of floats.
-    """
+    """Return a signed integer that has the rank of a float in the total order."""
     type_ = IntegerType(bit_width(value.type))
     bits = builder.add(arith.BitcastOp(value, type_))
     last = builder.number(type_.bitwidth - 1, type_)
-    # All bits but the sign turn round if that is set.
+    # Negative floats: flip all bits except the sign.
     signs = builder.add(arith.ShRSIOp(bits, last))
     mask = builder.add(arith.ShRUIOp(signs, builder.number(1, type_)))
     return builder.add(arith.XOrIOp(bits, mask))
@@ -195,7 +185,7 @@ FORMULAS: dict[str, Formula] = {
     "stablehlo.add": _applied(_ADD),
     "stablehlo.and": _always(arith.AndIOp),
     "stablehlo.clamp": _clamp,
-    "stablehlo.compare": _compared_scalars,
+    "stablehlo.compare": _compare,
     "stablehlo.convert": _convert,
     "stablehlo.divide": _divide,
     "stablehlo.exponential": _always(math.ExpOp),
@@ -214,17 +204,17 @@ FORMULAS: dict[str, Formula] = {
     "stablehlo.tanh": _always(math.TanhOp),
 }
 """
-The formula of each op with the trait `ComputesElementwise`, by its name. A package that
-adds such an op to its dialect adds a formula here.
+Formulas of ops with the trait `ComputesElementwise`, by op name. Packages that add such
+an op to a dialect add its formula here.
 """
 
 
 class LowerElementwise(LinalgLowering):
     """
-    Lowers an op with the trait `ComputesElementwise` to one `linalg.generic` whose body is
-    the formula of the op in
+    Lower an op with the trait `ComputesElementwise` to one `linalg.generic`, whose body
+    is the op's formula in
     [`FORMULAS`][xdsl_quant.frontends.stablehlo.lowering.linalg.elementwise.FORMULAS].
-    An operand of rank 0 is the same for all elements.
+    Operands of rank 0 are broadcast.
     """
 
     def handles(self, op: Operation) -> bool:
@@ -251,16 +241,16 @@ def converted(
     builder: LoweringBuilder, value: SSAValue, source: Attribute, target: Attribute
 ) -> SSAValue:
     """
-    Return a number as one of another type.
+    Convert a scalar to another element type.
 
-    A narrower integer keeps the low bits. A float is rounded towards zero and saturates,
-    and NaN becomes zero. What is not zero becomes `true`.
+    Narrower integers keep the low bits. Floats are rounded toward zero and saturate;
+    NaN becomes zero. Every nonzero value becomes `true`.
 
     Args:
-        builder: where the ops are inserted.
-        value: a scalar of the signless type of `source`.
-        source: the element type, with its signedness.
-        target: the element type to convert to, with its signedness.
+        builder: insertion point.
+        value: scalar of the signless type of `source`.
+        source: element type, with its signedness.
+        target: new element type, with its signedness.
     """
     if source == target:
         return value
@@ -289,7 +279,7 @@ def _as_float(
         return builder.op(op_type, (value,), target)
     width = bit_width(source)
     if width == target.bitwidth:
-        # f16 and bf16: neither has all numbers of the other.
+        # f16 and bf16: neither can represent all values of the other.
         value, width = builder.op(arith.ExtFOp, (value,), f32), 32
     op_type = arith.ExtFOp if width < target.bitwidth else arith.TruncFOp
     return builder.op(op_type, (value,), target)
@@ -299,21 +289,21 @@ def _float_as_integer(
     builder: LoweringBuilder, value: SSAValue, target: Attribute
 ) -> SSAValue:
     if bit_width(value.type) < 32:
-        # The bounds of integers may be infinite in the smaller types.
+        # Integer bounds may be infinite in narrower floats.
         value = builder.op(arith.ExtFOp, (value,), f32)
     float_type = cast(AnyFloat, value.type)
     is_signed = not is_unsigned_type(target)
     bits = bit_width(target) - is_signed
     end = 2.0**bits
-    # The largest float that is an integer of the type, if floats have all of its digits.
+    # Largest float that the integer type represents.
     digits = min(float_format(float_type).precision, bits)
     high = end - 2.0 ** (bits - digits)
-    # The maximum of NaN and a number is the number.
+    # `maxnumf` of NaN and a number is the number.
     low = builder.number(-end if is_signed else 0.0, float_type)
     bounded = builder.add(arith.MaxnumfOp(value, low))
     bounded = builder.add(arith.MinnumfOp(bounded, builder.number(high, float_type)))
     if bit_width(target) <= 16:
-        # Unlike a conversion to fewer bits this becomes vector instructions.
+        # Conversions to i32 are vectorized, those to narrower integers are not.
         wide = builder.op(arith.FPToSIOp, (bounded,), i32)
         result = builder.op(arith.TruncIOp, (wide,), signless(target))
     else:

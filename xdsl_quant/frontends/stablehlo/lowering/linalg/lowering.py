@@ -1,4 +1,4 @@
-"""What the patterns that lower StableHLO to linalg have in common."""
+"""Base class and type checks of lowering patterns from StableHLO to linalg."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ from xdsl_quant.transforms.building.signless_types import signless
 from xdsl_quant.unsupported import Unsupported
 
 UnsupportedError = Unsupported
-"""The former name of the exception, which the API reference printed."""
+"""Former name of `Unsupported`."""
 
 Values: TypeAlias = Sequence[SSAValue]
 
@@ -48,15 +48,15 @@ QUANTIZED_ARITHMETIC = (
 
 
 class Replacement(NamedTuple):
-    """The ops that an op is lowered to, before they are inserted in its place."""
+    """Lowered form of an op, before insertion."""
 
     op: Operation
 
     block: Block
-    """The ops, and a terminator whose operands are the new results."""
+    """Lowered ops, and a terminator whose operands are the new results."""
 
     def insert(self) -> None:
-        """Replace the op."""
+        """Replace the op by its lowered form."""
         terminator = self.block.last_op
         assert terminator is not None
         results = terminator.operands
@@ -65,49 +65,48 @@ class Replacement(NamedTuple):
         Rewriter.replace_op(self.op, (), results)
 
     def discard(self) -> None:
-        """Release the values that the ops use."""
+        """Erase the lowered ops, so that their operands lose these uses."""
         self.block.erase()
 
 
 class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
     """
-    Lowers an op to ops of linalg, tensor, arith and math, and leaves one that it does not
-    support as it is.
+    Lower an op to linalg, tensor, arith and math, or leave it unchanged if unsupported.
 
-    These ops compute on signless types. Where an operand or a result is quantized, or has a
-    signedness, a `quant.scast` or an `unrealized_conversion_cast` stands in between.
+    Lowered ops compute on signless types. Quantized operands and results are converted
+    by `quant.scast`, those with a signedness by `unrealized_conversion_cast`.
     """
 
     op_type: ClassVar[type[Operation]]
-    """The class of the ops that are lowered."""
+    """Class of the ops to lower."""
 
     def handles(self, op: Operation) -> bool:
-        """Return True if this pattern is the one that lowers an op."""
+        """Return True if this pattern lowers an op."""
         return isinstance(op, self.op_type)
 
     @abstractmethod
     def lower(self, builder: LoweringBuilder, op: OpT, args: Values) -> Values:
         """
-        Build what replaces an op.
+        Build the lowered form of an op.
 
         Args:
-            builder: where the ops are inserted.
-            op: the op, which stays as it is.
-            args: its operands as tensors of signless types.
+            builder: insertion point.
+            op: op to lower, not modified.
+            args: operands as tensors of signless types.
 
         Returns:
-            Its results as tensors of signless types.
+            Results as tensors of signless types.
 
         Raises:
-            Unsupported: if there is nothing that computes the same.
+            Unsupported: if the op cannot be lowered; the message is a predicate of it.
         """
 
     def replacement(self, op: Operation) -> Replacement:
         """
-        Return the ops that replace an op.
+        Return the lowered form of an op.
 
         Raises:
-            Unsupported: if there are none.
+            Unsupported: if the op cannot be lowered; the message is a predicate of it.
         """
         for value in (*op.operands, *op.results):
             _check_type(op, value.type)
@@ -128,8 +127,8 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
         except Unsupported:
             block.erase()
             raise
-        # The terminator makes the results uses, which are replaced if they are results of
-        # another op that is lowered.
+        # As operands of the terminator, results are updated if they are results of another
+        # op that is replaced.
         block.add_op(YieldOp.create(operands=results))
         return Replacement(op, block)
 
@@ -145,7 +144,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
 
 
 def _bit_cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
-    """Return a value as one of another type with the same bits."""
+    """Cast a value to another type with the same bits."""
     if value.type == type_:
         return value
     if any(map(QuantizedType.get_quantized_element_type, (value.type, type_))):
@@ -157,7 +156,7 @@ def _bit_cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SS
 
 
 def is_floating(type_: Attribute) -> bool:
-    """Return whether an element type is a float."""
+    """Return True if an element type is a float."""
     return isinstance(type_, AnyFloat)
 
 
@@ -167,12 +166,12 @@ def bit_width(type_: Attribute) -> int:
 
 
 def is_boolean(type_: Attribute) -> bool:
-    """Return whether an element type is `i1`."""
+    """Return True if an element type is `i1`."""
     return isa(type_, IntegerType) and type_.bitwidth == 1
 
 
 def is_unsigned_type(type_: Attribute) -> bool:
-    """True for unsigned integers, which `i1` counts as, and if they are stored."""
+    """Return True for unsigned integers and unsigned storage types, including `i1`."""
     if isinstance(type_, StoredQuantizedType):
         return not type_.is_signed
     return isa(type_, IntegerType) and (
@@ -181,27 +180,20 @@ def is_unsigned_type(type_: Attribute) -> bool:
 
 
 def is_arithmetic(type_: Attribute) -> bool:
-    """
-    Return True if the arith dialect computes with an element type, and both evaluators
-    do.
-    """
+    """Return True if the arith dialect and both evaluators support an element type."""
     if isa(type_, IntegerType):
         return type_.bitwidth <= 64
     return isinstance(type_, BFloat16Type | Float16Type | Float32Type | Float64Type)
 
 
 def stored_type(type_: Attribute) -> TensorType:
-    """
-    Return the signless type of what is in memory for a tensor type, quantized or not.
-    """
+    """Return the signless type of a tensor's elements in memory."""
     storage = StoredQuantizedType.cast_to_signless_storage_type(type_)
     return cast(TensorType, storage or signless(type_))
 
 
 def accepts_stored_values(op: Operation) -> bool:
-    """
-    Return True if quantized elements may be handed to an op as what is stored of them.
-    """
+    """Return True if an op accepts stored values in place of quantized elements."""
     return has_quantization_trait(op, AcceptsStoredValues) or op.has_trait(
         ConstantLike, value_if_unregistered=False
     )
@@ -231,5 +223,5 @@ def _check_type(op: Operation, type_: Attribute) -> None:
 
 
 def without_linalg(feature: str) -> Unsupported:
-    """Return the error for an op with a feature that linalg has no counterpart of."""
+    """Return the error for an op with a feature that linalg does not support."""
     return Unsupported(f"{feature}, which has no conversion to linalg")

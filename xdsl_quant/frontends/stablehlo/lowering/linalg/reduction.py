@@ -1,10 +1,9 @@
 """
-Reductions along dimensions and over windows: the region of one becomes the body of a loop
-nest.
+Lowering of reductions along dimensions and over windows: regions become bodies of loop
+nests.
 
-Besides StableHLO's ops on tensors of rank 0, a region may have what casts to and from
-quantized types are lowered to: ops of arith and math, and loop nests without a loop. They
-become the same ops on scalars.
+Regions may contain StableHLO ops on tensors of rank 0, and lowered quantization casts:
+ops of arith and math, and loop nests without loops. All of them become ops on scalars.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -59,8 +58,7 @@ from .lowering import (
 
 class LowerReduce(LinalgLowering[ReduceOp]):
     """
-    Lowers `stablehlo.reduce` to one `linalg.generic`, with the loops in the order of the
-    dimensions of the inputs.
+    Lower `stablehlo.reduce` to one `linalg.generic` with a loop per input dimension.
     """
 
     op_type = ReduceOp
@@ -81,8 +79,8 @@ class LowerReduce(LinalgLowering[ReduceOp]):
 
 class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
     """
-    Lowers `stablehlo.reduce_window` to one `linalg.generic` over the padded inputs. The
-    outer loops are over the positions of the window, and the inner ones over its elements.
+    Lower `stablehlo.reduce_window` to one `linalg.generic` over the padded inputs.
+    Outer loops iterate over window positions, inner loops over window elements.
     """
 
     op_type = ReduceWindowOp
@@ -108,7 +106,7 @@ class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
             d: window_count(builder, along, builder.size(inputs[0][0], d))
             for d, along in enumerate(window)
         }
-        # The loops over the window have the sizes of a tensor that is not read.
+        # An unread tensor of the window's shape sets the sizes of the inner loops.
         shape = builder.empty(TensorType(element_type_of(args[0]), extents), extents)
         inputs.append((shape, dimensions(range(rank, 2 * rank))))
         return _region_loops(builder, op, inputs, args[count:], sizes, 2 * rank)
@@ -123,19 +121,19 @@ def reducing_loops(
     body: Callable[[LoweringBuilder, Values], Values],
 ) -> Values:
     """
-    Tensors of one shape that are reduced to, as one loop nest.
+    Reduce tensors to results of one shape in one loop nest, and return the results.
 
     Args:
-        builder: where the ops are inserted.
-        inputs: the tensors that are read, each with the indices of what is read.
-        initial: what the results are at first.
-        parallel: the loop over each dimension of the results. All others reduce.
-        loop_count: the number of loops.
-        body: builds the elements of the results, given an element of each input and what
-            the results are so far.
+        builder: insertion point.
+        inputs: input tensors, each with its indices in terms of the loops.
+        initial: initial values of the results.
+        parallel: loop over each dimension of the results; all other loops reduce.
+        loop_count: number of loops.
+        body: builder of the new result elements, from an element of each input and the
+            current result elements.
     """
     if 0 in shape_of(initial[0]):
-        # Loops that do not run may have indices out of bounds, which MLIR finds wrong.
+        # MLIR rejects out-of-bounds indices even if the loops do not run.
         return initial
     indices = (
         *(source for _, source in inputs),
@@ -159,16 +157,15 @@ def _region_loops(
     loop_count: int,
 ) -> Values:
     """
-    Return the results of a reduction as one loop nest.
+    Build the loop nest of a reduction, and return its results.
 
     Args:
-        builder: where the ops are inserted.
-        op: the reduction.
-        inputs: the tensors that are read, each with the indices of what is read.
-        init_values: what each result is at first.
-        sizes: for the dimensions of the results, in order, the loop over each, and its
-            size.
-        loop_count: the number of loops.
+        builder: insertion point.
+        op: reduction.
+        inputs: input tensors, each with its indices in terms of the loops.
+        init_values: initial value of each result.
+        sizes: size of each loop over a result dimension, in order of dimensions.
+        loop_count: number of loops.
     """
     count, result_sizes = len(init_values), [*sizes.values()]
 
@@ -182,7 +179,7 @@ def _region_loops(
         )
 
     def body(body: LoweringBuilder, args: Values) -> Values:
-        # The first half of the arguments of the region are the results so far.
+        # The first half of the region's arguments are the current results.
         values = (*args[-count:], *args[:count])
         sources = (*op.results, *op.inputs)
         block = op.body.block
@@ -198,9 +195,7 @@ def _region_loops(
 def _converted_element(
     builder: LoweringBuilder, value: SSAValue, source: SSAValue, target: SSAValue
 ) -> SSAValue:
-    """
-    Return an element of `source` as one of the type that elements of `target` have.
-    """
+    """Return an element of `source`, converted to the element type of `target`."""
     types = element_type_of(source), element_type_of(target)
     if types[0] != types[1] and any(isinstance(t, QuantizedType) for t in types):
         raise without_linalg("has a body of other quantized types than its operands")
@@ -211,7 +206,7 @@ def _converted_element(
 
 
 def _inlined(builder: LoweringBuilder, block: Block, args: Values) -> Values:
-    """What the terminator of a block takes, given scalars for the block's arguments."""
+    """Inline a block on scalar arguments, and return its terminator's operands."""
     scalars: dict[SSAValue, SSAValue] = dict(zip(block.args, args, strict=True))
     for op in block.ops:
         for value in (*op.operands, *op.results):
@@ -253,7 +248,7 @@ def _check_scalar(op: Operation, type_: Attribute) -> None:
 
 
 def _scalar_result(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
-    """Return the result of an op, computed on scalars."""
+    """Return the result of an op on scalars."""
     if (formula := FORMULAS.get(op_name(op))) is not None:
         return formula(builder, op, args)
     if isinstance(op, StorageCastOp | tensor.SplatOp):
@@ -262,7 +257,7 @@ def _scalar_result(builder: LoweringBuilder, op: Operation, args: Values) -> SSA
         raise _unsupported_body(op, "which is not elementwise")
     type_ = scalar_or_element_type(stored_type(op.results[0].type))
     if isinstance(op, tensor.EmptyOp):
-        # It has any number.
+        # Its elements are undefined.
         return builder.number(0, type_)
     if isinstance(op, ConstantOp | arith.ConstantOp):
         value = op.value
