@@ -45,11 +45,11 @@ class Rounding(NamedTuple):
         ):
             if value not in (known := get_args(literal)):
                 listed = ", ".join(map(repr, known))
-                return f"{name} is one of {listed}, but {value!r} was given"
+                return f"unknown {name} {value!r}, available: {listed}"
         if self.mode == "truncate" and self.zero_point_order == "after-rounding":
             return (
-                "zero point order 'after-rounding' needs rounding to nearest, but the "
-                "rounding mode is 'truncate'; use 'nearest-even' or 'nearest-away'"
+                "unsupported zero point order 'after-rounding' for rounding mode "
+                "'truncate'; use 'nearest-even' or 'nearest-away'"
             )
         return None
 
@@ -70,13 +70,14 @@ class Rounding(NamedTuple):
             return None
         if self.mode != "nearest-even":
             return (
-                f"unsupported rounding mode '{self.mode}' for storage type '{storage}', "
+                f"unsupported rounding mode '{self.mode}' for storage type "
+                f"'{storage}'; "
                 "use 'nearest-even'"
             )
         if has_zero_points and self.zero_point_order == "after-rounding":
             return (
                 f"unsupported zero point order '{self.zero_point_order}' for storage type "
-                f"'{storage}', use 'before-rounding'"
+                f"'{storage}'; use 'before-rounding'"
             )
         return None
 

@@ -20,8 +20,7 @@ def check_are_parameters(*values: object) -> None:
         is_type = str(getattr(value, "name", "")).startswith("quant.")
         hint = "; use QuantizationParameters.from_type" if is_type else ""
         raise TypeError(
-            "parameters must be QuantizationParameters, not "
-            f"{type(value).__name__}{hint}"
+            f"expected QuantizationParameters, found {type(value).__name__}{hint}"
         )
 
 
@@ -39,7 +38,7 @@ def check_requantization(
     if source.expressed != target.expressed:
         raise ValueError(
             f"cannot requantize from expressed type '{source.expressed}' to "
-            f"'{target.expressed}', they must be the same"
+            f"'{target.expressed}'; expected equal types"
         )
 
 
@@ -87,8 +86,8 @@ def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> Array
             array,
             parameters.table_min,
             last,
-            f"stored value {{}} is no index of the table, whose indices are "
-            f"{parameters.table_min} to {last}",
+            f"expected table indices from {parameters.table_min} to {last}, "
+            "found stored value {}",
         )
     return array.astype(expected, copy=False)
 
@@ -96,15 +95,15 @@ def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> Array
 def _small_float_codes(values: ArrayLike, format: SmallFloat, expected: DType) -> Array:
     if not isinstance(values, np.ndarray | np.generic):
         raise TypeError(
-            f"stored values of '{format.name}' must be an array, of codes with dtype uint8 "
-            "or of floats of ml_dtypes"
+            "expected an array of uint8 codes or ml_dtypes floats as stored values of "
+            f"'{format.name}', found {type(values).__name__}"
         )
     array = cast(Array, values)
     if array.dtype != np.uint8:
         return _with_dtype(array, expected, "stored values")
     check_unmasked(array, "stored values")
     last = (1 << format.bits) - 1
-    message = f"stored value {{}} is no code of {format.name}, which are 0 to {last}"
+    message = f"expected codes of {format.name} from 0 to {last}, found {{}}"
     check_bounds(array, 0, last, message)
     return array
 
@@ -113,5 +112,5 @@ def _with_dtype(values: Array, expected: DType, what: str) -> Array:
     check_unmasked(values, what)
     array = np.asarray(values)
     if array.dtype.newbyteorder("=") != expected:
-        raise TypeError(f"{what} have dtype {array.dtype}, but must have {expected}")
+        raise TypeError(f"expected {what} with dtype {expected}, found {array.dtype}")
     return array

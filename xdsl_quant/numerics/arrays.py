@@ -24,8 +24,8 @@ def check_unmasked(values: object, what: str) -> None:
     """
     if _has_mask(values):
         raise TypeError(
-            f"{what} must be without a mask, but there is a masked array; use its "
-            ".filled(value), or .compressed() to leave out what is masked"
+            f"unsupported masked array in {what}; use its .filled(value) or "
+            ".compressed()"
         )
 
 
@@ -55,13 +55,15 @@ def numbers(values: ArrayLike, what: str, kinds: str) -> Array:
     try:
         array = np.asarray(values)
     except ValueError:
-        raise ValueError(f"{what} are lists that differ in length") from None
+        raise ValueError(
+            f"expected {what} in lists of equal length, found ragged lists"
+        ) from None
     if not array.size and array.dtype == np.float64:
         # An empty list has float64, which does not express its kind.
         return array.astype(np.int64)
     if array.dtype.kind not in kinds:
         needed = "numbers" if "f" in kinds else "integers"
-        raise TypeError(f"{what} have dtype {array.dtype}, but must be {needed}")
+        raise TypeError(f"expected {needed} as {what}, found dtype {array.dtype}")
     return array
 
 
@@ -154,7 +156,7 @@ def check_positive(values: Floats, what: str) -> None:
     # Comparisons with NaN are false.
     if not (is_right := (values > 0) & (values < np.inf)).all():
         raise ValueError(
-            f"{what} {values[~is_right][0]} is not a positive finite number"
+            f"expected a positive finite {what}, found {values[~is_right][0]}"
         )
 
 
@@ -169,16 +171,16 @@ def checked_out(values: Array, out: Array | None, dtype: DType) -> tuple[Array, 
     if out is None:
         return values, np.empty_like(values, dtype, subok=False)
     if not isinstance(cast(object, out), np.ndarray):
-        raise TypeError(f"out is a {type(out).__name__}, but must be an array")
+        raise TypeError(f"expected an array as out, found {type(out).__name__}")
     check_unmasked(out, "out")
     if out.dtype != dtype:
-        raise TypeError(f"out has dtype {out.dtype}, but must have {dtype}")
+        raise TypeError(f"expected out with dtype {dtype}, found {out.dtype}")
     if out.shape != values.shape:
-        raise ValueError(f"out has shape {out.shape}, but must have {values.shape}")
+        raise ValueError(f"expected out with shape {values.shape}, found {out.shape}")
     if not out.flags.writeable:
-        raise ValueError("out is read-only")
+        raise ValueError("expected a writeable array as out, found a read-only one")
     if _overlaps_itself(out):
-        raise ValueError("elements of out overlap in memory")
+        raise ValueError("expected out without overlapping elements")
     if np.may_share_memory(values, out):
         values = values.copy()
     return values, out

@@ -87,8 +87,8 @@ def _with_numbers(
     for (axis, size), count in zip(sizes.items(), counts, strict=True):
         if axis >= len(shape) or -(-shape[axis] // size) != count:
             raise ValueError(
-                f"values of shape {shape} do not have {count} blocks of size {size} "
-                f"along dimension {axis}"
+                f"expected {count} blocks of size {size} along dimension {axis} of "
+                f"values, found shape {shape}"
             )
     dtype = parameters.elements.expressed_dtype
     names = "scales", "zero_points", "offsets"
@@ -183,8 +183,8 @@ def scaled_blocks(
     elements = parameters.elements
     if array.dtype != parameters.expressed_dtype:
         raise TypeError(
-            f"expressed values have dtype {array.dtype}, but must have "
-            f"{parameters.expressed_dtype}"
+            f"expected expressed values with dtype {parameters.expressed_dtype}, found "
+            f"{array.dtype}"
         )
     check_rounding(rounding)
     has_zero_points = parameters.zero_points is not None

@@ -36,15 +36,16 @@ def grid_block_shape(parameters: QuantizationParameters, shape: Shape) -> Shape:
         dimensions = sorted(sizes)
         if len(scales_shape) != len(sizes) or dimensions[-1:] >= [len(shape)]:
             raise ValueError(
-                f"values have shape {shape}, but scales of shape {scales_shape} are for "
-                f"rank {len(scales_shape)}"
+                f"expected values of rank {len(scales_shape)} for scales of shape "
+                f"{scales_shape}, found shape {shape}"
             )
     counts = dict(zip(dimensions, scales_shape, strict=True))
     for dimension, size in sizes.items():
         if shape[dimension] != size * counts[dimension]:
             raise ValueError(
-                f"dimension {dimension} of values has size {shape[dimension]}, but "
-                f"{counts[dimension]} blocks of size {size} need {size * counts[dimension]}"
+                f"expected size {size * counts[dimension]} of dimension {dimension} of "
+                f"values, {counts[dimension]} blocks of size {size}, found "
+                f"{shape[dimension]}"
             )
     return tuple(sizes.get(dimension, size) for dimension, size in enumerate(shape))
 
@@ -52,12 +53,13 @@ def grid_block_shape(parameters: QuantizationParameters, shape: Shape) -> Shape:
 def _channel_shape(dimension: int, count: int, shape: Shape) -> Shape:
     if dimension >= len(shape):
         raise ValueError(
-            f"values have shape {shape}, but dimension {dimension} has scales"
+            f"expected values with the quantized dimension {dimension}, found shape "
+            f"{shape}"
         )
     if shape[dimension] != count:
         raise ValueError(
-            f"dimension {dimension} of values has size {shape[dimension]}, but there are "
-            f"{count} scales"
+            f"expected size {count} of dimension {dimension} of values, one per scale, "
+            f"found {shape[dimension]}"
         )
     return (*shape[:dimension], 1, *shape[dimension + 1 :])
 

@@ -119,7 +119,8 @@ def _used_bounds(
         raise ValueError(f"storage type '{storage}' is too narrow for a narrow range")
     if symmetric and high - low < 2:
         raise ValueError(
-            f"storage type '{storage}' has no stored values on both sides of a zero point"
+            f"storage type '{storage}' has no stored values on both sides of a zero "
+            "point"
         )
     return low, high
 
@@ -140,12 +141,13 @@ def _checked_ranges(
     )
     if smallest.shape != largest.shape:
         raise ValueError(
-            f"min has shape {smallest.shape}, but max has shape {largest.shape}"
+            f"expected min and max of equal shape, found {smallest.shape} and "
+            f"{largest.shape}"
         )
     if smallest.ndim != (quantized_dimension is not None):
         raise ValueError(
-            f"ranges have shape {smallest.shape}, but one range needs no "
-            "quantized_dimension, and one for each channel needs it"
+            "expected one range without quantized_dimension, or one per channel with "
+            f"it, found shape {smallest.shape}"
         )
     with np.errstate(all="ignore"):
         # The difference of finite numbers may be infinite.
@@ -163,7 +165,7 @@ def _checked_ranges(
 def _adapted(ranges: Ranges, rule: RangeRule, symmetric: bool, dtype: DType) -> Ranges:
     if rule not in get_args(RangeRule):
         rules = ", ".join(map(repr, get_args(RangeRule)))
-        raise ValueError(f"rule is one of {rules}, but {rule!r} was given")
+        raise ValueError(f"unknown rule {rule!r}, available: {rules}")
     if rule not in ("onnx", "tflite"):
         return ranges
     smallest, largest = np.minimum(ranges[0], 0.0), np.maximum(ranges[1], 0.0)
@@ -290,11 +292,13 @@ def _number_bounds(options: StorageArguments, symmetric: bool) -> tuple[float, f
     low, high = number_range(stored)
     if symmetric and not low < 0 < high:
         raise ValueError(
-            "symmetric quantization needs negative and positive stored values, but those "
-            f"of '{stored.storage}' are {low:g} to {high:g}"
+            "symmetric quantization requires negative and positive stored values, "
+            f"found {low:g} to {high:g} of '{stored.storage}'"
         )
     if stored.has_codes and not symmetric:
-        raise ValueError("floats and tables have no zero points, use symmetric=True")
+        raise ValueError(
+            "unsupported zero points of floats and tables; use symmetric=True"
+        )
     return low, high
 
 
@@ -323,11 +327,11 @@ def _checked_sizes(
     block_sizes = dict(sorted(block_size_pairs(block_sizes)))
     if not {*block_sizes} <= {*range(len(shape))}:
         raise ValueError(
-            f"block sizes must be for dimensions of values of shape {shape}, but are for "
+            f"expected block sizes for dimensions of shape {shape}, found dimensions "
             f"{[*block_sizes]}"
         )
     if any(size <= 0 for size in block_sizes.values()):
-        raise ValueError(f"block sizes must be positive, but are {block_sizes}")
+        raise ValueError(f"expected positive block sizes, found {block_sizes}")
     return block_sizes
 
 

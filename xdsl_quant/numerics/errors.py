@@ -80,7 +80,7 @@ def measure_error(
     rounding = Rounding(rounding_mode, zero_point_order)
     arithmetic = Arithmetic(parameters, rounding, values.shape)
     if not values.size:
-        raise ValueError("there are no values to measure an error of")
+        raise ValueError("expected values to measure an error of, found an empty array")
     measured = _measured_shape(parameters, per)
     sums = [np.zeros(measured) for _ in range(5)]
     blocks, _ = arithmetic.grid
@@ -109,14 +109,14 @@ def _sum_errors(values: Array, arithmetic: Arithmetic, grid: Grid) -> None:
 def _measured_shape(parameters: QuantizationParameters, per: ErrorScope) -> Shape:
     if per not in get_args(ErrorScope):
         raise ValueError(
-            f"per is 'tensor', 'channel' or 'block', but {per!r} was given"
+            f"unknown scope {per!r}, available: 'tensor', 'channel', 'block'"
         )
     if per == "tensor":
         return ()
     if per == "channel" and parameters.quantized_dimension is None:
-        raise ValueError("per='channel' needs parameters with a quantized_dimension")
+        raise ValueError("per='channel' requires parameters with a quantized_dimension")
     if per == "block" and parameters.block_sizes is None:
-        raise ValueError("per='block' needs parameters with block_sizes")
+        raise ValueError("per='block' requires parameters with block_sizes")
     return parameters.scales.shape
 
 

@@ -72,8 +72,8 @@ def quantize_multiplier(
 def first_wrong(multipliers: Array, shifts: Array) -> tuple[int, str] | None:
     """Return the flat index of the first multiplier out of bounds, and the reason."""
     for is_wrong, reason in (
-        (shifts < MIN_SHIFT, "too large, it must be less than 2**29"),
-        (multipliers == 0, "too small, it must be at least 2**-63"),
+        (shifts < MIN_SHIFT, "too large; expected less than 2**29"),
+        (multipliers == 0, "too small; expected at least 2**-63"),
     ):
         if is_wrong.any():
             return int(is_wrong.argmax()), reason
@@ -144,8 +144,8 @@ def _check_shiftable(values: Integers, shifts: Integers) -> None:
         return
     bound = int(np.broadcast_to(bounds, values.shape)[~does_fit][0])
     raise ValueError(
-        f"value {values[~does_fit][0]} is not in the range {-bound} to {bound - 1} "
-        f"that a shift of {bound.bit_length()} takes"
+        f"value {values[~does_fit][0]} is not in the range {-bound} to {bound - 1} of "
+        f"shift {bound.bit_length()}"
     )
 
 
@@ -153,7 +153,7 @@ def check_scale_rounding(rounding: ScaleRounding) -> None:
     """Raise a `ValueError` if the rounding is unknown."""
     if rounding not in get_args(ScaleRounding):
         raise ValueError(
-            f"rounding is 'single' or 'double', but {rounding!r} was given"
+            f"unknown rounding {rounding!r}, available: 'single', 'double'"
         )
 
 
@@ -314,9 +314,7 @@ def _broadcast_pair(
 
 def _normalized(multipliers: Integers, shifts: Integers) -> tuple[Integers, Integers]:
     if (wrong := multipliers[multipliers < 1]).size:
-        raise ValueError(
-            f"multiplier {wrong[0]} has no fixed-point scale, expected a positive one"
-        )
+        raise ValueError(f"expected a positive multiplier, found {wrong[0]}")
     # Integers of more than 53 bits may be rounded to one bit more, but are too long
     # anyway.
     zeros = _BITS - np.frexp(multipliers.astype(np.float64))[1].astype(np.int64)
@@ -324,7 +322,8 @@ def _normalized(multipliers: Integers, shifts: Integers) -> tuple[Integers, Inte
     same = multipliers << left >> right
     if (is_long := same << right != multipliers << left).any():
         raise ValueError(
-            f"multiplier {multipliers[is_long][0]} has more than {_BITS} significant bits"
+            f"expected at most {_BITS} significant bits of a multiplier, found "
+            f"{multipliers[is_long][0]}"
         )
     new = shifts + zeros
     if (is_wrong := (new < MIN_SHIFT) | (new > MAX_SHIFT)).any():

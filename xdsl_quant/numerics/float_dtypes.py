@@ -41,15 +41,15 @@ def float_dtype(name: str) -> DType:
         return np.dtype(numpy_float)
     if (ml_name := _ML_DTYPES.get(name)) is None:
         raise ValueError(
-            f"NumPy has no dtype for expressed type '{name}', use one of "
+            f"NumPy has no dtype for expressed type '{name}'; use one of "
             f"{', '.join((*_NUMPY_FLOATS, *_ML_DTYPES))}"
         )
     try:
         return np.dtype(getattr(import_module("ml_dtypes"), ml_name))
     except ImportError:
         raise ImportError(
-            f"expressed type '{name}' needs the package ml_dtypes: "
-            "pip install 'ml_dtypes>=0.5'"
+            f"expressed type '{name}' requires the package ml_dtypes; use pip install "
+            "'ml_dtypes>=0.5'"
         ) from None
 
 
@@ -61,7 +61,7 @@ def float_name(dtype: DType) -> str:
     for name, ml_name in _ML_DTYPES.items():
         if dtype.name == ml_name:
             return name
-    raise TypeError(f"values have dtype {dtype}, but must be floats")
+    raise TypeError(f"expected floats, found dtype {dtype}")
 
 
 @cache

@@ -98,14 +98,14 @@ def _checked_problem(
         raise ValueError(f"expected a hessian of shape {shape}, found {squares.shape}")
     steps = _finite_floats(scales, "scales")
     if not (steps > 0).all():
-        raise ValueError(f"scales must be positive, found {steps.min()}")
+        raise ValueError(f"expected positive scales, found {steps.min()}")
     return rest, squares, np.broadcast_to(steps, rest.shape)
 
 
 def _finite_floats(values: ArrayLike, what: str) -> Floats:
     array = numbers(values, what, "iuf").astype(np.float64)
     if not (is_finite := np.isfinite(array)).all():
-        raise ValueError(f"{what} must be finite, found {array[~is_finite][0]}")
+        raise ValueError(f"expected finite {what}, found {array[~is_finite][0]}")
     return array
 
 

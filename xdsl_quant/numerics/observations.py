@@ -52,7 +52,7 @@ class Observation(ABC):
         """
         if type(other) is not type(self):
             raise ValueError(
-                f"observations '{self.KIND}' and '{other.KIND}' do not merge"
+                f"cannot merge observations '{self.KIND}' and '{other.KIND}'"
             )
         return self._merge(cast(Self, other))
 
@@ -111,7 +111,7 @@ def check_version(version: object, what: str) -> None:
     """Raise a `ValueError` if a version is not supported."""
     if version != VERSION:
         raise ValueError(
-            f"{what} has version {version!r}, but only version {VERSION} is known"
+            f"unsupported version {version!r} of {what}; expected {VERSION}"
         )
 
 
@@ -122,7 +122,7 @@ def check_channels(mine: Array, theirs: Array) -> None:
             f"{array.size} channels" if array.ndim else "no channels"
             for array in (mine, theirs)
         ]
-        raise ValueError(f"observations with {' and with '.join(counts)} do not merge")
+        raise ValueError(f"cannot merge observations with {' and with '.join(counts)}")
 
 
 def ranges_from_json(state: Mapping[str, ArrayLike]) -> tuple[Floats, Floats]:
@@ -184,7 +184,7 @@ class BatchMinMax(Observation):
         batches = batches[order]
         if (is_twice := batches[1:] == batches[:-1]).any():
             batch = batches[1:][is_twice][0]
-            raise ValueError(f"batch {batch} is in both observations")
+            raise ValueError(f"cannot merge observations with the same batch {batch}")
         lows, highs = (
             np.concatenate(pair)[order]
             for pair in ((self.lows, other.lows), (self.highs, other.highs))

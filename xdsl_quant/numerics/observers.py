@@ -76,9 +76,9 @@ def _channels(values: Array, axis: int | None) -> Array:
         # All smaller floats, including those of `ml_dtypes`, are exact in f32.
         values = values.astype(np.float32)
     if axis is not None and not 0 <= axis < values.ndim:
-        raise ValueError(f"there is no dimension {axis} in shape {values.shape}")
+        raise ValueError(f"dimension {axis} is out of range for shape {values.shape}")
     if not values.size:
-        raise ValueError("there are no values")
+        raise ValueError(f"expected at least one value, found shape {values.shape}")
     if axis is None:
         return values.reshape(1, -1)
     return np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
@@ -91,8 +91,8 @@ def _min_max(channels: Array, axis: int | None) -> Ranges:
     lows, highs = (np.add(values, 0.0, dtype=np.float64) for values in min_max)
     # Both `min` and `max` propagate NaN.
     if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
-        what = "NaN among the" if np.isnan(channels).any() else "infinite"
-        raise ValueError(f"there are {what} values")
+        what = "NaN" if np.isnan(channels).any() else "infinity"
+        raise ValueError(f"expected finite values, found {what}")
     return np.asarray(lows), np.asarray(highs)
 
 
@@ -147,8 +147,8 @@ class MovingAverageObserver(BatchMinMaxObserver):
     def __post_init__(self):
         if not 0 <= self.weight < 1:
             raise ValueError(
-                f"weight {self.weight} of a moving average is not at least 0 and less "
-                "than 1"
+                "expected a weight of a moving average from 0 to less than 1, found "
+                f"{self.weight}"
             )
 
     def ranges(self, observation: Observation) -> Ranges:
@@ -203,7 +203,8 @@ class PercentileObserver(_HistogramObserver):
     def __post_init__(self):
         if not 0 < self.percentile <= 100:
             raise ValueError(
-                f"percentile {self.percentile} is not more than 0 and at most 100"
+                "expected a percentile greater than 0 and at most 100, found "
+                f"{self.percentile}"
             )
 
     def ranges(self, observation: Observation) -> Ranges:
@@ -260,8 +261,8 @@ class ClippingObserver(_HistogramObserver):
     def __post_init__(self):
         if not 2 <= self.bits <= MAX_BITS:
             raise ValueError(
-                f"an observer of stored values with {self.bits} bits is not known, use 2 "
-                f"to {MAX_BITS}"
+                f"expected stored values of 2 to {MAX_BITS} bits for an observer, "
+                f"found {self.bits}"
             )
 
     @abstractmethod
@@ -420,13 +421,14 @@ def parse_observer(text: str) -> Observer:
     """
     if not isinstance(cast(object, text), str):
         raise TypeError(
-            f"observer must be a text such as 'min-max', not {type(text).__name__}"
+            "expected the name of an observer, e.g. 'min-max', found "
+            f"{type(text).__name__}"
         )
     observer, comma, flag = text.partition(",")
     name, equals, number = observer.partition("=")
     if (class_ := _OBSERVERS.get(name)) is None:
         raise ValueError(
-            f"there is no observer '{name}', use one of {', '.join(_OBSERVERS)}"
+            f"unknown observer '{name}', available: {', '.join(_OBSERVERS)}"
         )
     known = {field.name: type(cast(float, field.default)) for field in fields(class_)}
     arguments: dict[str, float] = {}
@@ -437,7 +439,7 @@ def parse_observer(text: str) -> Observer:
         expected = "only 'symmetric'" if "symmetric" in known else "nothing"
         if (flag := flag.strip()) != "symmetric" or "symmetric" not in known:
             raise ValueError(
-                f"observer '{name}' takes {expected} after a comma, but got '{flag}'"
+                f"observer '{name}' takes {expected} after a comma, found '{flag}'"
             )
         arguments[flag] = True
     return class_(**arguments)
@@ -446,9 +448,9 @@ def parse_observer(text: str) -> Observer:
 def _option_number(name: str, text: str, number_type: type[float]) -> float:
     """Return the first option of an observer; type `bool` means that it has no number."""
     if number_type is bool:
-        raise ValueError(f"observer '{name}' takes no number, but got '{text}'")
+        raise ValueError(f"observer '{name}' takes no number, found '{text}'")
     with suppress(ValueError):
         if not math.isnan(value := number_type(text)):
             return value
     kind = "an integer" if number_type is int else "a number"
-    raise ValueError(f"observer '{name}' takes {kind}, but got '{text}'")
+    raise ValueError(f"observer '{name}' takes {kind}, found '{text}'")

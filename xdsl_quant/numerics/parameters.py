@@ -34,15 +34,18 @@ def storage_range(storage: str) -> tuple[int, int]:
         TypeError: if `storage` is not a string.
     """
     if not isinstance(cast(object, storage), str):
-        raise TypeError(f"storage type is {storage!r}, but must be a text, e.g. 'i8'")
+        raise TypeError(
+            f"expected the name of a storage type, e.g. 'i8', found {storage!r}"
+        )
     if (format := SMALL_FLOATS.get(storage)) is not None:
         largest = int(format.largest)
         return -largest if format.is_signed else 0, largest
     match = _STORAGE.fullmatch(storage)
     if match is None or int(match["width"]) > MAX_STORAGE_BITS:
         raise ValueError(
-            f"'{storage}' is no storage type, use 'i1' to 'i{MAX_STORAGE_BITS}', "
-            f"'u1' to 'u{MAX_STORAGE_BITS}' or a float type, e.g. 'f8E4M3FN'"
+            f"unknown storage type '{storage}', available: 'i1' to "
+            f"'i{MAX_STORAGE_BITS}', 'u1' to 'u{MAX_STORAGE_BITS}', and float types, "
+            "e.g. 'f8E4M3FN'"
         )
     width = int(match["width"])
     if match["signedness"] in ("u", "ui"):
@@ -68,8 +71,8 @@ def storage_bounds(
     last = _checked_integer(high if storage_max is None else storage_max, "storage_max")
     if not low <= first < last <= high:
         raise ValueError(
-            f"storage range {first} to {last} is no part of '{storage}', whose values are "
-            f"{low} to {high}"
+            f"storage range {first} to {last} exceeds '{storage}'; expected values "
+            f"from {low} to {high}"
         )
     return first, last
 
@@ -238,7 +241,8 @@ class QuantizationParameters:
         self._set_scales(scales, zero_points)
         if not isinstance(cast(object, expressed), str):
             raise TypeError(
-                f"expressed type is {expressed!r}, but must be a text, e.g. 'f32'"
+                "expected the name of an expressed type, e.g. 'f32', found "
+                f"{expressed!r}"
             )
         if quantized_dimension is not None:
             quantized_dimension = _checked_integer(
@@ -290,28 +294,30 @@ class QuantizationParameters:
         shape, dimension = self.scales.shape, self.quantized_dimension
         if self.zero_points.shape != shape:
             raise ValueError(
-                f"zero points have shape {self.zero_points.shape}, but scales have shape "
-                f"{shape}"
+                f"expected zero points in the shape of scales, {shape}, found "
+                f"{self.zero_points.shape}"
             )
         if not self.scales.size:
-            raise ValueError("there are no scales, at least one is needed")
+            raise ValueError(f"expected at least one scale, found shape {shape}")
         if self.block_sizes is not None:
             if dimension is not None:
                 raise ValueError(
-                    "parameters have a quantized_dimension or block_sizes, not both"
+                    "expected either quantized_dimension or block_sizes, found both"
                 )
             _check_block_sizes(self.block_sizes, shape)
         elif dimension is None and shape:
             raise ValueError(
-                f"scales of shape {shape} need a quantized_dimension or block_sizes"
+                "missing quantized_dimension or block_sizes for scales of shape "
+                f"{shape}"
             )
         elif dimension is not None and dimension < 0:
             raise ValueError(
-                f"quantized dimension {dimension} is negative, count dimensions from 0"
+                f"expected a quantized dimension of at least 0, found {dimension}"
             )
         elif dimension is not None and len(shape) != 1:
             raise ValueError(
-                f"scales along a quantized dimension have one dimension, not shape {shape}"
+                "expected one-dimensional scales along a quantized dimension, found "
+                f"shape {shape}"
             )
 
     def _check_scales(self) -> None:
@@ -423,17 +429,17 @@ class QuantizationParameters:
         """
         if not isinstance(getattr(quantized_type, "name", None), str):
             raise TypeError(
-                "a '!quant.uniform' type is needed, but got a "
+                "expected a '!quant.uniform' type, found "
                 f"{type(quantized_type).__name__}"
             )
         if quantized_type.name == "quant.block_scaled":
             raise ValueError(
-                "type '!quant.block_scaled' has more than scales and zero points, use "
+                "unsupported type '!quant.block_scaled'; use "
                 "BlockScaledParameters.from_type"
             )
         if not hasattr(quantized_type, "get_scales"):
             raise ValueError(
-                f"type '{quantized_type}' has no scale, use '!quant.uniform'"
+                f"type '{quantized_type}' has no scale; use '!quant.uniform'"
             )
         type_ = cast(ScaledType, quantized_type)
         return cls(
@@ -479,7 +485,8 @@ def storage_arguments(quantized_type: StoredType) -> StorageArguments:
     table = nearest_floats(values, name)
     if (wrong := values[~np.isfinite(table)]).size:
         raise ValueError(
-            f"value {wrong[0]} of a table is not representable in {name}; use a wider type"
+            f"value {wrong[0]} of a table is not representable in {name}; use a wider "
+            "type"
         )
     table_min, _ = table_type.storage_range
     storage = f"{'i' if quantized_type.is_signed else 'u'}{table_type.bitwidth}"
@@ -493,7 +500,8 @@ def _checked_table(
     values = numbers(table, "table", "iuf").astype(np.float64)
     if storage in SMALL_FLOATS:
         raise ValueError(
-            f"storage type '{storage}' has no table, indices are integers, e.g. of 'u4'"
+            f"unsupported table for storage type '{storage}'; use integer indices, "
+            "e.g. 'u4'"
         )
     if values.ndim != 1 or values.size < 2:
         raise ValueError(
@@ -507,8 +515,8 @@ def _checked_table(
     last = first + values.size - 1
     if not low <= first < last <= high:
         raise ValueError(
-            f"indices {first} to {last} of a table do not fit storage type '{storage}', "
-            f"whose values are {low} to {high}"
+            f"table indices {first} to {last} exceed '{storage}'; expected values from "
+            f"{low} to {high}"
         )
     values.setflags(write=False)
     return (first, last), values
@@ -546,7 +554,8 @@ class DynamicParameters(QuantizationParameters):
         if zero_points is not None and self.has_codes:
             what = "a table" if self.small_float is None else f"'{self.storage}'"
             raise ValueError(
-                f"zero points are for integers, but stored values are those of {what}"
+                f"unsupported zero points for stored values of {what}; expected "
+                "integers"
             )
         # The fields of a frozen dataclass are set once, here.
         vars(self).update(
@@ -598,8 +607,8 @@ def whole_blocks(
         count, given = -(-shape[axis] // size), repeated[0].shape[position]
         if given != count:
             raise ValueError(
-                f"dimension {axis} of values has size {shape[axis]}, which is "
-                f"{count} blocks of size {size}, but there are {given} scales"
+                f"expected {count} scales for blocks of size {size} along dimension "
+                f"{axis} of size {shape[axis]}, found {given}"
             )
         indices = np.arange(shape[axis]) // size
         repeated = [array.take(indices, position) for array in repeated]
@@ -613,23 +622,23 @@ def _check_block_sizes(
     dimensions = {dimension for dimension, _ in block_sizes}
     if len(dimensions) != len(block_sizes) or any(d < 0 for d in dimensions):
         raise ValueError(
-            f"block sizes {block_sizes} must have different dimensions from 0"
+            f"expected block sizes of different dimensions from 0, found {block_sizes}"
         )
     for _, size in block_sizes:
         if size <= 0:
-            raise ValueError(f"block size {size} is not positive")
+            raise ValueError(f"expected a positive block size, found {size}")
     if len(shape) == len(dimensions):
         # Compact scales lack the dimensions without blocks.
         return
     if max(dimensions, default=0) >= len(shape):
         raise ValueError(
-            f"scales have shape {shape}, but must have a dimension for each one of "
-            f"the tensor or for each one with a block size, {sorted(dimensions)}"
+            "expected scales with a dimension for each dimension of the tensor, or "
+            f"for each of {sorted(dimensions)}, found shape {shape}"
         )
     for dimension, count in enumerate(shape):
         if dimension not in dimensions and count != 1:
             raise ValueError(
-                f"dimension {dimension} has {count} scales, but no block size"
+                f"missing block size of dimension {dimension} with {count} scales"
             )
 
 
@@ -637,7 +646,7 @@ def _checked_integer(value: SupportsIndex, what: str) -> int:
     try:
         return index(value)
     except TypeError:
-        raise TypeError(f"{what} is {value!r}, but must be an integer") from None
+        raise TypeError(f"expected an integer as {what}, found {value!r}") from None
 
 
 def block_size_pairs(
@@ -650,8 +659,8 @@ def block_size_pairs(
         pairs = [(dimension, size) for dimension, size in block_sizes]
     except (TypeError, ValueError):
         raise TypeError(
-            f"block sizes are {block_sizes!r}, but must be a mapping, or pairs, of a "
-            "dimension and a size"
+            "expected block sizes as a mapping or pairs of dimension and size, found "
+            f"{block_sizes!r}"
         ) from None
     return tuple(
         (

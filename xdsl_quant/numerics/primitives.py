@@ -77,7 +77,10 @@ def rounded_product(lhs: Integers, rhs: Operand, exponent: Operand) -> Integers:
 
 @primitive
 def doubling_high_product(lhs: Integers, rhs: Operand) -> Integers:
-    """Return `SaturatingRoundingDoublingHighMul`: `lhs * rhs / 2**31`, half up, saturated."""
+    """
+    Return `lhs * rhs / 2**31`, rounded half up and saturated:
+    `SaturatingRoundingDoublingHighMul`.
+    """
     return np.minimum(rounded_product(lhs, rhs, 31), INT32_MAX)
 
 

@@ -174,7 +174,7 @@ class SmallFloat:
             array = array.astype(np.float64)
         if array.dtype.name not in _ENCODED:
             raise TypeError(
-                f"values have dtype {array.dtype}, but must be {', '.join(_ENCODED)}"
+                f"expected values with dtype {', '.join(_ENCODED)}, found {array.dtype}"
             )
         flat = array.reshape(-1)
         codes = np.empty(flat.shape, np.uint8)
@@ -263,7 +263,7 @@ class SmallFloat:
         array = numbers(codes, "codes", "iu")
         last = (1 << self.bits) - 1
         if array.dtype != np.uint8 or last < 255:
-            message = f"{{}} is no code of {self.name}, which are 0 to {last}"
+            message = f"expected codes of {self.name} from 0 to {last}, found {{}}"
             check_bounds(array, 0, last, message)
         return self.values[array]
 

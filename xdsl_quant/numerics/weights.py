@@ -75,10 +75,10 @@ def _block_scales(
     weights: Array, block_shape: tuple[int, ...], weight_range: WeightRange, last: int
 ) -> Array:
     if not weights.size:
-        raise ValueError("there are no weights")
+        raise ValueError(f"expected at least one weight, found shape {weights.shape}")
     blocks = blocks_of(weights, block_shape)
     if not (is_finite := np.isfinite(blocks)).all():
-        raise ValueError(f"weights must be finite, found {blocks[~is_finite][0]}")
+        raise ValueError(f"expected finite weights, found {blocks[~is_finite][0]}")
     largest = np.maximum(blocks.max(-1), -blocks.min(-1)).astype(np.float64)
     smallest = np.finfo(blocks.dtype).tiny
     scales = np.where(largest > 0, np.maximum(largest / last, smallest), 1.0)

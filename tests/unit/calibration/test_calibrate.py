@@ -266,7 +266,7 @@ def test_order_of_batches(observer: str):
 def test_error_on_a_worker():
     batches = [*BATCHES[:4], (np.full((1, 3), np.nan, np.float32), 0.0), *BATCHES]
     message = (
-        r"^batch 4, key 'x': there are NaN among the values; leave out the sample, "
+        r"^batch 4, key 'x': expected finite values, found NaN; leave out the sample, "
     )
     with ThreadPoolExecutor(2) as executor:
         with pytest.raises(ValueError, match=message):
@@ -563,7 +563,7 @@ def test_a_checkpoint_that_is_another_file(text: str, reason: str, tmp_path: Pat
         (
             (np.full((1, 3), 3e38, np.float32), 0.0),
             ValueError,
-            "batch 1, key 'sum': there are infinite values",
+            "batch 1, key 'sum': expected finite values, found infinity",
         ),
         (
             (np.zeros((2, 2), np.float32), 0.0),
@@ -664,7 +664,7 @@ def test_what_is_not_calibrated(text: str, message: str):
         (
             (BATCHES, None, "max"),
             {},
-            "there is no observer 'max', use one of min-max, ",
+            "unknown observer 'max', available: min-max, ",
         ),
         (
             (BATCHES,),
@@ -674,7 +674,7 @@ def test_what_is_not_calibrated(text: str, message: str):
         (
             (BATCHES,),
             {"axes": {"constant": 1}},
-            r"batch 0, key 'constant': there is no dimension 1 in shape \(3,\)",
+            r"batch 0, key 'constant': dimension 1 is out of range for shape \(3,\)",
         ),
     ],
 )
@@ -717,7 +717,9 @@ def test_empty_batches(observer: str, with_workers: bool, tmp_path: Path):
 def test_number_of_a_batch_after_an_empty_one():
     batches = [EMPTY, BATCHES[0], (X * np.float32(np.nan), S)]
     with pytest.warns(UserWarning, match="^batch 0 skipped: "):
-        with pytest.raises(ValueError, match=r"^batch 2, key 'x': there are NaN among"):
+        with pytest.raises(
+            ValueError, match=r"^batch 2, key 'x': expected finite values, found NaN"
+        ):
             calibrate(TEXT, batches)
 
 
@@ -751,7 +753,10 @@ def test_argument_that_is_always_empty():
             {"entry": 3},
             "entry is the name of the function, or None, but it is of type int",
         ),
-        ({"observer": 7}, "observer must be a text such as 'min-max', not int"),
+        (
+            {"observer": 7},
+            "expected the name of an observer, e.g. 'min-max', found int",
+        ),
         ({"axes": ["x"]}, "axes must be a dict of dimensions by keys, not ['x']"),
         (
             {"axes": {"x": "1"}},
@@ -831,7 +836,7 @@ def test_no_iterable(batches: Any, tmp_path: Path):
 
 def test_channels_that_differ_between_batches():
     batches = [(np.zeros((size, 3), np.float32), 0.0) for size in (2, 4)]
-    message = "batch 1, key 'x': .* with 2 channels and with 4 channels do not merge"
+    message = "batch 1, key 'x': cannot merge .* with 2 channels and with 4 channels"
     with pytest.raises(ValueError, match=f"^{message}$"):
         calibrate(TEXT, batches, axes={"x": 0})
 

@@ -133,19 +133,19 @@ def test_as_with_values(
     assert calibrate(TEXT, batches(), observer=observer, axes=axes) == compiled
 
 
-@pytest.mark.parametrize(
-    ("value", "what"), [(np.nan, "NaN among the"), (-INF, "infinite")]
-)
+@pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (-INF, "infinity")])
 @pytest.mark.parametrize("axes", [{}, {"a": 1, "loop": 1}])
 def test_not_finite(value: float, what: str, axes: dict[str, int]):
     """The first key that has such a value is named, and batches before do not matter."""
     bad = np.ones((4, 3), np.float32)
     bad[2, 1] = value
-    message = rf"^batch 7, key 'a': there are {what} values; leave out the sample, or "
+    message = rf"^batch 7, key 'a': expected finite values, found {what}; leave out "
     with pytest.raises(ValueError, match=message):
         calibrate(TEXT, [*batches(), (bad, 2, True)], axes=axes)
     overflow = np.full((4, 3), 3e38, np.float32)
-    message = r"^batch 7, key 'loop': there are infinite values; leave out the sample, "
+    message = (
+        r"^batch 7, key 'loop': expected finite values, found infinity; leave out "
+    )
     with pytest.raises(ValueError, match=message):
         calibrate(TEXT, [*batches(), (overflow, 2, True)], axes=axes)
 
@@ -153,7 +153,9 @@ def test_not_finite(value: float, what: str, axes: dict[str, int]):
 def test_first_key_where_one_is_seen_with_all_values():
     """Its number of channels is dynamic, so that ends are not found."""
     bad = np.full((4, 3), np.nan, np.float32)
-    with pytest.raises(ValueError, match=r"^batch 0, key 'a': there are NaN"):
+    with pytest.raises(
+        ValueError, match=r"^batch 0, key 'a': expected finite values, found NaN"
+    ):
         calibrate(TEXT, [(bad, 1, True)], axes={"branch": 0})
 
 
@@ -192,6 +194,6 @@ func.func @f(%x: tensor<?xf32>, %n: index) {
 def test_no_values():
     values = np.ones(3, np.float32)
     assert calibrate(PART, [(values, 2)]).ranges("part").layer == (1, 1)
-    message = r"^batch 1, key 'part': there are no values"
+    message = r"^batch 1, key 'part': expected at least one value"
     with pytest.raises(ValueError, match=message):
         calibrate(PART, [(values, 2), (values, 0)])

@@ -123,7 +123,7 @@ func.func @f(%x: tensor<?xf32>) {
   return
 }
 """
-    message = r"^batch 0, key 'x': .* with 1 channels and with 2 channels do not merge$"
+    message = r"^batch 0, key 'x': cannot merge .* with 1 channels and with 2 channels$"
     with pytest.raises(ValueError, match=message):
         calibrate(text, [np.ones(3, np.float32)], axes={"x": 0})
 
@@ -378,11 +378,9 @@ func.func @f(%x: tensor<2x2x{type_}>, %s: {type_}) {{
 @pytest.mark.parametrize("is_nan", [False, True])
 def test_error_in_a_loop(is_nan: bool):
     """Only the first one is told, though the loop goes on."""
-    what, batch = ("NaN among the", np.nan) if is_nan else ("infinite", np.inf)
+    what, batch = ("NaN", np.nan) if is_nan else ("infinity", np.inf)
     batches = [LOOP_BATCHES[0], (3, np.full((1, 3), batch, np.float32))]
-    message = (
-        f"batch 1, key 'before': there are {what} values; leave out the sample, or"
-    )
+    message = f"batch 1, key 'before': expected finite values, found {what}; leave out"
     with pytest.raises(ValueError, match=f"^{re.escape(message)} "):
         calibrate(LOOP, batches)
     # What is compiled is as good as before.

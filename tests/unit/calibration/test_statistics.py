@@ -201,7 +201,9 @@ def test_what_does_not_merge():
         with pytest.raises(ValueError, match=message):
             one_.merge(other)
     average = statistics("moving-average", {"a": [1.0, 2.0]})
-    with pytest.raises(ValueError, match=r"^key 'a': batch 0 is in both observations$"):
+    with pytest.raises(
+        ValueError, match=r"^key 'a': cannot merge observations with the same batch 0$"
+    ):
         average.merge(average)
 
 

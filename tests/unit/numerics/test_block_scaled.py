@@ -60,7 +60,7 @@ def test_formula(columns: int):
 @pytest.mark.parametrize("shape", [(), (4,), (2, 5), (2, 2)])
 def test_other_numbers_of_blocks(shape: tuple[int, ...]):
     message = (
-        f"values of shape {shape} do not have 2 blocks of size 2 along dimension 1"
+        f"expected 2 blocks of size 2 along dimension 1 of values, found shape {shape}"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         quantize_blocks(np.zeros(shape, np.float32), parameters_of(1, 1))
@@ -68,9 +68,11 @@ def test_other_numbers_of_blocks(shape: tuple[int, ...]):
 
 def test_values_that_are_none():
     masked: Any = np.ma.masked_array(np.zeros((2, 4), np.float32))
-    with pytest.raises(TypeError, match=r"^expressed values must be without a mask, "):
+    with pytest.raises(
+        TypeError, match=r"^unsupported masked array in expressed values"
+    ):
         quantize_blocks(masked, parameters_of(1, 1))
-    message = "expressed values have dtype float64, but must have float32"
+    message = "expected expressed values with dtype float32, found float64"
     with pytest.raises(TypeError, match=f"^{message}$"):
         quantize_blocks(np.zeros((2, 4)), parameters_of(1, 1))
 
@@ -91,8 +93,8 @@ def test_zero_points_of_floats_are_added_before_rounding():
     assert stored.astype(np.float32).tolist() == values.tolist()
     parameters = parameters_of(1, 1, storage="f4E2M1FN", zero_points=[1, 1])
     message = (
-        "unsupported zero point order 'after-rounding' for storage type 'f4E2M1FN', use "
-        "'before-rounding'"
+        "unsupported zero point order 'after-rounding' for storage type 'f4E2M1FN'; "
+        "use 'before-rounding'"
     )
     with pytest.raises(ValueError, match=f"^{message}$"):
         quantize_blocks(values, parameters, rounding)

@@ -86,9 +86,9 @@ def test_a_number():
 
 def test_wrong_arrays():
     parameters = QuantizationParameters(0.5)
-    with pytest.raises(TypeError, match="expressed values have dtype float64"):
+    with pytest.raises(TypeError, match="expected expressed values with dtype float32"):
         quantize_constant(np.zeros(2), parameters)
-    with pytest.raises(ValueError, match="has size 3, but there are 2 scales"):
+    with pytest.raises(ValueError, match=r"expected size 2 of dimension 0 .* found 3"):
         quantize_constant(
             np.zeros(3, np.float32),
             QuantizationParameters([0.5, 1.0], quantized_dimension=0),

@@ -226,27 +226,27 @@ def test_memory_is_a_part_of_the_input():
         (
             lambda: measure_error([], LAYER),
             ValueError,
-            "there are no values to measure an error of",
+            "expected values to measure an error of, found an empty array",
         ),
         (
             lambda: measure_error([1.0], LAYER, per="channel"),
             ValueError,
-            "per='channel' needs parameters with a quantized_dimension",
+            "per='channel' requires parameters with a quantized_dimension",
         ),
         (
             lambda: measure_error(VALUES, AXIS, per="block"),
             ValueError,
-            "per='block' needs parameters with block_sizes",
+            "per='block' requires parameters with block_sizes",
         ),
         (
             lambda: measure_error(VALUES, AXIS, per="row"),  # pyright: ignore[reportArgumentType] the mistake
             ValueError,
-            "per is 'tensor', 'channel' or 'block', but 'row' was given",
+            "unknown scope 'row', available: 'tensor', 'channel', 'block'",
         ),
         (
             lambda: measure_error(VALUES.astype(np.float64), AXIS),
             TypeError,
-            "expressed values have dtype float64, but must have float32",
+            "expected expressed values with dtype float32, found float64",
         ),
     ],
 )

@@ -87,15 +87,15 @@ def test_multipliers_of_lists():
 @pytest.mark.parametrize(
     ("real", "message"),
     [
-        (0.0, "multiplier 0.0 is not a positive finite number"),
-        (-1.0, "multiplier -1.0 is not a positive finite number"),
-        (float("nan"), "multiplier nan is not a positive finite number"),
-        (float("inf"), "multiplier inf is not a positive finite number"),
+        (0.0, "expected a positive finite multiplier, found 0.0"),
+        (-1.0, "expected a positive finite multiplier, found -1.0"),
+        (float("nan"), "expected a positive finite multiplier, found nan"),
+        (float("inf"), "expected a positive finite multiplier, found inf"),
         (
             2.0**29,
-            "multiplier 536870912.0 is too large, it must be less than 2**29",
+            "multiplier 536870912.0 is too large; expected less than 2**29",
         ),
-        (1e-30, "multiplier 1e-30 is too small, it must be at least 2**-63"),
+        (1e-30, "multiplier 1e-30 is too small; expected at least 2**-63"),
     ],
 )
 def test_numbers_without_a_multiplier(real: float, message: str):
@@ -229,7 +229,7 @@ def test_product_is_that_of_mlir(rounding: ScaleRounding):
         (
             lambda: quantize_multiplier(True),
             TypeError,
-            "multipliers have dtype bool, but must be numbers",
+            "expected numbers as multipliers, found dtype bool",
         ),
         (
             lambda: apply_scale(1, -1, 2),
@@ -249,12 +249,12 @@ def test_product_is_that_of_mlir(rounding: ScaleRounding):
         (
             lambda: apply_scale([0, 5], 1, [40, 3]),
             ValueError,
-            "value 5 is not in the range -4 to 3 that a shift of 3 takes",
+            "value 5 is not in the range -4 to 3 of shift 3",
         ),
         (
             lambda: apply_scale([1.0], 1, 2),
             TypeError,
-            "values have dtype float64, but must be integers",
+            "expected integers as values, found dtype float64",
         ),
         (
             lambda: apply_scale([1, 2], [1, 2, 3], 2),
@@ -265,7 +265,7 @@ def test_product_is_that_of_mlir(rounding: ScaleRounding):
         (
             lambda: apply_scale(1, 1, 2, "up"),  # pyright: ignore[reportArgumentType] the mistake
             ValueError,
-            "rounding is 'single' or 'double', but 'up' was given",
+            "unknown rounding 'up', available: 'single', 'double'",
         ),
     ],
 )
@@ -325,5 +325,5 @@ def test_affine_values_saturate():
 
 
 def test_unsigned_fixed_point_values_are_refused():
-    with pytest.raises(TypeError, match=r"^fixed-point values have dtype uint8, but"):
+    with pytest.raises(TypeError, match=r"^expected integers as fixed-point values"):
         fixed_point_to_affine(np.zeros(3, np.uint8), QuantizationParameters(1))

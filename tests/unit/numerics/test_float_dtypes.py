@@ -63,7 +63,7 @@ def test_special_values_are_kept():
 def test_floats_without_a_dtype(name: str):
     with pytest.raises(
         ValueError,
-        match=f"^NumPy has no dtype for expressed type '{name}', use one of f16, f32, ",
+        match=f"^NumPy has no dtype for expressed type '{name}'; use one of f16, f32, ",
     ):
         QuantizationParameters(1, expressed=name)
 
@@ -74,7 +74,8 @@ def test_missing_package(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ImportError) as raised:
         QuantizationParameters(1, expressed="bf16")
     assert str(raised.value) == (
-        "expressed type 'bf16' needs the package ml_dtypes: pip install 'ml_dtypes>=0.5'"
+        "expressed type 'bf16' requires the package ml_dtypes; use pip install "
+        "'ml_dtypes>=0.5'"
     )
     assert QuantizationParameters(1, expressed="f16").expressed_dtype == np.float16
 

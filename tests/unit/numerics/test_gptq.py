@@ -189,10 +189,10 @@ def test_mistakes():
         ([[1.0]], [[1.0]], 1, {"order": "best"}, "found order 'best'"),
         ([[1.0]], [[1.0]], 1, {"damping": 0}, "expected a positive damping, found 0"),
         ([[1.0]], [[1.0]], 1, {"damping": np.nan}, "positive damping, found nan"),
-        ([[np.inf]], [[1.0]], 1, {}, "weights must be finite, found inf"),
-        ([[1.0]], [[np.nan]], 1, {}, "hessian must be finite, found nan"),
-        ([[1.0]], [[1.0]], [np.inf], {}, "scales must be finite, found inf"),
-        ([[1.0]], [[1.0]], 0, {}, "scales must be positive, found 0.0"),
+        ([[np.inf]], [[1.0]], 1, {}, "expected finite weights, found inf"),
+        ([[1.0]], [[np.nan]], 1, {}, "expected finite hessian, found nan"),
+        ([[1.0]], [[1.0]], [np.inf], {}, "expected finite scales, found inf"),
+        ([[1.0]], [[1.0]], 0, {}, "expected positive scales, found 0.0"),
         ([1.0], [[1.0]], 1, {}, "shape (..., inputs, outputs), found (1,)"),
         (np.empty((0, 3)), np.eye(0), 1, {}, "(..., inputs, outputs), found (0, 3)"),
         ([[1.0]], [1.0], 1, {}, "expected a hessian of shape (1, 1), found (1,)"),
@@ -206,7 +206,9 @@ def test_mistakes():
         arguments: list[Any] = [[[1.0]], [[1.0]], [1.0]]
         arguments[position] = np.array([["1"]])
         first, second, third = arguments
-        with pytest.raises(TypeError, match=f"^{what} have dtype <U1, but must"):
+        with pytest.raises(
+            TypeError, match=f"^expected numbers as {what}, found dtype <U1"
+        ):
             gptq(first, second, third, (-7, 7))
 
 

@@ -26,10 +26,7 @@ PLAIN = np.array([1, 2, 300], np.float32)
 FLOATS = np.ma.masked_array(PLAIN, [False, False, True])
 STORED = FLOATS.astype(np.int8)
 UNMASKED = np.ma.masked_array(PLAIN)
-ADVICE = (
-    " must be without a mask, but there is a masked array; use its .filled(value), or "
-    ".compressed() to leave out what is masked"
-)
+ADVICE = "; use its .filled(value) or .compressed()"
 
 CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "quantize": (lambda: quantize(FLOATS, PARAMETERS), "expressed values"),
@@ -91,7 +88,7 @@ def test_refusal(name: str):
     call, what = CALLS[name]
     with pytest.raises(TypeError) as info:
         call()
-    assert str(info.value) == what + ADVICE
+    assert str(info.value) == f"unsupported masked array in {what}{ADVICE}"
 
 
 def test_what_the_message_says_to_do():

@@ -87,19 +87,19 @@ def test_a_multiplier_of_0_is_tflites():
             normalize_multiplier,
             0,
             31,
-            "multiplier 0 has no fixed-point scale, expected a positive one",
+            "expected a positive multiplier, found 0",
         ),
         (
             multiplier_from_tflite,
             [1 << 30, -5],
             [0, 0],
-            "multiplier -5 has no fixed-point scale, expected a positive one",
+            "expected a positive multiplier, found -5",
         ),
         (
             normalize_multiplier,
             (1 << 31) + 1,
             31,
-            "multiplier 2147483649 has more than 31 significant bits",
+            "expected at most 31 significant bits of a multiplier, found 2147483649",
         ),
         (
             normalize_multiplier,
@@ -163,14 +163,18 @@ def test_a_multiplier_of_0_is_tflites():
     ],
 )
 def test_values_that_are_wrong(convert: Any, multiplier: Any, shift: Any, message: str):
-    with pytest.raises(ValueError, match=r"^(multiplier|shift)") as failure:
+    with pytest.raises(ValueError, match=r"multiplier|shift") as failure:
         convert(multiplier, shift)
     assert str(failure.value).startswith(message)
 
 
 def test_arguments_that_are_no_integers():
     wrong: Any = 0.5
-    with pytest.raises(TypeError, match="multipliers have dtype float64"):
+    with pytest.raises(
+        TypeError, match="expected integers as multipliers, found dtype float64"
+    ):
         normalize_multiplier(wrong, 3)
-    with pytest.raises(TypeError, match="shifts have dtype float64"):
+    with pytest.raises(
+        TypeError, match="expected integers as shifts, found dtype float64"
+    ):
         multiplier_from_tflite(3, wrong)

@@ -22,7 +22,8 @@ def test_batches_are_merged_in_their_order():
 
 @pytest.mark.parametrize("common", [1, 2, 4, 5])
 def test_batches_that_are_in_both(common: int):
-    with pytest.raises(ValueError, match=f"^batch {common} is in both observations$"):
+    message = f"^cannot merge observations with the same batch {common}$"
+    with pytest.raises(ValueError, match=message):
         by_batch(1, 2, 4, 5).merge(by_batch(0, common, 9))
 
 
@@ -50,7 +51,7 @@ def test_numbers_of_channels_that_differ(
     )
     if class_ is MinMax:
         two, three = (MinMax(state.lows[0], state.highs[0]) for state in (two, three))
-    message = "^observations with 2 channels and with 3 channels do not merge$"
+    message = "^cannot merge observations with 2 channels and with 3 channels$"
     with pytest.raises(ValueError, match=message):
         getattr(two, method)(three)
 

@@ -105,24 +105,24 @@ def test_equality_and_hash():
         (
             {"storage": "f8"},
             ValueError,
-            "'f8' is no storage type, use 'i1' to 'i32', 'u1' to 'u32' or a float "
-            "type, e.g. 'f8E4M3FN'",
+            "unknown storage type 'f8', available: 'i1' to 'i32', 'u1' to 'u32', and "
+            "float types, e.g. 'f8E4M3FN'",
         ),
         (
             {"storage": "i33"},
             ValueError,
-            "'i33' is no storage type, use 'i1' to 'i32', 'u1' to 'u32' or a float "
-            "type, e.g. 'f8E4M3FN'",
+            "unknown storage type 'i33', available: 'i1' to 'i32', 'u1' to 'u32', and "
+            "float types, e.g. 'f8E4M3FN'",
         ),
         (
             {"storage": "i4", "storage_max": 8},
             ValueError,
-            "storage range -8 to 8 is no part of 'i4', whose values are -8 to 7",
+            "storage range -8 to 8 exceeds 'i4'; expected values from -8 to 7",
         ),
         (
             {"storage_min": 5, "storage_max": 5},
             ValueError,
-            "storage range 5 to 5 is no part of 'i8', whose values are -128 to 127",
+            "storage range 5 to 5 exceeds 'i8'; expected values from -128 to 127",
         ),
         (
             {"zero_points": 128},
@@ -132,17 +132,17 @@ def test_equality_and_hash():
         (
             {"zero_points": 0.5},
             TypeError,
-            "zero points have dtype float64, but must be integers",
+            "expected integers as zero points, found dtype float64",
         ),
         (
             {"scales": "a"},
             TypeError,
-            "scales have dtype <U1, but must be numbers",
+            "expected numbers as scales, found dtype <U1",
         ),
         (
             {"scales": [[1], [1, 2]]},
             ValueError,
-            "scales are lists that differ in length",
+            "expected scales in lists of equal length, found ragged lists",
         ),
         (
             {"scales": 0},
@@ -171,100 +171,107 @@ def test_equality_and_hash():
         (
             {"scales": [1, 2]},
             ValueError,
-            "scales of shape (2,) need a quantized_dimension or block_sizes",
+            "missing quantized_dimension or block_sizes for scales of shape (2,)",
         ),
         (
             {"scales": [], "quantized_dimension": 0},
             ValueError,
-            "there are no scales, at least one is needed",
+            "expected at least one scale, found shape (0,)",
         ),
         (
             {"scales": [1, 2], "zero_points": [0], "quantized_dimension": 0},
             ValueError,
-            "zero points have shape (1,), but scales have shape (2,)",
+            "expected zero points in the shape of scales, (2,), found (1,)",
         ),
         (
             {"scales": [1], "quantized_dimension": -1},
             ValueError,
-            "quantized dimension -1 is negative, count dimensions from 0",
+            "expected a quantized dimension of at least 0, found -1",
         ),
         (
             {"scales": [[1]], "quantized_dimension": 0},
             ValueError,
-            "scales along a quantized dimension have one dimension, not shape (1, 1)",
+            "expected one-dimensional scales along a quantized dimension, found shape "
+            "(1, 1)",
         ),
         (
             {"scales": [1], "quantized_dimension": 0, "block_sizes": {0: 1}},
             ValueError,
-            "parameters have a quantized_dimension or block_sizes, not both",
+            "expected either quantized_dimension or block_sizes, found both",
         ),
         (
             {"scales": [[1]], "block_sizes": [(0, 1), (0, 2)]},
             ValueError,
-            "block sizes ((0, 1), (0, 2)) must have different dimensions from 0",
+            "expected block sizes of different dimensions from 0, found ((0, 1), (0, "
+            "2))",
         ),
         (
             {"scales": [[1]], "block_sizes": {-1: 2}},
             ValueError,
-            "block sizes ((-1, 2),) must have different dimensions from 0",
+            "expected block sizes of different dimensions from 0, found ((-1, 2),)",
         ),
         (
             {"scales": [[1]], "block_sizes": {1: 0}},
             ValueError,
-            "block size 0 is not positive",
+            "expected a positive block size, found 0",
         ),
         (
             {"scales": [[1, 2]], "block_sizes": {2: 2}},
             ValueError,
-            "scales have shape (1, 2), but must have a dimension for each one of the "
-            "tensor or for each one with a block size, [2]",
+            "expected scales with a dimension for each dimension of the tensor, or "
+            "for each of [2], found shape (1, 2)",
         ),
         (
             {"scales": [[1, 2], [3, 4]], "block_sizes": {1: 2}},
             ValueError,
-            "dimension 0 has 2 scales, but no block size",
+            "missing block size of dimension 0 with 2 scales",
         ),
-        ({"storage": 8}, TypeError, "storage type is 8, but must be a text, e.g. 'i8'"),
+        (
+            {"storage": 8},
+            TypeError,
+            "expected the name of a storage type, e.g. 'i8', found 8",
+        ),
         (
             {"expressed": np.float32},
             TypeError,
-            "expressed type is <class 'numpy.float32'>, but must be a text, e.g. 'f32'",
+            "expected the name of an expressed type, e.g. 'f32', found <class "
+            "'numpy.float32'>",
         ),
         (
             {"scales": [[1]], "block_sizes": [2, 1]},
             TypeError,
-            "block sizes are [2, 1], but must be a mapping, or pairs, of a dimension and a "
-            "size",
+            "expected block sizes as a mapping or pairs of dimension and size, found "
+            "[2, 1]",
         ),
         (
             {"scales": [[1]], "block_sizes": 2},
             TypeError,
-            "block sizes are 2, but must be a mapping, or pairs, of a dimension and a size",
+            "expected block sizes as a mapping or pairs of dimension and size, found 2",
         ),
         (
             {"scales": [[1]], "block_sizes": {0: 1.5}},
             TypeError,
-            "block size is 1.5, but must be an integer",
+            "expected an integer as block size, found 1.5",
         ),
         (
             {"scales": [[1]], "block_sizes": {"0": 1}},
             TypeError,
-            "dimension of a block size is '0', but must be an integer",
+            "expected an integer as dimension of a block size, found '0'",
         ),
         (
             {"storage_min": 1.5},
             TypeError,
-            "storage_min is 1.5, but must be an integer",
+            "expected an integer as storage_min, found 1.5",
         ),
         (
             {"storage_max": "1"},
             TypeError,
-            "storage_max is '1', but must be an integer",
+            "expected an integer as storage_max, found '1'",
         ),
         (
             {"scales": [1], "quantized_dimension": 0.5},
             TypeError,
-            "quantized_dimension is 0.5, but must be an integer",
+            "expected an integer as quantized_dimension, found 0.5",
         ),
     ],
     ids=str,
@@ -331,10 +338,10 @@ def test_hashes_of_different_parameters_differ():
 def test_types_without_scales():
     with pytest.raises(TypeError) as raised:
         QuantizationParameters.from_type(3)  # pyright: ignore[reportArgumentType] the mistake
-    assert str(raised.value) == "a '!quant.uniform' type is needed, but got a int"
+    assert str(raised.value) == "expected a '!quant.uniform' type, found int"
     any_type = AnyQuantizedType(i8, f32)
     with pytest.raises(ValueError) as raised:  # noqa: PT011 compared below
         QuantizationParameters.from_type(any_type)  # pyright: ignore[reportArgumentType] the mistake
     assert str(raised.value) == (
-        "type '!quant.any<i8:f32>' has no scale, use '!quant.uniform'"
+        "type '!quant.any<i8:f32>' has no scale; use '!quant.uniform'"
     )

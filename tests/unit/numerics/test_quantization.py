@@ -484,8 +484,8 @@ TRUNCATE_AND_ADD: dict[str, Any] = {
     "zero_point_order": "after-rounding",
 }
 AFTER_TRUNCATION = (
-    "zero point order 'after-rounding' needs rounding to nearest, but the rounding mode is "
-    "'truncate'; use 'nearest-even' or 'nearest-away'"
+    "unsupported zero point order 'after-rounding' for rounding mode 'truncate'; use "
+    "'nearest-even' or 'nearest-away'"
 )
 READ_ONLY = np.zeros((2, 3), np.int8)
 READ_ONLY.setflags(write=False)
@@ -499,132 +499,142 @@ READ_ONLY.setflags(write=False)
             (
                 lambda: quantize(F32.astype(np.float64), ONE),
                 TypeError,
-                "expressed values have dtype float64, but must have float32",
+                "expected expressed values with dtype float32, found float64",
             ),
             (
                 lambda: quantize(np.float64(1), ONE),
                 TypeError,
-                "expressed values have dtype float64, but must have float32",
+                "expected expressed values with dtype float32, found float64",
             ),
             (
                 lambda: quantize(I8, ONE),
                 TypeError,
-                "expressed values have dtype int8, but must have float32",
+                "expected expressed values with dtype float32, found int8",
             ),
             (
                 lambda: quantize(["a"], ONE),
                 TypeError,
-                "expressed values have dtype <U1, but must be numbers",
+                "expected numbers as expressed values, found dtype <U1",
             ),
             (
                 lambda: quantize([[1], [1, 2]], ONE),
                 ValueError,
-                "expressed values are lists that differ in length",
+                "expected expressed values in lists of equal length, found ragged "
+                "lists",
             ),
             (
                 lambda: quantize(True, ONE),
                 TypeError,
-                "expressed values have dtype bool, but must be numbers",
+                "expected numbers as expressed values, found dtype bool",
             ),
             (
                 lambda: dequantize(F32, ONE),
                 TypeError,
-                "stored values have dtype float32, but must have int8",
+                "expected stored values with dtype int8, found float32",
             ),
             (
                 lambda: dequantize(I8.view(np.uint8), ONE),
                 TypeError,
-                "stored values have dtype uint8, but must have int8",
+                "expected stored values with dtype int8, found uint8",
             ),
             (
                 lambda: dequantize([1.0], ONE),
                 TypeError,
-                "stored values have dtype float64, but must be integers",
+                "expected integers as stored values, found dtype float64",
             ),
             (
                 lambda: dequantize([1, -129], ONE),
                 ValueError,
-                "stored value -129 does not fit storage type 'i8', whose values are "
-                "-128 to 127",
+                "stored value -129 does not fit storage type 'i8', whose "
+                "values are -128 to 127",
             ),
             (
                 lambda: dequantize(np.array([1, 8], np.int8), NIBBLE),
                 ValueError,
-                "stored value 8 does not fit storage type 'i4', whose values are -8 to 7",
+                "stored value 8 does not fit storage type 'i4', whose "
+                "values are -8 to 7",
             ),
             (
                 lambda: requantize(np.array([-9], np.int8), NIBBLE, ONE),
                 ValueError,
-                "stored value -9 does not fit storage type 'i4', whose values are -8 to 7",
+                "stored value -9 does not fit storage type 'i4', whose "
+                "values are -8 to 7",
             ),
             (
                 lambda: requantize(I8, ONE, QuantizationParameters(1, expressed="f16")),
                 ValueError,
-                "cannot requantize from expressed type 'f32' to 'f16', they must be the "
-                "same",
+                "cannot requantize from expressed type 'f32' to 'f16'; expected equal "
+                "types",
             ),
             (
                 lambda: quantize(F32, AXIS),
                 ValueError,
-                "dimension 1 of values has size 3, but there are 2 scales",
+                "expected size 2 of dimension 1 of values, one per scale, found 3",
             ),
             (
                 lambda: dequantize(I8[0], AXIS),
                 ValueError,
-                "values have shape (3,), but dimension 1 has scales",
+                "expected values with the quantized dimension 1, found shape (3,)",
             ),
             (
                 lambda: quantize(F32, BLOCKS),
                 ValueError,
-                "dimension 1 of values has size 3, but 2 blocks of size 3 need 6",
+                "expected size 6 of dimension 1 of values, 2 blocks of size 3, found 3",
             ),
             (
                 lambda: quantize(F32[None], BLOCKS),
                 ValueError,
-                "values have shape (1, 2, 3), but scales of shape (1, 2) are for rank 2",
+                "expected values of rank 2 for scales of shape (1, 2), found shape "
+                "(1, 2, 3)",
             ),
             (
                 lambda: quantize(F32, of_blocks((1, 1, 6), {2: 3})),
                 ValueError,
-                "values have shape (2, 3), but scales of shape (2,) are for rank 1",
+                "expected values of rank 1 for scales of shape (2,), found shape (2, "
+                "3)",
             ),
             (
                 lambda: quantize(F32[None], of_blocks((1, 1, 1, 6), {0: 1, 3: 3})),
                 ValueError,
-                "values have shape (1, 2, 3), but scales of shape (1, 2) are for rank 2",
+                "expected values of rank 2 for scales of shape (1, 2), found shape "
+                "(1, 2, 3)",
             ),
             (
                 lambda: quantize(F32, ONE, out=F32),
                 TypeError,
-                "out has dtype float32, but must have int8",
+                "expected out with dtype int8, found float32",
             ),
             (
                 lambda: quantize(F32, ONE, out=I8[0]),
                 ValueError,
-                "out has shape (3,), but must have (2, 3)",
+                "expected out with shape (2, 3), found (3,)",
             ),
-            (lambda: quantize(F32, ONE, out=READ_ONLY), ValueError, "out is read-only"),
+            (
+                lambda: quantize(F32, ONE, out=READ_ONLY),
+                ValueError,
+                "expected a writeable array as out, found a read-only one",
+            ),
             (
                 lambda: quantize(F32, ONE, out=[0]),  # pyright: ignore[reportArgumentType] the mistake
                 TypeError,
-                "out is a list, but must be an array",
+                "expected an array as out, found list",
             ),
             (
                 lambda: quantize(F32, ONE, rounding_mode="up"),  # pyright: ignore[reportArgumentType] the mistake
                 ValueError,
-                "rounding mode is one of 'truncate', 'nearest-even', 'nearest-away', but "
-                "'up' was given",
+                "unknown rounding mode 'up', available: 'truncate', 'nearest-even', "
+                "'nearest-away'",
             ),
             (
                 lambda: quantize(F32, ONE, nan="zero"),  # pyright: ignore[reportArgumentType] the mistake
                 ValueError,
-                "nan is one of 'storage-min', 'stored-zero', but 'zero' was given",
+                "unknown nan 'zero', available: 'storage-min', 'stored-zero'",
             ),
             (
                 lambda: quantize(F32, ONE, zero_point_order="last"),  # pyright: ignore[reportArgumentType] the mistake
                 ValueError,
-                "zero point order is one of 'before-rounding', 'after-rounding', but "
-                "'last' was given",
+                "unknown zero point order 'last', available: 'before-rounding', "
+                "'after-rounding'",
             ),
             *(
                 (partial(call, **TRUNCATE_AND_ADD), ValueError, AFTER_TRUNCATION)
@@ -661,11 +671,11 @@ def test_what_is_no_parameters(
     before, after = arguments[:position], arguments[position:]
     with pytest.raises(TypeError) as raised:
         function(*before, 0.5, *after)
-    assert str(raised.value) == "parameters must be QuantizationParameters, not float"
+    assert str(raised.value) == "expected QuantizationParameters, found float"
     with pytest.raises(TypeError) as raised:
         function(*before, uniform_type(ONE), *after)
     assert str(raised.value) == (
-        "parameters must be QuantizationParameters, not UniformQuantizedType; use "
+        "expected QuantizationParameters, found UniformQuantizedType; use "
         "QuantizationParameters.from_type"
     )
 
@@ -691,7 +701,9 @@ def test_elements_of_out_do_not_overlap(strides: tuple[int, int], is_refused: bo
     if not is_refused:
         assert quantize(values, ONE, out=out).tolist() == values.tolist()
         return
-    with pytest.raises(ValueError, match=r"^elements of out overlap in memory$"):
+    with pytest.raises(
+        ValueError, match=r"^expected out without overlapping elements$"
+    ):
         quantize(values, ONE, out=out)
 
 

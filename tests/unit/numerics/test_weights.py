@@ -167,9 +167,13 @@ def test_smoothing_factors():
     ):
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             smoothing_factors(first, second, alpha)
-    with pytest.raises(TypeError, match=r"^activations have dtype <U1, but must"):
+    with pytest.raises(
+        TypeError, match=r"^expected numbers as activations, found dtype <U1"
+    ):
         smoothing_factors(np.array(["1"]), [1])
-    with pytest.raises(TypeError, match=r"^weights have dtype <U1, but must"):
+    with pytest.raises(
+        TypeError, match=r"^expected numbers as weights, found dtype <U1"
+    ):
         smoothing_factors([1], np.array(["1"]))
 
 
@@ -191,8 +195,8 @@ def test_mistakes():
     for weights, shape, bits, weight_range, message in (
         ([1.0], (1,), 9, "min-max", "expected 2 to 8 bits, found 9"),
         ([1.0], (1,), 4, "max", "expected 'min-max' or 'mse', found range 'max'"),
-        ([], (0,), 4, "mse", "there are no weights"),
-        ([1.0, np.inf], (2,), 4, "mse", "weights must be finite, found inf"),
+        ([], (0,), 4, "mse", "expected at least one weight, found shape (0,)"),
+        ([1.0, np.inf], (2,), 4, "mse", "expected finite weights, found inf"),
         ([1.0, 2.0], (3,), 4, "mse", "divide shape (2,), found (3,)"),
         ([1.0, 2.0], (0,), 4, "mse", "divide shape (2,), found (0,)"),
         ([1.0, 2.0], (1, 2), 4, "mse", "divide shape (2,), found (1, 2)"),
@@ -200,5 +204,7 @@ def test_mistakes():
         arguments: Any = {"bits": bits, "weight_range": weight_range}
         with pytest.raises(ValueError, match=f"{re.escape(message)}$"):
             weight_parameters(np.array(weights), shape, **arguments)
-    with pytest.raises(TypeError, match=r"^weights have dtype <U1, but must"):
+    with pytest.raises(
+        TypeError, match=r"^expected numbers as weights, found dtype <U1"
+    ):
         weight_parameters(np.array(["1"]), (1,))

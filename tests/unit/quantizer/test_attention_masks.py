@@ -259,7 +259,7 @@ def test_a_result_that_exceeds_its_type():
 """
     text = masked("0xFF800000", score, NEGATE.replace("negate", "exponential"))
     with pytest.raises(
-        ValueError, match="exponential:0': there are infinite values; le"
+        ValueError, match="exponential:0': expected finite values, found infinity; le"
     ):
         quantize(text, samples(4, 4) * 1000, PLAIN)
 

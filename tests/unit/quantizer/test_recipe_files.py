@@ -226,7 +226,7 @@ def test_what_a_recipe_does_not_say_is_by_default():
         ),
         (
             '\nobserver = "median"',
-            "my.toml:2: error: there is no observer 'median', use one of min-max, "
+            "my.toml:2: error: unknown observer 'median', available: min-max, "
             "moving-average, percentile, entropy, mse",
         ),
         (
@@ -328,7 +328,7 @@ def test_mistakes(text: str, message: str):
         ),
         (
             {"ops": ["tfl.tanh"], "observer": "median"},
-            "there is no observer 'median', use one of min-max, moving-average, "
+            "unknown observer 'median', available: min-max, moving-average, "
             "percentile, entropy, mse",
         ),
         (

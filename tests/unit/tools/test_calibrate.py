@@ -304,9 +304,9 @@ def test_checkpoint(capsys: pytest.CaptureFixture[str]):
     np.savez("bad.npz", x=np.load("nan.npy"), y=-2 * X)
     options = ("--batch-size", "2", "--checkpoint", "c.json")
     message = (
-        "m.mlir: error: batch 2, key 'f:argument:0': there are NaN among the values; leave "
-        "out the sample, or select other keys with the options 'ops=' or 'keys=' of "
-        "quant-insert-stats-refs"
+        "m.mlir: error: batch 2, key 'f:argument:0': expected finite values, found "
+        "NaN; leave out the sample, or select other keys with the options 'ops=' or "
+        "'keys=' of quant-insert-stats-refs"
     )
     assert error(capsys, "m.mlir", "--inputs", "bad.npz", *options) == message
     assert json.loads(Path("c.json").read_text())["batches"] == 2
@@ -612,7 +612,8 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--observer", "percentile=0"),
-            "--observer: error: percentile 0.0 is not more than 0 and at most 100",
+            "--observer: error: expected a percentile greater than 0 and at most 100, "
+            "found 0.0",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--entry", "g"),

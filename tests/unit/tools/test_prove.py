@@ -193,7 +193,7 @@ def test_products(capsys: pytest.CaptureFixture[str]):
         ),
         (
             [U4, "--rounding-mode", "truncate", "--zero-point-order", "after-rounding"],
-            f"{U4}: error: zero point order 'after-rounding' needs rounding to nearest",
+            f"{U4}: error: unsupported zero point order 'after-rounding' for rounding mode",
         ),
         *(
             (

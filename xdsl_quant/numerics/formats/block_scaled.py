@@ -130,7 +130,8 @@ class BlockScaled(Stored):
                 )
             if numbers.shape != counts:
                 raise ValueError(
-                    f"expected {name} of shape {counts} for codes of shape {self.shape} "
+                    f"expected {name} of shape {counts} for codes of shape "
+                    f"{self.shape} "
                     f"in blocks of shape {self.block_shape}, found {numbers.shape}"
                 )
 
@@ -212,7 +213,7 @@ def block_counts(shape: Shape, block_shape: Shape) -> Shape:
         or not all(map(is_positive_integer, block_shape))
     ):
         raise ValueError(
-            f"expected a tuple of positive block sizes, one for each dimension of shape "
+            "expected a tuple of positive block sizes, one for each dimension of shape "
             f"{shape}, found {block_shape!r}"
         )
     return tuple(
@@ -249,11 +250,11 @@ def f32_values(values: ArrayLike) -> F32:
     check_unmasked(values, "values")
     array: Array = np.asarray(values)
     if array.dtype.kind not in "iuf" and array.dtype.name != "bfloat16":
-        raise TypeError(f"values have dtype {array.dtype}, but must be numbers")
+        raise TypeError(f"expected numbers as values, found dtype {array.dtype}")
     if not array.ndim:
-        raise ValueError("values must be an array with a dimension, found one number")
+        raise ValueError("expected values with at least one dimension, found a number")
     if not array.size:
-        raise ValueError(f"there are no values, found shape {array.shape}")
+        raise ValueError(f"expected at least one value, found shape {array.shape}")
     with np.errstate(over="ignore"):
         return array.astype(np.float32, copy=False)
 
@@ -274,8 +275,7 @@ def check_finite(values: F32, name: str) -> None:
     """Raise a `ValueError` if a value is infinite or NaN."""
     if not (is_finite := np.isfinite(values)).all():
         raise ValueError(
-            f"{name} has no infinities and no NaN, but values have "
-            f"{values[~is_finite][0]}"
+            f"expected finite values for {name}, found {values[~is_finite][0]}"
         )
 
 
@@ -297,7 +297,8 @@ def to_f16(numbers: F32 | Floats, what: str, first: int = 0) -> NDArray[np.float
     if wrong.size:
         raise ValueError(
             f"{what} is not representable in f16, found {numbers.flat[wrong[0]]} for "
-            f"block {first + wrong[0]} in row-major order; divide the values by a constant"
+            f"block {first + wrong[0]} in row-major order; divide the values by a "
+            "constant"
         )
     return rounded
 

@@ -285,7 +285,9 @@ def _positive_f32(tensor_scale: float) -> np.float32:
         )
     of_tensor = np.float32(given.reshape(()))
     if not 0 < of_tensor < np.inf:
-        raise ValueError(f"tensor_scale {tensor_scale} is not a positive finite number")
+        raise ValueError(
+            f"expected a positive finite tensor_scale, found {tensor_scale}"
+        )
     return of_tensor
 
 

@@ -207,8 +207,8 @@ def flat_block_shape(shape: Shape, size: int) -> Shape:
         is_cut = length % rest and rest % length and prod(shape[: axis + 1]) > rest
         if is_cut and prod(shape[:axis]) > 1:
             raise ValueError(
-                f"blocks of {size} consecutive elements are no blocks of shape {shape}; "
-                "use values.reshape(-1)"
+                f"blocks of {size} consecutive elements have no common shape: values "
+                f"have shape {shape}; use values.reshape(-1)"
             )
         block_shape.insert(0, block)
         rest = max(rest // length, 1)

@@ -148,7 +148,9 @@ class QuantizeLinear(Format):
         points = numbers(zero_points, "zero points", "iu")
         if self.type in SMALL_FLOATS:
             if points.any():
-                raise ValueError(f"{self.name} of {self.type} has no zero points")
+                raise ValueError(
+                    f"unsupported zero points of {self.name} of {self.type}"
+                )
             return points
         low, high = storage_range(self.type)
         if points.shape != counts or ((points < low) | (points > high)).any():

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'lower-quant-ops{rounding-mode=nearest-even zero-point-order=after-rounding}' | filecheck %s --match-full-lines
 // RUN: xdsl-opt %s -p 'lower-quant-ops{zero-point-order=after-rounding}' --verify-diagnostics | filecheck %s --check-prefix=TRUNCATE --match-full-lines
 
-// TRUNCATE:      zero point order 'after-rounding' needs rounding to nearest, but the rounding mode is 'truncate'; use 'nearest-even' or 'nearest-away'
+// TRUNCATE:      unsupported zero point order 'after-rounding' for rounding mode 'truncate'; use 'nearest-even' or 'nearest-away'
 
 func.func @scalar(%x: f32) -> !quant.uniform<i8:f32, 0.1:10> {
   %0 = quant.qcast %x : f32 to !quant.uniform<i8:f32, 0.1:10>

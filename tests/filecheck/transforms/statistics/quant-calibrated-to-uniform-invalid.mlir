@@ -2,7 +2,7 @@
 // RUN: xdsl-opt %s -p 'quant-calibrated-to-uniform{bits=33}' --verify-diagnostics --split-input-file | filecheck %s --check-prefix=WIDE
 
 // CHECK:       'quant.qcast' op cannot be converted: scale 1.000000e+05 out of expressed type range [5.960464e-08, 6.550400e+04]
-// WIDE: 'quant.qcast' op cannot be converted: 'i33' is no storage type, use 'i1' to 'i32', 'u1' to 'u32' or a float type, e.g. 'f8E4M3FN'
+// WIDE: 'quant.qcast' op cannot be converted: unknown storage type 'i33', available: 'i1' to 'i32', 'u1' to 'u32', and float types, e.g. 'f8E4M3FN'
 func.func @f(%x: f16) {
   %0 = quant.qcast %x : f16 to !quant.calibrated<f16<0.0:2.55e7>>
   return

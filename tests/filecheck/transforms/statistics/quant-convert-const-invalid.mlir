@@ -9,7 +9,7 @@ func.func @f() {
 
 // -----
 
-// CHECK:       'quant.qcast' op cannot quantize its constant: NumPy has no dtype for expressed type 'tf32', use one of f16, f32, f64, bf16, f8E5M2, f8E4M3, f8E4M3FN, f8E5M2FNUZ, f8E4M3FNUZ, f8E4M3B11FNUZ, f8E3M4, f8E8M0FNU, f6E2M3FN, f6E3M2FN, f4E2M1FN
+// CHECK:       'quant.qcast' op cannot quantize its constant: NumPy has no dtype for expressed type 'tf32'; use one of f16, f32, f64, bf16, f8E5M2, f8E4M3, f8E4M3FN, f8E5M2FNUZ, f8E4M3FNUZ, f8E4M3B11FNUZ, f8E3M4, f8E8M0FNU, f6E2M3FN, f6E3M2FN, f4E2M1FN
 func.func @f() {
   %c = arith.constant 1.0 : tf32
   %0 = quant.qcast %c : tf32 to !quant.uniform<i8:tf32, 1.0>

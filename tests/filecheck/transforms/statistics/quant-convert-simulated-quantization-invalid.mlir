@@ -86,7 +86,7 @@ func.func @f(%x: tensor<2xf32>) {
 
 // -----
 
-// CHECK:       'quant.const_fake_quant_per_axis' op cannot be converted: quantized dimension -1 is negative, count dimensions from 0
+// CHECK:       'quant.const_fake_quant_per_axis' op cannot be converted: expected a quantized dimension of at least 0, found -1
 func.func @f(%x: tensor<2xf32>) {
   %0 = quant.const_fake_quant_per_axis %x axis -1 [<0.0:1.0>, <0.0:1.0>] bits 8 : tensor<2xf32>
   return

@@ -42,7 +42,7 @@ func.func @f(%x: f32, %q: !quant.any<i8:f32>) {
 
 // -----
 
-// CHECK:       'quant.stats' op cannot be converted: NumPy has no dtype for expressed type 'tf32', use one of f16, f32, f64, bf16, f8E5M2, f8E4M3, f8E4M3FN, f8E5M2FNUZ, f8E4M3FNUZ, f8E4M3B11FNUZ, f8E3M4, f8E8M0FNU, f6E2M3FN, f6E3M2FN, f4E2M1FN
+// CHECK:       'quant.stats' op cannot be converted: NumPy has no dtype for expressed type 'tf32'; use one of f16, f32, f64, bf16, f8E5M2, f8E4M3, f8E4M3FN, f8E5M2FNUZ, f8E4M3FNUZ, f8E4M3B11FNUZ, f8E3M4, f8E8M0FNU, f6E2M3FN, f6E3M2FN, f4E2M1FN
 func.func @f(%x: f32) {
   %0 = quant.stats %x {layerStats = dense<0.0> : tensor<2xtf32>} : f32
   return

@@ -77,16 +77,16 @@ def test_fields():
     [
         (
             AnyQuantizedType(i8, f32),
-            "type '!quant.any<i8:f32>' has no scale, use '!quant.uniform'",
+            "type '!quant.any<i8:f32>' has no scale; use '!quant.uniform'",
         ),
         (
             CalibratedQuantizedType(f32, -1, 1),
-            "type '!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no scale, use "
-            "'!quant.uniform'",
+            "type '!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no scale; "
+            "use '!quant.uniform'",
         ),
         (
             NoQuantizedType(f32),
-            "type '!quant.none<f32>' has no scale, use '!quant.uniform'",
+            "type '!quant.none<f32>' has no scale; use '!quant.uniform'",
         ),
         (
             _type("!quant.uniform<i8:f32, 1.0:1000>"),
@@ -107,7 +107,7 @@ def test_what_is_no_type(value: object):
     with pytest.raises(TypeError) as raised:
         QuantizationParameters.from_type(value)  # pyright: ignore[reportArgumentType] the mistake
     assert str(raised.value) == (
-        f"a '!quant.uniform' type is needed, but got a {type(value).__name__}"
+        f"expected a '!quant.uniform' type, found {type(value).__name__}"
     )
 
 

@@ -155,7 +155,7 @@ def test_codes_that_are_no_array():
     codes: Any = [1, 2]
     with pytest.raises(TypeError, match=r"^expected an array of codes, found list$"):
         Stored(codes, "i8")
-    with pytest.raises(TypeError, match="codes must be without a mask"):
+    with pytest.raises(TypeError, match="unsupported masked array in codes"):
         Stored(np.ma.masked_array([1, 2], dtype=np.int8), "i8")
 
 

@@ -160,7 +160,7 @@ def test_scale_that_is_rounded_down():
 
 
 def test_values_that_are_not_finite():
-    message = "^QuantizeLinear has no infinities and no NaN, but values have inf$"
+    message = "^expected finite values for QuantizeLinear, found inf$"
     with pytest.raises(ValueError, match=message):
         QuantizeLinear("QuantizeLinear", "i8", 4).quantize([np.inf])
 
@@ -194,14 +194,18 @@ def test_zero_points(zero_points: list[int]):
 
 def test_zero_points_of_floats():
     format = QuantizeLinear("QuantizeLinear", "f8E5M2", 4)
-    with pytest.raises(ValueError, match="QuantizeLinear of f8E5M2 has no zero points"):
+    with pytest.raises(
+        ValueError, match="unsupported zero points of QuantizeLinear of f8E5M2"
+    ):
         format.quantize(np.zeros(5), [1, 1], [1, 0])
 
 
 @pytest.mark.parametrize("zero_points", [[0.5, 0], [np.nan, 0], ["a", "b"]])
 def test_zero_points_that_are_no_integers(zero_points: Any):
     format = QuantizeLinear("QuantizeLinear", "i8", 4)
-    with pytest.raises(TypeError, match=r"zero points have dtype .* must be integers"):
+    with pytest.raises(
+        TypeError, match="expected integers as zero points, found dtype"
+    ):
         format.quantize(np.zeros(5), [1, 1], zero_points)
 
 
@@ -210,7 +214,7 @@ def test_scales_that_f32_does_not_hold():
     for scale in (1e60, 1e-60):
         with pytest.raises(ValueError, match="expected positive finite scales"):
             format.quantize(np.zeros(5), [1, scale])
-    with pytest.raises(TypeError, match="scales have dtype <U1, but must be numbers"):
+    with pytest.raises(TypeError, match="expected numbers as scales, found dtype <U1"):
         format.quantize(np.zeros(5), np.array(["a", "b"]))
 
 

@@ -295,20 +295,19 @@ def test_nearest_is_the_default(type_text: str):
         (
             "!quant.uniform<f8E4M3FN:f32, 0.5>",
             "lower-quant-ops{rounding-mode=truncate}",
-            "unsupported rounding mode 'truncate' for storage type 'f8E4M3FN', use "
+            "unsupported rounding mode 'truncate' for storage type 'f8E4M3FN'; use "
             "'nearest-even'",
         ),
         (
             "!quant.uniform<f8E4M3FN:f32, 0.5:1>",
             "lower-quant-ops{rounding-mode=nearest-even zero-point-order=after-rounding}",
-            "unsupported zero point order 'after-rounding' for storage type 'f8E4M3FN', "
-            "use 'before-rounding'",
+            "unsupported zero point order 'after-rounding' for storage type "
+            "'f8E4M3FN'; use 'before-rounding'",
         ),
         (
             "!quant.uniform<!quant.quantile<i2:f32, {1.0,2.0,3.0}, <-5:-3>>:f32, 0.5>",
             "lower-quant-ops{rounding-mode=nearest-even}",
-            "indices -5 to -3 of a table do not fit storage type 'u2', whose values are 0 "
-            "to 3",
+            "table indices -5 to -3 exceed 'u2'; expected values from 0 to 3",
         ),
         (
             "!quant.uniform<!quant.quantile<i1:f16, {1.0,1.0e9}>:f32, 0.5>",
@@ -335,7 +334,7 @@ def test_unsupported_with_a_scale_that_is_an_operand():
         }""")
     message = (
         "'quant.dynamic_qcast' op cannot be lowered: unsupported rounding mode "
-        "'truncate' for storage type 'f8E4M3FN', use 'nearest-even'"
+        "'truncate' for storage type 'f8E4M3FN'; use 'nearest-even'"
     )
     with pytest.raises(IRError, match=message):
         apply_passes(module, "lower-quant-ops{rounding-mode=truncate}")

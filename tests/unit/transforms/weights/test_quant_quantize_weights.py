@@ -306,7 +306,8 @@ def test_mistakes():
         apply_passes(module, "quant-quantize-weights")
     assert str(caught.value) == (
         "module:4:3: error: 'stablehlo.dot_general' op has a weight that cannot be "
-        "quantized: weights must be finite, found inf (in the pass quant-quantize-weights)"
+        "quantized: expected finite weights, found inf (in the pass "
+        "quant-quantize-weights)"
     )
     assert str(module) == before
     with pytest.raises(PassFailedException, match="expected 2 to 8 bits for a weight"):
