@@ -94,7 +94,7 @@ func.func @f(%x: tensor<2xf32>) {
 
 // -----
 
-// CHECK:       'quant.const_fake_quant_per_axis' op cannot be converted: there are no scales, at least one is needed
+// CHECK:       'quant.const_fake_quant_per_axis' op cannot be converted: expected at least one scale, found shape (0,)
 func.func @f(%x: tensor<?xf32>) {
   %0 = quant.const_fake_quant_per_axis %x axis 0 [] bits 8 : tensor<?xf32>
   return
