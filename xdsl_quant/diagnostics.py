@@ -29,9 +29,9 @@ def op_name(op: Operation) -> str:
 
 def sentence_of(error: Exception) -> str:
     """Return the message of an error without the IR excerpt that follows it."""
-    first, *others = str(error).splitlines() or ("",)
-    while first.endswith(":") and others:
-        first += f" {others.pop(0)}"
+    first, *lines = str(error).splitlines() or ("",)
+    while first.endswith(":") and lines:
+        first += f" {lines.pop(0)}"
     return first
 
 

@@ -55,20 +55,20 @@ class PassOutcome:
 
     def warning(self, name: str) -> str | None:
         """Return a warning if the pass changed nothing or left ops, otherwise `None`."""
-        found = counted_names(self.left or self.ops) or "none"
+        names = counted_names(self.left or self.ops) or "none"
         remedy = f"; {self.remedy}" if self.remedy and self.ops else ""
         if not self.changed:
             if self.is_explained:
                 return None
             return (
                 f"'{name}' changed nothing, expected {self.expected}, "
-                f"found {found}{remedy}"
+                f"found {names}{remedy}"
             )
         if not self.left:
             return None
         return (
             f"'{name}' changed {self.changed} of {counted(len(self.ops), 'op')}, found "
-            f"{found} left{remedy}"
+            f"{names} left{remedy}"
         )
 
 

@@ -43,8 +43,8 @@ class Rounding(NamedTuple):
             ("zero point order", self.zero_point_order, ZeroPointOrder),
             ("nan", self.nan, NanResult),
         ):
-            if value not in (known := get_args(literal)):
-                listed = ", ".join(map(repr, known))
+            if value not in (choices := get_args(literal)):
+                listed = ", ".join(map(repr, choices))
                 return f"unknown {name} {value!r}, available: {listed}"
         if self.mode == "truncate" and self.zero_point_order == "after-rounding":
             return (

@@ -88,8 +88,8 @@ class _PluginUniverse(QuantizationUniverse):
 
     @property
     def all_dialects(self) -> dict[str, Callable[[], Dialect]]:
-        others = _dialects_of_other_plugins()
-        return {k: v for k, v in self._all_dialects.items() if k not in others}
+        other_dialects = _dialects_of_other_plugins()
+        return {k: v for k, v in self._all_dialects.items() if k not in other_dialects}
 
     @all_dialects.setter
     def all_dialects(self, value: dict[str, Callable[[], Dialect]]) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] as the class says
@@ -112,12 +112,14 @@ def _united(
 _DECLARED = [*_declarations()]
 
 # xDSL's own dialects parse lowered modules, and need the patches for it.
-xdsl_patches.apply_on_load(_united(lambda each: each.on_load))
+xdsl_patches.apply_on_load(_united(lambda declaration: declaration.on_load))
 
 # xDSL tools refuse to start if a plugin declares a name of xDSL.
 XDSL_QUANT_UNIVERSE = _PluginUniverse(
-    all_dialects=_united(lambda each: each.all_dialects, get_all_dialects()),
-    all_passes=_united(lambda each: each.all_passes, get_all_passes()),
-    all_targets=_united(lambda each: each.all_targets, get_all_targets()),
+    all_dialects=_united(
+        lambda declaration: declaration.all_dialects, get_all_dialects()
+    ),
+    all_passes=_united(lambda declaration: declaration.all_passes, get_all_passes()),
+    all_targets=_united(lambda declaration: declaration.all_targets, get_all_targets()),
 )
 add_extensions(XDSL_QUANT_UNIVERSE, _DECLARED)

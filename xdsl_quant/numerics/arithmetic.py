@@ -234,11 +234,11 @@ class Arithmetic:
 
     def _expanded(self, operands: list[Array], shape: Shape) -> list[Array]:
         """Return operands in the shapes that are fastest to compute with."""
-        known, expanded = self._repeated
+        previous, expanded = self._repeated
         # Consecutive pieces usually share their operands.
         if (
-            known
-            and all(map(is_, operands, known))
+            previous
+            and all(map(is_, operands, previous))
             and expanded[0].shape in ((), shape)
         ):
             return expanded

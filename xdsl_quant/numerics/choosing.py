@@ -85,8 +85,8 @@ def choose_parameters(
     bounds = _used_bounds(storage, storage_min, storage_max, narrow_range, symmetric)
     dtype = _range_dtype(expressed, bounds)
     ranges = _checked_ranges(min, max, quantized_dimension)
-    ranges = _adapted(ranges, rule, symmetric, dtype)
-    choose = _symmetric_choice if symmetric else _nudged
+    ranges = _adapted_ranges(ranges, rule, symmetric, dtype)
+    choose = _symmetric_choice if symmetric else _affine_choice
     # `QuantizationParameters` reports scales that underflow f64.
     with np.errstate(divide="ignore", invalid="ignore"):
         scales, zero_points = choose(ranges, bounds, rule, power_of_two)
@@ -125,7 +125,7 @@ def _used_bounds(
     return low, high
 
 
-def _adjusted(scales: Array, power_of_two: bool) -> Array:
+def _adjusted_scales(scales: Array, power_of_two: bool) -> Array:
     """Return scales, rounded up to powers of two if requested."""
     if not power_of_two:
         return scales
@@ -162,7 +162,9 @@ def _checked_ranges(
     raise ValueError(f"range {low} to {high}{where} is {reason}")
 
 
-def _adapted(ranges: Ranges, rule: RangeRule, symmetric: bool, dtype: DType) -> Ranges:
+def _adapted_ranges(
+    ranges: Ranges, rule: RangeRule, symmetric: bool, dtype: DType
+) -> Ranges:
     if rule not in get_args(RangeRule):
         rules = ", ".join(map(repr, get_args(RangeRule)))
         raise ValueError(f"unknown rule {rule!r}, available: {rules}")
@@ -182,7 +184,7 @@ def _is_zero_range(widths: Array, rule: RangeRule) -> NDArray[np.bool_]:
     return widths < _MLIR_NARROWEST if rule == "mlir" else widths == 0
 
 
-def _nudged(
+def _affine_choice(
     ranges: Ranges,
     bounds: tuple[int, int],
     rule: RangeRule,
@@ -190,12 +192,14 @@ def _nudged(
 ) -> tuple[Array, Array]:
     (smallest, largest), (low, high) = ranges, bounds
     if rule == "onnx":
-        scales = _adjusted(range_scale(smallest, largest, high - low), power_of_two)
+        scales = _adjusted_scales(
+            range_scale(smallest, largest, high - low), power_of_two
+        )
         zero_points = range_zero_point(smallest, scales, low, high)
         return scales, zero_points.astype(np.int64)
     is_zero = _is_zero_range(largest - smallest, rule)
     scales = np.where(is_zero, 1.0, (largest - smallest) / (high - low))
-    scales = _adjusted(scales, power_of_two)
+    scales = _adjusted_scales(scales, power_of_two)
     # Either end of the range determines the zero point; the smaller numbers are more
     # exact.
     from_smallest, from_largest = smallest / scales, largest / scales
@@ -218,7 +222,7 @@ def _symmetric_choice(
     steps = min(zero_point - low, high - zero_point)
     bound = np.maximum(abs(smallest), abs(largest))
     scales = np.where(_is_zero_range(2 * bound, rule), 1.0, bound / steps)
-    return _adjusted(scales, power_of_two), np.full(scales.shape, zero_point)
+    return _adjusted_scales(scales, power_of_two), np.full(scales.shape, zero_point)
 
 
 # Parameters at run time
@@ -337,16 +341,16 @@ def _checked_sizes(
 
 def _block_ranges(values: Array, block_sizes: Mapping[int, int]) -> Ranges:
     """Return the smallest and the largest value of each block and 0; NaN is ignored."""
-    others = tuple(d for d in range(values.ndim) if d not in block_sizes)
-    ends: list[Array] = []
+    reduced_axes = tuple(d for d in range(values.ndim) if d not in block_sizes)
+    ranges: list[Array] = []
     for extreme in (np.fmin, np.fmax):
-        found = np.asarray(extreme.reduce(values, axis=others, initial=0.0))
+        reduced = np.asarray(extreme.reduce(values, axis=reduced_axes, initial=0.0))
         for position, (axis, size) in enumerate(block_sizes.items()):
             if size != 1:
                 starts = range(0, values.shape[axis], size)
-                found = extreme.reduceat(found, starts, position)
-        ends.append(found)
-    smallest, largest = ends
+                reduced = extreme.reduceat(reduced, starts, position)
+        ranges.append(reduced)
+    smallest, largest = ranges
     return smallest, largest
 
 

@@ -170,8 +170,8 @@ def scaled(
     """Return `apply_scale` of values of up to 33 bits, without checks."""
     products = values * multipliers
     if rounding == "double":
-        more = np.where(shifts > 31, np.int64(1) << 30, 0)
-        products += np.where(values >= 0, more, -more)
+        increments = np.where(shifts > 31, np.int64(1) << 30, 0)
+        products += np.where(values >= 0, increments, -increments)
     # Equal to `products + (1 << (shifts - 1)) >> shifts`, whose sum may overflow.
     products >>= shifts - 1
     products += 1
@@ -288,7 +288,7 @@ def normalize_multiplier(
         ValueError: if a multiplier is not positive or has more than 31 significant bits,
             the shift is not from 2 to 62, or the shapes do not broadcast.
     """
-    return _pair(*_normalized(*_broadcast_pair(multiplier, shift)))
+    return _pair(*_normalized_pair(*_broadcast_pair(multiplier, shift)))
 
 
 def _broadcast_pair(
@@ -312,27 +312,30 @@ def _broadcast_pair(
     return multipliers.astype(np.int64), shifts.astype(np.int64)
 
 
-def _normalized(multipliers: Integers, shifts: Integers) -> tuple[Integers, Integers]:
+def _normalized_pair(
+    multipliers: Integers, shifts: Integers
+) -> tuple[Integers, Integers]:
     if (wrong := multipliers[multipliers < 1]).size:
         raise ValueError(f"expected a positive multiplier, found {wrong[0]}")
     # Integers of more than 53 bits may be rounded to one bit more, but are too long
     # anyway.
     zeros = _BITS - np.frexp(multipliers.astype(np.float64))[1].astype(np.int64)
     left, right = np.maximum(zeros, 0), np.maximum(-zeros, 0)
-    same = multipliers << left >> right
-    if (is_long := same << right != multipliers << left).any():
+    significands = multipliers << left >> right
+    if (is_long := significands << right != multipliers << left).any():
         raise ValueError(
             f"expected at most {_BITS} significant bits of a multiplier, found "
             f"{multipliers[is_long][0]}"
         )
-    new = shifts + zeros
-    if (is_wrong := (new < MIN_SHIFT) | (new > MAX_SHIFT)).any():
+    right_shifts = shifts + zeros
+    if (is_wrong := (right_shifts < MIN_SHIFT) | (right_shifts > MAX_SHIFT)).any():
         raise ValueError(
             f"multiplier {multipliers[is_wrong][0]} with a right shift of "
-            f"{shifts[is_wrong][0]} is '{same[is_wrong][0]}p{-new[is_wrong][0]}', whose "
-            f"shift is not in the range {MIN_SHIFT} to {MAX_SHIFT}"
+            f"{shifts[is_wrong][0]} is '{significands[is_wrong][0]}p"
+            f"{-right_shifts[is_wrong][0]}', whose shift is not in the range {MIN_SHIFT} "
+            f"to {MAX_SHIFT}"
         )
-    return same, new
+    return significands, right_shifts
 
 
 def _pair(multipliers: Integers, shifts: Integers) -> tuple[int, int] | _ArrayPair:
@@ -367,7 +370,7 @@ def multiplier_from_tflite(
             which replaces scales less than `2**-32`, and for shifts greater than 29.
     """
     multipliers, shifts = _broadcast_pair(multiplier, shift)
-    return _pair(*_normalized(multipliers, _BITS - shifts))
+    return _pair(*_normalized_pair(multipliers, _BITS - shifts))
 
 
 @overload

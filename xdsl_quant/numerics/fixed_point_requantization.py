@@ -176,8 +176,10 @@ def _requantize(
         for array in (multipliers, shifts, source_zero_points, zero_points)
     ]
     low, high = types[1].storage_min, types[1].storage_max
-    for x, y, m, s, before, after in pieces([stored, result, *operands], PIECE):
-        rescaled = scaled(x.astype(np.int64) - before, m, s, rounding)
-        rescaled += after
+    for x, y, m, s, source_zero_point, target_zero_point in pieces(
+        [stored, result, *operands], PIECE
+    ):
+        rescaled = scaled(x.astype(np.int64) - source_zero_point, m, s, rounding)
+        rescaled += target_zero_point
         np.clip(rescaled, low, high, out=rescaled)
         np.copyto(y, rescaled, casting="unsafe")

@@ -68,22 +68,22 @@ def gptq(
         raise ValueError(f"expected 'natural' or 'activation', found order {order!r}")
     if not damping > 0:
         raise ValueError(f"expected a positive damping, found {damping}")
-    rest, squares, steps = _checked_problem(weights, hessian, scales)
+    rest, squares, steps = _checked_arguments(weights, hessian, scales)
     inputs: Array = np.broadcast_to(range(rest.shape[-2]), rest.shape[:-1])
     if order == "activation":
         diagonal: Floats = np.diagonal(squares, axis1=-2, axis2=-1)
         inputs = (-diagonal).argsort(kind="stable")
     rows, columns = inputs[..., np.newaxis], inputs[..., np.newaxis, :]
-    rest, steps = (np.take_along_axis(each, rows, -2) for each in (rest, steps))
+    rest, steps = (np.take_along_axis(array, rows, -2) for array in (rest, steps))
     squares = np.take_along_axis(squares, rows, -2)
     squares = np.take_along_axis(squares, columns, -1)
-    stored = _rounded_in_turn(rest, _factor(squares, damping), steps, storage_range)
+    stored = _round_inputs(rest, _factor(squares, damping), steps, storage_range)
     result = np.empty_like(stored)
     np.put_along_axis(result, rows, stored, -2)
     return result
 
 
-def _checked_problem(
+def _checked_arguments(
     weights: ArrayLike, hessian: ArrayLike, scales: ArrayLike
 ) -> tuple[Floats, Floats, Floats]:
     """Return weights, their Hessian, and the scale of each weight."""
@@ -124,7 +124,7 @@ def _factor(hessian: Floats, damping: float) -> Floats:
     return np.triu(upper)
 
 
-def _rounded_in_turn(
+def _round_inputs(
     rest: Floats, factor: Floats, steps: Floats, storage_range: tuple[int, int]
 ) -> Array:
     """Return the stored values. `rest` contains the updated weights, and is overwritten."""
@@ -135,9 +135,9 @@ def _rounded_in_turn(
         errors = np.empty_like(rest[..., start:end, :])
         for k in range(start, end):
             step = steps[..., k, :]
-            found = np.rint(rest[..., k, :] / step).clip(*storage_range)
-            stored[..., k, :] = found
-            error = (rest[..., k, :] - found * step) / factor[..., k, k, np.newaxis]
+            codes = np.rint(rest[..., k, :] / step).clip(*storage_range)
+            stored[..., k, :] = codes
+            error = (rest[..., k, :] - codes * step) / factor[..., k, k, np.newaxis]
             errors[..., k - start, :] = error
             later = factor[..., k, k:end, np.newaxis]
             rest[..., k:end, :] -= later * error[..., np.newaxis, :]

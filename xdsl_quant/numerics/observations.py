@@ -74,7 +74,7 @@ class Observation(ABC):
         if type(other) is not type(self):
             return NotImplemented
         pairs = zip(self._arrays(), cast(Self, other)._arrays(), strict=True)
-        return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+        return all(np.array_equal(left, right) for left, right in pairs)
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] arrays have no hash either
 
@@ -115,12 +115,12 @@ def check_version(version: object, what: str) -> None:
         )
 
 
-def check_channels(mine: Array, theirs: Array) -> None:
+def check_channels(first: Array, second: Array) -> None:
     """Raise a `ValueError` if the numbers of channels differ."""
-    if mine.shape != theirs.shape:
+    if first.shape != second.shape:
         counts = [
             f"{array.size} channels" if array.ndim else "no channels"
-            for array in (mine, theirs)
+            for array in (first, second)
         ]
         raise ValueError(f"cannot merge observations with {' and with '.join(counts)}")
 
@@ -143,10 +143,10 @@ def integers_from_json(values: ArrayLike, shape: tuple[int, ...]) -> Integers:
     return array.astype(np.int64)
 
 
-def range_union(one: Observation, other: Observation) -> tuple[Floats, Floats]:
+def range_union(first: Observation, second: Observation) -> tuple[Floats, Floats]:
     return (
-        np.asarray(np.minimum(one.lows, other.lows)),
-        np.asarray(np.maximum(one.highs, other.highs)),
+        np.asarray(np.minimum(first.lows, second.lows)),
+        np.asarray(np.maximum(first.highs, second.highs)),
     )
 
 

@@ -326,8 +326,8 @@ class QuantizationParameters:
         # Comparisons with NaN are false.
         if self.scales.min() >= smallest and self.scales.max() <= largest:
             return
-        wrong = ~((self.scales >= smallest) & (self.scales <= largest))
-        position = np.unravel_index(int(wrong.argmax()), self.scales.shape)
+        is_invalid = ~((self.scales >= smallest) & (self.scales <= largest))
+        position = np.unravel_index(int(is_invalid.argmax()), self.scales.shape)
         where = f" at index {tuple(map(int, position))}" if position else ""
         raise ValueError(
             f"scale {self.scales[position]}{where} is out of the range of expressed type "
@@ -604,11 +604,11 @@ def whole_blocks(
         size = blocks.get(axis, 0)
         if axis >= len(shape) or not size or shape[axis] % size == 0:
             continue
-        count, given = -(-shape[axis] // size), repeated[0].shape[position]
-        if given != count:
+        count, scale_count = -(-shape[axis] // size), repeated[0].shape[position]
+        if scale_count != count:
             raise ValueError(
                 f"expected {count} scales for blocks of size {size} along dimension "
-                f"{axis} of size {shape[axis]}, found {given}"
+                f"{axis} of size {shape[axis]}, found {scale_count}"
             )
         indices = np.arange(shape[axis]) // size
         repeated = [array.take(indices, position) for array in repeated]

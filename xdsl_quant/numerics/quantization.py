@@ -185,9 +185,11 @@ def _requantize_pieces(
     values: Array, out: Array, first: Arithmetic, second: Arithmetic
 ) -> Array:
     limit = min(first.limit, second.limit)
-    between = np.empty(limit, first.parameters.expressed_dtype)
-    for before, after, *operands in operand_pieces([values, out], [first, second]):
-        expressed = between[: before.size].reshape(before.shape)
-        first.dequantize(before, operands[: first.count], expressed)
-        second.quantize(expressed, operands[first.count :], after)
+    expressed_buffer = np.empty(limit, first.parameters.expressed_dtype)
+    for source_stored, target_stored, *operands in operand_pieces(
+        [values, out], [first, second]
+    ):
+        expressed = expressed_buffer[: source_stored.size].reshape(source_stored.shape)
+        first.dequantize(source_stored, operands[: first.count], expressed)
+        second.quantize(expressed, operands[first.count :], target_stored)
     return out

@@ -302,8 +302,8 @@ SMALL_FLOATS: Mapping[str, SmallFloat] = {format.name: format for format in _FOR
 
 def small_float(name: str) -> SmallFloat:
     """Return a format by MLIR type name, or raise a `ValueError` if the name is unknown."""
-    if (found := SMALL_FLOATS.get(name)) is None:
+    if (format := SMALL_FLOATS.get(name)) is None:
         raise ValueError(
             f"unknown small float '{name}', available: {', '.join(SMALL_FLOATS)}"
         )
-    return found
+    return format

@@ -59,15 +59,15 @@ def weight_parameters(
     array = numbers(weights, "weights", "iuf")
     last = 2 ** (bits - 1) - 1
     scales = _block_scales(array, block_shape, weight_range, last)
-    cut = {d: n for d, n in enumerate(block_shape) if n != array.shape[d]}
-    is_per_axis = len(cut) == 1 and 1 in cut.values()
+    split = {d: n for d, n in enumerate(block_shape) if n != array.shape[d]}
+    is_per_axis = len(split) == 1 and 1 in split.values()
     return QuantizationParameters(
-        scales.reshape(-1) if is_per_axis else scales if cut else scales.reshape(()),
+        scales.reshape(-1) if is_per_axis else scales if split else scales.reshape(()),
         storage=f"i{bits}",
         storage_min=-last,
         expressed=expressed,
-        quantized_dimension=next(iter(cut)) if is_per_axis else None,
-        block_sizes=cut if cut and not is_per_axis else None,
+        quantized_dimension=next(iter(split)) if is_per_axis else None,
+        block_sizes=split if split and not is_per_axis else None,
     )
 
 
@@ -82,7 +82,9 @@ def _block_scales(
     largest = np.maximum(blocks.max(-1), -blocks.min(-1)).astype(np.float64)
     smallest = np.finfo(blocks.dtype).tiny
     scales = np.where(largest > 0, np.maximum(largest / last, smallest), 1.0)
-    return _with_least_error(blocks, scales, last) if weight_range == "mse" else scales
+    if weight_range == "mse":
+        return _least_error_scales(blocks, scales, last)
+    return scales
 
 
 def blocks_of(weights: Array, block_shape: tuple[int, ...]) -> Array:
@@ -109,15 +111,15 @@ def blocks_of(weights: Array, block_shape: tuple[int, ...]) -> Array:
             f"expected block sizes that divide shape {shape}, found {block_shape}"
         )
     counts = [size // block for size, block in zip(shape, block_shape, strict=True)]
-    split = [n for pair in zip(counts, block_shape, strict=True) for n in pair]
-    parts = weights.reshape(split).transpose(
+    sizes = [n for pair in zip(counts, block_shape, strict=True) for n in pair]
+    parts = weights.reshape(sizes).transpose(
         *range(0, 2 * rank, 2), *range(1, 2 * rank, 2)
     )
     dtype = np.float64 if weights.dtype == np.float64 else np.float32
     return parts.reshape(*counts, -1).astype(dtype)
 
 
-def _with_least_error(blocks: Array, scales: Floats, last: int) -> Floats:
+def _least_error_scales(blocks: Array, scales: Floats, last: int) -> Floats:
     """Return the candidates for scales with the least sum of squared errors."""
     rows, best = blocks.reshape(-1, blocks.shape[-1]), scales.reshape(-1).copy()
     step = max(1, _PIECE // rows.shape[1])
@@ -127,10 +129,10 @@ def _with_least_error(blocks: Array, scales: Floats, last: int) -> Floats:
         errors = _squared_errors(rows[piece], full, last)
         for part in _CLIPPED:
             candidates = full * part
-            found = _squared_errors(rows[piece], candidates, last)
-            is_better = found < errors
+            candidate_errors = _squared_errors(rows[piece], candidates, last)
+            is_better = candidate_errors < errors
             best[piece][is_better] = candidates[is_better]
-            errors = np.minimum(errors, found)
+            errors = np.minimum(errors, candidate_errors)
     return best.reshape(scales.shape)
 
 

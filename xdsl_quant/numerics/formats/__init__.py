@@ -17,8 +17,8 @@ class _Formats(dict[str, Format]):
 
 
 FORMATS: Mapping[str, Format] = _Formats(
-    (each.name, each)
-    for each in (*MX_FORMATS, NVFP4_FORMAT, NF4_FORMAT, *GGUF_FORMATS, *GROUP_FORMATS)
+    (format.name, format)
+    for format in (*MX_FORMATS, NVFP4_FORMAT, NF4_FORMAT, *GGUF_FORMATS, *GROUP_FORMATS)
 )
 """Formats by name."""
 

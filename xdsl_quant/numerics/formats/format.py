@@ -145,10 +145,10 @@ class Format(ABC):
 
     def check_parameters(self, stored: BlockScaled):
         """Raise a `ValueError` if the types of scales, zero points or offsets differ."""
-        if (found := stored.parameter_types) not in self.parameter_types:
+        if (types := stored.parameter_types) not in self.parameter_types:
             expected = " or ".join(map(_parameters_text, self.parameter_types))
             raise ValueError(
-                f"{self.name} has blocks with {expected}, found {_parameters_text(found)}"
+                f"{self.name} has blocks with {expected}, found {_parameters_text(types)}"
             )
 
     def arrays(self, packed: Mapping[str, Array], *names: str) -> list[Array]:
@@ -171,5 +171,5 @@ def _largest_of_blocks(values: ArrayLike, block_shape: Shape) -> Array:
 
 def _parameters_text(types: ParameterTypes) -> str:
     return ", ".join(
-        f"{name} of {' times '.join(each)}" for name, each in types.items()
+        f"{name} of {' times '.join(type_names)}" for name, type_names in types.items()
     )

@@ -324,11 +324,12 @@ class GGUFSuperBlocks(GGUFFormat):
             offsets = np.zeros_like(scales)
         else:
             scales, offsets = _scales_and_offsets(rows, self.bits)
-        parts = [self._of_super_blocks(each, first) for each in (scales, offsets)]
+        parts = [self._of_super_blocks(numbers, first) for numbers in (scales, offsets)]
         (scale_codes, scale_of), (offset_codes, offset_of) = parts
         # Dequantized scales and offsets, which are exact.
         scales, offsets = (
-            (codes * of[:, np.newaxis])[..., np.newaxis] for codes, of in parts
+            (codes * of_super[:, np.newaxis])[..., np.newaxis]
+            for codes, of_super in parts
         )
         quotients = (rows - offsets) / np.where(scales == 0, np.inf, scales)
         low = -(1 << (self.bits - 1)) if self.is_signed else 0
@@ -360,9 +361,9 @@ class GGUFSuperBlocks(GGUFFormat):
                 numbers.reshape(rows),
                 self.scale_type,
                 block_shape=shape,
-                scales=Stored(of, "f16"),
+                scales=Stored(of_super, "f16"),
             )
-            for numbers, of in zip(of_blocks, of_supers, strict=True)
+            for numbers, of_super in zip(of_blocks, of_supers, strict=True)
         )
         return self.stored(
             codes, scales=scales, offsets=offsets[0] if offsets else None

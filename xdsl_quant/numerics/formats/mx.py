@@ -278,12 +278,12 @@ class NVFP4(PackedElements):
 
 
 def _positive_f32(tensor_scale: float) -> np.float32:
-    given = numbers(tensor_scale, "tensor_scale", "iuf")
-    if given.size != 1:
+    scale = numbers(tensor_scale, "tensor_scale", "iuf")
+    if scale.size != 1:
         raise ValueError(
-            f"expected one number as tensor_scale, found shape {given.shape}"
+            f"expected one number as tensor_scale, found shape {scale.shape}"
         )
-    of_tensor = np.float32(given.reshape(()))
+    of_tensor = np.float32(scale.reshape(()))
     if not 0 < of_tensor < np.inf:
         raise ValueError(
             f"expected a positive finite tensor_scale, found {tensor_scale}"

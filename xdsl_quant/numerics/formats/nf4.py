@@ -72,7 +72,7 @@ def dynamic_table() -> tuple[float, ...]:
         for part in range(2**i)
     ]
     rounded: list[float] = np.array(positive, np.float32).tolist()
-    return tuple(sorted([*rounded, *(-each for each in rounded), 0.0, 1.0]))
+    return tuple(sorted([*rounded, *(-number for number in rounded), 0.0, 1.0]))
 
 
 @dataclass(frozen=True)
