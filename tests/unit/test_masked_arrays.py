@@ -57,5 +57,5 @@ def test_resuming_with_a_mask(tmp_path: Path):
     """The data is that of the checkpoint."""
     file = tmp_path / "checkpoint.json"
     calibrate(TEXT, [PLAIN], checkpoint=file)
-    with pytest.raises(ValueError, match="is of other inputs: delete it"):
+    with pytest.raises(ValueError, match="belongs to other inputs; delete it"):
         calibrate(TEXT, [UNMASKED], checkpoint=file)

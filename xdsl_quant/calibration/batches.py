@@ -209,8 +209,8 @@ def _iterator(batches: Iterable[Batch]) -> Iterator[Batch]:
         return iter(batches)
     except TypeError:
         raise TypeError(
-            f"batches are of type {type(batches).__name__}, but must be an iterable, e.g. "
-            "a list with the arguments of each batch"
+            f"expected an iterable of batches, found {type(batches).__name__}; use e.g. a "
+            "list with the arguments of each batch"
         ) from None
 
 

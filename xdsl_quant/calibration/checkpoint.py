@@ -126,8 +126,7 @@ def _check_is_lock_file(lock: Path) -> None:
     with suppress(FileNotFoundError, PermissionError), open(lock, "rb") as stream:
         if stream.read(len(start)) not in (b"", start):
             raise FileExistsError(
-                f"{lock} is needed as a lock file, but is another file; move it, or use "
-                "another checkpoint"
+                f"{lock} is not a lock file; move it, or use another checkpoint"
             )
 
 
@@ -207,12 +206,12 @@ class Checkpoint:
         statistics = Statistics.from_content(content, str(self._path))
         if content.get("task") != self._task:
             raise ValueError(
-                f"checkpoint {self._path} is of another module, function or dimension of "
-                "channels"
+                f"checkpoint {self._path} belongs to another module, function or "
+                "channel dimension"
             )
         if parse_observer(statistics.observer) != parse_observer(observer):
             raise ValueError(
-                f"checkpoint {self._path} is of observer '{statistics.observer}', not of "
+                f"checkpoint {self._path} belongs to observer '{statistics.observer}', not "
                 f"'{observer}'; delete it, or use the same observer"
             )
         kind = parse_observer(observer).OBSERVATION
@@ -221,8 +220,8 @@ class Checkpoint:
             if are_beside != (known.histogram_beside is not None):
                 other, this = ("without", "with") if are_beside else ("with", "without")
                 raise ValueError(
-                    f"checkpoint {self._path} is of a run {other} histograms, but this one "
-                    f"is {this} them"
+                    f"checkpoint {self._path} belongs to a run {other} histograms; "
+                    f"expected one {this} them"
                 )
         return statistics, cast("str", content["inputs"])
 
@@ -246,8 +245,8 @@ class Checkpoint:
 
     def _mismatch(self, content: str) -> ValueError:
         return ValueError(
-            f"checkpoint {self._path} is of {content}: delete it, or give the same inputs "
-            "in the same batches"
+            f"checkpoint {self._path} belongs to {content}; delete it, or give the same "
+            "inputs in the same batches"
         )
 
     def write(self, statistics: Statistics, inputs: str) -> None:

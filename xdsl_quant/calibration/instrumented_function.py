@@ -281,7 +281,7 @@ def _checked_refs(
     refs = [op for f in functions for op in f.walk() if isinstance(op, StatisticsRefOp)]
     if not refs:
         raise ValueError(
-            f"function '{function.sym_name.data}' has no 'quant.stats_ref': run "
+            f"function '{function.sym_name.data}' has no 'quant.stats_ref'; run "
             "quant-insert-stats-refs first"
         )
     keys: set[str] = set()

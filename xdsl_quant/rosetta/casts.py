@@ -72,9 +72,8 @@ def compare_runtimes(
     Yield comparisons of quantization and dequantization (unless `against` only
     quantizes) for each pair of a scale and a zero point.
 
-    Inputs are all stored values and 16-bit floats. Of wider ones: 4 ulp around
-    multiples of scale / 2, zeros, non-finite ones, 16 per sign and exponent, 65,536
-    random.
+    Inputs are all stored values and 16-bit floats. Wider floats are sampled around each
+    multiple of half a scale, for each exponent, and at random.
 
     Args:
         source: a quantized type or its text; or a module, for all its casts.
@@ -139,7 +138,7 @@ def _parameters_of(
     unique: dict[QuantizationParameters, None] = {}
     for type_ in map(scalar_or_element_type, types):
         if not isinstance(type_, UniformType):
-            raise ValueError(f"'{type_}' is no '!quant.uniform' type")
+            raise ValueError(f"'{type_}' is not a '!quant.uniform' type")
         for tensor_type in type_.per_tensor_types():
             unique[QuantizationParameters.from_integer_type(tensor_type)] = None
     return [*unique]

@@ -36,7 +36,9 @@ def parameters_of_type(type_: Attribute) -> QuantizationParameters:
 
 def expressed_values(parameters: QuantizationParameters) -> Array:
     """
-    Return the floats to quantize, without duplicates.
+    Return the floats to quantize, without duplicates: all 16-bit floats; of wider ones
+    those within 4 ulp of multiples of half a scale, zeros, infinities, NaN, 16 per sign
+    and exponent, and 65,536 random ones in range.
 
     Raises:
         Unavailable: if the expressed type is not `f16`, `bf16`, `f32` or `f64`.

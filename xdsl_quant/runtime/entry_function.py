@@ -45,8 +45,7 @@ def check_function_name(name: object, argument: str) -> None:
     """
     if not isinstance(name, str | None):
         raise TypeError(
-            f"{argument} is the name of the function, or None, but it is of type "
-            f"{type(name).__name__}"
+            f"{argument} must be a function name or None, not {type(name).__name__}"
         )
 
 

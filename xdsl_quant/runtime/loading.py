@@ -147,7 +147,7 @@ def parse_module(
 
 def _check_is_text_of_ops(text: str, file_name: str) -> None:
     if not isinstance(cast(object, text), str):
-        raise TypeError(f"the text of a module is a str, not {type(text).__name__}")
+        raise TypeError(f"expected MLIR text as a str, found {type(text).__name__}")
     if is_file_name(text):
         raise IRError(
             f"{file_name}: error: expected MLIR text, found the file name '{text}'; pass "

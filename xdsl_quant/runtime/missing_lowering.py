@@ -34,4 +34,4 @@ def missing_lowering(ops: Iterable[Operation]) -> str | None:
 
 
 def _advice(op: Operation, lowering: str) -> str:
-    return located_message(op, f"'{op.name}' op cannot be run: run '{lowering}' first")
+    return located_message(op, f"'{op.name}' op cannot be run; run '{lowering}' first")

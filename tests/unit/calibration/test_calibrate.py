@@ -400,7 +400,7 @@ def test_checkpoint_with_other_histograms(has_histograms: bool, tmp_path: Path):
         calibrate(TEXT, BATCHES, checkpoint=file, histograms=not has_histograms)
     other, this = ("with", "without") if has_histograms else ("without", "with")
     assert str(info.value) == (
-        f"checkpoint {file} is of a run {other} histograms, but this one is {this} them"
+        f"checkpoint {file} belongs to a run {other} histograms; expected one {this} them"
     )
 
 
@@ -422,16 +422,18 @@ def test_checkpoint_of_another_run(tmp_path: Path):
             calibrate(text, *args, checkpoint=file, **options)
         return str(info.value)
 
-    other = f"checkpoint {file} is of another module, function or dimension of channels"
+    other = (
+        f"checkpoint {file} belongs to another module, function or channel dimension"
+    )
     assert error(TEXT.replace("5.0", "6.0"), BATCHES) == other
     assert error(TEXT, BATCHES, axes={"x": 1}) == other
     assert error(TEXT, BATCHES, observer="mse") == (
-        f"checkpoint {file} is of observer 'min-max', not of 'mse'; delete it, or use the "
-        "same observer"
+        f"checkpoint {file} belongs to observer 'min-max', not 'mse'; delete it, or use "
+        "the same observer"
     )
     assert error(TEXT, BATCHES[:4]) == (
-        f"checkpoint {file} is of 6 batches, but there are only 4: delete it, or give the "
-        "same inputs in the same batches"
+        f"checkpoint {file} belongs to 6 batches, but there are only 4; delete it, or give "
+        "the same inputs in the same batches"
     )
     calibrate(TEXT, BATCHES).save(file)
     assert error(TEXT, BATCHES) == other
@@ -471,8 +473,8 @@ def test_checkpoint_of_other_batches(name: str, more: int, tmp_path: Path):
             RESHAPED, [*OTHER_BATCHES[name], *BATCHES[2 : 2 + more]], checkpoint=file
         )
     assert str(info.value) == (
-        f"checkpoint {file} is of other inputs: delete it, or give the same inputs in the "
-        "same batches"
+        f"checkpoint {file} belongs to other inputs; delete it, or give the same inputs in "
+        "the same batches"
     )
     assert file.read_text() == before
 
@@ -492,7 +494,7 @@ def test_checkpoint_of_floats_that_numpy_lacks(tmp_path: Path):
     batches = [(array.astype(ml_dtypes.bfloat16), s) for array, s in BATCHES]
     calibrate(text, batches[:2], checkpoint=file)
     assert calibrate(text, batches, checkpoint=file) == calibrate(text, batches)
-    with pytest.raises(ValueError, match="is of other inputs"):
+    with pytest.raises(ValueError, match="belongs to other inputs"):
         calibrate(text, batches[::-1], checkpoint=file)
 
 
@@ -511,7 +513,7 @@ def test_checkpoint_is_of_batches_that_were_seen(
         assert calibrate(TEXT, others, executor=executor, checkpoint=file) == calibrate(
             TEXT, others
         )
-    with pytest.raises(ValueError, match="is of other inputs"):
+    with pytest.raises(ValueError, match="belongs to other inputs"):
         calibrate(TEXT, BATCHES, checkpoint=file)
 
 
@@ -610,7 +612,7 @@ def function(body: str) -> str:
     [
         (
             function(""),
-            "function 'f' has no 'quant.stats_ref': run quant-insert-stats-refs first",
+            "function 'f' has no 'quant.stats_ref'; run quant-insert-stats-refs first",
         ),
         (
             function(
@@ -751,7 +753,7 @@ def test_argument_that_is_always_empty():
         ({"module": None}, "module must be a ModuleOp or MLIR text, not NoneType"),
         (
             {"entry": 3},
-            "entry is the name of the function, or None, but it is of type int",
+            "entry must be a function name or None, not int",
         ),
         (
             {"observer": 7},
@@ -826,7 +828,7 @@ def test_what_is_done_with_missing_keys_is_a_word():
 @pytest.mark.parametrize("batches", [None, 3.0])
 def test_no_iterable(batches: Any, tmp_path: Path):
     message = (
-        f"batches are of type {type(batches).__name__}, but must be an iterable, e.g. a "
+        f"expected an iterable of batches, found {type(batches).__name__}; use e.g. a "
         "list with the arguments of each batch"
     )
     with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):

@@ -185,10 +185,7 @@ def test_file_that_is_no_lock_file(
         monkeypatch.setitem(sys.modules, "fcntl", None)
     lock = file.with_name("checkpoint.json.lock")
     lock.write_text("precious")
-    message = (
-        f"{lock} is needed as a lock file, but is another file; move it, or use another "
-        "checkpoint"
-    )
+    message = f"{lock} is not a lock file; move it, or use another checkpoint"
     with pytest.raises(FileExistsError, match=f"^{re.escape(message)}$"):
         with locked(file):
             pass

@@ -105,7 +105,7 @@ func.func @f(%x: f32) -> !q {
   %y = stablehlo.constant dense<1.0> : tensor<2xf32>
   return %y : tensor<2xf32>
 }""",
-            "module:2:3: error: 'stablehlo.constant' op cannot be run: run "
+            "module:2:3: error: 'stablehlo.constant' op cannot be run; run "
             "'convert-stablehlo-to-linalg' first",
         ),
         (
@@ -114,7 +114,7 @@ func.func @f(%x: tensor<2x!q>) -> tensor<2x!q> {
   %y = stablehlo.add %x, %x : tensor<2x!q>
   return %y : tensor<2x!q>
 }""",
-            "module:3:3: error: 'stablehlo.add' op cannot be run: run "
+            "module:3:3: error: 'stablehlo.add' op cannot be run; run "
             "'convert-quantized-stablehlo-to-linalg' first",
         ),
         (
@@ -125,7 +125,7 @@ func.func @f(%x: tensor<2x!q>) -> tensor<2x!q> {
   }
   return %y : tensor<2xf32>
 }""",
-            "module:2:3: error: 'quant.region' op cannot be run: run "
+            "module:2:3: error: 'quant.region' op cannot be run; run "
             "'quant-inline-regions' first",
         ),
         (
@@ -197,7 +197,7 @@ def test_rounding_mode():
     [
         (
             {"entry": np.ones(2)},
-            "entry is the name of the function, or None, but it is of type ndarray",
+            "entry must be a function name or None, not ndarray",
         ),
         ({"fuse": "no"}, "fuse must be True or False, not 'no'"),
         ({"fuse": 1}, "fuse must be True or False, not 1"),

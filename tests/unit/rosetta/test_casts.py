@@ -270,7 +270,7 @@ def test_sources():
     assert titles[2] == "quantize !quant.uniform<i4:f16, 5.000000e-01:1>"
     with pytest.raises(ValueError, match="expected casts to compare, found none"):
         list(compare_runtimes(parse_module("func.func private @f()")))
-    with pytest.raises(ValueError, match=r"'f32' is no '!quant\.uniform' type"):
+    with pytest.raises(ValueError, match=r"'f32' is not a '!quant\.uniform' type"):
         list(compare_runtimes("f32"))
     with pytest.raises(IRError):
         list(compare_runtimes("!quant.uniform<i8:f32>"))

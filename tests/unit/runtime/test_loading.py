@@ -275,7 +275,7 @@ def test_empty_module():
 def test_what_is_no_text(text: object):
     with pytest.raises(TypeError) as e:
         parse_module(text)  # pyright: ignore[reportArgumentType] the mistake
-    assert str(e.value) == f"the text of a module is a str, not {type(text).__name__}"
+    assert str(e.value) == f"expected MLIR text as a str, found {type(text).__name__}"
 
 
 @pytest.mark.parametrize(

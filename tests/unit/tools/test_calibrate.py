@@ -321,8 +321,8 @@ def test_checkpoint_of_other_inputs(capsys: pytest.CaptureFixture[str]):
     outputs(capsys, "m.mlir", *options, "2")
     Path("stats.json").unlink()
     message = (
-        "m.mlir: error: checkpoint c.json is of {}: delete it, or give the same inputs in "
-        "the same batches"
+        "m.mlir: error: checkpoint c.json belongs to {}; delete it, or give the same "
+        "inputs in the same batches"
     )
     # Three batches, as before.
     np.savez("data.npz", x=X, y=-3 * X)
@@ -502,8 +502,8 @@ def test_checkpoint_without_histograms(capsys: pytest.CaptureFixture[str]):
     error(capsys, "m.mlir", "--inputs", "bad.npz", *options)
     options = (*options, "--report", "r.html")
     assert error(capsys, "m.mlir", "--inputs", "data.npz", *options) == (
-        "m.mlir: error: checkpoint c.json is of a run without histograms, but this one is "
-        "with them"
+        "m.mlir: error: checkpoint c.json belongs to a run without histograms; expected "
+        "one with them"
     )
 
 

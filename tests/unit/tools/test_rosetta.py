@@ -94,7 +94,7 @@ def test_ops(capsys: pytest.CaptureFixture[str]):
     [
         (
             ["!quant.any<i8>"],
-            "!quant.any<i8>: error: '!quant.any<i8>' is no '!quant.uniform' type",
+            "!quant.any<i8>: error: '!quant.any<i8>' is not a '!quant.uniform' type",
         ),
         (["!quant.uniform<i8:f32>"], "!quant.uniform<i8:f32>: error: expected ','"),
         (["missing.mlir"], "missing.mlir: error: no such file or directory"),

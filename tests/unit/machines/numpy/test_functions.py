@@ -265,8 +265,7 @@ def test_argument_in_place_of_the_name(name: object):
     with pytest.raises(TypeError) as raised:
         run_function(TWO_FUNCTIONS, name, 1.0)  # pyright: ignore[reportArgumentType] the mistake
     assert str(raised.value) == (
-        "entry is the name of the function, or None, but it is of type "
-        f"{type(name).__name__}"
+        f"entry must be a function name or None, not {type(name).__name__}"
     )
 
 
@@ -278,7 +277,7 @@ def test_argument_in_place_of_the_name(name: object):
   %y = stablehlo.add %x, %x : tensor<2xf32>
   return %y : tensor<2xf32>
 }""",
-            "module:2:3: error: 'stablehlo.add' op cannot be run: run "
+            "module:2:3: error: 'stablehlo.add' op cannot be run; run "
             "'convert-stablehlo-to-linalg' first",
         ),
         (
@@ -291,7 +290,7 @@ func.func private @g(%x: tensor<2x!q>) -> tensor<2x!q> {
   %y = stablehlo.add %x, %x : tensor<2x!q>
   return %y : tensor<2x!q>
 }""",
-            "module:7:3: error: 'stablehlo.add' op cannot be run: run "
+            "module:7:3: error: 'stablehlo.add' op cannot be run; run "
             "'convert-quantized-stablehlo-to-linalg' first",
         ),
         (
@@ -302,7 +301,7 @@ func.func private @g(%x: tensor<2x!q>) -> tensor<2x!q> {
   }
   return %y : tensor<2xf32>
 }""",
-            "module:2:3: error: 'quant.region' op cannot be run: run "
+            "module:2:3: error: 'quant.region' op cannot be run; run "
             "'quant-inline-regions' first",
         ),
     ],
