@@ -1,6 +1,10 @@
 """
-Inputs at which quantizations differ: near multiples of half a scale, where results step
-up however a runtime rounds or adds the zero point, and samples in and out of range.
+Inputs at which quantizations differ.
+
+Results step up near multiples of half a scale, however a runtime rounds or adds the
+zero point. 16-bit floats are exhaustive. Wider ones are within 4 ulp of these
+multiples, zeros, infinities, NaN, the largest, 16 per sign and exponent, and 65,536
+random ones in range.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -36,9 +40,7 @@ def parameters_of_type(type_: Attribute) -> QuantizationParameters:
 
 def expressed_values(parameters: QuantizationParameters) -> Array:
     """
-    Return the floats to quantize, without duplicates: all 16-bit floats; of wider ones
-    those within 4 ulp of multiples of half a scale, zeros, infinities, NaN, 16 per sign
-    and exponent, and 65,536 random ones in range.
+    Return the floats to quantize, without duplicates.
 
     Raises:
         Unavailable: if the expressed type is not `f16`, `bf16`, `f32` or `f64`.
