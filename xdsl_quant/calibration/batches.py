@@ -76,12 +76,12 @@ def calibrate(
     kind = parse_observer(observer)
     function = InstrumentedFunction.of(module, entry)
     axes = _dimensions({} if axes is None else axes, function)
-    numbered = _not_empty(_iterator(batches), function)
+    numbered = _skip_empty(_iterator(batches), function)
     task = BatchTask(function, kind, axes, histograms, checkpoint is not None)
     with (saved := Checkpoint(checkpoint, task)).locked():
-        before = _Gathered(task, *saved.read(observer, histograms), [])
+        before = _RunningStatistics(task, *saved.read(observer, histograms), [])
         saved.skip(numbered, before.statistics.batch_count, before.inputs)
-        statistics = _gathered(
+        statistics = _collect_statistics(
             before, _observed_batches(task, numbered, executor), saved
         )
     _check_reached(statistics, function.keys if missing == "error" else ())
@@ -123,7 +123,7 @@ def _dimensions(axes: object, function: InstrumentedFunction) -> dict[str, int]:
     return known
 
 
-def _not_empty(
+def _skip_empty(
     batches: Iterator[Batch], function: InstrumentedFunction
 ) -> Iterator[NumberedBatch]:
     """Yield the batches with elements, with their index among all batches."""
@@ -137,8 +137,10 @@ def _not_empty(
         )
 
 
-def _gathered(
-    gathered: _Gathered, results: Iterator[BatchObservation], saved: Checkpoint
+def _collect_statistics(
+    gathered: _RunningStatistics,
+    results: Iterator[BatchObservation],
+    saved: Checkpoint,
 ) -> Statistics:
     """Return the merged statistics of the checkpoint and of the remaining batches."""
     try:
@@ -153,7 +155,7 @@ def _gathered(
     return gathered.statistics
 
 
-class _Gathered(NamedTuple):
+class _RunningStatistics(NamedTuple):
     """Statistics of all batches so far; immutable, so interruptions are safe."""
 
     task: BatchTask
@@ -167,7 +169,7 @@ class _Gathered(NamedTuple):
     waiting: list[BatchObservation]
     """Observations of later batches, not merged yet."""
 
-    def add(self, observed: BatchObservation) -> _Gathered:
+    def add(self, observed: BatchObservation) -> _RunningStatistics:
         """
         Add the observations of the next batch.
 
@@ -185,7 +187,7 @@ class _Gathered(NamedTuple):
         except ValueError as e:
             raise ValueError(f"batch {observed.batch}, {e}") from None
 
-    def merged(self) -> _Gathered:
+    def merged(self) -> _RunningStatistics:
         """Merge the waiting batches."""
         if not self.waiting:
             return self
@@ -201,7 +203,7 @@ class _Gathered(NamedTuple):
             inputs = chained(inputs, observed.digest)
         count = len(self.waiting)
         new = Statistics(self.statistics.observer, observations, count)
-        return _Gathered(self.task, self.statistics.merge(new), inputs, [])
+        return _RunningStatistics(self.task, self.statistics.merge(new), inputs, [])
 
 
 def _iterator(batches: Iterable[Batch]) -> Iterator[Batch]:

@@ -74,7 +74,7 @@ def locked(checkpoint: Path) -> Generator[None]:
     finally:
         with _guard:
             del _held[lock]
-            _give_back(lock, descriptor)
+            _release_lock(lock, descriptor)
 
 
 def _holder(lock: Path) -> str:
@@ -93,7 +93,7 @@ def _locked_descriptor(lock: Path) -> int | None:
     try:
         import fcntl
     except ImportError:
-        return _created(lock)
+        return _create_lock_file(lock)
     while True:
         descriptor = os.open(lock, _FLAGS, 0o666)
         try:
@@ -130,7 +130,7 @@ def _check_is_lock_file(lock: Path) -> None:
             )
 
 
-def _created(lock: Path) -> int | None:
+def _create_lock_file(lock: Path) -> int | None:
     """Do the same on Windows, which cannot remove a file that a process has open."""
     try:
         lock.unlink(missing_ok=True)
@@ -139,7 +139,7 @@ def _created(lock: Path) -> int | None:
         return None
 
 
-def _give_back(lock: Path, descriptor: int) -> None:
+def _release_lock(lock: Path, descriptor: int) -> None:
     try:
         # Remove it while locked, so that no run locks a file about to be removed.
         lock.unlink(missing_ok=True)

@@ -38,7 +38,7 @@ def plot_error(
             which are rounded to it.
         quantized_type: uniform or block-scaled type, or quantization parameters.
         rounding_mode: rounding mode of quantization.
-        zero_point_order: `before-rounding` or `after-rounding`.
+        zero_point_order: add the zero point before or after rounding.
 
     Returns:
         A matplotlib figure, independent of pyplot. Notebooks show it; `savefig` writes

@@ -334,20 +334,20 @@ def _op_comparison(
     single: SingleOp, names: Sequence[str], worker: Worker, tools: TosaTools
 ) -> RuntimeComparison:
     compiled = [_compiled_computation(single, options) for options in _OPTIONS]
-    by_name = {run.name: run for run in (*compiled, _in_tosa(single, tools))}
+    by_name = {run.name: run for run in (*compiled, _tosa_run(single, tools))}
     computations = [
         by_name.get(name) or _of_library(single, RUNTIMES[name], worker)
         for name in names
     ]
     candidates = [run for run in compiled if not run.missing]
     # Some ops have no integer kernel.
-    candidates = [run for run in candidates if _runs(run)]
+    candidates = [run for run in candidates if _can_run(run)]
     return counted_differences(
         single.title, computations, candidates, [(None, single.labels)]
     )
 
 
-def _runs(computation: RuntimeRun[None]) -> bool:
+def _can_run(computation: RuntimeRun[None]) -> bool:
     try:
         computation.run(None)
     except Unavailable:
@@ -385,7 +385,7 @@ def _of_library(single: SingleOp, runtime: Runtime, worker: Worker) -> RuntimeRu
     return RuntimeRun(runtime.name, run, runtime.version(), None, runtime.missing())
 
 
-def _in_tosa(single: SingleOp, tools: TosaTools) -> RuntimeRun[None]:
+def _tosa_run(single: SingleOp, tools: TosaTools) -> RuntimeRun[None]:
     def run(_: None) -> Array:
         dtype = numpy_dtype(single.op.results[0].type)
         return np.concatenate(tools.run_file(_file(single), single.runs, dtype))

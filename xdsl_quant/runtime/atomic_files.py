@@ -65,7 +65,7 @@ def open_atomically(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
         os.close(os.open(path, os.O_WRONLY))
     name = f".{target.name[:_MAX_PREFIX]}.{secrets.token_hex(8)}.tmp"
     temporary = target.with_name(name)
-    descriptor = _created_file(temporary)
+    descriptor = _create_temporary(temporary)
     try:
         with open(descriptor, "wb") as stream:
             yield stream
@@ -116,7 +116,7 @@ def _open_directly(path: str | os.PathLike[str], status: os.stat_result) -> Bina
     return open(os.dup(descriptor), "wb")
 
 
-def _created_file(temporary: Path) -> int:
+def _create_temporary(temporary: Path) -> int:
     """
     Create a file and return its descriptor.
 

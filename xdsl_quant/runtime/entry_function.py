@@ -21,7 +21,7 @@ def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
     if name is None:
         return functions[_only_public(functions)]
     if (function := functions.get(name)) is None:
-        raise ValueError(f"unknown function '{name}'{_listed(functions)}")
+        raise ValueError(f"unknown function '{name}'{_available_names(functions)}")
     if function.is_declaration:
         raise ValueError(f"function '{name}' has no body")
     return function
@@ -112,7 +112,7 @@ def _only_public(functions: dict[str, FuncOp]) -> str:
         return "main"
     if not public:
         raise ValueError("the module has no public function with a body")
-    raise ValueError(f"missing function name{_listed(public)}")
+    raise ValueError(f"missing function name{_available_names(public)}")
 
 
 def _is_public(function: FuncOp) -> bool:
@@ -121,7 +121,7 @@ def _is_public(function: FuncOp) -> bool:
     return is_public and not function.is_declaration
 
 
-def _listed(names: Collection[str]) -> str:
+def _available_names(names: Collection[str]) -> str:
     if not names:
         return "; the module has none"
     return "; available: " + ", ".join(f"'{name}'" for name in names)

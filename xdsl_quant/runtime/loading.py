@@ -307,7 +307,7 @@ def verify_module(module: ModuleOp, note: str = "") -> None:
     try:
         module.verify()
     except VerifyException as e:
-        # The exception does not name the op. MLIR verifies nested ops first.
+        # The exception does not name the op. xDSL verifies nested ops first.
         op = next(filter(_is_invalid, module.walk(region_first=True)), module)
         reason = f"{sentence_of(e)}{xdsl_patches.explanation()}"
         subject = "" if op.name in reason else f"'{op.name}' op "
@@ -338,12 +338,12 @@ def parse_passes(pipeline: str) -> Sequence[ModulePass]:
     if unknown := [spec.name for spec in specs if spec.name not in known]:
         raise IRError(
             f"pass-pipeline: error: unknown pass{'es' if len(unknown) > 1 else ''} "
-            f"{quoted(unknown)}; {_meant(unknown, known)}"
+            f"{quoted(unknown)}; {_suggestion(unknown, known)}"
         )
     return [_pass(known[spec.name](), spec) for spec in specs]
 
 
-def _meant(names: Sequence[str], known: Mapping[str, object]) -> str:
+def _suggestion(names: Sequence[str], known: Mapping[str, object]) -> str:
     near = [match for name in names for match in get_close_matches(name, known, 1)]
     if not near:
         return "xdsl-opt --help lists all passes"

@@ -26,7 +26,7 @@ def options_mistake(pass_type: type[ModulePass], spec: ArgSpec) -> str | None:
             listed = f"available: {known}" if known else "the pass has none"
             return f"unknown option '{name}'; {listed}"
         if not _fits_type(values, options[name]):
-            return f"{name} must be {_allowed(options[name])}, {_contrast(values)}"
+            return f"{name} must be {_allowed_values(options[name])}, {_not_values(values)}"
     for name in map(_option, pass_type.required_fields()):
         if name not in given:
             return f"missing option '{name}'"
@@ -43,19 +43,19 @@ def _fits_type(values: ParameterListType, type_: Any) -> bool:
     return isa(values, type_) or (len(values) == 1 and isa(values[0], type_))
 
 
-def _allowed(type_: Any) -> str:
+def _allowed_values(type_: Any) -> str:
     origin, arguments = get_origin(type_), get_args(type_)
     if origin is Literal:
         *others, last = (f"'{value}'" for value in arguments)
         return f"{', '.join(others)} or {last}" if others else last
     if origin in (Union, UnionType):
-        return " or ".join(_allowed(t) for t in arguments if t is not NoneType)
+        return " or ".join(_allowed_values(t) for t in arguments if t is not NoneType)
     if origin is tuple:
-        return f"once or more, with commas in between, {_allowed(arguments[0])}"
+        return f"once or more, with commas in between, {_allowed_values(arguments[0])}"
     return _WORDS.get(type_) or type_repr(type_)
 
 
-def _contrast(values: ParameterListType) -> str:
+def _not_values(values: ParameterListType) -> str:
     if not values:
         return "but has no value"
     texts = (str(v).lower() if isinstance(v, bool) else str(v) for v in values)

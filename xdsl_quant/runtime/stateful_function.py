@@ -127,7 +127,7 @@ class StatefulFunction:
         state_results = {state.result for state in self._states}
         visible = tuple(r for i, r in enumerate(results) if i not in state_results)
         self.state = [
-            _own_array(results[state.result], (*visible, *arguments))
+            _unshared_array(results[state.result], (*visible, *arguments))
             for state in self._states
         ]
         return visible
@@ -143,7 +143,7 @@ def _as_tuple(results: Any) -> tuple[Array, ...]:
     )
 
 
-def _own_array(array: Array, others: Sequence[ArrayLike]) -> Array:
+def _unshared_array(array: Array, others: Sequence[ArrayLike]) -> Array:
     """Return `array`, or a copy if it shares memory with `others`."""
     arrays = (np.asarray(other) for other in others)
     is_shared = any(np.may_share_memory(array, other) for other in arrays)
