@@ -1,6 +1,5 @@
 """
-Conversion between MLIR types and constants and NumPy dtypes and arrays, and checks of
-array arguments.
+NumPy dtypes and arrays for MLIR types and constants, and checks of arguments.
 
 The interpreter and compiled code take and return these arrays:
 
@@ -215,7 +214,7 @@ def check_argument(value: ArrayLike, type_: Attribute, name: str) -> Array:
 
     The result is `value` itself or a view of it wherever possible. Arrays for signless
     integer types may be signed or unsigned; only their bits count. Python numbers and
-    lists are real values, never bit patterns: floats are rounded, and out-of-range
+    lists stand for values, never for bit patterns: floats are rounded, and out-of-range
     numbers are errors. A dynamic size accepts any size, an unranked tensor any rank.
 
     Args:

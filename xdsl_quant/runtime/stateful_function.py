@@ -109,7 +109,7 @@ class StatefulFunction:
         Raises:
             TypeError: if the number of arguments is wrong.
             ValueError: if the number of state arrays is wrong.
-            Exception: any error of the function; the state is unchanged
+            Exception: any error of the function; the state is unchanged.
         """
         if len(self.state) != len(self._states):
             raise ValueError(
