@@ -94,7 +94,7 @@ def _errors_of_dequantized(dequantized: Array, exact: Floats) -> Floats:
 def uniform_values(
     expressed_values: ArrayLike, parameters: QuantizationParameters, rounding: Rounding
 ) -> QuantizedValues:
-    """Quantize values to a uniform type, and measure the errors."""
+    """Quantize values to a uniform type and measure errors, as for `plot_error`."""
     values = expressed_array(expressed_values, parameters)
     exact = values.astype(np.float64)
     left_out = exact.size - _finite_count(exact)
@@ -166,7 +166,7 @@ def _finite_values(
 def block_scaled_values(
     expressed_values: ArrayLike, parameters: BlockScaledParameters, rounding: Rounding
 ) -> QuantizedValues:
-    """Quantize values to a block-scaled type, and measure the errors in f64."""
+    """Quantize values to a block-scaled type and measure errors, in f64."""
     elements = parameters.elements
     # Python numbers are rounded to the expressed type, as for uniform types.
     rounding_type = QuantizationParameters(1.0, expressed=parameters.expressed)

@@ -62,7 +62,7 @@ class Row:
     """Difference at the input with the smallest magnitude, positive before negative."""
 
     nan: str
-    """Result for NaN: empty if no input is NaN, or `undefined`."""
+    """Result for NaN, which may be `undefined`; empty if no input is NaN."""
 
     match: Match | None = None
     """Options that best reproduce it; `None` for compiled code itself."""
