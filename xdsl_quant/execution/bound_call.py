@@ -75,7 +75,7 @@ class BoundCall:
 
 
 def _descriptor(array: Array) -> Sequence[int]:
-    """An array as compiled code knows it; it must be contiguous."""
+    """Return an array as compiled code knows it; it must be contiguous."""
     address = array.ctypes.data
     # What was allocated, where the aligned part of it starts, and an offset to that.
     return (address, address, 0, *_sizes_and_strides(array.shape))

@@ -65,7 +65,7 @@ class ClockReads:
 
 
 def _op_numbers(module: ir.Module, step: ir.Operation) -> Collection[int]:
-    """The numbers of the ops that a step is made of, each once."""
+    """Return the numbers of the ops that a step is made of, each once."""
     numbers: dict[int, None] = {}
     for op in [step, *mlir.ops_in(step), *_called(module, step)]:
         numbers.update(dict.fromkeys(numbers_in(str(op.location))))
@@ -73,7 +73,7 @@ def _op_numbers(module: ir.Module, step: ir.Operation) -> Collection[int]:
 
 
 def _called(module: ir.Module, step: ir.Operation) -> Sequence[ir.Operation]:
-    """The ops of the functions that a step calls."""
+    """Return the ops of the functions that a step calls."""
     names: set[str] = set()
     todo, found = [step], list[ir.Operation]()
     while todo:

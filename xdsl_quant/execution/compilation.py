@@ -139,7 +139,7 @@ def compile(
 def _cached_function(
     module: ModuleOp | str | Path, request: _Request, host_functions: HostFunctions
 ) -> CompiledFunction:
-    """A function, from the cache if it calls no Python."""
+    """Return a function, from the cache if it calls no Python."""
     path = str(module) if is_model_file(module) else ""
     if host_functions:
         digest = "" if isinstance(module, ModuleOp) else _module_digest(module)
@@ -213,7 +213,7 @@ def _lowered(
 
 
 def _module_digest(module: ModuleOp | str | Path) -> str:
-    """A digest of all that is in a module, a text or a file."""
+    """Return a digest of all that is in a module, a text or a file."""
     if is_model_file(module):
         # If it is not there, loading says so.
         with suppress(OSError):
@@ -227,7 +227,7 @@ def _module_digest(module: ModuleOp | str | Path) -> str:
 
 
 def _resources(module: ModuleOp) -> Iterator[bytes]:
-    """The data of constants that are printed as names."""
+    """Yield the data of constants that are printed as names."""
     for op in module.walk():
         for value in (*op.properties.values(), *op.attributes.values()):
             if isinstance(value, DenseResourceAttr):

@@ -138,8 +138,8 @@ class CompiledFunction:
 
     def bind(self, *arguments: ArrayLike, out: _Output = None) -> BoundCall:
         """
-        A call on certain arrays, which are checked and described here and now, once for
-        all times that it is made.
+        Return a call on certain arrays, which are checked and described here and now,
+        once for all times that it is made.
 
         Args:
             arguments: as in a call, but arrays are read when the call is made, and so
@@ -285,8 +285,8 @@ class CompiledFunction:
 
     def _kernel_for(self, outputs: _Arrays) -> _Kernel:
         """
-        The kernel that is fastest for outputs of these sizes. The one with streaming stores
-        is compiled when it is needed first.
+        Return the kernel that is fastest for outputs of these sizes. The one with
+        streaming stores is compiled when it is needed first.
         """
         if not self._is_streamed(outputs):
             return self._kernel
@@ -317,8 +317,8 @@ def _host_callback(
     arguments: Sequence[Boundary], function: Callable[..., object]
 ) -> object:
     """
-    A Python function as compiled code calls it, with the addresses of the descriptors of
-    memrefs: see `xdsl_quant.runtime.host_functions`.
+    Return a Python function as compiled code calls it, with the addresses of the
+    descriptors of memrefs: see `xdsl_quant.runtime.host_functions`.
 
     Args:
         arguments: tensors that are in memory what they are as arrays.

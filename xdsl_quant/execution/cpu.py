@@ -39,7 +39,7 @@ class Cpu:
 
     @property
     def has_tiles(self) -> bool:
-        """Whether tiles of AMX may be multiplied, beside vectors of 512 bits."""
+        """True if tiles of AMX may be multiplied, beside vectors of 512 bits."""
         return {*_TILES, "avx512_vnni"} <= {*self.features}
 
 
@@ -61,7 +61,8 @@ CPU_LEVELS = (
 @cache
 def machine_features() -> Collection[str]:
     """
-    The features of this machine that may be used, none where Linux does not list them.
+    Return the features of this machine that may be used, none where Linux does not list
+    them.
     """
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -81,8 +82,9 @@ https://docs.kernel.org/arch/x86/xstate.html
 
 def may_use_tiles(features: Collection[str]) -> bool:
     """
-    Whether the system lets all threads of this process use the tiles of AMX, which they
-    must not before it is asked. Processes that are forked afterwards may, too.
+    Return True if the system lets all threads of this process use the tiles of AMX,
+    which they must not before it is asked. Processes that are forked afterwards may,
+    too.
     """
     if "amx_tile" not in features:
         return False
@@ -124,7 +126,7 @@ def available_cpus() -> dict[str, Cpu]:
 
 def cpu_named(name: object) -> Cpu:
     """
-    The processor of a name.
+    Return the processor of a name.
 
     Raises:
         ValueError: if there is none, or this machine has not all its instructions.

@@ -49,8 +49,8 @@ class Entry(NamedTuple):
 
 def key_of(*parts: object) -> str | None:
     """
-    The key of what is made of some values, which have all their content in their texts, by
-    this version of the package on this machine. `None` if nothing is kept.
+    Return the key of what is made of some values, which have all their content in their
+    texts, by this version of the package on this machine. `None` if nothing is kept.
     """
     if _is_off() or (versions := _versions()) is None:
         return None
@@ -135,7 +135,7 @@ def _is_off() -> bool:
 
 
 def _folder() -> Path | None:
-    """The folder, which exists and is safe; `None` if there is none."""
+    """Return the folder, which exists and is safe; `None` if there is none."""
     if _is_off():
         return None
     given = os.environ.get(VARIABLE)
@@ -159,7 +159,9 @@ def _folder() -> Path | None:
 
 
 def _is_own(status: os.stat_result) -> bool:
-    """Whether something belongs to this user, and nobody else can write to it."""
+    """
+    Return True if something belongs to this user, and nobody else can write to it.
+    """
     others = stat.S_IWGRP | stat.S_IWOTH
     return status.st_uid == os.geteuid() and not status.st_mode & others
 

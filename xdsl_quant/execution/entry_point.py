@@ -175,7 +175,7 @@ class Boundary:
     # Conversions
 
     def enter(self, code: OpLines, array: str) -> str:
-        """The value that the entry point takes, from an array."""
+        """Return the value that the entry point takes, from an array."""
         value = array
         if self._is_scalar:
             value = code.add(f"tensor.extract {value}[] : {self.tensor}")
@@ -228,8 +228,8 @@ class EntryPoint:
         module: ModuleOp, name: str | None, host_names: Collection[str] = ()
     ) -> EntryPoint:
         """
-        The entry point `name` of a module, or the one that needs no name: the only public
-        function, or `main`. Python defines the functions `host_names`.
+        Return the entry point `name` of a module, or the one that needs no name: the
+        only public function, or `main`. Python defines the functions `host_names`.
 
         Raises:
             CompilationError: if there is no such function, it needs one without a body,

@@ -59,7 +59,8 @@ def convert_integers_to_bf16(module: ir.Module) -> None:
 
 def _to_odd_i64(integer: ir.Value, is_signed: bool) -> ir.Value:
     """
-    The integer rounded to odd, so that f64 represents it and rounding it again is exact.
+    Return the integer rounded to odd, so that f64 represents it and rounding it again
+    is exact.
 
     If it needs more than 32 bits, the last 11 are replaced by a sticky bit.
     """
@@ -104,8 +105,8 @@ def convert_floats_exactly(module: ir.Module) -> None:
 
 def _to_odd_f32(double: ir.Value) -> ir.Value:
     """
-    The f64 rounded to odd: an inexact result gets a one as its last bit. Rounding it again,
-    to 16 bits, gives the correctly rounded result.
+    Return the f64 rounded to odd: an inexact result gets a one as its last bit.
+    Rounding it again, to 16 bits, gives the correctly rounded result.
     """
     f32, f64 = ir.F32Type.get(), ir.F64Type.get()
     i32 = ir.IntegerType.get_signless(32)
@@ -123,14 +124,17 @@ _BF16_NAN = 0x7FC0
 
 
 def _bf16_to_f32(half: ir.Value) -> ir.Value:
-    """A bf16 is the upper half of an f32."""
+    """Return a bf16 is the upper half of an f32."""
     i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
     bits = arith.extui(i32, arith.bitcast(i16, half))
     return arith.bitcast(ir.F32Type.get(), arith.shli(bits, arith.constant(i32, 16)))
 
 
 def _f32_to_bf16(single: ir.Value) -> ir.Value:
-    """The upper half, one more if the lower half is too large; of two equals the even."""
+    """
+    Return the upper half, one more if the lower half is too large; of two equals the
+    even.
+    """
     i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
     bits = arith.bitcast(i32, single)
     sixteen = arith.constant(i32, 16)

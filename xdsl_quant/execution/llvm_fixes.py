@@ -107,7 +107,7 @@ def return_where_assertions_fail(module: ir.Module, names: Collection[str]) -> N
 
 
 def _callee(call: ir.Operation) -> str:
-    """The function that a call names, if it names one."""
+    """Return the function that a call names, if it names one."""
     return mlir.symbol_of(call, "callee") if "callee" in call.attributes else ""
 
 

@@ -21,14 +21,16 @@ class LinkError(Exception):
 
 
 def _package_folder(package: str) -> Path | None:
-    """The folder of a package, which is not imported."""
+    """Return the folder of a package, which is not imported."""
     spec = find_spec(package)
     places = (spec and spec.submodule_search_locations) or ()
     return next(map(Path, places), None)
 
 
 def libraries() -> Sequence[Path]:
-    """The files of LLVM and of MLIR; none if the extra `mlir` is not installed."""
+    """
+    Return the files of LLVM and of MLIR; none if the extra `mlir` is not installed.
+    """
     llvm, mlir = _package_folder("llvm"), _package_folder("mlir")
     if llvm is None or mlir is None:
         return ()
@@ -146,7 +148,7 @@ class LinkedObject:
 
     def address(self, symbol: str) -> int:
         """
-        The address of a symbol of the object.
+        Return the address of a symbol of the object.
 
         Raises:
             LinkError: if there is none, or something that the object uses is missing.

@@ -26,7 +26,7 @@ _OF_SHAPES = (
 
 def depends_on_shapes_alone(module: ir.Module, names: Collection[str]) -> bool:
     """
-    Whether functions compute sizes without reading any element.
+    Return True if functions compute sizes without reading any element.
 
     They may store the sizes, but allocate no memory and call no function.
     """
@@ -78,14 +78,14 @@ def store_whole_bytes(module: ir.Module) -> None:
 
 
 def _bits_of(type_: ir.Type) -> ir.Type:
-    """The integer type with the bits of a number."""
+    """Return the integer type with the bits of a number."""
     return ir.IntegerType.get_signless(mlir.bits(type_))
 
 
 def _in_bytes(type_: ir.Type) -> ir.Type:
     """
-    A memref type with integers of whole bytes, also for floats that have fewer bits; any
-    other type as it is.
+    Return a memref type with integers of whole bytes, also for floats that have fewer
+    bits; any other type as it is.
 
     Raises:
         CompilationError: if integers are wider than 64 bits, but not as wide as in memory:
@@ -141,8 +141,8 @@ def _dense_integers(
     elements: ir.DenseElementsAttr, type_: ir.MemRefType
 ) -> NDArray[np.int64]:
     """
-    The elements of a tensor attribute, of widths that the bindings do not give access to;
-    of floats their codes.
+    Return the elements of a tensor attribute, of widths that the bindings do not give
+    access to; of floats their codes.
 
     Bits above the width are undefined. Of equal elements there may be only one.
     """
@@ -198,7 +198,7 @@ def keep_vectors_whole(module: ir.Module) -> None:
 
 
 def iterations(loop: ir.Operation) -> range:
-    """The numbers of an `scf.for`, none if they are not known."""
+    """Return the numbers of an `scf.for`, none if they are not known."""
     bounds = [mlir.integer_of(value) for value in [*loop.operands][:3]]
     known = [bound for bound in bounds if bound is not None]
     return range(*known) if len(known) == len(bounds) else range(0)
@@ -229,7 +229,9 @@ def check_divisions(module: ir.Module) -> None:
 
 
 def allocated_bytes(module: ir.Module, name: str) -> int:
-    """The bytes of buffers of static sizes that a function allocates in each call."""
+    """
+    Return the bytes of buffers of static sizes that a function allocates in each call.
+    """
     (function,) = mlir.functions_in(module, [name])
     ops = mlir.operations_of(mlir.body_of(function))
     return sum(memref_bytes(op.result.type) for op in ops if op.name == "memref.alloc")

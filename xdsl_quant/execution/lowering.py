@@ -134,7 +134,7 @@ def _check_bytes(module: ModuleOp) -> None:
 
 
 def _module_text(module: ModuleOp, *, print_locations: bool) -> str:
-    """The text of what is in a module."""
+    """Return the text of what is in a module."""
     stream = StringIO()
     for op in module.ops:
         # Each op begins with the first name again.

@@ -94,16 +94,16 @@ class MachineCode:
     """Functions of memrefs that are compiled in this process."""
 
     can_stream: bool
-    """Whether there is a result that the kernel streams if it is told to."""
+    """True if there is a result that the kernel streams if it is told to."""
 
     temporary_bytes: int
     """The bytes of intermediate values of static sizes that a call allocates."""
 
     has_sizes_of_shapes: bool
-    """Whether all but the kernel do the same for all arguments of the same shapes."""
+    """True if all but the kernel do the same for all arguments of the same shapes."""
 
     calls_python: bool
-    """Whether it calls Python functions of a user or those that record values."""
+    """True if it calls Python functions of a user or those that record values."""
 
     thread_functions: ThreadFunctions
     """What several threads call."""
@@ -221,7 +221,7 @@ class MachineCode:
         self._engine = engine
 
     def object_code(self) -> bytes:
-        """The file that LLVM generated: an ELF relocatable object."""
+        """Return the file that LLVM generated: an ELF relocatable object."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "code.o")
             self._engine.dump_to_object_file(str(path))
@@ -229,8 +229,8 @@ class MachineCode:
 
     def function(self, name: str) -> Callable[[int], None]:
         """
-        A compiled function. It takes the address of an array with, for each argument, the
-        address of a pointer to the descriptor of a memref.
+        Return a compiled function. It takes the address of an array with, for each
+        argument, the address of a pointer to the descriptor of a memref.
         """
         address = self._engine.raw_lookup(f"_mlir_ciface_{name}")
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)

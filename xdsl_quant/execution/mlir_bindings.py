@@ -125,7 +125,7 @@ def declare(name: str, arguments: Sequence[ir.Type], *results: ir.Type) -> ir.Op
 
 def new_context() -> ir.Context:
     """
-    A context, in one thread, for modules that are compiled.
+    Return a context, in one thread, for modules that are compiled.
 
     MLIR loads other dialects when a text has ops of them or a pass makes some. With all of
     its dialects loaded, a small function takes a tenth longer to compile: loading takes
@@ -168,7 +168,10 @@ def free_names(module: ir.Module, prefix: str) -> Iterator[str]:
 
 
 def ops_in(op: Op | ir.Module, *names: str) -> list[ir.Operation]:
-    """All ops, or those with one of these names; a list, so that they may be erased."""
+    """
+    Return all ops, or those with one of these names; a list, so that they may be
+    erased.
+    """
     found: list[ir.Operation] = []
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
@@ -186,7 +189,7 @@ def operations_of(block: ir.Block) -> list[ir.Operation]:
 
 
 def functions_in(module: ir.Module, names: Collection[str]) -> list[ir.Operation]:
-    """The functions with these names, of the dialect func or llvm."""
+    """Return the functions with these names, of the dialect func or llvm."""
     functions = ops_in(module, "func.func", "llvm.func")
     return [function for function in functions if symbol_of(function) in names]
 
@@ -212,7 +215,7 @@ def users_of(value: ir.Value) -> list[ir.Operation]:
 
 
 def made_by(value: ir.Value, *names: str) -> ir.Operation | None:
-    """The op that makes a value, if it has one of these names."""
+    """Return the op that makes a value, if it has one of these names."""
     if not isinstance(value, ir.OpResult):
         return None
     # The class of an op may have an attribute `name`, which is something else.

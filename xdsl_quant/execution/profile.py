@@ -116,11 +116,11 @@ class Profile:
         )
 
     def share(self, row: ProfileRow) -> float:
-        """The part of the time of a call that a row takes."""
+        """Return the part of the time of a call that a row takes."""
         return row.seconds / self.seconds if self.seconds else 0.0
 
     def cells(self, row: ProfileRow) -> Sequence[str]:
-        """The texts of a row: microseconds, share, products, GOP/s."""
+        """Return the texts of a row: microseconds, share, products, GOP/s."""
         speed = row.giga_ops_per_second
         return (
             f"{1e6 * row.seconds:,.1f}" if row.steps else "-",
@@ -170,7 +170,7 @@ def measure_steps(
     call: Callable[[], object], last_seconds: Callable[[], NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], int]:
     """
-    The median time of each step, and the number of calls.
+    Return the median time of each step, and the number of calls.
 
     Args:
         call: makes a call.
@@ -195,7 +195,7 @@ def rows_of(
     seconds: Sequence[float],
 ) -> Sequence[ProfileRow]:
     """
-    The rows of a profile.
+    Return the rows of a profile.
 
     An op has the steps that are named after it: loops that are fused are named after the
     last of the ops. If there are none, the op is in the row of the first step with a part

@@ -42,8 +42,8 @@ def _described_array(descriptor: int, rank: int, dtype: DType) -> Array:
 
 def array_at(descriptor: int, rank: int, dtype: DType) -> Array:
     """
-    The array that the descriptor of a memref describes, read-only. Its memory is there
-    until the callback returns.
+    Return the array that the descriptor of a memref describes, read-only. Its memory is
+    there until the callback returns.
     """
     array = _described_array(descriptor, rank, dtype)
     array.flags.writeable = False
@@ -152,7 +152,8 @@ _callbacks_of_users: WeakSet[Callable[..., None]] = WeakSet()
 
 def callback(function: Callable[..., None], argument_count: int) -> object:
     """
-    A function as compiled code calls it, with addresses. It must be `guarded` inside.
+    Return a function as compiled code calls it, with addresses. It must be `guarded`
+    inside.
 
     An interruption that comes before its first line is not lost, either.
     """
@@ -209,8 +210,8 @@ def _address(callback: object) -> int:
 
 def addresses(more: Mapping[str, object]) -> dict[str, int]:
     """
-    The addresses of the functions that code may call, by their names: those that all code
-    may call, and `more` of them, callbacks of ctypes that must stay alive.
+    Return the addresses of the functions that code may call, by their names: those that
+    all code may call, and `more` of them, callbacks of ctypes that must stay alive.
     """
     if more and not isinstance(sys.unraisablehook, _Hook):
         sys.unraisablehook = _Hook(sys.unraisablehook)

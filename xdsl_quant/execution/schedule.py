@@ -39,7 +39,7 @@ class Schedule:
     """What several threads call."""
 
     can_stream: bool
-    """Whether there is a result that the kernel streams if it is told to."""
+    """True if there is a result that the kernel streams if it is told to."""
 
     left_out: set[str]
     """The names of steps that failed. Methods skip them from then on."""
@@ -82,7 +82,7 @@ def schedule_for(
     kernel: str, functions: HostFunctions, options: CodeOptions
 ) -> Schedule:
     """
-    The steps of `execution.scheduling`, if that is there and code is made fast.
+    Return the steps of `execution.scheduling`, if that is there and code is made fast.
 
     Args:
         kernel: the name of the function that writes the results.

@@ -52,12 +52,14 @@ def _all(conditions: Values) -> ir.Value:
 
 
 def _are_counts(values: Values) -> ir.Value:
-    """Whether no value is negative; there is at least one."""
+    """Return True if no value is negative; there is at least one."""
     return _all([_index_comparison("sge", value, index(0)) for value in values])
 
 
 def _have_product(sizes: Values, count: ir.Value) -> ir.Value:
-    """Whether the product of sizes is a count, even if it does not fit an index."""
+    """
+    Return True if the product of sizes is a count, even if it does not fit an index.
+    """
     zero, one = index(0), index(1)
     rest, is_exact = count, _index_comparison("eq", zero, zero)
     has_zero = _index_comparison("ne", zero, zero)
@@ -75,7 +77,7 @@ def _have_product(sizes: Values, count: ir.Value) -> ir.Value:
 
 
 def _slice_checks(op: ir.Operation, of: int) -> _Checks:
-    """Whether a slice of the operand `of` is inside of it."""
+    """Return True if a slice of the operand `of` is inside of it."""
     dynamic = iter([*op.operands][of + 1 :])
     names = ("static_offsets", "static_sizes", "static_strides")
     parts = [_mixed(op, name, dynamic) for name in names]

@@ -52,7 +52,7 @@ class Source:
 
     def entry_point(self) -> EntryPoint:
         """
-        The function that is compiled, with all that it needs.
+        Return the function that is compiled, with all that it needs.
 
         Raises:
             CompilationError: see `EntryPoint.of`.
@@ -62,7 +62,7 @@ class Source:
 
     def lower(self, entry_point: EntryPoint) -> str:
         """
-        The text of an entry point for MLIR. Its module is changed.
+        Return the text of an entry point for MLIR. Its module is changed.
 
         Raises:
             CompilationError: if there is no lowering.
@@ -70,7 +70,7 @@ class Source:
         return lower(entry_point.module, self.rounding, self.fuse)
 
     def numbered(self) -> NumberedSource:
-        """The same with numbers for ops."""
+        """Return the same with numbers for ops."""
         module = self.entry_point().module
         ops = number_ops(module)
         text = lower(module, self.rounding, self.fuse, print_locations=True)
@@ -155,14 +155,17 @@ def _is_counted(op: Operation) -> bool:
 
 
 def numbers_in(location: str) -> Iterator[int]:
-    """The numbers of the ops in the text of a location, the one for the whole first."""
+    """
+    Return the numbers of the ops in the text of a location, the one for the whole
+    first.
+    """
     return map(int, _NUMBERS.findall(location))
 
 
 def count_products(module: ModuleOp) -> Mapping[int, int]:
     """
-    The number of products that are added up, by the numbers of ops in locations. Ops of
-    dynamic sizes are left out.
+    Return the number of products that are added up, by the numbers of ops in locations.
+    Ops of dynamic sizes are left out.
 
     Args:
         module: ops of linalg.
@@ -176,7 +179,7 @@ def count_products(module: ModuleOp) -> Mapping[int, int]:
 
 
 def _loop_sizes(op: LinalgStructuredOperation) -> Sequence[int]:
-    """The sizes of the loops; 0 for those that are not known."""
+    """Return the sizes of the loops; 0 for those that are not known."""
     sizes = [0] * len(op.get_iterator_types())
     for map_, value in zip(op.get_indexing_maps(), op.operands, strict=True):
         if not isinstance(type_ := value.type, ShapedType):
@@ -188,7 +191,7 @@ def _loop_sizes(op: LinalgStructuredOperation) -> Sequence[int]:
 
 
 def _sums_products(op: LinalgStructuredOperation) -> bool:
-    """Whether an op adds products to its result."""
+    """Return True if an op adds products to its result."""
     if all(kind.data is IteratorType.PARALLEL for kind in op.get_iterator_types()):
         return False
     total = op.regions[0].block.last_op
@@ -201,6 +204,6 @@ def _sums_products(op: LinalgStructuredOperation) -> bool:
 
 
 def _operand_op(op: Operation, index: int) -> Operation | None:
-    """The op that makes an operand."""
+    """Return the op that makes an operand."""
     owner = op.operands[index].owner if op.operands else None
     return owner if isinstance(owner, Operation) else None

@@ -52,7 +52,7 @@ class StoredCode:
         return self._object.address(f"_mlir__mlir_ciface_{name}")
 
     def function(self, name: str) -> Callable[[int], None]:
-        """A function, as of `MachineCode`."""
+        """Return a function, as of `MachineCode`."""
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._address(name))
 
 
@@ -65,8 +65,8 @@ def code_of(
     clock: ClockReads | None = None,
 ) -> MachineCode | StoredCode:
     """
-    The code of a module. The arguments are those of `MachineCode`. What calls Python or
-    reads the clock is compiled anew.
+    Return the code of a module. The arguments are those of `MachineCode`. What calls
+    Python or reads the clock is compiled anew.
 
     Raises:
         CompilationError: if MLIR does not compile the module.
@@ -115,7 +115,7 @@ class Lowered(NamedTuple):
 
 
 def read_lowered(key: str) -> Lowered | None:
-    """The function that is kept under a key, without its module."""
+    """Return the function that is kept under a key, without its module."""
     if (entry := disk_cache.read(key)) is None:
         return None
     header = entry.header
@@ -168,6 +168,9 @@ def _parsed_types(texts: Iterable[str]) -> Iterator[Attribute]:
 
 
 def is_known(module: ModuleOp) -> bool:
-    """Whether all that lowering does to a module is code of xDSL and of this package."""
+    """
+    Return True if all that lowering does to a module is code of xDSL and of this
+    package.
+    """
     types = {type(op) for op in module.walk()}
     return {type_.__module__.partition(".")[0] for type_ in types} <= _PACKAGES

@@ -77,7 +77,7 @@ class _Run(NamedTuple):
         return _Run(size, depth, blocks * -(-steps // blocks), blocks)
 
     def start(self, step: int) -> int:
-        """The first byte of a tile."""
+        """Return the first byte of a tile."""
         return min(step * self.depth, self.size - self.depth)
 
 
@@ -112,7 +112,7 @@ class _Tiles:
 
     @staticmethod
     def of(product: Product, weights: NDArray[np.int8]) -> _Tiles:
-        """The tiles for a product of runs of at least four bytes."""
+        """Return the tiles for a product of runs of at least four bytes."""
         *outer, (size, steps) = product.rows
         if size <= _ROWS and outer:
             *outer, tiles = outer
@@ -151,7 +151,7 @@ class _Tiles:
 
     @property
     def has_blocks(self) -> bool:
-        """Whether sums are in memory while blocks are added to them."""
+        """True if sums are in memory while blocks are added to them."""
         return bool(self.around) or self.run.blocks > 1
 
     @property
@@ -180,7 +180,7 @@ class _Tiles:
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether tiles are faster than vectors."""
+        """True if tiles are faster than vectors."""
         weights, loops = self.product.weights, self.product.reductions
         needed = math.prod(loop.size for loop in self.product.rows) * weights.size
         products = math.prod(loop.size for loop in (*self.loops, *loops[:-1]))
@@ -188,7 +188,9 @@ class _Tiles:
         return needed >= max(_LEAST, products * _LEAST_OF_TILES)
 
     def packed(self, weights: NDArray[np.int8]) -> NDArray[np.int8]:
-        """The bytes of the right factor in the order in which they are needed."""
+        """
+        Return the bytes of the right factor in the order in which they are needed.
+        """
         run, width = self.run, weights.shape[1]
         count = -(-width // LANES)
         numbers = weights.reshape(-1, run.size, width)
@@ -485,8 +487,9 @@ def tile_product_text(
     name: str, memrefs: Sequence[Memref], product: Weighted, epilogue: Epilogue | None
 ) -> str | None:
     """
-    The text of a private function that computes a product, and of its constants; `None` if
-    it is better computed by vectors. The arguments are those of `product_text`.
+    Return the text of a private function that computes a product, and of its constants;
+    `None` if it is better computed by vectors. The arguments are those of
+    `product_text`.
     """
     weights = product.weights
     if (

@@ -57,9 +57,9 @@ def plan_memory(
     orders: Sequence[Order] = (by_size, _by_start, _by_duration),
 ) -> Plan:
     """
-    The smallest plan for a block of memory, of one for each order. Values that are needed
-    in the same step are apart, and all are aligned to 64 bytes. Each is placed in the
-    smallest gap that is large enough.
+    Return the smallest plan for a block of memory, of one for each order. Values that
+    are needed in the same step are apart, and all are aligned to 64 bytes. Each is
+    placed in the smallest gap that is large enough.
 
     Args:
         lifetimes: the values, of at least one byte each.
@@ -88,7 +88,7 @@ def _placed_in_order(
     neighbors: Sequence[Sequence[int]],
     key: Order,
 ) -> Plan:
-    """A plan for which values are placed in the order of a key."""
+    """Return a plan for which values are placed in the order of a key."""
     sizes = [_aligned_size(value.size) for value in lifetimes]
     offsets: dict[int, int] = {}
     for i in sorted(range(len(lifetimes)), key=lambda i: key(lifetimes[i])):
@@ -105,7 +105,10 @@ def _aligned_size(size: int) -> int:
 
 
 def _offset(size: int, taken: Sequence[tuple[int, int]]) -> int:
-    """The start of the smallest gap between ranges that has room, or the end of all."""
+    """
+    Return the start of the smallest gap between ranges that has room, or the end of
+    all.
+    """
     gaps: list[tuple[int, int]] = []
     end = 0
     for start, stop in taken:
@@ -158,7 +161,7 @@ def plan_buffers(module: ir.Module, name: str) -> None:
 
 
 def _lifetimes(ops: Sequence[ir.Operation]) -> dict[ir.Value, Lifetime]:
-    """The buffers that can share memory, of the ops of a block."""
+    """Return the buffers that can share memory, of the ops of a block."""
     positions = {mlir.identity_of(op): position for position, op in enumerate(ops)}
     planned: dict[ir.Value, Lifetime] = {}
     for position, op in enumerate(ops):
@@ -171,8 +174,8 @@ def _lifetimes(ops: Sequence[ir.Operation]) -> dict[ir.Value, Lifetime]:
 
 def _use_positions(buffer: ir.Value, positions: dict[int, int]) -> Sequence[int] | None:
     """
-    The positions of the ops that use a buffer or views of it; `None` if they are not known,
-    or if the buffer is not freed in the block in which it is allocated.
+    Return the positions of the ops that use a buffer or views of it; `None` if they are
+    not known, or if the buffer is not freed in the block in which it is allocated.
 
     Args:
         buffer: the result of an allocation.

@@ -90,7 +90,7 @@ class ByteContraction:
     def loops(
         self, dimensions: Sequence[int], operands: Sequence[BytesOperand]
     ) -> list[Axis]:
-        """The loops over these dimensions of the sums."""
+        """Return the loops over these dimensions of the sums."""
         loops = [
             Axis(
                 self.contraction.shape[d],
@@ -101,14 +101,14 @@ class ByteContraction:
         return merged(loops, len(operands))
 
     def with_loops(self, operands: Sequence[BytesOperand]) -> Product | ChannelProduct:
-        """The product with loops over rows of these memrefs."""
+        """Return the product with loops over rows of these memrefs."""
         batches = self.loops(self.batches, operands) if self.batches else []
         rows = self.loops(self.rows, operands)
         return replace(self.product, rows=rows, batches=batches)
 
 
 def byte_contraction_of(contraction: Contraction | None) -> ByteContraction | None:
-    """A contraction as a product of bytes, if it is one that is done here."""
+    """Return a contraction as a product of bytes, if it is one that is done here."""
     if contraction is None:
         return None
     i8, i32 = (ir.IntegerType.get_signless(width) for width in (8, 32))
@@ -130,7 +130,7 @@ def byte_contraction_of(contraction: Contraction | None) -> ByteContraction | No
 def _with_constant(
     contraction: Contraction, lhs: Factor, rhs: Factor, weights: NDArray[np.int64]
 ) -> ByteContraction | None:
-    """The product with a constant, if it is one that is done here."""
+    """Return the product with a constant, if it is one that is done here."""
     lhs, repeats = _undivided(lhs)
     lhs_steps = steps_of(lhs.indices, lhs.value)
     dimensions = dimensions_by_loop(rhs.indices, weights.shape)
@@ -170,7 +170,10 @@ def _with_constant(
 
 
 def _is_contiguous_in(contraction: Contraction, dimension: int) -> bool:
-    """Whether neighbours in a dimension of the sums are beside each other in memory."""
+    """
+    Return True if neighbours in a dimension of the sums are beside each other in
+    memory.
+    """
     identity = ir.AffineMap.get_identity(len(contraction.result))
     steps = steps_of(identity.results, contraction.op.operands[2])
     return steps is not None and steps[dimension] == 1
@@ -189,7 +192,7 @@ def _matrix_of(
 def _product_of_rows(
     lhs: Factor, matrix: NDArray[np.int64], loops: Sequence[Axis]
 ) -> Product | None:
-    """A product of rows, whose bytes are beside each other."""
+    """Return a product of rows, whose bytes are beside each other."""
     zero_point = 0
     if matrix.min() < -128 or matrix.max() > 127:
         zero_point = -128 - int(matrix.min())
@@ -203,8 +206,8 @@ def _product_of_channels(
     lhs: Factor, matrix: NDArray[np.int64], loops: Sequence[Axis], repeats: int
 ) -> ChannelProduct | None:
     """
-    A product of signed bytes in groups that neighbouring rows of the result share. Weights
-    that are no signed bytes are sums of such.
+    Return a product of signed bytes in groups that neighbouring rows of the result
+    share. Weights that are no signed bytes are sums of such.
     """
     loops = [loop for loop in loops if loop.size > 1] or [Axis(1, [0])]
     offsets: NDArray[np.int64] = np.zeros((), np.int64)
@@ -231,7 +234,9 @@ def _product_of_channels(
 def _of_two(
     contraction: Contraction, lhs: Factor, rhs: Factor
 ) -> ByteContraction | None:
-    """The product with a matrix that is packed at run time, if it is one done here."""
+    """
+    Return the product with a matrix that is packed at run time, if it is one done here.
+    """
     sizes, result = contraction.sizes, contraction.result
     reductions = [i for i in range(contraction.count) if i not in result]
     lhs_steps, rhs_steps = (
@@ -271,7 +276,7 @@ def _of_two(
 def _packed_product(
     lhs: Factor, rhs: Factor, loops: Sequence[Axis], width: int, column_step: int
 ) -> tuple[Product, Packing]:
-    """A product with a matrix that is packed before, and how it is packed."""
+    """Return a product with a matrix that is packed before, and how it is packed."""
     depth = math.prod(loop.size for loop in loops)
     low = -128 * (not rhs.is_unsigned) - rhs.zero_point
     product = Product(
@@ -322,8 +327,8 @@ def _row_major(
 
 def _undivided(lhs: Factor) -> tuple[Factor, int]:
     """
-    A factor with an index in the place of its quotient, which `merge_channels` makes, and
-    the divisor.
+    Return a factor with an index in the place of its quotient, which `merge_channels`
+    makes, and the divisor.
     """
     *indices, last = lhs.indices or [None]
     if isinstance(last, ir.AffineFloorDivExpr):

@@ -94,7 +94,7 @@ def _is_elementwise(op: ir.Operation) -> bool:
 
 
 def is_kept(op: ir.Operation) -> bool:
-    """Whether `keep_byte_products` has marked an op."""
+    """Return True if `keep_byte_products` has marked an op."""
     return _MARK in op.attributes
 
 
@@ -247,7 +247,7 @@ def _declare_for_threads(
 def _result_operands(
     op: ir.Operation, epilogue: Epilogue | None
 ) -> Sequence[BytesOperand]:
-    """The memref of the result, and what else is read for each element."""
+    """Return the memref of the result, and what else is read for each element."""
     if epilogue is not None:
         memrefs, steps = epilogue.memrefs, epilogue.steps
     else:
@@ -296,7 +296,7 @@ def _buffer(
 
 
 def _allocated(size: int) -> ir.Value:
-    """A memref of so many bytes."""
+    """Return a memref of so many bytes."""
     type_ = ir.MemRefType.get([size], ir.IntegerType.get_signless(8))
     return memref.alloc(type_, [], [], alignment=ALIGNMENT)
 
@@ -308,7 +308,7 @@ def _fastest_text(
     epilogue: Epilogue | None,
     cpu: Cpu,
 ) -> str:
-    """The function that is fastest for a product."""
+    """Return the function that is fastest for a product."""
     if cpu.has_tiles:
         text = tile_product_text(name, memrefs, product, epilogue)
         if text is not None and tiles_are_exact(cpu):
@@ -324,7 +324,7 @@ def _add_text(module: ir.Module, text: str) -> None:
 def _parts_of_rows(
     product: Weighted, memrefs: Sequence[Memref], threads: int
 ) -> Sequence[tuple[Sequence[Memref], Weighted]]:
-    """A product as several ones of some rows each, if it is large."""
+    """Return a product as several ones of some rows each, if it is large."""
     loops = [*product.batches, *product.rows]
     first, *inner = loops
     size = math.prod(loop.size for loop in loops) * product.weights.size
@@ -343,7 +343,7 @@ def _parts_of_rows(
 
 
 def _with_loops(product: Weighted, loops: Sequence[Axis]) -> Weighted:
-    """The product with other loops over batches and rows."""
+    """Return the product with other loops over batches and rows."""
     count = len(product.batches)
     return replace(product, batches=loops[:count], rows=loops[count:])
 
@@ -352,8 +352,8 @@ def _with_pixels(
     product: ChannelProduct, epilogue: Epilogue | None, sizes: Sequence[int]
 ) -> tuple[ChannelProduct, Epilogue | None]:
     """
-    The same with several pixels as columns, if they are beside each other and have few
-    channels. `sizes` are the bytes of elements of the memrefs.
+    Return the same with several pixels as columns, if they are beside each other and
+    have few channels. `sizes` are the bytes of elements of the memrefs.
     """
     assert isinstance(product.weights, np.ndarray)
     width, row = product.weights.shape[1], product.rows[-1]

@@ -34,7 +34,10 @@ def merge_channels(module: ir.Module) -> None:
 
 
 def _merge(contraction: Contraction) -> ir.Value | None:
-    """The result of a new op, which has merged channels; `None` for other contractions."""
+    """
+    Return the result of a new op, which has merged channels; `None` for other
+    contractions.
+    """
     op = contraction.op
     users = mlir.users_of(op.results[0]) if len(op.results) == 1 else []
     if len(users) != 1 or users[0].name != "tensor.reshape":
@@ -60,7 +63,9 @@ def _merge(contraction: Contraction) -> ir.Value | None:
 def _merged(
     contraction: Contraction, lhs: Factor, rhs: Factor, shape: Sequence[int], start: int
 ) -> ir.Value | None:
-    """The same for one order of the factors, with the shape of the new result."""
+    """
+    Return the same for one order of the factors, with the shape of the new result.
+    """
     op, sizes = contraction.op, contraction.sizes
     *outer, channel, more = contraction.result
     reductions = [i for i in range(contraction.count) if i not in contraction.result]
@@ -101,7 +106,10 @@ def _merged(
 def _merged_maps(
     contraction: Contraction, lhs: Factor, kept: Sequence[int]
 ) -> Sequence[ir.AffineMap]:
-    """The maps of both factors and of the sums, where some of the reductions are left."""
+    """
+    Return the maps of both factors and of the sums, where some of the reductions are
+    left.
+    """
     *outer, channel, more = contraction.result
     dim, zero = ir.AffineExpr.get_dim, ir.AffineExpr.get_constant(0)
     count = len(outer) + 1 + len(kept)
@@ -133,7 +141,7 @@ def fold_constant_sums(module: ir.Module) -> None:
 
 
 def _constant_sums(op: ir.Operation) -> ir.Attribute | None:
-    """The result of an op as an attribute, if it is known."""
+    """Return the result of an op as an attribute, if it is known."""
     operands = [*op.operands]
     if len(operands) != 2 or len(op.results) != 1:
         return None
@@ -159,7 +167,7 @@ def _constant_sums(op: ir.Operation) -> ir.Attribute | None:
 
 
 def equal_elements(value: ir.Value) -> int | None:
-    """The integer that all elements of a tensor are."""
+    """Return the integer that all elements of a tensor are."""
     if op := mlir.made_by(value, "linalg.fill"):
         return mlir.integer_of(op.operands[0])
     if op := mlir.made_by(value, "linalg.generic"):

@@ -110,8 +110,8 @@ _Numbers = tuple[ir.Value, Array]
 
 def decoded_from(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
     """
-    All f32 that are computed from a byte alone, or read from a constant of a module, one
-    after the other.
+    Return all f32 that are computed from a byte alone, or read from a constant of a
+    module, one after the other.
     """
     numbers: Array = np.arange(256).astype(np.uint8).view(np.int8)
     found: list[_Numbers] = []
@@ -125,7 +125,10 @@ def decoded_from(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
 def _next_numbers(
     value: ir.Value, numbers: Array, symbols: ir.SymbolTable
 ) -> _Numbers | None:
-    """The only result that is computed from a value, and what it is, if it is known."""
+    """
+    Return the only result that is computed from a value, and what it is, if it is
+    known.
+    """
     uses = [*value.uses]
     if len(uses) != 1:
         return None
@@ -187,7 +190,7 @@ def _sign_extended(numbers: Array, type_: ir.Type) -> Array:
 
 
 def _dtype(type_: ir.Type) -> DType | None:
-    """The dtype of a type; `None` if there is none."""
+    """Return the dtype of a type; `None` if there is none."""
     if isinstance(type_, ir.IndexType):
         return np.dtype(np.int64)
     if isinstance(type_, ir.F16Type | ir.F32Type):
@@ -207,7 +210,10 @@ def _dtype(type_: ir.Type) -> DType | None:
 def _encoded(
     symbols: ir.SymbolTable, name: str, numbers: Array
 ) -> tuple[_Encoding, ir.Operation] | None:
-    """A constant with other bytes, and how they are read; `None` for no such encoding."""
+    """
+    Return a constant with other bytes, and how they are read; `None` for no such
+    encoding.
+    """
     codes, is_present = codes_of(symbols[name])
     for encoding in _ENCODINGS:
         with np.errstate(all="ignore"):
@@ -221,7 +227,7 @@ def _encoded(
 
 
 def codes_of(constant: Op) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """The bytes of a constant, and which of all bytes it has."""
+    """Return the bytes of a constant, and which of all bytes it has."""
     codes = mlir.initial_value(constant).view(np.uint8)
     is_present = np.zeros(256, np.bool_)
     is_present[codes] = True
@@ -264,7 +270,7 @@ def select_from_tables(module: ir.Module) -> None:
 
 
 def _selected_number(numbers: list[float], byte: ir.Value, type_: ir.Type) -> ir.Value:
-    """One of the numbers: each bit of the byte leaves half of them."""
+    """Return one of the numbers: each bit of the byte leaves half of them."""
     candidates = [arith.constant(type_, number) for number in numbers]
     zero = arith.constant(byte.type, 0)
     for bit in range(len(numbers).bit_length() - 1):
@@ -305,7 +311,9 @@ def look_up_whole_bytes(module: ir.Module) -> None:
 
 
 def byte_looked_up(load: ir.Operation) -> ir.Value | None:
-    """The byte of which as many bits are the index as a small table has; or `None`."""
+    """
+    Return the byte of which as many bits are the index as a small table has; or `None`.
+    """
     type_ = mlir.shaped_type(load.operands[0])
     size = type_.shape[0] if type_.rank == 1 else 0
     if not isinstance(type_.element_type, _TABULATED) or not 1 < size < _BYTES:

@@ -30,11 +30,11 @@ class Factor(NamedTuple):
 
     @property
     def is_unsigned(self) -> bool:
-        """Whether elements are unsigned integers."""
+        """True if elements are unsigned integers."""
         return self.conversion is not None and self.conversion.name == "arith.extui"
 
     def convert(self, element: ir.Value, type_: ir.Type) -> ir.Value:
-        """The number that is multiplied."""
+        """Return the number that is multiplied."""
         value = applied(self.conversion, type_, element) if self.conversion else element
         if not self.zero_point:
             return value
@@ -52,7 +52,7 @@ class Factor(NamedTuple):
 
     @property
     def is_computed(self) -> bool:
-        """Whether MLIR may fuse the loops that compute the tensor with others."""
+        """True if MLIR may fuse the loops that compute the tensor with others."""
         if not isinstance(self.value, ir.OpResult):
             return False
         name = self.value.owner.name
@@ -60,7 +60,9 @@ class Factor(NamedTuple):
         return name.startswith(fused) and name != "arith.constant"
 
     def as_numbers(self, type_: ir.Type) -> Factor:
-        """The factor with the numbers that are multiplied as elements, in memory."""
+        """
+        Return the factor with the numbers that are multiplied as elements, in memory.
+        """
         if self.element_type == type_:
             return self
         rank = mlir.shaped_type(self.value).rank
@@ -74,14 +76,16 @@ class Factor(NamedTuple):
         return self._replace(value=value, conversion=None, zero_point=0)
 
     def in_memory(self) -> Factor:
-        """The factor after an op that keeps MLIR from computing it in the loops."""
+        """
+        Return the factor after an op that keeps MLIR from computing it in the loops.
+        """
         zero = ir.AffineExpr.get_constant(0)
         value = reshaped_tensor(self.value, [1, *mixed_sizes(self.value)])
         return self._replace(value=value, indices=[zero, *self.indices])
 
 
 def loops_in(*indices: ir.AffineExpr) -> set[int]:
-    """The loops that affine expressions depend on."""
+    """Return the loops that affine expressions depend on."""
     loops: set[int] = set()
     for index in indices:
         if isinstance(index, ir.AffineDimExpr):
@@ -118,7 +122,10 @@ class Contraction:
         return mlir.shape(self.op.operands[2])
 
     def size(self, loop: int) -> int:
-        """The number of iterations of a loop over the result; negative if not known."""
+        """
+        Return the number of iterations of a loop over the result; negative if not
+        known.
+        """
         return self.shape[self.result.index(loop)]
 
     @property
@@ -138,7 +145,10 @@ class Contraction:
         return mlir.element(self.op.operands[2])
 
     def body(self, lhs: Factor, rhs: Factor) -> Callable[[Values], Values]:
-        """The body of a `linalg.generic` that adds up the products of other factors."""
+        """
+        Return the body of a `linalg.generic` that adds up the products of other
+        factors.
+        """
 
         def added(arguments: Values) -> Values:
             left, right, so_far = arguments
@@ -150,7 +160,9 @@ class Contraction:
         return added
 
     def reuse(self, factor: Factor) -> int:
-        """The number of products of each element of a factor, large if not known."""
+        """
+        Return the number of products of each element of a factor, large if not known.
+        """
         loops = factor.loops
         return math.prod(
             abs(self.size(loop)) for loop in self.result if loop not in loops
@@ -159,8 +171,8 @@ class Contraction:
 
 def contraction_of(op: ir.Operation) -> Contraction | None:
     """
-    A structured op as a contraction, whether it is a `linalg.generic` or a named op: it
-    multiplies two factors, which may be converted, and adds the products up.
+    Return a structured op as a contraction, whether it is a `linalg.generic` or a named
+    op: it multiplies two factors, which may be converted, and adds the products up.
     """
     if not op.name.startswith("linalg.") or len(op.regions) != 1:
         return None
@@ -216,7 +228,7 @@ def _converted_from(
 
 
 def applied(op: ir.Operation, type_: ir.Type, *operands: ir.Value) -> ir.Value:
-    """The result, of a type, that a copy of an op has for other operands."""
+    """Return the result, of a type, that a copy of an op has for other operands."""
     copy = op.clone()
     for i, operand in enumerate(operands):
         copy.operands[i] = operand

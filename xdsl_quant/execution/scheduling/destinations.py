@@ -23,7 +23,9 @@ _BRANCHES = ("arith.select", "scf.for", "scf.if", "scf.index_switch", "scf.while
 
 
 def _has_dynamic_branches(module: ir.Module) -> bool:
-    """Whether a tensor may be one of several, and these may be of different sizes."""
+    """
+    Return True if a tensor may be one of several, and these may be of different sizes.
+    """
     return any(
         isinstance(result.type, ir.RankedTensorType)
         and not result.type.has_static_shape
@@ -114,7 +116,10 @@ def _add_dimension(reshape: ir.Operation) -> None:
 
 
 def _pads(insert: ir.Operation) -> bool:
-    """Whether a slice of static sizes is inserted into equal elements, and nothing else."""
+    """
+    Return True if a slice of static sizes is inserted into equal elements, and nothing
+    else.
+    """
     if len(insert.operands) != 2 or any(map(_writes_to, insert.results[0].uses)):
         return False
     source, target = insert.operands
@@ -156,7 +161,9 @@ def separate_destinations(module: ir.Module) -> None:
 
 
 def _has_equal_elements(op: ir.Operation) -> bool:
-    """Whether an op makes one tensor, whose elements are one constant or undefined."""
+    """
+    Return True if an op makes one tensor, whose elements are one constant or undefined.
+    """
     if len(op.results) != 1 or op.name == "tensor.empty":
         return len(op.results) == 1
     if op.name == "linalg.fill":

@@ -78,7 +78,7 @@ class Epilogue:
         return value, start
 
     def repeated(self, count: int) -> Epilogue:
-        """The op for columns that come so many times, one after the other."""
+        """Return the op for columns that come so many times, one after the other."""
         constants = {i: np.tile(n, count) for i, n in self.constants.items()}
         return replace(self, constants=constants)
 
@@ -94,8 +94,8 @@ class Epilogue:
 
 def epilogue_of(op: ir.Operation, column: int) -> Epilogue | None:
     """
-    The op that follows an op on memrefs which computes sums, if it is to be computed with
-    the sums in registers.
+    Return the op that follows an op on memrefs which computes sums, if it is to be
+    computed with the sums in registers.
 
     Args:
         op: the op; its last operand are the sums.
@@ -124,7 +124,7 @@ def epilogue_of(op: ir.Operation, column: int) -> Epilogue | None:
 
 
 def _fill_of(op: ir.Operation) -> int | None:
-    """The integer that an op stores in all elements of its only memref."""
+    """Return the integer that an op stores in all elements of its only memref."""
     if op.name == "linalg.fill":
         stored = op.operands[0]
     elif op.name == "linalg.generic" and len(op.operands) == 1:
@@ -138,7 +138,7 @@ def _fill_of(op: ir.Operation) -> int | None:
 
 
 def _in_order(ops: Sequence[ir.Operation]) -> bool:
-    """Whether ops are in one block, in this order."""
+    """Return True if ops are in one block, in this order."""
     blocks = {op.block for op in ops}
     if len(blocks) != 1:
         return False
@@ -148,7 +148,9 @@ def _in_order(ops: Sequence[ir.Operation]) -> bool:
 def _elementwise_epilogue(
     op: ir.Operation, filled: ir.Operation, sums: ir.Value, column: int
 ) -> Epilogue | None:
-    """An op on memrefs as an epilogue of sums that another op fills, if it is one."""
+    """
+    Return an op on memrefs as an epilogue of sums that another op fills, if it is one.
+    """
     operands, maps, start = [*op.operands], indexing_maps(op), _fill_of(filled)
     *others, result = operands
     *_, old_result = mlir.body_of(op).arguments
@@ -218,7 +220,7 @@ def _steps_by_dimension(
 def _columns_of_constant(
     value: ir.Value, steps: Mapping[int, int], column: int, sums: ir.Value
 ) -> NDArray[np.int64] | None:
-    """The number of each column, if a memref is a constant of only these."""
+    """Return the number of each column, if a memref is a constant of only these."""
     shape = mlir.shape(sums)
     moving = {d for d, step in steps.items() if step and shape[d] > 1}
     numbers = constant_of(value) if moving <= {column} else None
@@ -230,8 +232,8 @@ def _columns_of_constant(
 
 def _can_be_delayed(op: ir.Operation, epilogue: Epilogue) -> bool:
     """
-    Whether sums can be computed where the elementwise op is: until then nothing writes to
-    what they are computed of, and the result is stored elsewhere.
+    Return True if sums can be computed where the elementwise op is: until then nothing
+    writes to what they are computed of, and the result is stored elsewhere.
     """
     read = {*map(buffer_of, [*op.operands][:-1])}
     result = buffer_of(epilogue.result)
@@ -255,7 +257,7 @@ _MEMREF_WRITES = "memref.dealloc", "memref.store"
 
 
 def _written(op: ir.Operation) -> Values:
-    """The memrefs that an op may write to, or frees."""
+    """Return the memrefs that an op may write to, or frees."""
     operands = [*op.operands]
     if op.name.startswith("linalg.") and "operandSegmentSizes" in op.attributes:
         operands = operands[input_count(op) :]

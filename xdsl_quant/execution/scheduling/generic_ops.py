@@ -7,7 +7,7 @@ from ..mlir_bindings import Sizes, Values, arith, ir, linalg, tensor
 
 
 def filled(sizes: Sizes, element_type: ir.Type, number: float) -> ir.Value:
-    """A tensor of equal elements."""
+    """Return a tensor of equal elements."""
     constant = arith.constant(element_type, number)
     return linalg.fill(constant, outs=[tensor.empty(sizes, element_type)])
 
@@ -20,7 +20,7 @@ def generic(
     body: Callable[[Values], Values],
 ) -> Values:
     """
-    The results of a `linalg.generic` on tensors.
+    Return the results of a `linalg.generic` on tensors.
 
     Args:
         inputs: tensors or scalars that are read.

@@ -39,16 +39,16 @@ class LaneIndex(NamedTuple):
     """What each lane adds."""
 
     def is_same(self, other: LaneIndex) -> bool:
-        """Whether this is the same index in all lanes."""
+        """Return True if this is the same index in all lanes."""
         return self.terms == other.terms and np.array_equal(self.numbers, other.numbers)
 
     def advances(self, by: int) -> bool:
-        """Whether each lane of a vector has so much more than the one before."""
+        """Return True if each lane of a vector has so much more than the one before."""
         steps = np.diff(self.numbers.reshape(-1, LANES))
         return bool((steps == by).all())
 
     def build(self, lane: int) -> ir.Value:
-        """The index of a lane."""
+        """Return the index of a lane."""
         terms = [
             arith.muli(_term_value(value), index(factor))
             for value, factor in self.terms.items()
@@ -65,7 +65,7 @@ class _Quotient(NamedTuple):
 
 
 def _term_value(value: ir.Value | _Quotient) -> ir.Value:
-    """A term as a value."""
+    """Return a term as a value."""
     if isinstance(value, ir.Value):
         return value
     dividend = LaneIndex(dict(value.terms), np.array([value.number]))
@@ -91,7 +91,7 @@ def _index_product(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
 
 def _index_quotient(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
     """
-    A quotient of what is not negative, rounded down.
+    Return a quotient of what is not negative, rounded down.
 
     With the largest common divisor `g` of the factors and the divisor, the sum of terms and
     a number is divided as a whole by `g` where only the number may leave a remainder.
@@ -113,7 +113,7 @@ def _index_quotient(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
 
 
 def _is_positive(term: tuple[ir.Value | _Quotient, int]) -> bool:
-    """Whether a multiple of a value is certainly not negative."""
+    """Return True if a multiple of a value is certainly not negative."""
     value, factor = term
     if not isinstance(value, ir.Value):
         return factor >= 0
@@ -153,7 +153,7 @@ _WITHOUT_OTHER_EFFECTS = (
 
 
 def has_lanes(loop: ir.Operation) -> bool:
-    """Whether an `scf.for` runs over whole pairs of vectors, and only a few."""
+    """Return True if an `scf.for` runs over whole pairs of vectors, and only a few."""
     lanes = iterations(loop)
     is_whole = lanes.step == 1 and not len(lanes) % (2 * LANES)
     return is_whole and 0 < len(lanes) <= _MOST and not loop.results
@@ -164,7 +164,9 @@ class LaneLoop:
 
     @classmethod
     def of(cls, loop: ir.Operation) -> LaneLoop | None:
-        """An `scf.for` as such a loop, if it is one over whole pairs of vectors."""
+        """
+        Return an `scf.for` as such a loop, if it is one over whole pairs of vectors.
+        """
         if not has_lanes(loop):
             return None
         ops = mlir.operations_of(mlir.body_of(loop))
@@ -194,7 +196,7 @@ class LaneLoop:
         self._defined[value] = vector_of
 
     def index(self, value: ir.Value) -> LaneIndex | None:
-        """An index, if it is a sum with what is known for each lane."""
+        """Return an index, if it is a sum with what is known for each lane."""
         if value not in self._found:
             self._found[value] = self._index(value)
         return self._found[value]
@@ -214,7 +216,7 @@ class LaneLoop:
         return None if left is None or right is None else computed(left, right)
 
     def is_supported(self) -> bool:
-        """Whether all that is stored can be computed in vectors."""
+        """Return True if all that is stored can be computed in vectors."""
         value, *target = self._store.operands
         return self.can_access(target, steps=(1,)) and self._is_supported(value)
 
@@ -248,7 +250,9 @@ class LaneLoop:
         return op.name in _ELEMENTWISE and all(map(self._is_supported, op.operands))
 
     def _can_load(self, load: ir.Operation) -> bool:
-        """Whether a load reads vectors, or one element, that no other lane stores."""
+        """
+        Return True if a load reads vectors, or one element, that no other lane stores.
+        """
         if not self.can_access([*load.operands], steps=(0, 1)):
             return False
         source, *indices = load.operands
@@ -260,8 +264,8 @@ class LaneLoop:
 
     def can_access(self, operands: Values, steps: Sequence[int]) -> bool:
         """
-        Whether of a memref and indices, lanes of a vector have equal indices but for the
-        last one, which advances by one of the steps.
+        Return True if of a memref and indices, lanes of a vector have equal indices but
+        for the last one, which advances by one of the steps.
         """
         source, *indices = operands
         if not indices or not has_identity_layout(source.type):
@@ -279,7 +283,7 @@ class LaneLoop:
         return [each.build(lane) for each in found if each is not None]
 
     def _vector(self, value: ir.Value, lane: int) -> ir.Value:
-        """The vector of a value, from a lane on."""
+        """Return the vector of a value, from a lane on."""
         if (value, lane) not in self._vectors:
             if define := self._defined.get(value):
                 made = define(lane)
@@ -305,7 +309,7 @@ class LaneLoop:
 
 
 def _is_element(type_: ir.Type) -> bool:
-    """Whether vectors have such elements."""
+    """Return True if vectors have such elements."""
     if isinstance(type_, ir.IntegerType):
         return type_.width in (1, 8, 16, 32, 64)
     return isinstance(type_, ir.F16Type | ir.F32Type | ir.F64Type)

@@ -31,14 +31,16 @@ def buffer_of(memref: ir.Value) -> ir.Value:
 
 
 def is_distinct_buffer(memref: ir.Value) -> bool:
-    """Whether a memref is certainly another one than others for which this is true."""
+    """
+    Return True if a memref is certainly another one than others for which this is true.
+    """
     if (block := mlir.argument_block(memref)) is not None:
         return block.owner.operation.name == "func.func"
     return bool(mlir.made_by(memref, "memref.alloc", "memref.get_global"))
 
 
 def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
-    """The elements of a constant of integers, with their signs."""
+    """Return the elements of a constant of integers, with their signs."""
     if op := mlir.made_by(value, "arith.constant"):
         attribute = op.attributes["value"]
     elif op := mlir.made_by(value, "memref.get_global"):
@@ -68,7 +70,10 @@ def with_elements(
     numbers: Array,
     element_type: ir.Type | None = None,
 ) -> ir.Operation:
-    """A copy of a constant with other elements, of other sizes too; by default bytes."""
+    """
+    Return a copy of a constant with other elements, of other sizes too; by default
+    bytes.
+    """
     constant, type_ = symbols[name], element_type or ir.IntegerType.get_signless(8)
     with ir.InsertionPoint(constant), constant.location:
         copy = constant.clone()
@@ -137,8 +142,8 @@ def dimensions_by_loop(
 
 def _linear_terms(index: ir.AffineExpr) -> list[tuple[int, int]] | None:
     """
-    The loops that an expression adds up, with their factors; `None` if it is another
-    expression.
+    Return the loops that an expression adds up, with their factors; `None` if it is
+    another expression.
     """
     match index:
         case ir.AffineDimExpr():

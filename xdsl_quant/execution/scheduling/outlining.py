@@ -39,7 +39,10 @@ def outline_loops(module: ir.Module, name: str) -> list[str]:
 
 
 def _can_be_outlined(nest: ir.Operation) -> bool:
-    """Whether a loop nest has no result and no assertion, and its buffers are distinct."""
+    """
+    Return True if a loop nest has no result and no assertion, and its buffers are
+    distinct.
+    """
     if nest.results or mlir.ops_in(nest, "cf.assert"):
         return False
     memrefs = [v for v in _captured(nest) if isinstance(v.type, ir.MemRefType)]
@@ -72,7 +75,7 @@ def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
 
 
 def _captured(nest: ir.Operation) -> Values:
-    """The values from outside that ops of a loop nest use."""
+    """Return the values from outside that ops of a loop nest use."""
     ops = mlir.ops_in(nest)
     defined = {
         value

@@ -59,7 +59,7 @@ def pack_constants(module: ir.Module) -> None:
 
 
 def _packable_constant(load: ir.Operation) -> str | None:
-    """The name of the constant with bytes that is read, if it is one."""
+    """Return the name of the constant with bytes that is read, if it is one."""
     constant = mlir.made_by(load.operands[0], "memref.get_global")
     if constant is None or str(mlir.element(constant.result)) != "i8":
         return None
@@ -67,7 +67,7 @@ def _packable_constant(load: ir.Operation) -> str | None:
 
 
 def _can_be_packed(loop: LaneLoop, load: ir.Operation) -> bool:
-    """Whether lanes read elements in order, from a whole pair of vectors on."""
+    """Return True if lanes read elements in order, from a whole pair of vectors on."""
     operands = [*load.operands]
     if not loop.can_access(operands, steps=(1,)):
         return False
@@ -92,7 +92,7 @@ class _Packed(NamedTuple):
 def _packed_constant(
     symbols: ir.SymbolTable, name: str, numbers: Array
 ) -> _Packed | None:
-    """A constant packed, if its bytes stand for at most 16 different numbers."""
+    """Return a constant packed, if its bytes stand for at most 16 different numbers."""
     codes, is_present = codes_of(symbols[name])
     present = numbers.view(np.int32)[is_present]
     distinct, short = np.unique(present, return_inverse=True)
@@ -115,7 +115,7 @@ class _Selection(NamedTuple):
     packed: _Packed
 
     def vector(self, lane: int) -> ir.Value:
-        """The numbers from a lane on."""
+        """Return the numbers from a lane on."""
         _, *indices = self.load.operands
         *others, last = [found for each in indices if (found := self.loop.index(each))]
         half = int(last.numbers[lane]) // LANES % 2
@@ -141,7 +141,7 @@ class _Selection(NamedTuple):
 
 
 def _halved(last: LaneIndex, lane: int, half: int) -> ir.Value:
-    """The index of the byte with the code of a lane."""
+    """Return the index of the byte with the code of a lane."""
     terms = {value: factor // 2 for value, factor in last.terms.items()}
     numbers = (last.numbers - half * LANES) // 2
     return LaneIndex(terms, numbers).build(lane)

@@ -46,7 +46,7 @@ class Packing:
     """The distance of the bytes of neighbouring columns."""
 
     is_unsigned: bool
-    """Whether 128 is subtracted from bytes, which is one bit flipped."""
+    """True if 128 is subtracted from bytes, which is one bit flipped."""
 
     offset: int
     """Minus the factor of sums of columns."""
@@ -59,7 +59,7 @@ def packing_text(
     packing: Packing, bits: int, name: str, memrefs: Sequence[Memref]
 ) -> str:
     """
-    The text of a private function that packs a matrix.
+    Return the text of a private function that packs a matrix.
 
     Args:
         packing: the loops.
@@ -213,7 +213,10 @@ class _Packer:
         return [as_bytes(code, row) for row in _transposed_lanes(code, rows)[:size]]
 
     def _last(self, places: Names, whole: int, rest: int) -> str:
-        """The vector of the last group, of which the first bytes may have come before."""
+        """
+        Return the vector of the last group, of which the first bytes may have come
+        before.
+        """
         code = self.code
         vector = code.splat(0, SUMS)
         back, count = (rest - 4, 4) if whole else (0, rest)
@@ -299,7 +302,7 @@ def transposition_text(
     transposition: Transposition, name: str, memrefs: Sequence[Memref]
 ) -> str:
     """
-    The text of a private function that transposes matrices of bytes.
+    Return the text of a private function that transposes matrices of bytes.
 
     Args:
         transposition: the loops. What is behind a transposed row may be written to, up to
@@ -357,7 +360,7 @@ class RowSums(NamedTuple):
     """The loops over the bytes of a row, the last one over bytes beside each other."""
 
     is_signed: bool
-    """Whether bytes are signed."""
+    """True if bytes are signed."""
 
     zero_point: int
     """What is subtracted from each byte."""
@@ -367,7 +370,8 @@ def row_sums_text(
     sums: RowSums, bits: int, name: str, memrefs: Sequence[Memref]
 ) -> str:
     """
-    The text of a private function that sums up zero-point-corrected bytes of each row.
+    Return the text of a private function that sums up zero-point-corrected bytes of
+    each row.
 
     Args:
         sums: the loops, and what the bytes are.
@@ -400,7 +404,7 @@ class _RowAdder:
     ones: str
 
     def with_run(self, pointers: Names, vectors: Names) -> Names:
-        """The vector of sums after the innermost loop."""
+        """Return the vector of sums after the innermost loop."""
         code, size = self.code, 4 * LANES
         length, _ = self.sums.reductions[-1]
         blocks, left = divmod(length, size)

@@ -81,7 +81,7 @@ def _call_groups(
 
 
 def _has_min_max(call: ir.Operation, axis: int | None) -> bool:
-    """Whether compiled code can find the min/max of the argument of a call."""
+    """Return True if compiled code can find the min/max of the argument of a call."""
     if len(call.operands) != 1:
         return False
     type_ = mlir.shaped_type(call.operands[0])

@@ -120,7 +120,7 @@ def _rounded_and_clamped(value: ir.Value) -> tuple[ir.Value, list[ir.Operation]]
 
 
 def _bound(value: ir.Value) -> int | None:
-    """The number of a constant without fraction and in the range of an i32."""
+    """Return the number of a constant without fraction and in the range of an i32."""
     number = mlir.number_of(value)
     # NaN and infinities are not in range.
     if number is None or not -_LIMIT <= number < _LIMIT or number != int(number):

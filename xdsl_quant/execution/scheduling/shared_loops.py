@@ -162,11 +162,11 @@ class _SharedLoop:
             result.replace_all_uses_with(new)
 
     def _is_needed(self, result: ir.Value) -> bool:
-        """Whether an op outside of the group uses a result."""
+        """Return True if an op outside of the group uses a result."""
         return any(user not in self._members for user in mlir.users_of(result))
 
     def _kinds(self) -> Sequence[str]:
-        """The kinds of loops: that of a reduction if it is that for any op."""
+        """Return the kinds of loops: that of a reduction if it is that for any op."""
         kinds = zip(*map(loop_kinds, self._members), strict=True)
         return [
             "reduction" if any("reduction" in kind for kind in each) else "parallel"
@@ -183,7 +183,7 @@ _HARMLESS = ("cf.assert", "scf.if", "scf.yield", "linalg.yield", "tensor.yield")
 
 
 def _depends(op: ir.Operation, values: set[ir.Value]) -> bool:
-    """Whether an op uses a value, or may write to memory, or call a function."""
+    """Return True if an op uses a value, or may write to memory, or call a function."""
     return any(
         inner.name.startswith(("func.", "memref.", "bufferization."))
         or (not len(inner.results) and inner.name not in _HARMLESS)
@@ -193,7 +193,7 @@ def _depends(op: ir.Operation, values: set[ir.Value]) -> bool:
 
 
 def _inlined_body(member: ir.Operation, arguments: Values) -> Values:
-    """A copy of a body; what it yields."""
+    """Return a copy of a body; what it yields."""
     body = mlir.body_of(member)
     known: dict[ir.Value, ir.Value] = dict(zip(body.arguments, arguments, strict=True))
     for op in mlir.operations_of(body):

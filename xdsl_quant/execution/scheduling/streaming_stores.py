@@ -73,8 +73,8 @@ _DYNAMIC_SIZE = 1024
 
 def writes_more_than_it_reads(module: ir.Module, name: str) -> bool:
     """
-    Whether memrefs, in which the kernel `name` stores its results, have more bytes than
-    tensors, its arguments.
+    Return True if memrefs, in which the kernel `name` stores its results, have more
+    bytes than tensors, its arguments.
     """
     (kernel,) = mlir.functions_in(module, (name,))
     surplus = 0
@@ -88,8 +88,8 @@ def writes_more_than_it_reads(module: ir.Module, name: str) -> bool:
 
 def streamable_ops(module: ir.Module, name: str) -> Sequence[ir.Operation]:
     """
-    The ops that compute a result of the kernel `name` in such a way that it can be
-    streamed.
+    Return the ops that compute a result of the kernel `name` in such a way that it can
+    be streamed.
 
     They are of `linalg`, so their loops will go through all elements in turn.
     """
@@ -111,7 +111,9 @@ def mark_results(streamable: Sequence[ir.Operation]) -> None:
 
 
 def _is_streamable(generic: ir.Operation) -> bool:
-    """Whether an op writes each element of a result in turn, and does not read any."""
+    """
+    Return True if an op writes each element of a result in turn, and does not read any.
+    """
     *others, output = generic.operands
     if input_count(generic) != len(others):
         return False
@@ -132,7 +134,10 @@ def _is_streamable(generic: ir.Operation) -> bool:
 
 
 def _is_contiguous_type(type_: ir.Type) -> bool:
-    """Whether the memref is contiguous, has rank > 0 and a power-of-two element width."""
+    """
+    Return True if the memref is contiguous, has rank > 0 and a power-of-two element
+    width.
+    """
     return (
         isinstance(type_, ir.MemRefType)
         and type_.rank > 0
@@ -142,7 +147,7 @@ def _is_contiguous_type(type_: ir.Type) -> bool:
 
 
 def _is_apart(value: ir.Value, result: ir.Value) -> bool:
-    """Whether a value is certainly not in the memory of a result."""
+    """Return True if a value is certainly not in the memory of a result."""
     if not isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType):
         return True
     buffer = buffer_of(value)
@@ -167,7 +172,7 @@ class _Buffer:
 
     @staticmethod
     def of(module: ir.Module, name: str) -> _Buffer:
-        """A buffer in the kernel `name`."""
+        """Return a buffer in the kernel `name`."""
         copy = f"{name}_copy"
         helpers = ir.Module.parse(_COPY.format(name=copy))
         module.body.append(helpers.body.operations[0].detach_from_parent())
@@ -182,7 +187,7 @@ class _Buffer:
             )
 
     def view(self, element_type: ir.Type, length: int) -> ir.Value:
-        """The buffer as elements."""
+        """Return the buffer as elements."""
         type_ = ir.MemRefType.get([length], element_type)
         return memref.view(type_, self.memory, index(0), [])
 
@@ -192,7 +197,7 @@ class _Buffer:
         self._set(1, _address_of(result))
 
     def count(self, element_size: int) -> ir.Value:
-        """The number of pending elements."""
+        """Return the number of pending elements."""
         count = arith.divui(self._get(0), _i64(element_size))
         return arith.index_cast(ir.IndexType.get(), count)
 
@@ -273,7 +278,7 @@ def _stream(store: ir.Operation, buffer: _Buffer) -> None:
 
 
 def _nest(innermost: Op, indices: Values) -> ir.Operation:
-    """The outermost loop of a nest with these indices."""
+    """Return the outermost loop of a nest with these indices."""
     nest = innermost.operation
     for _ in indices[1:]:
         assert nest.parent is not None

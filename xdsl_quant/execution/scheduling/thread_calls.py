@@ -107,5 +107,7 @@ class _Work:
 
 @cache
 def _pool(process: int, size: int) -> ThreadPoolExecutor:
-    """The threads of a process. After a fork there are none, so it needs its own."""
+    """
+    Return the threads of a process. After a fork there are none, so it needs its own.
+    """
     return ThreadPoolExecutor(size, f"xdsl_quant_{process}")

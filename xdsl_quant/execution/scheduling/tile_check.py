@@ -31,8 +31,8 @@ _ROWS, _DEPTH, _WIDTH = 47, 250, 50
 @cache
 def tiles_are_exact(cpu: Cpu) -> bool:
     """
-    Whether a product by tiles has the sums that it should have, on this machine. It is
-    computed once in a process; a user is warned if the sums are others.
+    Return True if a product by tiles has the sums that it should have, on this machine.
+    It is computed once in a process; a user is warned if the sums are others.
     """
     if all(_is_exact(cpu, is_signed) for is_signed in (True, False)):
         return True

@@ -86,7 +86,7 @@ class _TiledContraction(Contraction):
 
     @cached_property
     def is_transposed(self) -> bool:
-        """Whether the right factor is transposed, so that columns are contiguous."""
+        """True if the right factor is transposed, so that columns are contiguous."""
         if self.column_dimension in (None, len(self.rhs.indices) - 1):
             return False
         reuse = self.reuse(self.rhs)
@@ -139,7 +139,7 @@ class _TiledContraction(Contraction):
     # Ops
 
     def rewritten(self) -> ir.Value:
-        """The result of the op, from new loops."""
+        """Return the result of the op, from new loops."""
         total = self.op.operands[2]
         sizes = mixed_sizes(total)
         lhs, rhs = (
@@ -170,7 +170,9 @@ class _TiledContraction(Contraction):
         return reshaped_tensor(result, sizes)
 
     def _tiled_result(self, sizes: Sizes) -> tuple[Sizes, Sequence[int]]:
-        """The sizes of the result, of which some are those of tiles, and its loops."""
+        """
+        Return the sizes of the result, of which some are those of tiles, and its loops.
+        """
         result_sizes: list[int | ir.Value] = []
         result_loops: list[int] = []
         for loop, size in zip(self.result, sizes, strict=True):
@@ -183,7 +185,10 @@ class _TiledContraction(Contraction):
         return result_sizes, result_loops
 
     def _packed(self, rhs: Factor) -> Factor:
-        """The right factor with columns last, and with the columns of a tile together."""
+        """
+        Return the right factor with columns last, and with the columns of a tile
+        together.
+        """
         column, dimension = self.column, self.column_dimension
         assert column is not None
         assert dimension is not None

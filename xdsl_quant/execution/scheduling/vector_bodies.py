@@ -30,12 +30,12 @@ class Interval(NamedTuple):
     high: int
 
     def fits(self, width: int) -> bool:
-        """Whether all numbers are signed integers of so many bits."""
+        """Return True if all numbers are signed integers of so many bits."""
         return -(1 << width - 1) <= self.low and self.high < 1 << width - 1
 
     @classmethod
     def of_width(cls, width: int) -> Interval:
-        """All signed integers of so many bits."""
+        """Return all signed integers of so many bits."""
         return cls(-(1 << width - 1), (1 << width - 1) - 1)
 
 
@@ -77,11 +77,14 @@ class VectorBody:
         return result
 
     def argument(self, number: int) -> ir.Value:
-        """An argument of the body."""
+        """Return an argument of the body."""
         return self._block.arguments[number]
 
     def only_use(self, value: ir.Value, name: str) -> tuple[ir.Value, _Numbers] | None:
-        """The result of an op of a value and a constant, if nothing else uses the value."""
+        """
+        Return the result of an op of a value and a constant, if nothing else uses the
+        value.
+        """
         users = mlir.users_of(value)
         if len(users) != 1 or not users[0].results:
             return None
@@ -94,7 +97,7 @@ class VectorBody:
         self._intervals[value] = interval
 
     def is_supported(self) -> bool:
-        """Whether the body can be computed in vectors."""
+        """Return True if the body can be computed in vectors."""
         return self._is_supported(self.result) and _is_stored(self.result)
 
     def _is_supported(self, value: ir.Value) -> bool:
@@ -110,7 +113,7 @@ class VectorBody:
     # What is known
 
     def constant(self, value: ir.Value) -> _Numbers | None:
-        """The number of a value, or those of all columns, if it is constant."""
+        """Return the number of a value, or those of all columns, if it is constant."""
         if isinstance(value, ir.BlockArgument):
             return self._constants.get(value)
         if (number := mlir.integer_of(value)) is not None:
@@ -128,7 +131,7 @@ class VectorBody:
         return None
 
     def interval(self, value: ir.Value) -> Interval:
-        """All numbers that a value can be, as signed integers."""
+        """Return all numbers that a value can be, as signed integers."""
         if value not in self._intervals:
             width = mlir.bits(value.type)
             found = self._interval(value)
@@ -145,7 +148,7 @@ class VectorBody:
         return self._exact_interval(op)
 
     def _exact_interval(self, op: ir.Operation) -> Interval | None:
-        """The numbers of a result, if it were not wrapped to its width."""
+        """Return the numbers of a result, if it were not wrapped to its width."""
         operands = [*map(self.interval, op.operands)]
         ends = [(a, b) for a in operands[0] for b in operands[-1]]
         match op.name.removeprefix("arith."):
@@ -176,7 +179,7 @@ class VectorBody:
         return Interval(min(numbers), max(numbers))
 
     def rounded(self, value: ir.Value) -> _Rounded | None:
-        """A value as a rounded product, if it is one."""
+        """Return a value as a rounded product, if it is one."""
         if value not in self._scaled:
             found = (
                 self._rounded_twice(value)
@@ -199,7 +202,8 @@ class VectorBody:
 
     def _simpler(self, value: ir.Value, rounded: _Rounded) -> _Rounded:
         """
-        The same rounded once, if that is the same in the range to which it is clamped.
+        Return the same rounded once, if that is the same in the range to which it is
+        clamped.
 
         Both grow with the number that is multiplied: they are the same if they reach each
         result at the same number, which bounds what is to be added.
@@ -229,7 +233,10 @@ class VectorBody:
         return rounded._replace(addend=least, is_twice=False)
 
     def _clamped(self, value: ir.Value) -> Interval | None:
-        """The range of stored values to which a value is clamped before any other use."""
+        """
+        Return the range of stored values to which a value is clamped before any other
+        use.
+        """
         bounds: dict[str, int] = {}
         for _ in range(2):
             for name in ("maxsi", "minsi"):
@@ -247,7 +254,10 @@ class VectorBody:
     def _with_constant(
         self, value: ir.Value, name: str
     ) -> tuple[ir.Value, _Numbers] | None:
-        """The other operand and the constant one of an op, the second if order matters."""
+        """
+        Return the other operand and the constant one of an op, the second if order
+        matters.
+        """
         if not (op := mlir.made_by(value, f"arith.{name}")):
             return None
         left, right = op.operands
@@ -259,7 +269,7 @@ class VectorBody:
         return None
 
     def _rounded_and_moved(self, value: ir.Value) -> _Rounded | None:
-        """A rounded product with a constant added, such as a zero point."""
+        """Return a rounded product with a constant added, such as a zero point."""
         if not (added := self._with_constant(value, "addi")):
             return None
         rounded, constant = added
@@ -367,7 +377,7 @@ class BodyCode:
         return 32 if width > 32 and self._body.interval(value).fits(32) else width
 
     def vector(self, value: ir.Value, width: int | None = None) -> str:
-        """The vector of a value, signed with more bits if that is needed."""
+        """Return the vector of a value, signed with more bits if that is needed."""
         if value not in self._names:
             self._names[value] = self._made(value)
         has, name = self.width(value), self._names[value]
@@ -455,15 +465,15 @@ class _WideCode:
         self._columns = columns
 
     def op(self, name: str, left: str, right: str) -> str:
-        """The result of an op."""
+        """Return the result of an op."""
         return self._code.add(f"arith.{name} {left}, {right} : {_WIDE}")
 
     def low(self, value: str) -> str:
-        """The lower halves with their signs."""
+        """Return the lower halves with their signs."""
         return self.op("shrsi", self.op("shli", value, self.bits), self.bits)
 
     def constant(self, numbers: _Numbers, lanes: int) -> str:
-        """A number of each column."""
+        """Return a number of each column."""
         code = self._code
         if numbers.size == 1 or (numbers == numbers.flat[0]).all():
             return code.splat(int(numbers.flat[0]), _WIDE)

@@ -77,22 +77,22 @@ class Code(OpLines):
     """Lines of a function."""
 
     def constant(self, value: int, type_: str = "i64") -> str:
-        """A number."""
+        """Return a number."""
         return self.add(f"arith.constant {value} : {type_}")
 
     def splat(self, value: object, type_: str) -> str:
-        """A vector of equal numbers."""
+        """Return a vector of equal numbers."""
         return self.add(f"arith.constant dense<{value}> : {type_}")
 
     def sum(self, value: str, index: str, step: int) -> str:
-        """A value plus a number of steps."""
+        """Return a value plus a number of steps."""
         if not step:
             return value
         product = self.add(f"arith.muli {index}, {self.constant(step)} : i64")
         return self.add(f"arith.addi {value}, {product} : i64")
 
     def at(self, pointer: str, offset: str | int) -> str:
-        """The pointer to what is so many bytes behind another one."""
+        """Return the pointer to what is so many bytes behind another one."""
         if isinstance(offset, int):
             type_ = "(!llvm.ptr) -> !llvm.ptr"
         else:
@@ -112,7 +112,7 @@ class Code(OpLines):
         ]
 
     def pointer(self, memref: str, type_: str, offset: int) -> str:
-        """The pointer to a byte of a memref."""
+        """Return the pointer to a byte of a memref."""
         index = self.add(
             f"memref.extract_aligned_pointer_as_index {memref} : {type_} -> index"
         )
@@ -121,7 +121,9 @@ class Code(OpLines):
         return self.at(pointer, offset)
 
     def arguments(self, memrefs: Sequence[Memref]) -> list[str]:
-        """The pointers to the first elements of the memrefs that a function takes."""
+        """
+        Return the pointers to the first elements of the memrefs that a function takes.
+        """
         return [
             self.pointer(f"%m{i}", memref.type, memref.offset)
             for i, memref in enumerate(memrefs)
@@ -141,7 +143,7 @@ class Code(OpLines):
         )
 
     def load_lanes(self, pointer: str, element: str, count: int = LANES) -> str:
-        """A vector of elements, of which only some are read."""
+        """Return a vector of elements, of which only some are read."""
         vector = f"vector<{LANES}x{element}>"
         if count == LANES:
             return self.load(pointer, vector)
@@ -243,7 +245,7 @@ class Code(OpLines):
     def carrying(
         self, size: int, values: Names, type_: str, body: Callable[[str, Names], Names]
     ) -> Names:
-        """A loop that carries values of one type."""
+        """Return a loop that carries values of one type."""
         if size == 1:
             return body(self.constant(0), values)
         bounds = [self.constant(n) for n in (0, size, 1)]
@@ -281,7 +283,7 @@ class Code(OpLines):
 
 
 def function_lines(name: str, memrefs: Sequence[Memref], code: Code) -> Names:
-    """A private function of memrefs, as `Code.arguments` has them."""
+    """Return a private function of memrefs, as `Code.arguments` has them."""
     arguments = [f"%m{i}: {memref.type}" for i, memref in enumerate(memrefs)]
     return [
         f"func.func private @{name}({', '.join(arguments)})",
@@ -316,7 +318,10 @@ class ColumnTable:
         return self._add(columns.reshape(self.vectors, LANES).astype(dtype))
 
     def add_halves(self, numbers: NDArray[np.int64]) -> tuple[int, int]:
-        """The same for 64-bit integers: those in even columns, and those in odd ones."""
+        """
+        Return the same for 64-bit integers: those in even columns, and those in odd
+        ones.
+        """
         columns = np.zeros(self.vectors * LANES, np.int64)
         columns[: self._width] = numbers
         even, odd = columns.reshape(self.vectors, -1, 2).transpose(2, 0, 1)
@@ -343,7 +348,9 @@ class Globals:
         self._name = name
 
     def pointer(self, code: Code, kind: str, size: int) -> str:
-        """The pointer to a constant of so many bytes, which is defined afterwards."""
+        """
+        Return the pointer to a constant of so many bytes, which is defined afterwards.
+        """
         type_ = f"memref<{size}xi8>"
         value = code.add(f"memref.get_global @{self._name}_{kind} : {type_}")
         return code.pointer(value, type_, 0)
@@ -396,7 +403,7 @@ def _vpdpbusd(code: Code, bits: int, total: str, left: str, right: str) -> str:
 
 
 def repeated(code: Code, value: str) -> str:
-    """A vector of equal numbers."""
+    """Return a vector of equal numbers."""
     poison = code.add(f"llvm.mlir.poison : {SUMS}")
     zero = code.constant(0, "i32")
     first = code.add(f"llvm.insertelement {value}, {poison}[{zero} : i32] : {SUMS}")
@@ -404,7 +411,7 @@ def repeated(code: Code, value: str) -> str:
 
 
 def interleaved(code: Code, parts: Names) -> str:
-    """The bytes of each lane of up to four vectors as a group; others are 0."""
+    """Return the bytes of each lane of up to four vectors as a group; others are 0."""
     part, half = f"vector<{LANES}xi8>", f"vector<{2 * LANES}xi8>"
     if len(parts) < 4:
         parts = [*parts, *[code.splat(0, part)] * (4 - len(parts))]
@@ -428,7 +435,7 @@ def interleaved(code: Code, parts: Names) -> str:
 
 
 def as_bytes(code: Code, value: str) -> str:
-    """The bytes of 16 numbers."""
+    """Return the bytes of 16 numbers."""
     return code.add(f"llvm.bitcast {value} : {SUMS} to {BYTES}")
 
 
@@ -438,5 +445,5 @@ def as_sums(code: Code, value: str) -> str:
 
 
 def wrapped_i32(number: int) -> int:
-    """The lower 32 bits of a number, with their sign."""
+    """Return the lower 32 bits of a number, with their sign."""
     return (number + (1 << 31)) % (1 << 32) - (1 << 31)

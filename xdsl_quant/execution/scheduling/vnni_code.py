@@ -89,7 +89,7 @@ class Weighted:
     """The matrix: a row for each byte that is summed up."""
 
     is_signed: bool
-    """Whether bytes in memory are signed."""
+    """True if bytes in memory are signed."""
 
     zero_point: int
     """What is subtracted from these bytes."""
@@ -136,8 +136,8 @@ class Weighted:
 
     def packed(self, vectors: int) -> NDArray[np.int8]:
         """
-        The bytes of the matrix in the order in which they are needed, those for so many
-        vectors of columns first.
+        Return the bytes of the matrix in the order in which they are needed, those for
+        so many vectors of columns first.
         """
         raise NotImplementedError
 
@@ -300,7 +300,7 @@ class _Tile:
         ]
 
     def _reduced(self, sums: Names, lhs: str, weights: str) -> Names:
-        """The sums after the loops that add products."""
+        """Return the sums after the loops that add products."""
         product, code = self.product, self.code
         step = 64 * self.vectors
         whole, rest = divmod(product.reductions[-1].size, 4)
@@ -324,7 +324,7 @@ class _Tile:
         return code.carrying_nest(loops, [weights, lhs], sums, SUMS, run)
 
     def _added(self, sums: Names, pointers: Names, count: int) -> Names:
-        """The sums with the products of up to four bytes of each row added."""
+        """Return the sums with the products of up to four bytes of each row added."""
         code, row = self.code, self.product.rows[-1]
         weights, lhs = pointers
         right = [
@@ -343,7 +343,10 @@ class _Tile:
     def _windowed(
         self, product: ChannelProduct, sums: Names, lhs: str, weights: str
     ) -> Names:
-        """The sums of channels on their own. Rows share bytes where windows overlap."""
+        """
+        Return the sums of channels on their own. Rows share bytes where windows
+        overlap.
+        """
         code, step = self.code, product.rows[-1].steps[0]
         right = [
             code.load(code.at(weights, 64 * g), BYTES, 64)
@@ -378,7 +381,9 @@ class _Tile:
         return as_bytes(code, all_)
 
     def _broadcast(self, place: str, count: int) -> str:
-        """A vector of equal groups of four bytes, of which only some are read."""
+        """
+        Return a vector of equal groups of four bytes, of which only some are read.
+        """
         code = self.code
         all_ = repeated(code, code.load_group(place, count))
         if self.product.is_signed:
@@ -421,7 +426,7 @@ class BodyFunction:
         self._type = f"(!llvm.ptr, {', '.join(types)}) -> {result_type}"
 
     def call(self, code: Code, columns: str, vectors: Names) -> str:
-        """The result for vectors of sums and of what else is read."""
+        """Return the result for vectors of sums and of what else is read."""
         arguments = ", ".join([columns, *vectors])
         return code.add(f"func.call @{self._name}({arguments}) : {self._type}")
 
@@ -455,7 +460,7 @@ class ProductFunction:
             self.body = BodyFunction(name, epilogue, product.sums, self.table)
 
     def constant(self, kind: str, data: NDArray[np.integer]) -> str:
-        """The pointer to a constant of bytes."""
+        """Return the pointer to a constant of bytes."""
         self.globals.define(kind, data)
         return self.globals.pointer(self.code, kind, data.size)
 
@@ -488,7 +493,7 @@ class ProductFunction:
         code.store_lanes(place, value, self.elements[0], count)
 
     def text(self) -> str:
-        """The function, after its constants and the function of what follows."""
+        """Return the function, after its constants and the function of what follows."""
         lines = function_lines(self._name, self._memrefs, self.code)
         body = self.body.lines if self.body else ()
         return "\n".join([*self.globals.lines, *body, *lines])
@@ -581,7 +586,7 @@ def product_text(
     bits: int,
 ) -> str:
     """
-    The text of a private function that computes a product, and of its constants.
+    Return the text of a private function that computes a product, and of its constants.
 
     Args:
         name: that of the function; those of constants begin with it.
@@ -597,6 +602,6 @@ def product_text(
 
 
 def _moved_interval(interval: Interval, by: NDArray[np.int64]) -> Interval:
-    """All numbers with others added, if they are still 32-bit integers."""
+    """Return all numbers with others added, if they are still 32-bit integers."""
     moved = Interval(interval.low + int(by.min()), interval.high + int(by.max()))
     return moved if moved.fits(32) else Interval.of_width(32)
