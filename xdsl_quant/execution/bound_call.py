@@ -1,4 +1,4 @@
-"""A call of compiled code on arrays that are known."""
+"""Calls of compiled code that are bound to fixed arrays."""
 
 import ctypes
 from collections.abc import Callable, Sequence
@@ -10,16 +10,17 @@ from xdsl_quant.numerics.arrays import Array
 from . import runtime_library
 
 _WORD = 8
-"""Bytes of a pointer, a size and a stride."""
+"""Bytes per pointer, size and stride."""
 
 
 class BoundCall:
     """
-    A call of a compiled function on certain arrays, which are checked already.
+    Call of a compiled function that is bound to validated arrays.
 
-    [`CompiledFunction.bind`][xdsl_quant.execution.CompiledFunction.bind] makes it. Each
-    call reads what is in the arguments by then, fills the same results again, and returns
-    them. Threads must not call one at the same time.
+    Created by [`CompiledFunction.bind`][xdsl_quant.execution.CompiledFunction.bind].
+    Each call reads the current contents of the arguments, overwrites the same result
+    arrays and returns them. Not thread-safe: do not call one object from several
+    threads at the same time.
     """
 
     def __init__(
@@ -32,15 +33,15 @@ class BoundCall:
     ):
         """
         Args:
-            name: what to call the function in an error message.
-            kernel: compiled code, which takes the address of its arguments.
-            owner: what has the memory that the code is in.
-            inputs: contiguous and aligned arrays that fit the arguments.
-            outputs: such arrays for the results, with memory of their own.
+            name: function name for error messages.
+            kernel: compiled code; takes the address of its packed arguments.
+            owner: object that owns the memory of the code.
+            inputs: contiguous and aligned arrays that match the arguments.
+            outputs: such arrays for the results, which share no memory with others.
         """
         self._name = name
         self._kernel = kernel
-        # As long as the call can be made, all this memory must be there.
+        # Keep the code and the arrays alive for the lifetime of the call.
         self._owner = owner
         self._arrays = (*inputs, *outputs)
         self._words = _packed_words([_descriptor(array) for array in self._arrays])
@@ -54,18 +55,18 @@ class BoundCall:
 
     def __call__(self) -> Any:
         """
-        Call the function; it returns an array, a tuple of arrays or `None`.
+        Call the function and return an array, a tuple of arrays or `None`.
 
         Raises:
-            ValueError: if sizes or values do not fit each other.
-            RecursionError: if Python functions call compiled ones too deeply.
-            Exception: whatever a Python function raises that the code calls.
+            ValueError: if sizes or values do not match at run time.
+            RecursionError: if compiled calls are nested too deeply through Python.
+            Exception: any exception of a Python function that the code calls.
         """
         runtime_library.begin(self._name)
         try:
             self._kernel(self._address)
         finally:
-            # Also after an interruption, or the next call would fail.
+            # After an interruption too, or the next call would fail.
             failure = runtime_library.end()
         if failure is None:
             return self._result
@@ -75,9 +76,9 @@ class BoundCall:
 
 
 def _descriptor(array: Array) -> Sequence[int]:
-    """Return an array as compiled code knows it; it must be contiguous."""
+    """Return the memref descriptor of a contiguous array, as words."""
     address = array.ctypes.data
-    # What was allocated, where the aligned part of it starts, and an offset to that.
+    # Allocated pointer, aligned pointer, offset.
     return (address, address, 0, *_sizes_and_strides(array.shape))
 
 
@@ -93,8 +94,8 @@ def _sizes_and_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _packed_words(descriptors: Sequence[Sequence[int]]) -> ctypes.Array[ctypes.c_int64]:
     """
-    What compiled code is called with, as one block of memory: the addresses of pointers,
-    the pointers, and the descriptors that these point to.
+    Return the arguments of compiled code in one memory block: the addresses of the
+    pointers, the pointers, and the memref descriptors that they point to.
     """
     count = len(descriptors)
     size = 2 * count + sum(map(len, descriptors))

@@ -1,4 +1,4 @@
-"""What changes of MLIR's IR share: small builders of ops, and readers of `linalg`."""
+"""Small builders and readers of MLIR ops that the rewrites share."""
 
 from math import prod
 
@@ -7,18 +7,17 @@ from .mlir_bindings import Op, Sizes, arith, ir, tensor
 
 
 def index(value: int) -> ir.Value:
-    """Return a constant of type `index`."""
     return arith.constant(ir.IndexType.get(), value)
 
 
 def is_dynamic(size: int) -> bool:
-    """Return True if a size in a shaped type is not known."""
+    """Return True if a size of a shaped type is dynamic."""
     return size == ir.ShapedType.get_dynamic_size()
 
 
 def has_identity_layout(type_: ir.Type) -> bool:
     """
-    Return True if the elements of a memref are one after the other, from its beginning.
+    Return True if a memref is contiguous, in row-major order and without an offset.
     """
     if not isinstance(type_, ir.MemRefType):
         return False
@@ -26,7 +25,7 @@ def has_identity_layout(type_: ir.Type) -> bool:
 
 
 def memref_bytes(type_: ir.Type) -> int:
-    """Return the bytes of a memref; 0 if they are not known."""
+    """Return the byte size of a memref; 0 if it is not known statically."""
     assert isinstance(type_, ir.MemRefType)
     if not has_identity_layout(type_) or any(map(is_dynamic, type_.shape)):
         return 0
@@ -34,9 +33,7 @@ def memref_bytes(type_: ir.Type) -> int:
 
 
 def _number_bytes(type_: ir.Type) -> int:
-    """
-    Return the bytes of a number, which are whole ones by now; 0 for what is no number.
-    """
+    """Return the byte size of a number type of whole bytes; 0 for other types."""
     if isinstance(type_, ir.IndexType):
         return 8
     return type_.width // 8 if isinstance(type_, ir.IntegerType | ir.FloatType) else 0
@@ -53,7 +50,7 @@ def as_values(sizes: Sizes) -> list[ir.Value]:
 
 
 def mixed_sizes(value: ir.Value) -> list[int | ir.Value]:
-    """Return the sizes of a tensor, those that its type knows as integers."""
+    """Return the sizes of a tensor, static ones as integers."""
     return [
         tensor.dim(value, index(i)) if is_dynamic(size) else size
         for i, size in enumerate(mlir.shape(value))
@@ -62,10 +59,9 @@ def mixed_sizes(value: ir.Value) -> list[int | ir.Value]:
 
 def reshaped_tensor(value: ir.Value, sizes: Sizes) -> ir.Value:
     """
-    Return the elements of a tensor in the same order with other sizes, integers or
-    values.
+    Reshape a tensor to static or dynamic sizes, in row-major order.
 
-    It is a `tensor.reshape`, through which MLIR fuses no loops.
+    Builds a `tensor.reshape`, which MLIR does not fuse loops across.
     """
     dynamic = ir.ShapedType.get_dynamic_size()
     shape = [size if isinstance(size, int) else dynamic for size in sizes]
@@ -81,12 +77,12 @@ def reshaped_tensor(value: ir.Value, sizes: Sizes) -> ir.Value:
 
 
 def input_count(op: Op) -> int:
-    """Return the number of operands that a `linalg` op only reads."""
+    """Return the number of inputs of a `linalg` op, without its `outs` operands."""
     return mlir.attribute_of(op, "operandSegmentSizes", ir.DenseI32ArrayAttr)[0]
 
 
 def indexing_maps(op: Op) -> list[ir.AffineMap]:
-    """Return the maps of the operands of a `linalg.generic`."""
+    """Return the indexing maps of a `linalg.generic`."""
     maps = mlir.attribute_of(op, "indexing_maps", ir.ArrayAttr)
     return [
         attribute.value for attribute in maps if isinstance(attribute, ir.AffineMapAttr)
@@ -94,5 +90,5 @@ def indexing_maps(op: Op) -> list[ir.AffineMap]:
 
 
 def loop_kinds(op: Op) -> list[str]:
-    """Return the texts of the kinds of loops of a `linalg.generic`."""
+    """Return the iterator types of a `linalg.generic` as text."""
     return [str(kind) for kind in mlir.attribute_of(op, "iterator_types", ir.ArrayAttr)]

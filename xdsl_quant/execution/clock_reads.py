@@ -1,4 +1,4 @@
-"""Reads of the clock between the steps of compiled code."""
+"""Instrumentation that measures the time between the steps of compiled code."""
 
 import ctypes
 import time
@@ -12,19 +12,21 @@ from .mlir_bindings import arith, func, ir
 from .source_ops import numbers_in
 
 _STEPS = ("func.call", "linalg.", "memref.copy", "memref.store", "scf.")
-"""How names of ops begin that take time. What is between them belongs to the next one."""
+"""
+Name prefixes of ops that start a step; the ops between two steps belong to the latter.
+"""
 
 _PREFIX = "xdsl_quant_clock"
 
 
 class ClockReads:
-    """Stores the time between the steps of a function, at each call."""
+    """Clock reads between the steps of a function, and the times of its last call."""
 
     steps: Sequence[Sequence[int]]
-    """For each step the numbers of the ops that it is made of, those of its own first."""
+    """Op numbers of each step, its own op first."""
 
     callbacks: Mapping[str, object]
-    """What the code calls: pointers of ctypes, by symbols."""
+    """Ctypes function pointers that the code calls, by symbol."""
 
     def __init__(self):
         self.steps = ()
@@ -32,9 +34,7 @@ class ClockReads:
         self._times = np.zeros((0, 2), np.int64)
 
     def insert(self, module: ir.Module, name: str) -> None:
-        """
-        Insert the reads into a function of a module, in which there are loops on memrefs.
-        """
+        """Insert clock reads into a function whose loops are on memrefs."""
         (function,) = mlir.functions_in(module, [name])
         ops = mlir.operations_of(mlir.body_of(function))
         steps = [op for op in ops if op.name.startswith(_STEPS)]
@@ -51,7 +51,7 @@ class ClockReads:
             with ir.InsertionPoint(function):
                 mlir.declare(symbol, [i32, i64], i32)
             places = [ops[ops.index(step) + 1] for step in steps]
-            # The last step has all that is freed at the end, too.
+            # The last step includes the deallocations at the end.
             for row, op in zip(self._times, [ops[0], *places[:-1], ops[-1]]):
                 with ir.InsertionPoint(op):
                     clock_id = arith.constant(i32, time.CLOCK_MONOTONIC)
@@ -59,13 +59,13 @@ class ClockReads:
                     func.call([i32], symbol, [clock_id, address])
 
     def seconds(self) -> NDArray[np.float64]:
-        """How long each step of the last call took."""
+        """Return the duration of each step in the last call, in seconds."""
         seconds, nanoseconds = np.diff(self._times, axis=0).T
         return seconds + nanoseconds * 1e-9
 
 
 def _op_numbers(module: ir.Module, step: ir.Operation) -> Collection[int]:
-    """Return the numbers of the ops that a step is made of, each once."""
+    """Return the distinct op numbers of a step, including those in called functions."""
     numbers: dict[int, None] = {}
     for op in [step, *mlir.ops_in(step), *_called(module, step)]:
         numbers.update(dict.fromkeys(numbers_in(str(op.location))))
@@ -73,7 +73,7 @@ def _op_numbers(module: ir.Module, step: ir.Operation) -> Collection[int]:
 
 
 def _called(module: ir.Module, step: ir.Operation) -> Sequence[ir.Operation]:
-    """Return the ops of the functions that a step calls."""
+    """Return the ops of all functions that a step calls, directly or indirectly."""
     names: set[str] = set()
     todo, found = [step], list[ir.Operation]()
     while todo:

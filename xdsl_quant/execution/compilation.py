@@ -1,4 +1,4 @@
-"""Compiles a function of a module; the last results are cached."""
+"""Compilation of a function of a module, with a cache of the latest results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MAX_CACHED = 256
 
 
 class _Request(NamedTuple):
-    """What is compiled of a module, and how."""
+    """Entry point and options of a compilation."""
 
     entry: str | None
     rounding: Rounding
@@ -50,9 +50,11 @@ class _Request(NamedTuple):
 
     def check(self) -> None:
         """
+        Validate the options.
+
         Raises:
             TypeError: if an option has a wrong type.
-            ValueError: if one has no such value.
+            ValueError: if an option has an unsupported value.
         """
         if (mistake := self.rounding.mistake()) is not None:
             raise ValueError(mistake)
@@ -66,10 +68,10 @@ class _Request(NamedTuple):
 
 
 _Key = tuple[str, _Request, str]
-"""A digest of the module, the request, and the path of a file, which is read again."""
+"""Digest of the module, request, and path of a model file (empty otherwise)."""
 
 _cache: OrderedDict[_Key, CompiledFunction] = OrderedDict()
-"""The functions that were asked for last, the very last one at the end."""
+"""Least recently used function first."""
 
 _lock = Lock()
 
@@ -88,46 +90,48 @@ def compile(
     host_functions: HostFunctions | None = None,
 ) -> CompiledFunction:
     """
-    Compile a function of a module, and all that it calls, to machine code.
+    Compile a function of a module, and all functions that it calls, to machine code.
 
-    Casts are lowered by `lower-quant-ops`, each as it is written: a `quant.dcast` of a
-    `quant.qcast` is computed and not folded away. The module may just as well be lowered
-    already. Ops of `tfl` are lowered by `convert-tfl-to-linalg`; their state must be
-    arguments and results: see [`StatefulFunction`][xdsl_quant.runtime.stateful_function].
+    Casts are lowered by `lower-quant-ops`, one by one: a `quant.dcast` of a
+    `quant.qcast` is computed, not folded. Modules that are already lowered are
+    supported too. `tfl` ops are lowered by `convert-tfl-to-linalg`; their state must be
+    passed as arguments and results: see
+    [`StatefulFunction`][xdsl_quant.runtime.stateful_function].
 
-    The last 256 results are kept, and the code for other processes in the folder
-    `XDSL_QUANT_CACHE`, by default `~/.cache/xdsl-quant`. Any thread may call this.
+    The last 256 functions are cached in memory. Machine code is also cached for other
+    processes in the folder `XDSL_QUANT_CACHE` (default: `~/.cache/xdsl-quant`). This
+    function is thread-safe.
 
     Args:
-        module: a module or its text, in which all dialects that `xdsl-opt` finds may
-            occur, or the path of a `.tflite` file, whose dynamic sizes become those for
-            which it was written, mostly a batch size of 1: see
-            [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite]. It is not changed.
-        entry: the name of the function; by default the only public one, or `main`.
-        rounding_mode: how `lower-quant-ops` rounds. Its `truncate` is undefined for values
-            that do not fit the storage type.
+        module: a module, its text, or the path of a `.tflite` file; not modified. All
+            dialects that `xdsl-opt` finds are supported. Dynamic sizes of a `.tflite`
+            file are replaced by the sizes it was written for, mostly a batch size of 1:
+            see [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite].
+        entry: name of the function; by default the only public one, or `main`.
+        rounding_mode: rounding of `lower-quant-ops`. Its `truncate` is undefined for
+            values outside the storage type.
         zero_point_order: when `lower-quant-ops` adds the zero point.
-        nan: what it makes of NaN in casts without an attribute `quant.nan`.
+        nan: result of NaN in casts without an attribute `quant.nan`.
         fuse: whether each cast becomes one loop with its scales as constants.
-        schedule: whether loops are made fast, which changes no number: contractions in
-            tiles, stores past the cache, and min/max of values where these are computed.
-        cpu: the instructions that code may use: all of this machine (`native`), or those
-            of a CPU without some of them, which changes no number.
-        threads: how many threads compute large products of 8-bit integers; others run in
-            the thread of the call.
-        host_functions: the Python functions that the module declares and calls: see
-            [`host_functions`][xdsl_quant.runtime.host_functions]. Nothing is kept then.
+        schedule: whether loops are optimized: tiled contractions, streaming stores, and
+            min/max fused into the loops that compute the values. Results do not change.
+        cpu: CPU features that the code may use: those of this machine (`native`), or of
+            an older CPU. Results do not change.
+        threads: number of threads for large matrix products of 8-bit integers; all
+            other code runs in the calling thread.
+        host_functions: Python functions that the module declares and calls: see
+            [`host_functions`][xdsl_quant.runtime.host_functions]. They disable caching.
 
     Raises:
-        TypeError: if the module or another argument is something else.
-        ValueError: if an option of the rounding or the CPU is unknown, or this machine
-            has not all instructions of that CPU.
-        CompilationError: if the module is invalid, has no such function, or contains what
-            MLIR does not compile.
-        ImportError: if MLIR, or a package for a type or a file, is not installed.
+        TypeError: if an argument has a wrong type.
+        ValueError: if a rounding option or the CPU is unknown, or this machine lacks
+            features of that CPU.
+        CompilationError: if the module is invalid, has no such function, or contains
+            ops that MLIR cannot compile.
+        ImportError: if MLIR, or the package for a type or file format, is missing.
 
     Warns:
-        RuntimeWarning: if a step of scheduling fails and is left out.
+        RuntimeWarning: if a scheduling step fails and is skipped.
     """
     rounding = Rounding(rounding_mode, zero_point_order, nan)
     options = CodeOptions(schedule, cpu_named(cpu), threads)
@@ -139,7 +143,7 @@ def compile(
 def _cached_function(
     module: ModuleOp | str | Path, request: _Request, host_functions: HostFunctions
 ) -> CompiledFunction:
-    """Return a function, from the cache if it calls no Python."""
+    """Return a compiled function, from the cache if it calls no host functions."""
     path = str(module) if is_model_file(module) else ""
     if host_functions:
         digest = "" if isinstance(module, ModuleOp) else _module_digest(module)
@@ -160,7 +164,7 @@ def _compile(
     request: _Request,
     host_functions: HostFunctions,
 ) -> CompiledFunction:
-    # The caller may change the module that was given.
+    # The caller may modify the module later.
     given = module.clone() if isinstance(module, ModuleOp) else module
 
     @cache
@@ -173,7 +177,7 @@ def _compile(
         return loaded
 
     def source() -> Source:
-        # What is in the cache needs none of all that it imports.
+        # A cached result needs none of the imports of this module.
         from .source_ops import Source
 
         entry, rounding, fuse, _ = request
@@ -192,7 +196,7 @@ def _compile(
 def _lowered(
     source: Callable[[], Source], digest: str, request: _Request, *, is_kept: bool
 ) -> Lowered:
-    """What is handed to MLIR, from the cache if it is there."""
+    """Return the text for MLIR, from the disk cache if possible."""
     entry, rounding, fuse, _ = request
     stored = None
     if is_kept and xdsl_patches.are_on():
@@ -213,9 +217,9 @@ def _lowered(
 
 
 def _module_digest(module: ModuleOp | str | Path) -> str:
-    """Return a digest of all that is in a module, a text or a file."""
+    """Return a digest of a module with its resources, a text or a file."""
     if is_model_file(module):
-        # If it is not there, loading says so.
+        # Loading reports a missing file.
         with suppress(OSError):
             content = Path(module).read_bytes()
             return f"file {sha256(content).hexdigest()}"
@@ -227,11 +231,11 @@ def _module_digest(module: ModuleOp | str | Path) -> str:
 
 
 def _resources(module: ModuleOp) -> Iterator[bytes]:
-    """Yield the data of constants that are printed as names."""
+    """Yield the data of `dense_resource` constants, which the text does not contain."""
     for op in module.walk():
         for value in (*op.properties.values(), *op.attributes.values()):
             if isinstance(value, DenseResourceAttr):
-                # If it is damaged, lowering says so.
+                # Lowering reports damaged data.
                 with suppress(ValueError):
                     yield resource_data(value) or b""
 
@@ -239,7 +243,7 @@ def _resources(module: ModuleOp) -> Iterator[bytes]:
 def _loaded_module(module: ModuleOp | str | Path) -> ModuleOp:
     try:
         if is_model_file(module):
-            # Code needs to know the sizes of its operands.
+            # Compiled code requires static operand sizes.
             return read_model_file(module, static=True)
         loaded = as_module(module)
         if loaded is module:

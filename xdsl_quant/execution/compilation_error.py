@@ -1,5 +1,5 @@
-"""What is raised for a module that cannot be compiled."""
+"""Error raised when a module cannot be compiled."""
 
 
 class CompilationError(ValueError):
-    """A module cannot be compiled; the message says why."""
+    """Raised when a module cannot be compiled; the message states the reason."""

@@ -1,4 +1,4 @@
-"""Machine code that is called with NumPy arrays."""
+"""Functions compiled to machine code that take and return NumPy arrays."""
 
 from __future__ import annotations
 
@@ -35,41 +35,41 @@ _Kernel = Callable[[int], None]
 
 STREAMED_BYTES = 48 << 20
 """
-Results of together so many bytes are streamed: see `scheduling.streaming_stores`.
+Bytes of results from which the kernel uses streaming stores (see
+`scheduling.streaming_stores`).
 
-That was never faster with 16 MiB, and with 64 MiB it always was.
+In measurements, streaming was never faster at 16 MiB and always faster at 64 MiB.
 """
 
 
 class CompiledFunction:
     """
-    A function of a module, compiled by [`compile`][xdsl_quant.execution.compile].
+    Function of a module, compiled by [`compile`][xdsl_quant.execution.compile].
 
-    It is called with an array, a number or a list of numbers for each argument. Types say
-    which arrays fit: see [`array_types`][xdsl_quant.runtime.arrays]. It returns a new
-    array if the function has one result, a tuple of arrays if it has several, and `None`
-    if it has none. Arrays of arguments are neither written to nor part of a result. Those
-    that are not contiguous are copied.
+    Takes an array, a number or a list of numbers per argument (see
+    [`array_types`][xdsl_quant.runtime.arrays] for the arrays of each type). Returns a
+    new array, a tuple of arrays if there are several results, or `None` without
+    results. Argument arrays are never modified and never share memory with a result;
+    arrays that are not contiguous are copied.
 
-    Any thread may call it; other Python threads run meanwhile.
+    Thread-safe; other Python threads run during a call.
     """
 
     name: str
-    """The name of the function."""
 
     argument_types: Sequence[Attribute]
-    """The types of the arguments in the module, possibly quantized."""
+    """Argument types in the module, possibly quantized."""
 
     result_types: Sequence[Attribute]
-    """The types of the results in the module, possibly quantized."""
+    """Result types in the module, possibly quantized."""
 
     text: str
-    """The function and all that it needs, as it was handed to MLIR."""
+    """MLIR text of the lowered function and its callees."""
 
     temporary_bytes: int
     """
-    The bytes of intermediate values that a call has in memory at once. Those of dynamic
-    sizes, or inside of loops and branches, are not counted.
+    Bytes of intermediate values that a call allocates, except those with dynamic sizes
+    or inside loops and branches.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class CompiledFunction:
     ):
         """
         Args:
-            wrapper: the functions around the entry point.
-            text: the entry point and all that it needs, for MLIR.
-            source: returns the text again, with numbers for ops.
+            wrapper: kernel functions that call the entry point.
+            text: MLIR text of the entry point and its callees.
+            source: returns the text again, with op numbers as locations.
             host_functions: Python functions that the code calls.
-            options: how the code is generated, without streaming.
+            options: code generation options; streaming is set per kernel.
 
         Raises:
-            CompilationError: if MLIR does not compile it.
+            CompilationError: if MLIR cannot compile the text.
             ImportError: if MLIR is not installed.
         """
         entry = wrapper.entry
@@ -119,40 +119,40 @@ class CompiledFunction:
 
     def __call__(self, *arguments: ArrayLike, out: _Output = None) -> Any:
         """
-        Call the function; it returns an array, a tuple of arrays or `None`.
+        Call the function and return an array, a tuple of arrays or `None`.
 
         Args:
-            arguments: one for each argument of the function.
-            out: an array for the result, or a tuple of one for each result, to be filled
-                and returned. They must be contiguous and have no memory in common with
-                each other or with an argument.
+            arguments: one value per argument of the function.
+            out: array for the result, or a tuple with an array per result; filled and
+                returned. They must be contiguous and must not overlap each other or an
+                argument.
 
         Raises:
-            TypeError: if the number of arguments or the dtype of an array is wrong.
-            ValueError: if a shape is wrong, sizes do not fit each other, a number does not
-                fit its type, or `out` cannot be used.
-            Exception: whatever a Python function raises that the code calls.
+            TypeError: if the argument count or the dtype of an array is wrong.
+            ValueError: if a shape is wrong, sizes do not match, a value is out of the
+                range of its type, or `out` is unsuitable.
+            Exception: any exception of a Python function that the code calls.
         """
         inputs = self._inputs(arguments)
         return self._bound(inputs, self._outputs(inputs, out))()
 
     def bind(self, *arguments: ArrayLike, out: _Output = None) -> BoundCall:
         """
-        Return a call on certain arrays, which are checked and described here and now,
-        once for all times that it is made.
+        Return a call that is bound to arrays, which are validated only once.
 
         Args:
-            arguments: as in a call, but arrays are read when the call is made, and so
-                cannot be copied: they must be contiguous, aligned and in native byte
-                order. Plain numbers and lists stay what they are now.
-            out: as in a call; without it there are new arrays, which all calls fill.
+            arguments: as in a call. Arrays are not copied but read at each call, so
+                they must be contiguous, aligned and in native byte order. Numbers and
+                lists keep their current values.
+            out: as in a call; by default new arrays, which each call overwrites.
 
         Raises:
-            TypeError: as in a call, or if an argument is something else that becomes an
-                array, which each call would have to make anew.
-            ValueError: as in a call, or if an array must be copied or all its numbers must
-                be looked at, or if sizes of results may depend on more than shapes: on
-                numbers, or on a function that calls a Python function.
+            TypeError: as in a call, or if an argument is another object that each call
+                would have to convert to an array.
+            ValueError: as in a call, or if each call would have to copy an array or
+                check its values, or if result sizes may depend on more than the
+                argument shapes: on values, or on a function that calls a Python
+                function.
         """
         inputs = self._inputs(arguments)
         for index, value in enumerate(arguments):
@@ -166,21 +166,21 @@ class CompiledFunction:
 
     def profile(self, *arguments: ArrayLike) -> Profile:
         """
-        How long each op of the module takes in compiled code. The function is compiled once
-        more, with reads of the clock between loop nests, and called for a quarter of a
-        second.
+        Measure how long each op of the module takes in compiled code.
+
+        Compiles the function again with clock reads between loop nests, and calls it
+        for a quarter of a second.
 
         Args:
             arguments: as in a call.
 
         Raises:
-            CompilationError: if it was compiled from a file that has changed since, or is
-                not there any more.
+            CompilationError: if the model file has changed or is missing.
             TypeError: as in a call.
             ValueError: as in a call.
-            Exception: whatever a Python function raises that the code calls.
+            Exception: any exception of a Python function that the code calls.
         """
-        # Needs the extra `mlir`, which code from the cache does not.
+        # Import here: this needs the extra `mlir`, which cached code does not.
         from .clock_reads import ClockReads
 
         inputs = self._inputs(arguments)
@@ -240,7 +240,7 @@ class CompiledFunction:
             return self._static_shapes
         if not self._code.has_sizes_of_shapes:
             return self._computed_shapes(self._sizes, inputs)
-        # Most often shapes are those of the last call.
+        # Consecutive calls mostly have the same shapes.
         last_inputs, last_results = self._last_shapes
         shapes = [array.shape for array in inputs]
         if shapes == last_inputs:
@@ -285,8 +285,9 @@ class CompiledFunction:
 
     def _kernel_for(self, outputs: _Arrays) -> _Kernel:
         """
-        Return the kernel that is fastest for outputs of these sizes. The one with
-        streaming stores is compiled when it is needed first.
+        Return the fastest kernel for outputs of these sizes.
+
+        The kernel with streaming stores is compiled on first use.
         """
         if not self._is_streamed(outputs):
             return self._kernel
@@ -317,12 +318,13 @@ def _host_callback(
     arguments: Sequence[Boundary], function: Callable[..., object]
 ) -> object:
     """
-    Return a Python function as compiled code calls it, with the addresses of the
-    descriptors of memrefs: see `xdsl_quant.runtime.host_functions`.
+    Return a callback that passes memref arguments to a Python function as arrays.
+
+    See `xdsl_quant.runtime.host_functions`.
 
     Args:
-        arguments: tensors that are in memory what they are as arrays.
-        function: takes the arrays.
+        arguments: types whose memory layout is that of their arrays.
+        function: Python function that takes the arrays.
     """
 
     def called(*addresses: int) -> None:
@@ -339,7 +341,7 @@ def _host_callback(
 
 
 def _input(value: ArrayLike, boundary: Boundary, index: int) -> Array:
-    # Most arrays are just what is wanted.
+    # Most arrays match already.
     array = (
         value
         if type(value) is np.ndarray and boundary.is_same(value)

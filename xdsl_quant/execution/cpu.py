@@ -1,4 +1,4 @@
-"""The instructions that compiled code may use: those of this machine, or fewer."""
+"""CPU features that compiled code may use: those of this machine or a subset."""
 
 import ctypes
 from collections.abc import Collection
@@ -17,29 +17,29 @@ _TILES = ("amx_tile", "amx_int8")
 
 @dataclass(frozen=True)
 class Cpu:
-    """A processor for which code is generated."""
+    """CPU that code is generated for."""
 
     name: CpuName
 
     features: Collection[str]
-    """What it has beyond x86-64, as Linux names it in `/proc/cpuinfo`."""
+    """Features beyond x86-64, as in the flags of `/proc/cpuinfo`."""
 
     llvm_name: str | None = None
-    """How LLVM names it; `None` is the one of this machine."""
+    """LLVM's name of the CPU; `None` for this machine."""
 
     llvm_features: str = ""
-    """What LLVM may use beside that, as it names that: `+avx512vnni`."""
+    """Additional LLVM features, e.g. `+avx512vnni`."""
 
     @property
     def vnni_bits(self) -> int:
-        """The bits of the widest vectors on which `vpdpbusd` may be used, or 0."""
+        """Width in bits of the widest vectors that support `vpdpbusd`; 0 without it."""
         if "avx512_vnni" in self.features:
             return 512
         return 256 if "avx_vnni" in self.features else 0
 
     @property
     def has_tiles(self) -> bool:
-        """True if tiles of AMX may be multiplied, beside vectors of 512 bits."""
+        """True if AMX tiles and 512-bit VNNI vectors are available."""
         return {*_TILES, "avx512_vnni"} <= {*self.features}
 
 
@@ -55,14 +55,13 @@ CPU_LEVELS = (
     Cpu("avx-vnni", (*_AVX2, "avx_vnni"), "x86-64-v3", "+avxvnni"),
     Cpu("avx2", _AVX2, "x86-64-v3", "+avx2"),
 )
-"""The CPUs for which any machine can generate code, those with most features first."""
+"""CPUs that code can be generated for on any machine, most features first."""
 
 
 @cache
 def machine_features() -> Collection[str]:
     """
-    Return the features of this machine that may be used, none where Linux does not list
-    them.
+    Return the usable CPU features of this machine; empty if `/proc/cpuinfo` lists none.
     """
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -75,16 +74,17 @@ def machine_features() -> Collection[str]:
 
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 """
-The system call of Linux on x86-64 and its arguments, see
+Linux system call on x86-64 and its arguments:
 https://docs.kernel.org/arch/x86/xstate.html
 """
 
 
 def may_use_tiles(features: Collection[str]) -> bool:
     """
-    Return True if the system lets all threads of this process use the tiles of AMX,
-    which they must not before it is asked. Processes that are forked afterwards may,
-    too.
+    Request AMX tiles for this process and return True if they may be used.
+
+    Linux requires the request before the first use. It applies to all threads and to
+    processes that are forked afterwards.
     """
     if "amx_tile" not in features:
         return False
@@ -107,7 +107,10 @@ _DESCRIPTION = (
 
 @cache
 def machine_description() -> str | None:
-    """What LLVM may know of this machine; `None` where Linux does not say it."""
+    """
+    Return a description of this CPU that determines LLVM's code; `None` if Linux gives
+    none.
+    """
     try:
         processor, *_ = Path("/proc/cpuinfo").read_text().split("\n\n")
     except OSError:
@@ -117,7 +120,7 @@ def machine_description() -> str | None:
 
 
 def available_cpus() -> dict[str, Cpu]:
-    """What this machine can be taken for, by name."""
+    """Return this machine's CPU and the CPUs that it is a superset of, by name."""
     features = machine_features()
     native = Cpu("native", features)
     masked = [cpu for cpu in CPU_LEVELS if {*cpu.features} <= {*features}]
@@ -126,10 +129,10 @@ def available_cpus() -> dict[str, Cpu]:
 
 def cpu_named(name: object) -> Cpu:
     """
-    Return the processor of a name.
+    Return the CPU of a name.
 
     Raises:
-        ValueError: if there is none, or this machine has not all its instructions.
+        ValueError: if the CPU is unknown or this machine lacks one of its features.
     """
     available = available_cpus()
     if isinstance(name, str) and name in available:
@@ -144,16 +147,16 @@ def cpu_named(name: object) -> Cpu:
 
 @dataclass(frozen=True)
 class CodeOptions:
-    """What the code of the same module may differ in; its results are the same."""
+    """Code generation options; they do not change the results."""
 
     schedule: bool
-    """True if scheduling makes the code fast, beside what MLIR does."""
+    """True if scheduling optimizes the code beyond MLIR's passes."""
 
     cpu: Cpu
-    """The instructions that it may use."""
+    """CPU whose features the code may use."""
 
     threads: int = 1
-    """The number of threads that compute large products."""
+    """Number of threads for large matrix products."""
 
     stream: bool = False
-    """True if the kernel streams results, where it can."""
+    """True if the kernel uses streaming stores for results where possible."""

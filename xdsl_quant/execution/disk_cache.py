@@ -1,9 +1,9 @@
 """
-Results of compilation in files, for later processes.
+Disk cache of compilation results, shared by processes.
 
-A file has one result, under a key: a digest of all that the result depends on. It begins
-with a digest of what is in it, so a file that is damaged is no result. Files are replaced
-as a whole, so any number of processes can share a folder.
+Each file holds one result. Its name contains the key: a digest of everything that the
+result depends on. A digest of the content precedes it, so damaged files are ignored.
+Files are replaced atomically, so any number of processes may share a folder.
 """
 
 import json
@@ -27,30 +27,32 @@ from .cpu import machine_description
 from .llvm_library import libraries
 
 VARIABLE = "XDSL_QUANT_CACHE"
-"""The environment variable with the folder of the cache, or `off`."""
+"""Environment variable with the folder of the cache, or `off`."""
 
 MAX_BYTES = 1 << 30
-"""The size of all files. Those that were not used for the longest time go first."""
+"""Maximum size of all files; the least recently used ones are removed."""
 
 _PREFIX = "xdsl-quant-"
-"""How names of files begin; those of temporary files have a dot in front."""
+"""Prefix of file names; a dot precedes it in temporary files."""
 
 _DIGEST_SIZE = 32
 
 
 class Entry(NamedTuple):
-    """What is kept under a key."""
+    """Content of a cached file."""
 
     header: Mapping[str, Any]  # As JSON has it
-    """What JSON can say."""
+    """Metadata as a JSON object."""
 
     content: bytes
 
 
 def key_of(*parts: object) -> str | None:
     """
-    Return the key of what is made of some values, which have all their content in their
-    texts, by this version of the package on this machine. `None` if nothing is kept.
+    Return the cache key of a result, or `None` if caching is off or unavailable.
+
+    The key depends on the text of each part, on this version of the package and on this
+    machine.
     """
     if _is_off() or (versions := _versions()) is None:
         return None
@@ -58,20 +60,20 @@ def key_of(*parts: object) -> str | None:
 
 
 def read(key: str) -> Entry | None:
-    """What is kept under a key, if it is there and undamaged."""
+    """Return the entry of a key, or `None` if it is missing or damaged."""
     if (folder := _folder()) is None:
         return None
     path = folder / f"{_PREFIX}{key}"
     try:
         with open(path, "rb", opener=_open_at_once) as stream:
-            # Others may have put files into the folder when they could still write to it.
+            # Other users may have added files while they could write to the folder.
             status = os.fstat(stream.fileno())
             if not stat.S_ISREG(status.st_mode) or not _is_own(status):
                 return None
             data = stream.read()
     except OSError:
         return None
-    # Where nothing can be written, nothing will be removed, either.
+    # A folder that cannot be written to does not need access times for eviction.
     with suppress(OSError):
         os.utime(path)
     digest, rest = data[:_DIGEST_SIZE], data[_DIGEST_SIZE:]
@@ -82,18 +84,18 @@ def read(key: str) -> Entry | None:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file without waiting for the other end of a pipe."""
+    """Open a file without blocking on a named pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def write(key: str, entry: Entry) -> None:
-    """Keep something under a key, if the system lets us."""
+    """Store an entry, unless the system refuses it."""
     if (folder := _folder()) is None:
         return
     data = b"\n".join((json.dumps(entry.header).encode(), entry.content))
     with suppress(OSError):
         path = folder / f"{_PREFIX}{key}"
-        # A file of somebody else would stay theirs.
+        # Overwriting a file of another user would not change its owner.
         path.unlink(missing_ok=True)
         with open_atomically(path) as stream:
             os.chmod(stream.fileno(), 0o600)
@@ -111,7 +113,7 @@ def _digest(*parts: bytes) -> bytes:
 
 
 def _trim(folder: Path) -> None:
-    """Remove files until there are not too many bytes, also those of dead processes."""
+    """Remove the least recently used files, temporary ones too, down to `MAX_BYTES`."""
     files = [
         (status.st_mtime_ns, status.st_size, entry.path)
         for entry in os.scandir(folder)
@@ -135,7 +137,7 @@ def _is_off() -> bool:
 
 
 def _folder() -> Path | None:
-    """Return the folder, which exists and is safe; `None` if there is none."""
+    """Return the folder after creating it; `None` if caching is off or it is unsafe."""
     if _is_off():
         return None
     given = os.environ.get(VARIABLE)
@@ -144,11 +146,11 @@ def _folder() -> Path | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
     except (OSError, RuntimeError) as e:
-        # A user without a home, or with one that cannot be written, need not know.
+        # Do not warn users without a home folder, or with a read-only one.
         if given:
             _warn_uncached(f"'{given}' cannot be a folder: {getattr(e, 'strerror', e)}")
         return None
-    # Code from a file of somebody else would be run.
+    # Loading a file of another user would run their code.
     if status.st_uid != os.geteuid():
         _warn_uncached(f"'{folder}' belongs to another user")
         return None
@@ -160,7 +162,7 @@ def _folder() -> Path | None:
 
 def _is_own(status: os.stat_result) -> bool:
     """
-    Return True if something belongs to this user, and nobody else can write to it.
+    Return True if this user owns a file or folder and nobody else can write to it.
     """
     others = stat.S_IWGRP | stat.S_IWOTH
     return status.st_uid == os.geteuid() and not status.st_mode & others
@@ -181,17 +183,19 @@ def _warn_uncached(reason: str) -> None:
     )
 
 
-# What results depend on
+# Key
 
 
 @cache
 def _versions() -> bytes | None:
-    """What all results depend on; `None` if that is not known."""
+    """
+    Return a digest of the versions that results depend on, or `None` if one is unknown.
+    """
     machine, mlir = machine_description(), libraries()
     if machine is None or not mlir:
         return None
-    # Checkouts change without a new version. Python, too, knows by these numbers that a
-    # source is not that of a compiled file.
+    # A checkout changes without a new version number. Size and modification time are
+    # also what Python compares to validate its bytecode files.
     roots = Path(__file__).parents[1], Path(xdsl.__file__).parent
     sources = (path for root in roots for path in root.rglob("*.py"))
     statuses = [(str(path), path.stat()) for path in (*mlir, *sources)]
