@@ -16,9 +16,7 @@ def is_dynamic(size: int) -> bool:
 
 
 def has_identity_layout(type_: ir.Type) -> bool:
-    """
-    Return True if a memref is contiguous, in row-major order and without an offset.
-    """
+    """Return True if a memref is contiguous and row-major without an offset."""
     if not isinstance(type_, ir.MemRefType):
         return False
     return type_.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
@@ -59,9 +57,8 @@ def mixed_sizes(value: ir.Value) -> list[int | ir.Value]:
 
 def reshaped_tensor(value: ir.Value, sizes: Sizes) -> ir.Value:
     """
-    Reshape a tensor to static or dynamic sizes, in row-major order.
-
-    Builds a `tensor.reshape`, which MLIR does not fuse loops across.
+    Reshape a tensor to static or dynamic sizes, in row-major order. Builds a
+    `tensor.reshape`, which MLIR does not fuse loops across.
     """
     dynamic = ir.ShapedType.get_dynamic_size()
     shape = [size if isinstance(size, int) else dynamic for size in sizes]

@@ -12,9 +12,7 @@ from .mlir_bindings import arith, func, ir
 from .source_ops import numbers_in
 
 _STEPS = ("func.call", "linalg.", "memref.copy", "memref.store", "scf.")
-"""
-Name prefixes of ops that start a step; the ops between two steps belong to the latter.
-"""
+"""Name prefixes of ops that start a step; each step includes the ops before it."""
 
 _PREFIX = "xdsl_quant_clock"
 

@@ -285,9 +285,8 @@ class CompiledFunction:
 
     def _kernel_for(self, outputs: _Arrays) -> _Kernel:
         """
-        Return the fastest kernel for outputs of these sizes.
-
-        The kernel with streaming stores is compiled on first use.
+        Return the fastest kernel for outputs of these sizes. The kernel with streaming
+        stores is compiled on first use.
         """
         if not self._is_streamed(outputs):
             return self._kernel

@@ -60,9 +60,7 @@ CPU_LEVELS = (
 
 @cache
 def machine_features() -> Collection[str]:
-    """
-    Return the usable CPU features of this machine; empty if `/proc/cpuinfo` lists none.
-    """
+    """Return the usable CPU features of this machine; empty if Linux lists none."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -73,17 +71,13 @@ def machine_features() -> Collection[str]:
 
 
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
-"""
-Linux system call on x86-64 and its arguments:
-https://docs.kernel.org/arch/x86/xstate.html
-"""
+"""Linux system call and arguments: https://docs.kernel.org/arch/x86/xstate.html"""
 
 
 def may_use_tiles(features: Collection[str]) -> bool:
     """
-    Request AMX tiles for this process and return True if they may be used.
-
-    Linux requires the request before the first use. It applies to all threads and to
+    Request AMX tiles for this process and return True if they may be used. Linux
+    requires the request before the first use. It applies to all threads and to
     processes that are forked afterwards.
     """
     if "amx_tile" not in features:
@@ -107,10 +101,7 @@ _DESCRIPTION = (
 
 @cache
 def machine_description() -> str | None:
-    """
-    Return a description of this CPU that determines LLVM's code; `None` if Linux gives
-    none.
-    """
+    """Return what determines LLVM's native code; `None` if Linux does not tell."""
     try:
         processor, *_ = Path("/proc/cpuinfo").read_text().split("\n\n")
     except OSError:

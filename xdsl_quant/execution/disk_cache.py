@@ -49,9 +49,8 @@ class Entry(NamedTuple):
 
 def key_of(*parts: object) -> str | None:
     """
-    Return the cache key of a result, or `None` if caching is off or unavailable.
-
-    The key depends on the text of each part, on this version of the package and on this
+    Return the cache key of a result, or `None` if caching is off or unavailable. The
+    key depends on the text of each part, on this version of the package and on this
     machine.
     """
     if _is_off() or (versions := _versions()) is None:
@@ -161,9 +160,7 @@ def _folder() -> Path | None:
 
 
 def _is_own(status: os.stat_result) -> bool:
-    """
-    Return True if this user owns a file or folder and nobody else can write to it.
-    """
+    """Return True if this user owns a file and nobody else can write to it."""
     others = stat.S_IWGRP | stat.S_IWOTH
     return status.st_uid == os.geteuid() and not status.st_mode & others
 
@@ -188,9 +185,7 @@ def _warn_uncached(reason: str) -> None:
 
 @cache
 def _versions() -> bytes | None:
-    """
-    Return a digest of the versions that results depend on, or `None` if one is unknown.
-    """
+    """Return a digest of all versions that results depend on; `None` if unknown."""
     machine, mlir = machine_description(), libraries()
     if machine is None or not mlir:
         return None

@@ -1,10 +1,10 @@
 """
-The function of a module that is to be called, and conversions between its arguments and
-results and NumPy arrays.
+Entry points of modules, and conversion of their arguments and results from and to NumPy
+arrays.
 
-MLIR reads and writes an `i4` or `i1` in memory as a byte whose upper bits it expects to be
-zero. So arrays have elements of 8, 16, 32 or 64 bits, and the numbers inside are narrowed
-and widened by ops. Loop fusion makes this free.
+MLIR loads and stores an `i4` or `i1` as a byte whose upper bits must be zero. Arrays
+therefore have elements of 8, 16, 32 or 64 bits, and ops narrow and widen the values.
+Loop fusion makes these conversions free.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ from .compilation_error import CompilationError
 
 
 class OpLines:
-    """Ops of MLIR under construction, as text."""
+    """Builder of MLIR ops as text lines."""
 
     def __init__(self):
         self.lines: list[str] = []
         self._count = 0
 
     def add(self, text: str) -> str:
-        """Add an op with a result, whose name is returned."""
+        """Add an op with one result and return the name of the result."""
         self._count += 1
         self.lines.append(f"%{self._count} = {text}")
         return f"%{self._count}"
@@ -68,19 +68,21 @@ class OpLines:
 
 @dataclass(frozen=True)
 class Boundary:
-    """Converts between an array and a value in the signature of the entry point."""
+    """Conversion between an array and a value in the signature of the entry point."""
 
     type_: Attribute
-    """The type in the signature, possibly quantized."""
+    """Type in the signature, possibly quantized."""
 
     dtype: DType
 
     @staticmethod
     def of(type_: Attribute, name: str) -> Boundary:
         """
+        Return the boundary of a type.
+
         Raises:
-            CompilationError: if no array stands for values of the type; the message calls
-                the value `name`.
+            CompilationError: if the type has no array equivalent; the message calls the
+                value `name`.
         """
         problem = f"{name} has type '{shortened(type_)}'"
         if isinstance(type_, UnrankedTensorType):
@@ -114,12 +116,12 @@ class Boundary:
 
     @cached_property
     def takes_all_numbers(self) -> bool:
-        """True if every number of the dtype is allowed."""
+        """True if the type allows every value of the dtype."""
         width = integer_width(self.type_)
         return self.dtype.kind not in "iu" or width == 8 * self.dtype.itemsize
 
     def is_same(self, array: Array) -> bool:
-        """Return whether an array needs neither conversion nor a check of its numbers."""
+        """Return True if an array needs no conversion and no check of its values."""
         return (
             self.takes_all_numbers
             and array.dtype == self.dtype
@@ -145,7 +147,7 @@ class Boundary:
 
     @property
     def is_plain(self) -> bool:
-        """True if the value is a tensor that is in memory just what the array is."""
+        """True if the value is a tensor with the same memory layout as the array."""
         return not self._is_scalar and self._outer_element == self._inner_element
 
     @cached_property
@@ -154,12 +156,12 @@ class Boundary:
 
     @cached_property
     def memref(self) -> str:
-        """The type of the array in memory."""
+        """Memref type of the array."""
         return f"memref<{self._sizes}{self._outer_element}>"
 
     @cached_property
     def tensor(self) -> str:
-        """The type of the array as a value."""
+        """Tensor type of the array."""
         return f"tensor<{self._sizes}{self._outer_element}>"
 
     def _with_shape(self, element_type: Attribute) -> str:
@@ -169,13 +171,13 @@ class Boundary:
 
     @cached_property
     def inner(self) -> str:
-        """The type that the entry point has after quantized types are stripped."""
+        """Type in the entry point after quantized types are lowered."""
         return self._with_shape(self._inner_element)
 
     # Conversions
 
     def enter(self, code: OpLines, array: str) -> str:
-        """Return the value that the entry point takes, from an array."""
+        """Return the entry point's argument, converted from an array."""
         value = array
         if self._is_scalar:
             value = code.add(f"tensor.extract {value}[] : {self.tensor}")
@@ -201,39 +203,44 @@ class Boundary:
         )
 
 
-# The function
+# Entry point
 
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """A function in a module of its own, in which there is nothing that it does not use."""
+    """Function in a module of its own, with only the symbols that it uses."""
 
     name: str
 
     module: ModuleOp
-    """A copy, free to be changed."""
+    """Copy of the function and its callees, free to be modified."""
 
     symbols: Collection[str]
-    """The names of all functions and other symbols in the module."""
+    """Names of all symbols in the module."""
 
     arguments: Sequence[Boundary]
 
     results: Sequence[Boundary]
 
     host_declarations: Mapping[str, Sequence[Boundary]]
-    """The arguments of the functions in the module that Python defines, by name."""
+    """Arguments of the host functions that the module declares, by name."""
 
     @staticmethod
     def of(
         module: ModuleOp, name: str | None, host_names: Collection[str] = ()
     ) -> EntryPoint:
         """
-        Return the entry point `name` of a module, or the one that needs no name: the
-        only public function, or `main`. Python defines the functions `host_names`.
+        Return the entry point `name` of a module, by default its only public function,
+        or `main`.
+
+        Args:
+            module: not modified.
+            name: name of the function.
+            host_names: names of the host functions.
 
         Raises:
-            CompilationError: if there is no such function, it needs one without a body,
-                Python cannot define one, or there are no arrays for a type in a signature.
+            CompilationError: if the function is missing or calls a function without a
+                body, or if a host function or a type in a signature is unsupported.
             ImportError: if a type needs a package that is not installed.
         """
         try:
@@ -276,8 +283,8 @@ def _boundaries(
 
 def _private(op: Operation) -> Operation:
     """
-    Mark a function as one that may vanish if all calls of it are inlined, and one without a
-    body as one that only reads the memory of its arguments.
+    Make a function private, so that it is removed once all calls are inlined, and mark
+    the arguments of declarations as read-only.
     """
     if isinstance(op, FuncOp):
         op.sym_visibility = StringAttr("private")
@@ -300,46 +307,43 @@ def _host_arguments(declaration: FuncOp) -> Sequence[Boundary]:
     return arguments
 
 
-# The functions around it
+# Wrapper functions
 
 
 @dataclass(frozen=True)
 class EntryWrapper:
     """
-    The functions around an entry point whose arguments and results are plain arrays, as
-    MLIR text.
+    MLIR text of functions around an entry point that take and return arrays.
 
-    * The kernel writes all results to buffers that the caller provides. It is marked in
-      such a way that bufferization writes nothing else, and that LLVM takes the widest
-      vectors.
-    * If a result has a dynamic size, another function finds out all such sizes. It, too,
-      calls the entry point, but MLIR throws away what is not needed for the sizes: usually
-      all but the sizes of arguments.
+    * The kernel writes all results to buffers of the caller. Its attributes make these
+      the only arrays that bufferization writes to, and enable LLVM's widest vectors.
+    * The sizes function computes all dynamic result sizes. It also calls the entry
+      point; dead code elimination usually leaves only the ops on argument sizes.
     """
 
     entry: EntryPoint
 
     @cached_property
     def kernel_name(self) -> str:
-        """The function that takes the arrays of all arguments and then of all results."""
+        """Name of the function that takes all argument arrays, then all results."""
         return unused_prefix("xdsl_quant_kernel", self.entry.symbols)
 
     @property
     def dynamic_size_count(self) -> int:
-        """The number of dynamic sizes of all results."""
+        """Number of dynamic sizes in all results."""
         return sum(len(result.dynamic_dimensions) for result in self.entry.results)
 
     @property
     def sizes_name(self) -> str | None:
         """
-        The function that takes the arrays of all arguments and an array of i64, to which
-        it writes the dynamic sizes of all results; `None` if there are none.
+        Name of the function that takes all argument arrays and an array of i64 for the
+        dynamic result sizes; `None` if all are static.
         """
         return f"{self.kernel_name}_result_sizes" if self.dynamic_size_count else None
 
     @property
     def names(self) -> Sequence[str]:
-        """The functions that there are."""
+        """Names of the functions."""
         if self.sizes_name is None:
             return (self.kernel_name,)
         return self.kernel_name, self.sizes_name
@@ -348,7 +352,6 @@ class EntryWrapper:
 
     @property
     def text(self) -> str:
-        """The functions."""
         return f"{self._kernel_text()}\n{self._sizes_text()}"
 
     def _kernel_text(self) -> str:
@@ -375,7 +378,7 @@ class EntryWrapper:
         return self._function(self.sizes_name, [f"%sizes: {type_}"], code)
 
     def _call(self, code: OpLines) -> Sequence[str]:
-        """Call the entry point; the names of its results."""
+        """Call the entry point and return the names of its results."""
         values = [a.enter(code, f"%in{i}") for i, a in enumerate(self.entry.arguments)]
         call = (
             f"func.call {SymbolRefAttr(self.entry.name)}({', '.join(values)}) : "
@@ -390,12 +393,13 @@ class EntryWrapper:
 
     def _function(self, name: str, buffers: Sequence[str], code: OpLines) -> str:
         arrays = [
-            # Or intermediate values are put into the arrays of the caller.
+            # Otherwise bufferization may reuse the caller's arrays for intermediate
+            # values.
             f"%in{i}: {argument.tensor} {{bufferization.writable = false}}"
             for i, argument in enumerate(self.entry.arguments)
         ]
         lines = "\n  ".join((*code.lines, "func.return"))
-        # Inlined into what calls it, the function would lose the width of vectors.
+        # Inlining would drop the vector width.
         return (
             f"func.func @{name}({', '.join((*arrays, *buffers))}) attributes "
             "{llvm.emit_c_interface, passthrough = "

@@ -9,9 +9,8 @@ _LIBM = ("log1p", "expm1")
 
 def call_libm(module: ir.Module) -> None:
     """
-    Call libm for functions that MLIR expands to formulas without accuracy near 0.
-
-    libm has no functions of f16: those of f32 are called.
+    Call libm for functions whose MLIR expansions are inaccurate near 0. f16 operands
+    are converted to f32, as libm has no functions for them.
     """
     f32 = ir.F32Type.get()
     names: set[str] = set()
@@ -34,7 +33,7 @@ def call_libm(module: ir.Module) -> None:
 
 def convert_integers_to_bf16(module: ir.Module) -> None:
     """
-    Let conversions of integers to bf16 round once: MLIR converts to f32 first.
+    Make conversions from integers to bf16 round once; MLIR would round to f32 first.
 
     Raises:
         CompilationError: if an integer has more than 64 bits.
@@ -59,10 +58,8 @@ def convert_integers_to_bf16(module: ir.Module) -> None:
 
 def _to_odd_i64(integer: ir.Value, is_signed: bool) -> ir.Value:
     """
-    Return the integer rounded to odd, so that f64 represents it and rounding it again
-    is exact.
-
-    If it needs more than 32 bits, the last 11 are replaced by a sticky bit.
+    Return an integer rounded to odd, so that its conversion to f64 is exact. Integers
+    of more than 32 significant bits get a sticky bit in place of the last 11.
     """
     i32, i64 = (ir.IntegerType.get_signless(width) for width in (32, 64))
     extend = arith.extsi if is_signed else arith.extui
@@ -80,13 +77,13 @@ def _to_odd_i64(integer: ir.Value, is_signed: bool) -> ir.Value:
 
 def convert_floats_exactly(module: ir.Module) -> None:
     """
-    Let every conversion between floats round once, and keep subnormal numbers.
+    Make each conversion between float types round once and keep subnormal values.
 
-    * MLIR marks the conversions around emulated arithmetic as ones that LLVM may fold, and
-      then nothing would be rounded.
-    * There is no instruction from f64 to 16 bits, and few systems have the function that
-      LLVM calls instead.
-    * The instructions for bf16 flush subnormal numbers to zero.
+    * MLIR marks conversions around emulated arithmetic as foldable by LLVM, which would
+      skip the rounding.
+    * CPUs have no instruction from f64 to 16 bits, and few systems have the function
+      that LLVM calls instead.
+    * The instructions for bf16 flush subnormal values to zero.
     """
     for op in mlir.ops_in(module, "arith.extf", "arith.truncf"):
         source, target = op.operands[0].type, op.results[0].type
@@ -105,8 +102,8 @@ def convert_floats_exactly(module: ir.Module) -> None:
 
 def _to_odd_f32(double: ir.Value) -> ir.Value:
     """
-    Return the f64 rounded to odd: an inexact result gets a one as its last bit.
-    Rounding it again, to 16 bits, gives the correctly rounded result.
+    Return an f64 rounded to odd: the last bit of an inexact result is one. Rounding the
+    f32 again, to 16 bits, gives the correctly rounded result.
     """
     f32, f64 = ir.F32Type.get(), ir.F64Type.get()
     i32 = ir.IntegerType.get_signless(32)
@@ -115,7 +112,7 @@ def _to_odd_f32(double: ir.Value) -> ir.Value:
     rounded_size = math.absf(arith.extf(f64, nearest))
     is_too_far = arith.cmpf(arith.CmpFPredicate.OGT, rounded_size, size)
     is_inexact = arith.cmpf(arith.CmpFPredicate.ONE, rounded_size, size)
-    # Towards zero, and then the last bit.
+    # Round toward zero, then set the last bit.
     towards_zero = arith.subi(arith.bitcast(i32, nearest), arith.extui(i32, is_too_far))
     return arith.bitcast(f32, arith.ori(towards_zero, arith.extui(i32, is_inexact)))
 
@@ -124,17 +121,14 @@ _BF16_NAN = 0x7FC0
 
 
 def _bf16_to_f32(half: ir.Value) -> ir.Value:
-    """Return a bf16 is the upper half of an f32."""
+    """Return a bf16 as f32, whose upper half it is."""
     i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
     bits = arith.extui(i32, arith.bitcast(i16, half))
     return arith.bitcast(ir.F32Type.get(), arith.shli(bits, arith.constant(i32, 16)))
 
 
 def _f32_to_bf16(single: ir.Value) -> ir.Value:
-    """
-    Return the upper half, one more if the lower half is too large; of two equals the
-    even.
-    """
+    """Return the upper half of an f32, rounded half to even."""
     i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
     bits = arith.bitcast(i32, single)
     sixteen = arith.constant(i32, 16)

@@ -11,9 +11,11 @@ from .runtime_library import FAIL
 
 def check_is_llvm(module: ir.Module) -> None:
     """
+    Verify that the module contains only ops of the LLVM dialect.
+
     Raises:
-        CompilationError: if an op is left that is not of the LLVM dialect. LLVM would
-            complain of the casts around it, on the standard error output.
+        CompilationError: if it has another op. LLVM would report only the casts around
+            it, on standard error.
     """
     cast_name = "builtin.unrealized_conversion_cast"
     left = [
@@ -28,8 +30,8 @@ def check_is_llvm(module: ir.Module) -> None:
 
 def move_bf16_as_integers(module: ir.Module) -> None:
     """
-    Load and store bf16 as i16: when LLVM vectorizes loads and stores of bf16, some sizes
-    terminate the process, as it cannot concatenate vectors of bf16.
+    Load and store bf16 as i16. LLVM terminates the process for some sizes when it
+    vectorizes loads and stores of bf16, as it cannot concatenate vectors of bf16.
     """
     with module.context:
         bf16, i16 = ir.BF16Type.get(), ir.IntegerType.get_signless(16)
@@ -54,12 +56,13 @@ _NUMBER_EXTREMES = {
 
 def reduce_with_ordered_zeros(module: ir.Module) -> None:
     """
-    Replace `maxnum` and `minnum` of two variables by `maximumnum` and `minimumnum`. These
-    have the same results, but order -0.0 before 0.0, where the others may return either.
+    Replace `maxnum` and `minnum` of two variables by `maximumnum` and `minimumnum`.
 
-    LLVM 22 leaves out rows where it masks the last vector of a reduction with `maxnum`:
-    see `docs/upstream/llvm-maxnum-reductions.md`. With `nnan`, it does not. Clamps by
-    constants, which are faster with `maxnum`, are no reductions.
+    The results are the same, except that -0.0 is always less than 0.0.
+
+    LLVM 22 drops rows when it masks the last vector of a `maxnum` reduction without
+    `nnan`: see `docs/upstream/llvm-maxnum-reductions.md`. Clamps by constants are no
+    reductions; they stay, as `maxnum` is faster.
     """
     for op in mlir.ops_in(module, *_NUMBER_EXTREMES):
         flags = (
@@ -77,12 +80,13 @@ def reduce_with_ordered_zeros(module: ir.Module) -> None:
 
 def return_where_assertions_fail(module: ir.Module, names: Collection[str]) -> None:
     """
-    Let a failed assertion report its message and return from the function. MLIR's own
-    lowering prints the message and terminates the process.
+    Make a failed assertion report its message and return from the function.
+
+    MLIR's own lowering prints the message and terminates the process.
 
     Raises:
-        CompilationError: if there is an assertion in a function that is none of `names`:
-            leaving that one is not enough.
+        CompilationError: if a function outside `names` has an assertion, as it would
+            return to a caller that goes on.
     """
     for call in mlir.ops_in(module, "llvm.call"):
         callee = _callee(call)
@@ -107,12 +111,12 @@ def return_where_assertions_fail(module: ir.Module, names: Collection[str]) -> N
 
 
 def _callee(call: ir.Operation) -> str:
-    """Return the function that a call names, if it names one."""
+    """Return the name of the called function; empty for indirect calls."""
     return mlir.symbol_of(call, "callee") if "callee" in call.attributes else ""
 
 
 def generate_for_cpu(module: ir.Module, cpu: Cpu) -> None:
-    """Let LLVM use no instructions but those of a CPU."""
+    """Restrict LLVM to the features of a CPU."""
     if cpu.llvm_name is None:
         return
     with module.context:

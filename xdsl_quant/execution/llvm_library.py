@@ -1,4 +1,4 @@
-"""Links machine code in this process, with the library of LLVM that MLIR uses."""
+"""In-process linking of machine code with the LLVM library of MLIR's package."""
 
 import ctypes
 import platform
@@ -10,27 +10,25 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _TARGETS = {"x86_64": "X86", "aarch64": "AArch64"}
-"""LLVM's names of targets, by those of machines."""
+"""LLVM target names by machine name."""
 
 _EXPORTED = 1
-"""A flag of symbols that other code can use."""
+"""LLVM symbol flag: visible to other code."""
 
 
 class LinkError(Exception):
-    """The reason why LLVM does not link code."""
+    """Raised when LLVM cannot link code."""
 
 
 def _package_folder(package: str) -> Path | None:
-    """Return the folder of a package, which is not imported."""
+    """Return the folder of a package without importing it."""
     spec = find_spec(package)
     places = (spec and spec.submodule_search_locations) or ()
     return next(map(Path, places), None)
 
 
 def libraries() -> Sequence[Path]:
-    """
-    Return the files of LLVM and of MLIR; none if the extra `mlir` is not installed.
-    """
+    """Return the paths of LLVM and MLIR; empty without the extra `mlir`."""
     llvm, mlir = _package_folder("llvm"), _package_folder("mlir")
     if llvm is None or mlir is None:
         return ()
@@ -42,8 +40,6 @@ def libraries() -> Sequence[Path]:
 
 
 class _Symbol(Structure):
-    """`LLVMOrcCSymbolMapPair`"""
-
     _fields_ = (
         ("name", c_void_p),
         ("address", ctypes.c_uint64),
@@ -53,7 +49,7 @@ class _Symbol(Structure):
 
 
 class _Llvm:
-    """The functions of LLVM's C API that link code."""
+    """Functions of LLVM's C API for linking."""
 
     def __init__(self, library: Path, target: str):
         self._library = ctypes.CDLL(str(library))
@@ -96,6 +92,8 @@ class _Llvm:
 
     def check(self, error: int | None) -> None:
         """
+        Raise the error of an LLVM call.
+
         Raises:
             LinkError: if there is an error.
         """
@@ -117,22 +115,22 @@ def _llvm() -> _Llvm:
 
 
 class LinkedObject:
-    """An ELF relocatable object that is linked in this process."""
+    """ELF relocatable object that is linked into this process."""
 
     def __init__(self, file: bytes, symbols: Mapping[str, int]):
         """
         Args:
-            file: the object.
-            symbols: the addresses of what it uses beside the symbols of this process.
+            file: content of the object file.
+            symbols: addresses of the symbols that it uses beyond those of this process.
 
         Raises:
-            LinkError: if LLVM does not link it.
+            LinkError: if LLVM cannot link it.
         """
         self._llvm = llvm = _llvm()
         jit, generator = c_void_p(), c_void_p()
         llvm.check(llvm.create(byref(jit), None))
         self._jit = jit
-        # Errors of the end of the process are of no interest.
+        # Errors at process exit are irrelevant.
         weakref.finalize(self, llvm.dispose, jit).atexit = False
         dylib = llvm.dylib(jit)
         llvm.check(llvm.process_symbols(byref(generator), b"\0", None, None))
@@ -151,7 +149,7 @@ class LinkedObject:
         Return the address of a symbol of the object.
 
         Raises:
-            LinkError: if there is none, or something that the object uses is missing.
+            LinkError: if the symbol, or one that the object uses, is missing.
         """
         address = ctypes.c_uint64()
         self._llvm.check(self._llvm.lookup(self._jit, byref(address), symbol.encode()))

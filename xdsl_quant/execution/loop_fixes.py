@@ -1,4 +1,4 @@
-"""Rewrites of loops, before they become branches, for which MLIR has no pass."""
+"""Rewrites of structured loops (`scf`) for which MLIR has no pass."""
 
 import re
 from collections.abc import Collection
@@ -26,9 +26,8 @@ _OF_SHAPES = (
 
 def depends_on_shapes_alone(module: ir.Module, names: Collection[str]) -> bool:
     """
-    Return True if functions compute sizes without reading any element.
-
-    They may store the sizes, but allocate no memory and call no function.
+    Return True if functions compute sizes from the argument shapes alone. They may
+    store the sizes, but not load elements, allocate memory or call functions.
     """
     return all(
         op.name.startswith(_OF_SHAPES) and op.name != "func.call"
@@ -39,11 +38,11 @@ def depends_on_shapes_alone(module: ir.Module, names: Collection[str]) -> bool:
 
 def store_whole_bytes(module: ir.Module) -> None:
     """
-    Store integers with 8, 16, 32 or 64 bits, whatever their width in registers is, and
-    floats of fewer than 8 bits as integers of 8.
+    Store integers in memory with 8, 16, 32 or 64 bits, and floats of fewer than 8 bits
+    as 8-bit integers.
 
-    With other widths, such as i4 and i1, MLIR reads some constants wrong, and some loads
-    and stores terminate the process. Of others LLVM makes no vectors.
+    With other widths, such as i4 and i1, MLIR misreads some constants, some loads and
+    stores terminate the process, and others are not vectorized.
     """
     for op in mlir.ops_in(module):
         for region in op.regions:
@@ -78,18 +77,17 @@ def store_whole_bytes(module: ir.Module) -> None:
 
 
 def _bits_of(type_: ir.Type) -> ir.Type:
-    """Return the integer type with the bits of a number."""
+    """Return the integer type with the bit width of a number type."""
     return ir.IntegerType.get_signless(mlir.bits(type_))
 
 
 def _in_bytes(type_: ir.Type) -> ir.Type:
     """
-    Return a memref type with integers of whole bytes, also for floats that have fewer
-    bits; any other type as it is.
+    Return a memref type with elements of whole bytes, or any other type unchanged.
 
     Raises:
-        CompilationError: if integers are wider than 64 bits, but not as wide as in memory:
-            MLIR allocates 12 bytes for an i72, and LLVM for x86-64 stores 16.
+        CompilationError: if integers exceed 64 bits and are not a multiple of 128 bits:
+            MLIR allocates 12 bytes for an i72, but LLVM for x86-64 stores 16.
     """
     if not isinstance(type_, ir.MemRefType | ir.UnrankedMemRefType):
         return type_
@@ -141,10 +139,9 @@ def _dense_integers(
     elements: ir.DenseElementsAttr, type_: ir.MemRefType
 ) -> NDArray[np.int64]:
     """
-    Return the elements of a tensor attribute, of widths that the bindings do not give
-    access to; of floats their codes.
-
-    Bits above the width are undefined. Of equal elements there may be only one.
+    Return the elements of an attribute, of widths that the bindings do not support; for
+    floats their bit patterns. Bits above the width are undefined. A splat returns one
+    element.
     """
     element_type = type_.element_type
     width = mlir.bits(element_type)
@@ -152,7 +149,7 @@ def _dense_integers(
         return np.array(elements).astype(np.int64)
     text, _, _ = str(elements).rpartition(":")
     if (found := re.search('"0x(.*)"', text)) is not None:
-        # Each number in as many bytes as it needs, the lowest first.
+        # Little-endian, with the least whole bytes per element.
         data = np.frombuffer(bytes.fromhex(found[1]), np.uint8)
         data = data.reshape(-1, (width + 7) // 8)
         integers = np.pad(data, [(0, 0), (0, 8 - data.shape[-1])]).view("<i8")
@@ -177,14 +174,14 @@ _NARROWING = (
 )
 
 _SHORT = 16
-"""LLVM makes masked vectors only for loops that it knows to be shorter."""
+"""Exclusive upper bound of the trip counts for which LLVM emits masked vectors."""
 
 
 def keep_vectors_whole(module: ir.Module) -> None:
     """
-    Let LLVM make no vectors of short loops that narrow numbers. Where a single element is
-    left for the last vector, LLVM 22 stores it on CPUs with AVX-512 as wide as it was
-    before it was narrowed, over what lies behind it.
+    Disable vectorization of short loops that narrow values. If a single element remains
+    for the last vector, LLVM 22 on AVX-512 stores it with its width before narrowing,
+    which overwrites adjacent memory.
     """
     with module.context:
         annotation = ir.Attribute.parse(
@@ -192,13 +189,13 @@ def keep_vectors_whole(module: ir.Module) -> None:
         )
     for loop in mlir.ops_in(module, "scf.for"):
         count = len(iterations(loop))
-        # Vectors have an even number of elements: only an odd count leaves one over.
+        # Vector widths are even: only an odd trip count leaves a single element.
         if count % 2 and 1 < count < _SHORT and mlir.ops_in(loop, *_NARROWING):
             loop.attributes["loop_annotation"] = annotation
 
 
 def iterations(loop: ir.Operation) -> range:
-    """Return the numbers of an `scf.for`, none if they are not known."""
+    """Return the iterations of an `scf.for`; empty if its bounds are not constant."""
     bounds = [mlir.integer_of(value) for value in [*loop.operands][:3]]
     known = [bound for bound in bounds if bound is not None]
     return range(*known) if len(known) == len(bounds) else range(0)
@@ -206,8 +203,8 @@ def iterations(loop: ir.Operation) -> range:
 
 def check_divisions(module: ir.Module) -> None:
     """
-    Guard divisions against traps: assert that no divisor is zero, and divide by -1 as the
-    negation of a division by 1, which wraps around.
+    Prevent traps of integer divisions: assert nonzero divisors, and replace a division
+    by -1 by the wrapping negation of a division by 1.
     """
     signed = ("divsi", "remsi", "floordivsi", "ceildivsi")
     unsigned = ("divui", "remui", "ceildivui")
@@ -229,9 +226,7 @@ def check_divisions(module: ir.Module) -> None:
 
 
 def allocated_bytes(module: ir.Module, name: str) -> int:
-    """
-    Return the bytes of buffers of static sizes that a function allocates in each call.
-    """
+    """Return the bytes of statically sized buffers that each call allocates."""
     (function,) = mlir.functions_in(module, [name])
     ops = mlir.operations_of(mlir.body_of(function))
     return sum(memref_bytes(op.result.type) for op in ops if op.name == "memref.alloc")
@@ -239,15 +234,15 @@ def allocated_bytes(module: ir.Module, name: str) -> int:
 
 def free_where_assertions_fail(module: ir.Module) -> None:
     """
-    Let functions free their buffers where an assertion does not hold, as they return there.
-    Buffers are left that are not freed in the block in which they are allocated.
+    Free the allocated buffers where a failed assertion returns. Buffers that are not
+    freed in the block that allocates them are leaked.
     """
     for function in mlir.ops_in(module, "func.func"):
         _free_in_region(function.regions[0], [])
 
 
 def _free_in_region(region: ir.Region, outside: Values) -> None:
-    """The same in a region; `outside` are the buffers that are allocated around it."""
+    """Free `outside`, the buffers of enclosing blocks, and those of a region."""
     for block in region:
         buffers = [*outside]
         for op in mlir.operations_of(block):

@@ -1,4 +1,4 @@
-"""Lowers quantized types to numbers, with passes of xDSL, before MLIR runs."""
+"""Lowering of quantized modules to builtin types with xDSL passes, before MLIR runs."""
 
 import math
 from io import StringIO
@@ -57,15 +57,15 @@ def lower(
     module: ModuleOp, rounding: Rounding, fuse: bool, *, print_locations: bool = False
 ) -> str:
     """
-    Lower a module, which is changed, and return the text of what is in it.
+    Lower a module in place and return its MLIR text.
 
     Raises:
-        CompilationError: if there is no lowering, or if anything quantized is left.
+        CompilationError: if an op has no lowering, or a quantized type is left.
     """
     if (message := missing_lowering([module])) is not None:
         raise CompilationError(message)
     _check_bytes(module)
-    # Folding makes constants, for which it asks the dialects.
+    # Folding asks the dialects to materialize constants.
     ctx = multiverse_context()
     try:
         _lower_quantization(ctx, module, rounding, fuse)
@@ -76,10 +76,10 @@ def lower(
         make_signless(module)
     simplify_empty_moves(module)
     CanonicalizePass().apply(ctx, module)
-    # Ops are printed without the resources beside them.
+    # Ops are printed without the resource section.
     replace_resources(module, _checked_data)
     text = _module_text(module, print_locations=print_locations)
-    # MLIR with assertions ends the process at some types that are valid here.
+    # Some types that are valid here terminate MLIR builds with assertions.
     if "!quant." in text:
         raise CompilationError("an attribute contains a quantized type")
     return text
@@ -88,14 +88,14 @@ def lower(
 def _lower_quantization(
     ctx: Context, module: ModuleOp, rounding: Rounding, fuse: bool
 ) -> None:
-    """Lower ops of frontends and of the quant dialect."""
+    """Lower frontend ops and ops of the quant dialect."""
     for dialect in sorted(dialects_in(module)):
         if (ops := dialect_ops(dialect)).is_compiled:
             ops.to_linalg(ctx, module)
-    # What is run has as many bits as it says, however it would be stored.
+    # Compute with the exact bit width, whatever the storage width would be.
     QuantConvertSimulatedQuantizationPass(exact_bits=True).rewrite(ctx, module)
     QuantRemoveInstrumentationPass().rewrite(ctx, module)
-    # A dynamic size that is wrong must not become a read out of bounds.
+    # A wrong dynamic size must not cause out-of-bounds reads.
     LowerQuantOpsPass(
         rounding.mode,
         fuse,
@@ -108,23 +108,25 @@ def _lower_quantization(
 
 
 _BYTES = 8
-"""Those of the widest elements, as lowered code may have other types."""
+"""Bytes of the widest element type; lowering may change element types."""
 
 _MAX_BYTES = (1 << 63) - 1
-"""MLIR terminates the process if the stride of a dimension exceeds 64 bits."""
+"""Largest byte size: MLIR terminates the process if a stride exceeds 64 bits."""
 
 
 def _check_bytes(module: ModuleOp) -> None:
     """
+    Verify that the byte sizes of all tensors are addressable.
+
     Raises:
-        CompilationError: if a tensor has more bytes than an address can tell.
+        CompilationError: if a tensor is too large.
     """
     for op in module.walk():
         for value in defined_values(op):
             type_ = value.type
             if not isa(type_, TensorType):
                 continue
-            # MLIR multiplies sizes one by one.
+            # MLIR multiplies all sizes, also if one is zero.
             count = math.prod(size for size in type_.get_shape() if size > 0)
             if count * _BYTES > _MAX_BYTES:
                 raise CompilationError(
@@ -134,10 +136,9 @@ def _check_bytes(module: ModuleOp) -> None:
 
 
 def _module_text(module: ModuleOp, *, print_locations: bool) -> str:
-    """Return the text of what is in a module."""
     stream = StringIO()
     for op in module.ops:
-        # Each op begins with the first name again.
+        # A new printer restarts SSA names for each op.
         Printer(stream, print_debuginfo=print_locations).print_op(op)
         stream.write("\n")
     return stream.getvalue()
@@ -160,7 +161,7 @@ def _checked_data(op: Operation, value: DenseResourceAttr) -> bytes:
 
 
 class _LoweredTypes(TypeReplacement):
-    """Quantized types replaced by their storage types."""
+    """Replacement of quantized types by their storage types."""
 
     def replace_quantized(
         self, type_: Attribute, quantized_type: QuantizedType
@@ -173,10 +174,9 @@ class _LoweredTypes(TypeReplacement):
 
 def _replace_quantized_types(module: ModuleOp) -> None:
     """
-    Turn all quantized values into stored ones.
-
-    `strip-func-quant-types` does so where functions pass values. Here nothing depends on
-    quantized types any more, so they can go everywhere, with the casts that make them.
+    Replace quantized types by storage types everywhere, and remove storage casts.
+    `strip-func-quant-types` does so only at function boundaries. No op depends on
+    quantized types at this point.
     """
     types = _LoweredTypes()
     ops = [*module.walk()]
@@ -204,14 +204,14 @@ def _check_moves_quantized(op: Operation) -> None:
             )
 
 
-# Moves without elements
+# Data movement without elements
 
 
 _Move = tensor.ConcatOp | tensor.ExtractSliceOp | tensor.InsertSliceOp | tensor.PadOp
 
 
 def simplify_empty_moves(module: ModuleOp) -> None:
-    """Replace moves of no elements, and let other moves start at elements."""
+    """Remove data movement of empty tensors and empty operands of other ops."""
     for op in [*module.walk()]:
         if not isinstance(op, _Move):
             continue
@@ -226,14 +226,14 @@ def simplify_empty_moves(module: ModuleOp) -> None:
 
 
 def _is_empty(value: SSAValue) -> bool:
-    """True if a tensor has no elements and a static shape."""
+    """Return True if a tensor is empty and has a static shape."""
     type_ = value.type
     is_static = isa(type_, TensorType) and type_.has_static_shape()
     return is_static and 0 in shape_of(value)
 
 
 def _concatenate_elements(op: tensor.ConcatOp) -> None:
-    """Leave out operands without elements."""
+    """Remove empty operands of a concatenation."""
     operands = [value for value in op.inputs if not _is_empty(value)]
     if len(operands) == len(op.inputs):
         return
@@ -245,7 +245,7 @@ def _concatenate_elements(op: tensor.ConcatOp) -> None:
 
 def _pad_behind(op: tensor.PadOp) -> None:
     """
-    Put all padding of a dimension without elements behind it. The body gets indices of the
+    Move all padding of a dimension of size 0 to its end. The body takes indices of the
     result, so this changes no element.
     """
     low, high = [*op.static_low.get_values()], [*op.static_high.get_values()]

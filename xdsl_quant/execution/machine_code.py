@@ -1,7 +1,4 @@
-"""
-Lowers tensors to machine code, with MLIR's passes and with rewrites between them for which
-MLIR has no pass.
-"""
+"""Lowering of tensor modules to machine code: MLIR passes and rewrites between."""
 
 import ctypes
 import tempfile
@@ -23,7 +20,7 @@ from .schedule import Schedule, StepError, schedule_for
 from .size_checks import check_sizes
 
 _TO_ONE_FUNCTION = (
-    # Of tensors that blocks pass on, bufferization frees some too early.
+    # Bufferization frees some tensors too early that blocks pass as arguments.
     "lift-cf-to-scf",
     "inline",
     "symbol-dce",
@@ -34,12 +31,12 @@ _TO_LINALG = (
     "func.func(shape-to-shape-lowering)",
     "convert-shape-to-std",
     "func.func(convert-elementwise-to-linalg)",
-    # What would be undefined if arguments had sizes that do not fit each other.
+    # Otherwise mismatched argument sizes are undefined behavior.
     "generate-runtime-verification{verbose-level=0}",
     "resolve-shaped-type-result-dims",
     "canonicalize",
     "cse",
-    # One loop nest for what is computed in one go.
+    # Fuse elementwise ops into one loop nest.
     "linalg-fuse-elementwise-ops",
     "canonicalize",
     "cse",
@@ -70,13 +67,13 @@ _LOOPS_TO_LLVM = (
     "lower-affine",
     "convert-math-to-llvm",
     "convert-math-to-libm",
-    # LLVM has minimum and maximum, but not all roundings of an integer division.
+    # LLVM has min and max, but not every rounding of integer division.
     "convert-arith-to-llvm",
     "arith-expand",
     "convert-arith-to-llvm",
     "convert-index-to-llvm",
-    # LLVM does not know of what `malloc` returns and is aligned afterwards that nothing
-    # else is there, and makes no vectors where a loop writes to it.
+    # LLVM loses the no-alias property of `malloc` if the result is aligned afterwards,
+    # and does not vectorize loops that write to the buffer.
     "finalize-memref-to-llvm{use-aligned-alloc=true}",
     "convert-func-to-llvm",
     "convert-cf-to-llvm",
@@ -87,29 +84,29 @@ _LOOPS_TO_LLVM = (
 )
 
 _lock = Lock()
-"""Held while something is compiled."""
+"""Serializes compilations."""
 
 
 class MachineCode:
-    """Functions of memrefs that are compiled in this process."""
+    """Functions on memrefs, compiled in this process."""
 
     can_stream: bool
-    """True if there is a result that the kernel streams if it is told to."""
+    """True if the kernel has a result that it can store with streaming stores."""
 
     temporary_bytes: int
-    """The bytes of intermediate values of static sizes that a call allocates."""
+    """Bytes of statically sized intermediate values that a call allocates."""
 
     has_sizes_of_shapes: bool
-    """True if all but the kernel do the same for all arguments of the same shapes."""
+    """True if all functions but the kernel depend only on argument shapes."""
 
     calls_python: bool
-    """True if it calls Python functions of a user or those that record values."""
+    """True if the code calls host functions, or callbacks that record values."""
 
     thread_functions: ThreadFunctions
-    """What several threads call."""
+    """Functions that several threads call."""
 
     is_complete: bool
-    """True if no step of scheduling was left out because it failed."""
+    """True if no scheduling step failed and was skipped."""
 
     def __init__(
         self,
@@ -122,19 +119,19 @@ class MachineCode:
     ):
         """
         Args:
-            text: the module.
-            names: its public functions, the kernel first.
-            options: how the code is generated.
-            host_functions: the Python functions that the module calls, by name.
-            callbacks: these as ctypes callbacks, by symbols.
-            clock: what reads the clock in the kernel.
+            text: MLIR text of the module.
+            names: names of the public functions, the kernel first.
+            options: code generation options.
+            host_functions: Python functions that the module calls, by name.
+            callbacks: ctypes callbacks of the host functions, by symbol.
+            clock: clock reads to insert into the kernel.
 
         Raises:
-            CompilationError: if MLIR does not compile the module.
+            CompilationError: if MLIR cannot compile the module.
             ImportError: if MLIR is not installed.
 
         Warns:
-            RuntimeWarning: if a step of scheduling fails and is left out.
+            RuntimeWarning: if a scheduling step fails and is skipped.
         """
         schedule = schedule_for(names[0], host_functions, options)
         context = mlir.new_context()
@@ -157,8 +154,8 @@ class MachineCode:
         clock: ClockReads | None,
     ) -> ir.Module:
         """
-        Return a module of the LLVM dialect. If a step of scheduling fails, start again
-        without it, as it leaves a module of no use, and warn.
+        Return the module lowered to the LLVM dialect. If a scheduling step fails, warn
+        and restart without it: its module is unusable.
         """
         while True:
             module = ir.Module.parse(text)
@@ -191,14 +188,14 @@ class MachineCode:
         callbacks: Mapping[str, object],
         clock: ClockReads | None,
     ) -> None:
-        """Keep what code calls, and what is known of it."""
+        """Keep callbacks alive and record the properties of the code."""
         self.thread_functions = schedule.thread_functions
         self._thread_calls = thread_calls_of(schedule.thread_functions)
         self._callbacks = {**callbacks, **schedule.callbacks}
         self.calls_python = bool(self._callbacks)
         if self._thread_calls:
             self._callbacks |= self._thread_calls.callbacks
-        # Code writes to the memory of the times.
+        # The code writes to the clock's array.
         self._clock = clock
         if clock:
             self._callbacks |= clock.callbacks
@@ -206,11 +203,11 @@ class MachineCode:
         self.is_complete = not schedule.left_out
 
     def _start(self, module: ir.Module, names: Sequence[str]) -> None:
-        """Let LLVM compile a module."""
+        """Compile a module with LLVM."""
         try:
             engine = mlir.new_engine(module)
             runtime_library.register(engine, self._callbacks)
-            # The first look for a function compiles the module.
+            # The first lookup compiles the module.
             for name in names:
                 if not engine.raw_lookup(f"_mlir_ciface_{name}"):
                     raise CompilationError(
@@ -221,7 +218,7 @@ class MachineCode:
         self._engine = engine
 
     def object_code(self) -> bytes:
-        """Return the file that LLVM generated: an ELF relocatable object."""
+        """Return the ELF relocatable object that LLVM generated."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "code.o")
             self._engine.dump_to_object_file(str(path))
@@ -229,17 +226,17 @@ class MachineCode:
 
     def function(self, name: str) -> Callable[[int], None]:
         """
-        Return a compiled function. It takes the address of an array with, for each
-        argument, the address of a pointer to the descriptor of a memref.
+        Return a compiled function. It takes the address of an array of addresses: per
+        argument that of a pointer to a memref descriptor.
         """
         address = self._engine.raw_lookup(f"_mlir_ciface_{name}")
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
 
 
 def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
-    """Let a module of tensors be one of ops on memrefs."""
+    """Lower ops on tensors to ops on memrefs."""
     tensor_fixes.check_has_no_llvm(module)
-    # Inlining may leave out what is only needed to find sizes wrong.
+    # Check first: inlining may remove ops that the checks need.
     check_sizes(module)
     mlir.run_passes(module, _TO_ONE_FUNCTION)
     tensor_fixes.define_undefined_tensors(module)
@@ -255,7 +252,7 @@ def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
 
 
 def _lower_numbers(module: ir.Module, schedule: Schedule) -> None:
-    """Let loops have the numbers and the arithmetic of the machine."""
+    """Lower number types and arithmetic to those of the machine."""
     float_fixes.convert_integers_to_bf16(module)
     mlir.run_passes(module, _TO_SUPPORTED_FLOATS)
     schedule.schedule_loops(module)
@@ -268,7 +265,7 @@ def _lower_numbers(module: ir.Module, schedule: Schedule) -> None:
 
 
 def _lower_loops(module: ir.Module, names: Sequence[str]) -> None:
-    """Let a module of loops be one of the LLVM dialect."""
+    """Lower loops to the LLVM dialect."""
     loop_fixes.free_where_assertions_fail(module)
     mlir.run_passes(module, _LOOPS_TO_LLVM)
     llvm_fixes.check_is_llvm(module)
