@@ -1,12 +1,12 @@
 """
-MLIR's Python bindings with types; no other module of the package imports them.
+Typed access to MLIR's Python bindings; no other module imports them.
 
-MLIR has type stubs for its IR, `ir` here, but none for its dialects, whose functions only
-have typed results here. Importing this fails without the extra `mlir`: modules that need it
-are imported when the first function is compiled.
+MLIR has type stubs for its IR (`ir` here), but none for its dialects: their functions
+only have typed results here. Importing fails without the extra `mlir`, so modules that
+need it are imported when the first function is compiled.
 """
 
-# Stubs are missing for a part of MLIR, and have lists of unknown elements.
+# The stubs are incomplete, and have lists of unknown elements.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 from __future__ import annotations
@@ -34,14 +34,16 @@ except ImportError:
 if TYPE_CHECKING:
 
     class MLIRError(Exception):
-        """Raised by MLIR for an invalid text or module, or a pass that fails."""
+        """Raised by MLIR for invalid text, an invalid module or a failed pass."""
 
         error_diagnostics: Sequence[ir.DiagnosticInfo]
 
     class FieldValue(ir.Value):
         """
-        The type of a field with a value. A base class of `ir.Value` is missing in the
-        stubs, so that type checkers take each field of that type for a descriptor.
+        Type of fields with a value.
+
+        The stubs omit a base class of `ir.Value`, so type checkers take such fields for
+        descriptors.
         """
 
         def __get__(self, instance: object, owner: object) -> FieldValue: ...
@@ -52,17 +54,14 @@ else:
 Op: TypeAlias = ir.Operation | ir.OpView
 Values: TypeAlias = Sequence[ir.Value]
 Sizes: TypeAlias = Sequence[int | ir.Value]
-"""Sizes of a tensor, integers where its type has them."""
+"""Sizes of a tensor; static sizes are integers."""
 
 
 # Dialects
 
 
 class Dialect(Protocol):
-    """
-    The functions of a dialect, by name. Each inserts an op, and returns its result if there
-    is one.
-    """
+    """Builder functions of a dialect; each inserts an op and returns its result."""
 
     def __getattr__(self, name: str, /) -> Callable[..., ir.Value]: ...
 
@@ -93,7 +92,7 @@ class _ScfDialect(Dialect, Protocol):
 
 
 _dialects: list[str] = []
-"""The names of the dialects below, of which rewrites make ops."""
+"""Names of the dialects below."""
 
 
 def _dialect(name: str) -> Dialect:
@@ -115,7 +114,7 @@ vector = _dialect("vector")
 
 
 def declare(name: str, arguments: Sequence[ir.Type], *results: ir.Type) -> ir.OpView:
-    """Insert a private function without a body."""
+    """Insert a private function declaration."""
     type_ = ir.FunctionType.get(arguments, results)
     return func.FuncOp(name, type_, visibility="private")
 
@@ -125,11 +124,9 @@ def declare(name: str, arguments: Sequence[ir.Type], *results: ir.Type) -> ir.Op
 
 def new_context() -> ir.Context:
     """
-    Return a context, in one thread, for modules that are compiled.
-
-    MLIR loads other dialects when a text has ops of them or a pass makes some. With all of
-    its dialects loaded, a small function takes a tenth longer to compile: loading takes
-    time, and `canonicalize` collects the patterns of all ops that are loaded.
+    Return a single-threaded context for compilation. MLIR loads other dialects when
+    they are parsed or created by a pass. Loading all of them makes compiling a small
+    function a tenth slower, as `canonicalize` collects the patterns of all loaded ops.
     """
     make = cast(Callable[..., ir.Context], ir.Context)
     context = make(load_on_create_dialects=_dialects)
@@ -138,28 +135,28 @@ def new_context() -> ir.Context:
 
 
 def run_passes(module: ir.Module, passes: Sequence[str]) -> None:
-    """Run passes on a module, each as the text of a pipeline."""
+    """Run a pipeline of passes on a module."""
     pipeline = f"builtin.module({','.join(passes)})"
     PassManager.parse(pipeline).run(module.operation)
 
 
 _OPT_LEVEL = 2
-"""LLVM's. 1 to 3 make equally fast code."""
+"""LLVM optimization level; 1 to 3 generate equally fast code."""
 
 
 def new_engine(module: ir.Module) -> ExecutionEngine:
-    """Return an engine that compiles a module when its first function is looked up."""
+    """Return an engine that compiles a module when it first looks up a function."""
     return ExecutionEngine(module, _OPT_LEVEL)
 
 
 def first_diagnostic(error: MLIRError) -> str:
-    """Return the first line of the first message of an error."""
+    """Return the first line of the first diagnostic of an error."""
     messages = [diagnostic.message for diagnostic in error.error_diagnostics]
     return (messages or [str(error)])[0].partition("\n")[0]
 
 
 def free_names(module: ir.Module, prefix: str) -> Iterator[str]:
-    """Names with a number at the end that no op of a module has."""
+    """Yield unused symbol names with a prefix and a number."""
     taken = {*map(symbol_of, module.body.operations)}
     return (name for i in count() if (name := f"{prefix}_{i}") not in taken)
 
@@ -168,10 +165,7 @@ def free_names(module: ir.Module, prefix: str) -> Iterator[str]:
 
 
 def ops_in(op: Op | ir.Module, *names: str) -> list[ir.Operation]:
-    """
-    Return all ops, or those with one of these names; a list, so that they may be
-    erased.
-    """
+    """Return all nested ops, or those with one of these names, in post-order."""
     found: list[ir.Operation] = []
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
@@ -184,38 +178,36 @@ def ops_in(op: Op | ir.Module, *names: str) -> list[ir.Operation]:
 
 
 def operations_of(block: ir.Block) -> list[ir.Operation]:
-    """Return the ops of a block, without those inside of them."""
+    """Return the ops of a block, without nested ones."""
     return [op.operation for op in block.operations]
 
 
 def functions_in(module: ir.Module, names: Collection[str]) -> list[ir.Operation]:
-    """Return the functions with these names, of the dialect func or llvm."""
+    """Return the `func` or `llvm` functions with these names."""
     functions = ops_in(module, "func.func", "llvm.func")
     return [function for function in functions if symbol_of(function) in names]
 
 
 def body_of(op: Op) -> ir.Block:
-    """Return the first block of an op."""
     return op.regions[0].blocks[0]
 
 
 def append_block(op: Op, types: Sequence[ir.Type]) -> ir.Block:
-    """Append a block with arguments of some types to the region of an op."""
     return op.regions[0].blocks.append(*types, arg_locs=[op.location] * len(types))
 
 
 def yielded_by(block: ir.Block) -> Values:
-    """Return the operands of the last op of a block."""
+    """Return the operands of the terminator of a block."""
     return block.operations[len(block.operations) - 1].operands
 
 
 def users_of(value: ir.Value) -> list[ir.Operation]:
-    """Return the ops that use a value, once for each use."""
+    """Return the users of a value, once per use."""
     return [use.owner.operation for use in value.uses]
 
 
 def made_by(value: ir.Value, *names: str) -> ir.Operation | None:
-    """Return the op that makes a value, if it has one of these names."""
+    """Return the op that defines a value, if it has one of these names."""
     if not isinstance(value, ir.OpResult):
         return None
     # The class of an op may have an attribute `name`, which is something else.
@@ -224,7 +216,7 @@ def made_by(value: ir.Value, *names: str) -> ir.Operation | None:
 
 
 def argument_block(value: ir.Value) -> ir.Block | None:
-    """Return the block that a value is an argument of; `None` for results of ops."""
+    """Return the block of a block argument; `None` for op results."""
     return cast(ir.Block, value.owner) if isinstance(value, ir.BlockArgument) else None
 
 
@@ -238,22 +230,20 @@ _capsule_pointer.restype = ctypes.c_void_p
 
 def identity_of(op: Op) -> int:
     """
-    Return the address of an op: its identity in dicts and sets until it is erased.
-
-    MLIR hashes an op by its content, such as its operands, so that a dict or a set loses
-    the op once the content changes. Values and blocks are hashed by address.
+    Return the address of an op: its identity in dicts and sets until it is erased. MLIR
+    hashes an op by its content, so dicts and sets lose an op when its content changes.
+    Values and blocks are hashed by address.
     """
     capsule = op._CAPIPtr  # pyright: ignore[reportPrivateUsage] the only access
     return _capsule_pointer(capsule, _capsule_name(capsule))
 
 
 def create_op(name: str, type_: ir.Type, operands: Values) -> ir.Value:
-    """Insert an op with one result, which is returned."""
+    """Insert an op with one result and return the result."""
     return ir.Operation.create(name, [type_], operands).result
 
 
 def change_type(value: ir.Value, type_: ir.Type) -> None:
-    """Change the type of a value."""
     value.set_type(type_)
 
 
@@ -264,7 +254,7 @@ def replace_op(op: ir.Operation, value: ir.Value) -> None:
 
 
 def replace_uses_but(value: ir.Value, new: ir.Value, user: ir.Operation) -> None:
-    """Replace a value by another one everywhere but in one op."""
+    """Replace all uses of a value except those in one op."""
     value.replace_all_uses_except(new, user)
 
 
@@ -274,92 +264,90 @@ _AttributeT = TypeVar("_AttributeT", bound=ir.Attribute)
 
 
 def attribute_of(op: Op, name: str, kind: type[_AttributeT]) -> _AttributeT:
-    """Return an attribute of an op, which must be of a kind."""
+    """Return an attribute of an op after checking its class."""
     found = op.attributes[name]
     assert isinstance(found, kind)
     return found
 
 
 def symbol_of(op: Op, name: str = "sym_name") -> str:
-    """Return the symbol in an attribute of an op, by default the one that it defines."""
+    """Return the symbol in an attribute of an op, by default its own name."""
     symbol = op.attributes[name]
     assert isinstance(symbol, ir.StringAttr | ir.FlatSymbolRefAttr)
     return symbol.value
 
 
 def type_of(op: Op, name: str = "type") -> ir.Type:
-    """Return the type in an attribute of an op."""
+    """Return the type in a type attribute of an op."""
     return attribute_of(op, name, ir.TypeAttr).value
 
 
 def types_of_function(function: Op) -> tuple[Sequence[ir.Type], Sequence[ir.Type]]:
-    """Return the types of the arguments and of the results of a function."""
+    """Return the argument types and result types of a function."""
     type_ = type_of(function, "function_type")
     assert isinstance(type_, ir.FunctionType)
     return cast("list[ir.Type]", type_.inputs), cast("list[ir.Type]", type_.results)
 
 
 def number_of(value: ir.Value) -> int | float | None:
-    """Return the number of an `arith.constant`; `None` for other values."""
+    """Return the value of an `arith.constant`; `None` for other ops."""
     constant = made_by(value, "arith.constant")
     number = constant and constant.attributes["value"]
     return number.value if isinstance(number, ir.IntegerAttr | ir.FloatAttr) else None
 
 
 def integer_of(value: ir.Value) -> int | None:
-    """Return the integer of an `arith.constant`; `None` for other values."""
+    """Return the integer of an `arith.constant`; `None` for other ops."""
     number = number_of(value)
     return number if isinstance(number, int) else None
 
 
 def array_attr(attributes: Iterable[ir.Attribute]) -> ir.ArrayAttr:
-    """Return an array of attributes."""
     return ir.ArrayAttr.get([*attributes])
 
 
 def dense_attr(numbers: Array, type_: ir.Type) -> ir.DenseElementsAttr:
-    """Return the elements of a constant tensor or vector."""
+    """Return a dense attribute of a tensor or vector type."""
     return ir.DenseElementsAttr.get(numbers.data, type=type_)
 
 
 def initial_value(constant: Op) -> Array:
-    """Return the elements of a `memref.global`, of types that NumPy has."""
+    """Return the elements of a `memref.global`, which must have a NumPy dtype."""
     return np.array(constant.attributes["initial_value"])
 
 
 def shaped_type(value: ir.Value | ir.Attribute) -> ir.ShapedType:
-    """Return the type of a tensor, memref or vector, or of its elements if constant."""
+    """Return the shaped type of a value or constant."""
     type_ = value.type
     assert isinstance(type_, ir.ShapedType)
     return type_
 
 
 def shape(value: ir.Value) -> list[int]:
-    """Return the sizes of a tensor, memref or vector."""
     return shaped_type(value).shape
 
 
 def element(value: ir.Value) -> ir.Type:
-    """Return the type of the elements of a tensor, memref or vector."""
+    """Return the element type of a tensor, memref or vector."""
     return shaped_type(value).element_type
 
 
 def bits(type_: ir.Type) -> int:
-    """Return the number of bits of an integer or float type."""
+    """Return the bit width of an integer or float type."""
     assert isinstance(type_, ir.IntegerType | ir.FloatType)
     return type_.width
 
 
 def dimensions_of(map_: ir.AffineMap) -> list[int]:
-    """Return the loops that are results of a map, without other expressions."""
+    """Return the loop dimensions among the results of a map."""
     return [e.position for e in map_.results if isinstance(e, ir.AffineDimExpr)]
 
 
 def vector_type(size: int, element_type: ir.Type) -> ir.VectorType:
-    """Return the type of vectors of rank 1."""
+    """Return the type of 1-D vectors."""
     return ir.VectorType.get([size], element_type)
 
 
 def affine_map(loops: int, results: Iterable[ir.AffineExpr]) -> ir.AffineMap:
-    """Return a map of a number of loops."""
+    """Return an affine map without symbols."""
     return ir.AffineMap.get(loops, 0, [*results])

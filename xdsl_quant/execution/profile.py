@@ -1,4 +1,4 @@
-"""How long each op of a module takes in compiled code."""
+"""Per-op profiles of compiled code."""
 
 from __future__ import annotations
 
@@ -18,62 +18,61 @@ if TYPE_CHECKING:
     from .source_ops import SourceOp
 
 _SECONDS, _MIN_CALLS, _MAX_CALLS = 0.25, 5, 1000
-"""A profile takes so long, unless these are too few or too many calls."""
+"""Duration of a profile, unless its number of calls is outside this range."""
 
 MAX_SHOWN = 50
-"""Rows of a table that is printed, or shown in a notebook."""
+"""Maximum number of rows in a printed table or a notebook."""
 
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """Ops that share code, and how long it takes."""
+    """Code shared by fused ops, and its duration."""
 
     number: int
-    """The number of the row, from 1."""
+    """Row number, from 1."""
 
     ops: Sequence[SourceOp]
     """
-    The op that the code is named after, and those that are fused with it and have no other
-    code; none for what only arguments and results need.
+    Op that the code is named after, then ops fused only with it; empty for the
+    conversion of arguments and results.
     """
 
     parts: Sequence[int]
-    """The numbers of rows of ops of which a part is computed here."""
+    """Row numbers of ops that are partly computed here."""
 
     seconds: float
-    """The time of a call, the median of all calls; 0 if there is no code."""
+    """Median duration of a call in seconds; 0 without code."""
 
     products: int
-    """The number of products that are added up; 0 if there are none or it is not known."""
+    """Number of multiply-accumulates; 0 if none or unknown."""
 
     steps: int
-    """The number of loop nests, copies and calls of functions that the code consists of."""
+    """Number of loop nests, copies and function calls in the code."""
 
     @property
     def giga_ops_per_second(self) -> float:
-        """Multiplications and additions in billions a second; NaN without products."""
+        """Multiplications and additions in 10^9 per second; NaN without products."""
         if not self.products or not self.seconds:
             return math.nan
         return 2e-9 * self.products / self.seconds
 
     @property
     def name(self) -> str:
-        """The name of the op."""
         return self.ops[0].name if self.ops else "arguments and results"
 
     @property
     def location(self) -> str:
-        """Where the op is; empty if that is not known."""
+        """Source location of the op; empty if unknown."""
         return self.ops[0].location if self.ops else ""
 
     @property
     def result_type(self) -> str:
-        """The type of the result as stored."""
+        """Storage type of the result."""
         return self.ops[0].result_type if self.ops else ""
 
     @property
     def fused(self) -> str:
-        """The other ops in the code, e.g. `tfl.add, part of 3`; empty without any."""
+        """Other ops in the code, e.g. `tfl.add, part of 3`; empty without any."""
         names = [op.name for op in self.ops[1:]]
         return ", ".join([*names, *(f"part of {number}" for number in self.parts)])
 
@@ -81,46 +80,46 @@ class ProfileRow:
 @dataclass(frozen=True, repr=False)
 class Profile:
     """
-    How long each op of a module takes in compiled code.
+    Duration of each op of a module in compiled code.
 
-    [`CompiledFunction.profile`][xdsl_quant.execution.CompiledFunction.profile] makes it.
-    Printed it is a table, in a notebook one with bars.
+    Created by
+    [`CompiledFunction.profile`][xdsl_quant.execution.CompiledFunction.profile]. Prints
+    as a table, in notebooks with bars.
     """
 
     name: str
-    """The name of the function."""
 
     rows: Sequence[ProfileRow]
-    """In the order of the module. Each op but constants is in one of them."""
+    """Rows in module order. Each op except constants is in one of them."""
 
     calls: int
-    """The number of calls that were measured."""
+    """Number of measured calls."""
 
     @property
     def seconds(self) -> float:
-        """The time of a call, without the way from Python and back: that of all rows."""
+        """Sum over all rows: duration of a call in seconds, without Python overhead."""
         return math.fsum(row.seconds for row in self.rows)
 
     @property
     def longest(self) -> Sequence[ProfileRow]:
-        """The rows that take longest, at most 50, in the order of the module."""
+        """Slowest rows, at most 50, in module order."""
         longest = sorted(self.rows, key=lambda row: row.seconds, reverse=True)
         return sorted(longest[:MAX_SHOWN], key=lambda row: row.number)
 
     @property
     def summary(self) -> str:
-        """The time of a call, and what it is the median of."""
+        """Duration of a call and the number of measured calls, as text."""
         return (
             f"a call takes {1e6 * self.seconds:,.1f} us, the median of "
             f"{counted(self.calls, 'call')}"
         )
 
     def share(self, row: ProfileRow) -> float:
-        """Return the part of the time of a call that a row takes."""
+        """Return the fraction of a call's duration that a row takes."""
         return row.seconds / self.seconds if self.seconds else 0.0
 
     def cells(self, row: ProfileRow) -> Sequence[str]:
-        """Return the texts of a row: microseconds, share, products, GOP/s."""
+        """Return the table cells of a row: microseconds, share, products, GOP/s."""
         speed = row.giga_ops_per_second
         return (
             f"{1e6 * row.seconds:,.1f}" if row.steps else "-",
@@ -170,13 +169,13 @@ def measure_steps(
     call: Callable[[], object], last_seconds: Callable[[], NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], int]:
     """
-    Return the median time of each step, and the number of calls.
+    Return the median duration of each step, and the number of calls.
 
     Args:
-        call: makes a call.
-        last_seconds: how long each step of the last call took.
+        call: calls the function.
+        last_seconds: returns the duration of each step in the last call.
     """
-    # The first call pays for memory that is touched for the first time.
+    # The first call includes page faults.
     call()
     seconds: list[NDArray[np.float64]] = []
     start = time.perf_counter()
@@ -197,15 +196,15 @@ def rows_of(
     """
     Return the rows of a profile.
 
-    An op has the steps that are named after it: loops that are fused are named after the
-    last of the ops. If there are none, the op is in the row of the first step with a part
-    of it; and if there is none of these, it has a row without code.
+    Each step belongs to the op that it is named after; fused loops are named after
+    their last op. An op without own steps joins the row of the first step that contains
+    it, or gets a row without code.
 
     Args:
         ops: the ops of the module.
-        products: the number of products of ops, by their indices.
-        steps: the indices of the ops of each step, those that it is named after first.
-        seconds: the time of each step.
+        products: number of multiply-accumulates, by op index.
+        steps: op indices of each step, its own op first.
+        seconds: duration of each step.
     """
     owners = [step[0] if step else None for step in steps]
     row_of = _row_owners(len(ops), owners, steps)
@@ -234,7 +233,7 @@ def rows_of(
 def _row_owners(
     count: int, owners: Sequence[int | None], steps: Sequence[Sequence[int]]
 ) -> Mapping[int | None, int | None]:
-    """For each op, and for what is of no op, the first op of its row."""
+    """Return the first op of each op's row; key `None` is code of no op."""
     row_of: dict[int | None, int | None] = {owner: owner for owner in owners}
     for owner, step in zip(owners, steps, strict=True):
         for index in step:

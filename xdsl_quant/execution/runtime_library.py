@@ -1,9 +1,8 @@
 """
-Functions that compiled code calls: those of MLIR's own runtime library, and callbacks that
-a user of compiled code adds.
+Functions that compiled code calls: those of MLIR's runtime library, and callbacks.
 
-No exception may propagate through compiled code. So the first one is kept, and raised when
-the code has returned; until then no more callbacks run.
+Exceptions must not propagate through compiled code. The first exception is stored and
+raised after the code returns; until then, no more callbacks run.
 """
 
 from __future__ import annotations
@@ -33,18 +32,15 @@ def _described_array(descriptor: int, rank: int, dtype: DType) -> Array:
     sizes, strides = rest[:rank], rest[rank:]
     last = sum((n - 1) * stride for n, stride in zip(sizes, strides, strict=True))
     size = dtype.itemsize
-    # This takes a third of the time of an `__array_interface__`.
+    # A third of the time of `__array_interface__`.
     bytes_type = ctypes.c_char * (0 if 0 in sizes else size * (last + 1))
-    # NumPy's stubs do not have the memory of ctypes.
+    # NumPy's stubs do not accept ctypes memory.
     memory = cast("memoryview", bytes_type.from_address(aligned + offset * size))
     return np.ndarray(sizes, dtype, memory, 0, [stride * size for stride in strides])
 
 
 def array_at(descriptor: int, rank: int, dtype: DType) -> Array:
-    """
-    Return the array that the descriptor of a memref describes, read-only. Its memory is
-    there until the callback returns.
-    """
+    """Return a read-only array on a memref; it is valid until the callback returns."""
     array = _described_array(descriptor, rank, dtype)
     array.flags.writeable = False
     return array
@@ -57,18 +53,18 @@ def _unranked(item_size: int, memref: int) -> Array:
 
 
 _MAX_DEPTH = 32
-"""How many calls of compiled code there may be inside each other."""
+"""Maximum nesting depth of compiled calls."""
 
 _VERIFICATION = "ERROR: Runtime op verification failed"
 
 
 class _Thread(threading.local):
-    """What a thread must know while it runs compiled code."""
+    """State of a thread that runs compiled code."""
 
     failure: str | BaseException | None = None
 
     depth: int = 0
-    """How many calls of compiled code have not returned yet."""
+    """Number of compiled calls that have not returned yet."""
 
     is_muted: bool = False
 
@@ -82,7 +78,7 @@ def _keep(failure: str | BaseException) -> None:
 
 
 def _memref_copy(item_size: int, source: int, target: int) -> None:
-    # Python would print what is raised here, and go on.
+    # ctypes would print an exception and continue.
     try:
         _unranked(item_size, target)[...] = _unranked(item_size, source)
     except Exception as e:
@@ -94,7 +90,7 @@ def _memref_copy(item_size: int, source: int, target: int) -> None:
 def _note_failure(message: bytes) -> None:
     text = message.decode()
     if text.startswith(_VERIFICATION):
-        # Of what MLIR says, the second line is the reason.
+        # The second line of MLIR's message is the reason.
         reason = text.splitlines()[1].removeprefix("^ ")
         text = f"sizes or indices do not fit each other: {reason}"
     _keep(text)
@@ -102,12 +98,12 @@ def _note_failure(message: bytes) -> None:
 
 def begin(name: str) -> None:
     """
-    Note that compiled code is called.
+    Enter a compiled call.
 
     Raises:
-        RecursionError: if it is called from functions that it calls, again and again.
+        RecursionError: if compiled calls are nested too deeply.
     """
-    # Where Python itself has no room left, an exception in a callback would be lost.
+    # At Python's own recursion limit, an exception in a callback would be lost.
     if _thread.depth == _MAX_DEPTH:
         raise RecursionError(
             f"'{name}' is called from a Python function that compiled code calls, in "
@@ -117,32 +113,29 @@ def begin(name: str) -> None:
 
 
 def end() -> str | BaseException | None:
-    """Note that compiled code has returned; the `failure` of the call."""
+    """Leave a compiled call and return its failure."""
     _thread.depth -= 1
     return take_failure()
 
 
 def take_failure() -> str | BaseException | None:
-    """
-    Why the last call of compiled code in this thread was given up, or what a function
-    raised; asked only once.
-    """
+    """Return and clear the failure of the last compiled call in this thread."""
     found = _thread.failure
     _thread.failure = None
     return found
 
 
 def guarded(function: Callable[[], object]) -> None:
-    """Call a function from compiled code, unless there was a failure before."""
+    """Call a function from compiled code, unless a failure is pending."""
     if not _thread.is_muted and _thread.failure is None:
         attempt(function)
 
 
 def attempt(function: Callable[[], object]) -> None:
-    """Call a function from compiled code, and keep what it raises."""
+    """Call a function from compiled code, and store its exception."""
     try:
         function()
-    # An interruption, too, must not pass.
+    # Interruptions must not propagate either.
     except BaseException as e:
         _keep(e)
 
@@ -152,27 +145,22 @@ _callbacks_of_users: WeakSet[Callable[..., None]] = WeakSet()
 
 def callback(function: Callable[..., None], argument_count: int) -> object:
     """
-    Return a function as compiled code calls it, with addresses. It must be `guarded`
-    inside.
-
-    An interruption that comes before its first line is not lost, either.
+    Return a ctypes callback that takes addresses; the function must use `guarded`. The
+    unraisable hook keeps interruptions that occur before its first line.
     """
     _callbacks_of_users.add(function)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * argument_count)(function)
 
 
 class _Hook:
-    """
-    Keeps an exception that ctypes tells of and ignores, as it came from a callback of a
-    user. Of others the hook before tells.
-    """
+    """Unraisable hook that stores exceptions of callbacks and passes on others."""
 
     def __init__(self, before: Callable[[sys.UnraisableHookArgs], object]):
         self._before = before
 
     def __call__(self, unraisable: sys.UnraisableHookArgs) -> None:
         function = unraisable.object
-        # Others may have no hash.
+        # Other callables may be unhashable.
         if isinstance(function, FunctionType) and function in _callbacks_of_users:
             _keep(unraisable.exc_value or KeyboardInterrupt())
         else:
@@ -181,7 +169,7 @@ class _Hook:
 
 @contextmanager
 def muted() -> Generator[None]:
-    """Let compiled code of this thread run without calling the functions of a user."""
+    """Disable host functions in compiled code of this thread."""
     _thread.is_muted = True
     try:
         yield
@@ -190,7 +178,7 @@ def muted() -> Generator[None]:
 
 
 FAIL = "xdsl_quant_fail"
-"""The function that takes the message of an assertion that does not hold."""
+"""Symbol of the function that takes the message of a failed assertion."""
 
 _CALLBACKS = {
     "memrefCopy": ctypes.CFUNCTYPE(
@@ -201,7 +189,7 @@ _CALLBACKS = {
 
 
 def _address(callback: object) -> int:
-    # The types of pointers to functions are private.
+    # ctypes' function pointer types are private.
     pointer = cast("ctypes.c_void_p", callback)
     address = ctypes.cast(pointer, ctypes.c_void_p).value
     assert address is not None
@@ -210,8 +198,10 @@ def _address(callback: object) -> int:
 
 def addresses(more: Mapping[str, object]) -> dict[str, int]:
     """
-    Return the addresses of the functions that code may call, by their names: those that
-    all code may call, and `more` of them, callbacks of ctypes that must stay alive.
+    Return the addresses of all functions that code may call, by symbol.
+
+    Args:
+        more: ctypes callbacks beyond the runtime library; the caller keeps them alive.
     """
     if more and not isinstance(sys.unraisablehook, _Hook):
         sys.unraisablehook = _Hook(sys.unraisablehook)
@@ -223,7 +213,7 @@ class _Engine(Protocol):
 
 
 def register(engine: _Engine, more: Mapping[str, object]) -> None:
-    """Let the code of an `ExecutionEngine` call the functions of `addresses`."""
+    """Register the functions of `addresses` in an `ExecutionEngine`."""
     for name, address in addresses(more).items():
         engine.raw_register_runtime(name, ctypes.c_void_p(address))
 
@@ -231,26 +221,26 @@ def register(engine: _Engine, more: Mapping[str, object]) -> None:
 # Threads
 
 ThreadFunctions: TypeAlias = Mapping[str, tuple[int, Sequence[str]]]
-"""For each name that code calls, its number of arguments and what threads call for it."""
+"""Argument count, and functions that threads call, of each dispatch symbol."""
 
 
 _THREAD_CALLS = "xdsl_quant.execution.scheduling.thread_calls"
 
 
 class CallsByThreads(Protocol):
-    """Makes calls of functions by several threads."""
+    """Calls of functions by several threads."""
 
     @property
     def callbacks(self) -> Mapping[str, object]:
-        """What the code calls: ctypes callbacks, by symbols."""
+        """Ctypes callbacks that the code calls, by symbol."""
         ...
 
     def link(self, function: Callable[[str], Callable[[int], None]]) -> None:
-        """Look for the functions by their names, once there is code."""
+        """Look up the compiled functions by name."""
 
 
 def thread_calls_of(functions: ThreadFunctions) -> CallsByThreads | None:
-    """Return what makes the calls of several threads, if there are any."""
+    """Return the dispatcher of threaded functions, or `None` without any."""
     if not functions:
         return None
     return import_module(_THREAD_CALLS).ThreadCalls(functions)

@@ -1,4 +1,4 @@
-"""The places between the passes of a lowering where code is made fast."""
+"""Scheduling hooks between the passes of a lowering."""
 
 from importlib import import_module
 
@@ -11,7 +11,7 @@ from .runtime_library import ThreadFunctions
 
 
 class StepError(Exception):
-    """Raised when a step fails. The module is of no use then."""
+    """Raised when a scheduling step fails, which makes the module unusable."""
 
     def __init__(self, step: str, error: Exception):
         reason = (
@@ -24,25 +24,25 @@ class StepError(Exception):
 
 class Schedule:
     """
-    The steps for one module; each method changes it at one level of its lowering. These
-    do nothing.
+    Scheduling steps of one module; the methods of this base class do nothing.
 
-    A step makes code fast and changes no number, so that the module can be compiled without
-    it: methods raise a `StepError` if a step raises an error or makes the module invalid,
-    and leave out the step when they are called again for the module as it was.
+    Each method rewrites the module at one level of its lowering. Steps optimize code
+    without changing results, so they can be skipped: if a step fails, the method raises
+    a `StepError` and skips the step from then on. Compilation restarts from the
+    original module.
     """
 
     callbacks: dict[str, object]
-    """What the module calls beside the given functions: ctypes callbacks, by symbols."""
+    """Ctypes callbacks that scheduling adds to the module, by symbol."""
 
     thread_functions: ThreadFunctions
-    """What several threads call."""
+    """Functions that several threads call."""
 
     can_stream: bool
-    """True if there is a result that the kernel streams if it is told to."""
+    """True if the kernel has a result that it can store with streaming stores."""
 
     left_out: set[str]
-    """The names of steps that failed. Methods skip them from then on."""
+    """Names of failed steps, which methods skip."""
 
     def __init__(self):
         self.callbacks = {}
@@ -51,28 +51,28 @@ class Schedule:
         self.left_out = set()
 
     def schedule_tensors(self, module: ir.Module) -> None:
-        """Work on ops on tensors, before loops are fused."""
+        """Rewrite ops on tensors, before loop fusion."""
 
     def schedule_fused(self, module: ir.Module) -> None:
-        """Work on ops on tensors, after loops are fused."""
+        """Rewrite ops on tensors, after loop fusion."""
 
     def schedule_destinations(self, module: ir.Module) -> None:
-        """Work on ops on tensors, before bufferization."""
+        """Rewrite ops on tensors, before bufferization."""
 
     def schedule_buffers(self, module: ir.Module) -> None:
-        """Work on ops on memrefs, before they become loops."""
+        """Rewrite ops on memrefs, before they are lowered to loops."""
 
     def schedule_loops(self, module: ir.Module) -> None:
-        """Work on loops, before they become branches."""
+        """Rewrite structured loops."""
 
     def schedule_bytes(self, module: ir.Module) -> None:
-        """Work on loops whose memory has whole bytes."""
+        """Rewrite loops on memrefs of whole bytes."""
 
     def schedule_kernel(self, module: ir.Module) -> None:
-        """Work on the loops and buffers of the kernel, before they become LLVM's."""
+        """Rewrite loops and buffers of the kernel, before they are lowered to LLVM."""
 
     def schedule_llvm(self, module: ir.Module) -> None:
-        """Work on functions of the LLVM dialect."""
+        """Rewrite functions of the LLVM dialect."""
 
 
 _SCHEDULING = "xdsl_quant.execution.scheduling"
@@ -82,12 +82,12 @@ def schedule_for(
     kernel: str, functions: HostFunctions, options: CodeOptions
 ) -> Schedule:
     """
-    Return the steps of `execution.scheduling`, if that is there and code is made fast.
+    Return the steps of `execution.scheduling`, or no steps without that package.
 
     Args:
-        kernel: the name of the function that writes the results.
-        functions: the Python functions that the module calls, by name.
-        options: how the code is generated.
+        kernel: name of the kernel function.
+        functions: Python functions that the module calls, by name.
+        options: code generation options.
     """
     if not options.schedule:
         return Schedule()

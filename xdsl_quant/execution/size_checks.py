@@ -1,6 +1,7 @@
 """
-Assertions that sizes and indices match, for tensor ops without runtime verification in
-MLIR. Without them these ops would access memory out of bounds.
+Run-time assertions on sizes and indices of tensor ops.
+
+MLIR has no runtime verification for these ops, which would access memory out of bounds.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +14,7 @@ from .mlir_bindings import Values, arith, cf, ir, tensor
 
 
 def check_sizes(module: ir.Module) -> None:
-    """Assert what tensor ops assume of dynamic sizes and indices."""
+    """Insert assertions on dynamic sizes and indices of tensor ops."""
     for op in mlir.ops_in(module, *_CHECKS):
         with ir.InsertionPoint(op), op.location:
             for condition, problem in _CHECKS[op.name](op):
@@ -24,7 +25,7 @@ def check_sizes(module: ir.Module) -> None:
 
 
 _Checks = list[tuple[ir.Value, str]]
-"""Conditions, each with the message for when it does not hold."""
+"""Conditions, each with a failure message."""
 
 _OTHER_COUNT = "has a result with another number of elements"
 
@@ -33,7 +34,7 @@ _OTHER_COUNT = "has a result with another number of elements"
 
 
 def _mixed(op: ir.Operation, name: str, dynamic: Iterable[ir.Value]) -> Values:
-    """Static values of an attribute, with the next dynamic ones filled in."""
+    """Return the values of an attribute, with dynamic ones filled in."""
     rest = iter(dynamic)
     static = mlir.attribute_of(op, name, ir.DenseI64ArrayAttr)
     return [next(rest) if is_dynamic(value) else index(value) for value in static]
@@ -57,9 +58,7 @@ def _are_counts(values: Values) -> ir.Value:
 
 
 def _have_product(sizes: Values, count: ir.Value) -> ir.Value:
-    """
-    Return True if the product of sizes is a count, even if it does not fit an index.
-    """
+    """Return True if the product of sizes is a count, also if it overflows."""
     zero, one = index(0), index(1)
     rest, is_exact = count, _index_comparison("eq", zero, zero)
     has_zero = _index_comparison("ne", zero, zero)
@@ -77,7 +76,7 @@ def _have_product(sizes: Values, count: ir.Value) -> ir.Value:
 
 
 def _slice_checks(op: ir.Operation, of: int) -> _Checks:
-    """Return True if a slice of the operand `of` is inside of it."""
+    """Return conditions that a slice of operand `of` is in bounds."""
     dynamic = iter([*op.operands][of + 1 :])
     names = ("static_offsets", "static_sizes", "static_strides")
     parts = [_mixed(op, name, dynamic) for name in names]
@@ -91,7 +90,7 @@ def _is_inside(
     extent: ir.Value, offset: ir.Value, size: ir.Value, stride: ir.Value
 ) -> ir.Value:
     zero, one = index(0), index(1)
-    # No sum or product, which might overflow.
+    # Avoid sums and products, which may overflow.
     last = arith.subi(arith.subi(extent, one), offset)
     room = arith.divui(last, arith.maxui(stride, one))
     reaches = arith.andi(
@@ -109,7 +108,7 @@ def _insert_slice_checks(op: ir.Operation) -> _Checks:
     segments = mlir.attribute_of(op, "operandSegmentSizes", ir.DenseI32ArrayAttr)
     _, _, offset_count, size_count, _ = segments
     sizes = dynamic[offset_count : offset_count + size_count]
-    # Of a slice, only sizes that are known to be 1 may be missing in the source.
+    # A source may only lack dimensions of static size 1.
     actual = [
         size
         for size, static in zip(size_values(source), mlir.shape(source), strict=True)
@@ -131,7 +130,7 @@ def _pad_checks(op: ir.Operation) -> _Checks:
 def _reshape_checks(op: ir.Operation) -> _Checks:
     source, shape = op.operands
     shape_type = mlir.shaped_type(shape)
-    # Of tensors without a rank there is no list of sizes.
+    # Unranked tensors have no list of sizes.
     if not mlir.shaped_type(source).has_rank or not shape_type.has_static_shape:
         return []
     index_type = ir.IndexType.get()
@@ -148,7 +147,7 @@ def _reshape_checks(op: ir.Operation) -> _Checks:
 def _expected_sizes(
     op: ir.Operation, sizes: Values
 ) -> Sequence[tuple[ir.Value, ir.Value]]:
-    """Pairs of expected and static sizes of the result."""
+    """Return pairs of computed and static sizes of the result."""
     return [
         (size, index(static))
         for size, static in zip(sizes, mlir.shape(op.results[0]), strict=True)

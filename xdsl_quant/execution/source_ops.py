@@ -1,4 +1,4 @@
-"""The ops of a module before it is lowered, and which code comes from which of them."""
+"""Ops of a module before lowering, and the mapping from code to them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .entry_point import EntryPoint
 from .lowering import lower
 
 _FILE = "xdsl_quant.op"
-"""The name of the file in locations that say which op of a module code comes from."""
+"""File name in locations that hold op numbers."""
 
 _SUMS, _PRODUCTS = ("arith.addf", "arith.addi"), ("arith.mulf", "arith.muli")
 
@@ -40,10 +40,9 @@ _NUMBERS = re.compile(rf'"{re.escape(_FILE)}":(\d+):')
 
 @dataclass(frozen=True)
 class Source:
-    """What is compiled, and how it is lowered."""
+    """Module, entry point and options of a compilation."""
 
     load: Callable[[], ModuleOp]
-    """Returns the module, which may not be changed."""
 
     entry: str | None
     host_names: Collection[str]
@@ -52,7 +51,7 @@ class Source:
 
     def entry_point(self) -> EntryPoint:
         """
-        Return the function that is compiled, with all that it needs.
+        Return the function to compile, with its callees.
 
         Raises:
             CompilationError: see `EntryPoint.of`.
@@ -62,15 +61,15 @@ class Source:
 
     def lower(self, entry_point: EntryPoint) -> str:
         """
-        Return the text of an entry point for MLIR. Its module is changed.
+        Lower an entry point's module in place and return its MLIR text.
 
         Raises:
-            CompilationError: if there is no lowering.
+            CompilationError: if an op has no lowering.
         """
         return lower(entry_point.module, self.rounding, self.fuse)
 
     def numbered(self) -> NumberedSource:
-        """Return the same with numbers for ops."""
+        """Return the lowered source with op numbers as locations."""
         module = self.entry_point().module
         ops = number_ops(module)
         text = lower(module, self.rounding, self.fuse, print_locations=True)
@@ -79,34 +78,32 @@ class Source:
 
 @dataclass(frozen=True)
 class NumberedSource:
-    """A lowered module in which locations are numbers of ops."""
+    """Lowered module whose locations are op numbers."""
 
     text: str
-    """The text for MLIR."""
+    """MLIR text."""
 
     ops: Sequence[SourceOp]
-    """The ops before they were lowered, in the order of their numbers."""
+    """Ops before lowering, by number."""
 
     products: Mapping[int, int]
-    """The number of products that are added up, by the numbers of ops."""
+    """Number of multiply-accumulates, by op number."""
 
 
 @dataclass(frozen=True)
 class SourceOp:
-    """An op of a module."""
+    """Op before lowering, as a profile shows it."""
 
     name: str
-    """The name of the op."""
 
     location: str
-    """Where it is, e.g. `model.mlir:3:5`; empty if that is not known."""
+    """Source location, e.g. `model.mlir:3:5`; empty if unknown."""
 
     result_type: str
-    """The types of its results as stored, shortened if they are long."""
+    """Storage types of the results, shortened."""
 
     @staticmethod
     def of(op: Operation) -> SourceOp:
-        """What there is to say about an op."""
         return SourceOp(
             op_name(op),
             location_prefix(op.location).removesuffix(": "),
@@ -121,9 +118,9 @@ def _stored_type_text(type_: Attribute) -> str:
 
 def number_ops(module: ModuleOp) -> Sequence[SourceOp]:
     """
-    Number the ops that compute something on tensors, or at the top of a function, and let
-    locations be the numbers. Ops inside of them, like those on the elements of a
-    `linalg.generic`, have their numbers, and constants have none.
+    Number the ops on tensors and all other non-constant ops at function level. Sets
+    locations to these numbers. Nested ops have the number of their parent, and
+    constants have none.
     """
     found: list[SourceOp] = []
 
@@ -145,7 +142,7 @@ def number_ops(module: ModuleOp) -> Sequence[SourceOp]:
 
 
 def _is_counted(op: Operation) -> bool:
-    # Without operands, it is a constant.
+    # An op without operands is a constant.
     if op.has_trait(IsTerminator) or not (op.operands or op.regions):
         return False
     is_on_tensors = any(
@@ -155,20 +152,14 @@ def _is_counted(op: Operation) -> bool:
 
 
 def numbers_in(location: str) -> Iterator[int]:
-    """
-    Return the numbers of the ops in the text of a location, the one for the whole
-    first.
-    """
+    """Yield the op numbers in a location's text, that of the whole op first."""
     return map(int, _NUMBERS.findall(location))
 
 
 def count_products(module: ModuleOp) -> Mapping[int, int]:
     """
-    Return the number of products that are added up, by the numbers of ops in locations.
-    Ops of dynamic sizes are left out.
-
-    Args:
-        module: ops of linalg.
+    Return the number of multiply-accumulates of `linalg` ops, by op number in their
+    locations; ops of dynamic sizes are omitted.
     """
     counts: Counter[int] = Counter()
     for op in module.walk():
@@ -179,7 +170,7 @@ def count_products(module: ModuleOp) -> Mapping[int, int]:
 
 
 def _loop_sizes(op: LinalgStructuredOperation) -> Sequence[int]:
-    """Return the sizes of the loops; 0 for those that are not known."""
+    """Return the trip counts of the loops; 0 for dynamic ones."""
     sizes = [0] * len(op.get_iterator_types())
     for map_, value in zip(op.get_indexing_maps(), op.operands, strict=True):
         if not isinstance(type_ := value.type, ShapedType):
@@ -191,7 +182,7 @@ def _loop_sizes(op: LinalgStructuredOperation) -> Sequence[int]:
 
 
 def _sums_products(op: LinalgStructuredOperation) -> bool:
-    """Return True if an op adds products to its result."""
+    """Return True if an op accumulates products."""
     if all(kind.data is IteratorType.PARALLEL for kind in op.get_iterator_types()):
         return False
     total = op.regions[0].block.last_op
@@ -204,6 +195,5 @@ def _sums_products(op: LinalgStructuredOperation) -> bool:
 
 
 def _operand_op(op: Operation, index: int) -> Operation | None:
-    """Return the op that makes an operand."""
     owner = op.operands[index].owner if op.operands else None
     return owner if isinstance(owner, Operation) else None

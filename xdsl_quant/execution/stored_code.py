@@ -1,4 +1,4 @@
-"""Machine code and lowered modules in the cache."""
+"""Machine code and lowered modules in the disk cache."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ if TYPE_CHECKING:
 
 
 class StoredCode:
-    """Functions that another process compiled: see `MachineCode`."""
+    """Functions loaded from the disk cache: see `MachineCode`."""
 
     def __init__(self, entry: disk_cache.Entry, names: Sequence[str]):
         """
+        Link the code.
+
         Raises:
-            LinkError: if LLVM does not link them.
+            LinkError: if LLVM cannot link it.
         """
         self.can_stream: bool = entry.header["can_stream"]
         self.has_sizes_of_shapes: bool = entry.header["has_sizes_of_shapes"]
         self.temporary_bytes: int = entry.header["temporary_bytes"]
-        # They must stay alive.
+        # Callbacks must stay alive.
         self._thread_calls = calls = thread_calls_of(entry.header["thread_functions"])
         addresses = runtime_library.addresses(calls.callbacks if calls else {})
         self._object = LinkedObject(entry.content, addresses)
@@ -52,7 +54,7 @@ class StoredCode:
         return self._object.address(f"_mlir__mlir_ciface_{name}")
 
     def function(self, name: str) -> Callable[[int], None]:
-        """Return a function, as of `MachineCode`."""
+        """Return a compiled function: see `MachineCode.function`."""
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._address(name))
 
 
@@ -65,14 +67,14 @@ def code_of(
     clock: ClockReads | None = None,
 ) -> MachineCode | StoredCode:
     """
-    Return the code of a module. The arguments are those of `MachineCode`. What calls
-    Python or reads the clock is compiled anew.
+    Return the code of a module, from the cache unless it calls Python or reads the
+    clock. The arguments are those of `MachineCode`.
 
     Raises:
-        CompilationError: if MLIR does not compile the module.
+        CompilationError: if MLIR cannot compile the module.
         ImportError: if MLIR is not installed.
     """
-    # Not every process may use what the machine has.
+    # The system may deny a process features of the machine.
     machine = options.cpu.name, options.cpu.has_tiles
     others = options.schedule, machine, options.threads, options.stream
     key = None
@@ -81,7 +83,7 @@ def code_of(
     if key and (entry := disk_cache.read(key)):
         with suppress(LinkError):
             return StoredCode(entry, names)
-    # Needs the extra `mlir`, which code from the cache does not.
+    # Import here: this needs the extra `mlir`, which cached code does not.
     from .machine_code import MachineCode
 
     code = MachineCode(
@@ -102,20 +104,20 @@ def code_of(
 
 
 _PACKAGES = {"xdsl", "xdsl_quant"}
-"""Packages whose versions are known when a key is made."""
+"""Packages whose versions are part of each key."""
 
 
 class Lowered(NamedTuple):
-    """A function that is ready for MLIR."""
+    """Function lowered to MLIR text."""
 
     entry_point: EntryPoint
 
     text: str
-    """The function and all that it needs, lowered."""
+    """MLIR text of the function and its callees."""
 
 
 def read_lowered(key: str) -> Lowered | None:
-    """Return the function that is kept under a key, without its module."""
+    """Return the cached function of a key, with an empty module."""
     if (entry := disk_cache.read(key)) is None:
         return None
     header = entry.header
@@ -135,7 +137,7 @@ def read_lowered(key: str) -> Lowered | None:
 
 
 def write_lowered(key: str, lowered: Lowered) -> None:
-    """Keep a function, if the types of its signature are read as they are written."""
+    """Store a function, if the types of its signature survive printing and parsing."""
     entry_point, text = lowered
     signature = {
         "arguments": [str(b.type_) for b in entry_point.arguments],
@@ -168,9 +170,6 @@ def _parsed_types(texts: Iterable[str]) -> Iterator[Attribute]:
 
 
 def is_known(module: ModuleOp) -> bool:
-    """
-    Return True if all that lowering does to a module is code of xDSL and of this
-    package.
-    """
+    """Return True if all ops of a module are defined by xDSL or this package."""
     types = {type(op) for op in module.walk()}
     return {type_.__module__.partition(".")[0] for type_ in types} <= _PACKAGES

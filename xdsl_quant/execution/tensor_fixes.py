@@ -1,4 +1,4 @@
-"""Rewrites of tensors, before bufferization, for which MLIR has no pass."""
+"""Rewrites of tensor ops before bufferization for which MLIR has no pass."""
 
 from . import mlir_bindings as mlir
 from .building import (
@@ -15,9 +15,11 @@ from .mlir_bindings import bufferization, ir, linalg, tensor
 
 def check_has_no_llvm(module: ir.Module) -> None:
     """
+    Reject ops of the LLVM dialect, which may terminate the process as nothing verifies
+    them.
+
     Raises:
-        CompilationError: if there is an op of the LLVM dialect, which nothing verifies and
-            which may terminate the process.
+        CompilationError: if there is such an op.
     """
     for op in mlir.ops_in(module):
         if op.name.startswith("llvm."):
@@ -29,12 +31,11 @@ def check_has_no_llvm(module: ir.Module) -> None:
 
 def define_undefined_tensors(module: ir.Module) -> None:
     """
-    Replace poison tensors by empty ones, as bufferization does not support poison. Nothing
-    reads them.
+    Replace poison tensors by `tensor.empty`: bufferization does not support poison.
 
     Raises:
-        CompilationError: if one has a dynamic size, which would be taken for the size of
-            the values on other paths.
+        CompilationError: if a poison tensor has a dynamic size, which would also apply
+            to values on other paths.
     """
     for poison in mlir.ops_in(module, "ub.poison"):
         if not isinstance(type_ := poison.results[0].type, ir.RankedTensorType):
@@ -54,10 +55,9 @@ def define_undefined_tensors(module: ir.Module) -> None:
 
 def read_initial_values_as_inputs(module: ir.Module) -> None:
     """
-    Make initial values inputs of each `linalg.generic` that reads them without a reduction.
-
-    Otherwise MLIR fuses it with an op that broadcasts its result, and adds to the initial
-    value once for each element of the broadcast.
+    Turn initial values into inputs where a `linalg.generic` reads them without a
+    reduction. Otherwise MLIR may fuse the op with a broadcast of its result, and add to
+    the initial value once per element of the broadcast.
     """
     for op in mlir.ops_in(module, "linalg.generic"):
         is_read = any(
@@ -93,9 +93,8 @@ def _read_as_inputs(op: ir.Operation) -> None:
 
 def copy_what_while_loops_carry(module: ir.Module) -> None:
     """
-    Copy the tensors that an `scf.while` carries from one iteration to the next.
-
-    MLIR misses their aliasing, and would write in place to tensors that are still needed.
+    Copy the tensors that an `scf.while` carries from one iteration to the next. MLIR
+    misses their aliasing and would overwrite live tensors in place.
     """
     for loop in mlir.ops_in(module, "scf.while"):
         for region in loop.regions:
@@ -109,9 +108,8 @@ def copy_what_while_loops_carry(module: ir.Module) -> None:
 
 def reshape_where_sizes_are_dynamic(module: ir.Module) -> None:
     """
-    Make a `tensor.reshape` of each `tensor.expand_shape` with more than one dynamic size.
-
-    MLIR terminates the process if one dimension is expanded to several dynamic ones.
+    Replace each `tensor.expand_shape` with several dynamic sizes by a `tensor.reshape`:
+    MLIR terminates the process if one dimension expands to several dynamic ones.
     """
     for op in mlir.ops_in(module, "tensor.expand_shape"):
         source, *dynamic = op.operands
