@@ -58,7 +58,10 @@ def typed(op: Operation, *results: Any) -> tuple[NDArray[Any], ...]:
 
 
 def _computed(implementation: kernels.Implementation) -> Implementation:
-    """A function that computes an op, and whose results have the dtypes of their types."""
+    """
+    Return a function that computes an op, and whose results have the dtypes of their
+    types.
+    """
 
     def run(op: Operation, *args: Any) -> Any:
         try:
@@ -180,7 +183,7 @@ def _custom(op: tfl.CustomOp, *args: Any) -> Any:
 
 
 def _unsupported(op_type: type[UnregisteredOp]) -> InterpreterFunctions:
-    """A function that says of an op that it cannot be run."""
+    """Return a function that says of an op that it cannot be run."""
 
     @register_impls
     class Unsupported(InterpreterFunctions):
@@ -220,8 +223,8 @@ def _functions() -> InterpreterFunctions:
 
 def tfl_functions(module: ModuleOp) -> Iterator[InterpreterFunctions]:
     """
-    The functions of the dialect, and of ops in a module that files have, but not the
-    dialect: these say that they cannot be run.
+    Yield the functions of the dialect, and of ops in a module that files have, but not
+    the dialect: these say that they cannot be run.
     """
     yield _functions()
     yield _State()

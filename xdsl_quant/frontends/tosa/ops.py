@@ -178,8 +178,8 @@ _NAN_SCALE = 255
 
 def _block_scale_codes(texts: Sequence[str]) -> bytes:
     """
-    The codes of `f8E8M0FNU`. A text may have too few digits for a power of two, so each
-    becomes the nearest one.
+    Return the codes of `f8E8M0FNU`. A text may have too few digits for a power of two,
+    so each becomes the nearest one.
 
     Raises:
         ValueError: if a text is no number, or a scale is negative, too large or NaN.
@@ -347,7 +347,7 @@ def print_with_keywords(self: IRDLOperation, printer: Printer) -> None:
 
 
 def is_number(type_: Attribute) -> bool:
-    """Whether TOSA has tensors with elements of this type."""
+    """Return True if TOSA has tensors with elements of this type."""
     if isinstance(type_, IntegerType):
         return cast(IntegerType, type_).signedness.data != Signedness.SIGNED
     return isinstance(type_, AnyFloat) or _is_other_number(type_)
@@ -469,7 +469,7 @@ def _verify_zero_point(
 
 
 def _is_size(size: int, other: int) -> bool:
-    """Whether two sizes may be equal at run time."""
+    """Return True if two sizes may be equal at run time."""
     return size == other or DYNAMIC_INDEX in (size, other)
 
 
@@ -515,7 +515,7 @@ def _verify_rank(op: IRDLOperation, operand: SSAValue) -> None:
 
 
 def _static_sizes(value: SSAValue) -> Sequence[int] | None:
-    """The value of a shape; `None` if it is not a constant."""
+    """Return the value of a shape; `None` if it is not a constant."""
     op = value.owner
     if not isinstance(op, ConstShapeOp):
         return None
@@ -846,7 +846,7 @@ class ComparisonOp(BinaryOp, ABC):
 
 @irdl_op_definition
 class EqualOp(ComparisonOp):
-    """Whether elements are equal."""
+    """True if elements are equal."""
 
     name = "tosa.equal"
 
@@ -855,14 +855,14 @@ class EqualOp(ComparisonOp):
 
 @irdl_op_definition
 class GreaterOp(ComparisonOp):
-    """Whether the first is greater."""
+    """True if the first is greater."""
 
     name = "tosa.greater"
 
 
 @irdl_op_definition
 class GreaterEqualOp(ComparisonOp):
-    """Whether the first is greater or equal."""
+    """True if the first is greater or equal."""
 
     name = "tosa.greater_equal"
 
@@ -1248,7 +1248,10 @@ class ConvolutionOp(TosaOp, ABC):
             _verify_result_shape(self, (shape[0], *sizes, shape[3]))
 
     def output_size(self, dimension: int, size: int, kernel: int) -> int:
-        """The size of the result: `dimension` is 0 for the height and 1 for the width."""
+        """
+        Return the size of the result: `dimension` is 0 for the height and 1 for the
+        width.
+        """
         raise NotImplementedError
 
 

@@ -142,7 +142,7 @@ def _block_element_type(type_: BlockScaledQuantizedType) -> TypeAttribute:
 
 
 def _e8m0_codes(type_: BlockScaledQuantizedType, unit: float) -> NDArray[np.uint8]:
-    """The scales as codes of `f8E8M0FNU`, times the unit of elements."""
+    """Return the scales as codes of `f8E8M0FNU`, times the unit of elements."""
     scales = type_.scales.numbers(type_.is_signed)
     fractions, exponents = np.frexp(scales / unit)
     is_nan = np.isnan(scales)
@@ -263,7 +263,7 @@ def _stored_constant(quantized: SSAValue) -> ElementsAttr | None:
 
 
 def _is_of_tosa(constant: ElementsAttr) -> bool:
-    """Whether TOSA has such a constant."""
+    """Return True if TOSA has such a constant."""
     element_type = scalar_or_element_type(constant.type)
     if not isinstance(element_type, AnyFloat):
         return False

@@ -31,8 +31,8 @@ def requantization_rescale(
     source: FixedPointType, result_type: Attribute, rounding: ScaleRounding
 ) -> Rescale:
     """
-    The `tosa.rescale` that computes a requantization, before stored values are clamped to a
-    storage range that is narrower than the storage type.
+    Return the `tosa.rescale` that computes a requantization, before stored values are
+    clamped to a storage range that is narrower than the storage type.
 
     Args:
         source: the type of the elements that are requantized.

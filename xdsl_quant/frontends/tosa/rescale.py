@@ -55,7 +55,7 @@ ROUNDING_MODES: Mapping[ScaleRounding, tosa.RoundingMode] = {
 def constant(
     builder: LoweringBuilder, values: ArrayLike, element_type: Attribute
 ) -> SSAValue:
-    """A `tosa.const` with the numbers of an array."""
+    """Return a `tosa.const` with the numbers of an array."""
     array = np.asarray(values)
     type_ = TensorType(element_type, array.shape)
     if element_type == i1:
@@ -91,13 +91,13 @@ class Rescale:
     """How products are rounded."""
 
     scale32: bool = True
-    """Whether multipliers have 32 bits, and not 16."""
+    """True if multipliers have 32 bits, and not 16."""
 
     input_unsigned: bool = False
-    """Whether the signless values are unsigned."""
+    """True if the signless values are unsigned."""
 
     output_unsigned: bool = False
-    """Whether the signless results are unsigned."""
+    """True if the signless results are unsigned."""
 
     def build(
         self, builder: LoweringBuilder, value: SSAValue, result_type: TensorType
@@ -200,8 +200,8 @@ class Rescale:
 
     def has_results_of(self, other: Rescale) -> bool:
         """
-        Whether results are those of another one for all integers, if both are rounded once
-        or twice, and not inexactly.
+        Return True if results are those of another one for all integers, if both are
+        rounded once or twice, and not inexactly.
 
         A scale may have several pairs of multiplier and shift. All of them give the same
         results if they are rounded once, but not if they are rounded twice.
@@ -229,7 +229,7 @@ class Rescale:
 
 
 def _numbers_of_channels(numbers: Array, axes: Sequence[int], rank: int) -> Integers:
-    """The numbers of a requantization for each index of the last dimension."""
+    """Return the numbers of a requantization for each index of the last dimension."""
     rows = numbers.astype(np.int64).reshape(
         -1, numbers.shape[-1] if rank - 1 in axes else 1
     )

@@ -101,7 +101,7 @@ def requantization_types(rescale: Rescale, op: tosa.RescaleOp) -> Requantization
 def _requantization_type(
     scales: NDArray[np.float64], zero_point: int, is_unsigned: bool, value: SSAValue
 ) -> FixedPointType:
-    """A type with scales along the last dimension, or one if they are equal."""
+    """Return a type with scales along the last dimension, or one if they are equal."""
     width = cast(IntegerType, element_type_of(value)).bitwidth
     storage = f"{'u' if is_unsigned else 'i'}{width}"
     if (scales == scales[0]).all():
@@ -122,7 +122,7 @@ def _requantization_type(
 
 
 def _types_around(op: tosa.RescaleOp) -> Iterator[RequantizationTypes]:
-    """The types that stored values are cast from and then cast to."""
+    """Yield the types that stored values are cast from and then cast to."""
     source = op.input.owner
     if not isinstance(source, StorageCastOp):
         return
@@ -176,7 +176,7 @@ class RescaleToQuant(CheckedPattern[RequantizationTypes]):
     def _computes(
         self, types: RequantizationTypes, rescale: Rescale, op: tosa.RescaleOp
     ) -> bool:
-        """Whether a requantization computes what the op computes."""
+        """Return True if a requantization computes what the op computes."""
         try:
             requantization = Rescale.of_types(
                 *types, len(shape_of(op.input)), self.scale_rounding

@@ -130,12 +130,14 @@ class _Op:
     def out_of_range(
         self, tensor: _Tensor, scale: float, size: str, must: str, factor: str = ""
     ) -> KernelFinding:
-        """A scale that is too large or too small for the fixed-point multiplier."""
+        """
+        Return a scale that is too large or too small for the fixed-point multiplier.
+        """
         problem = f"{factor}is too {size} for the multiplier of {self.name}"
         return tensor.finding("scale-range", problem, must, f"scale {scale} of")
 
     def no_kernel(self, tensor: _Tensor, storages: str) -> KernelFinding:
-        """A storage type that is none of several, if there are any."""
+        """Return a storage type that is none of several, if there are any."""
         problem = f"has no kernel of {self.name}"
         must = f"be {_or(storages) if storages else 'dequantized before'}"
         of = f"storage type {tensor.storage} of"
@@ -170,12 +172,12 @@ def _quantized_tensors(
 
 
 def _f32(value: float) -> float:
-    """The number of f32 that the runtime has for a scale."""
+    """Return the number of f32 that the runtime has for a scale."""
     return float_format(f32).nearest(value)
 
 
 def _only_scales(tensors: Sequence[_Tensor]) -> Sequence[float] | None:
-    """The only scale of each tensor; `None` if one has none or several."""
+    """Return the only scale of each tensor; `None` if one has none or several."""
     types = [tensor.uniform_type for tensor in tensors]
     known = [type_ for type_ in types if type_ is not None and type_.is_per_tensor]
     if len(known) < len(types):
@@ -262,7 +264,9 @@ it, and whether the zero point is fixed, too.
 
 
 def _fixed_result(op: _Op) -> Findings:
-    """The result has the scale and the zero point of `FixedResultUniformScale`."""
+    """
+    Return the result has the scale and the zero point of `FixedResultUniformScale`.
+    """
     storages, tolerance, has_zero_point = _FIXED_RESULTS[op.op.name]
     trait = quantization_trait(op.op, traits.FixedResultUniformScale)
     assert trait is not None
@@ -288,7 +292,7 @@ def _fixed_result(op: _Op) -> Findings:
 
 
 def _ignored_zero_points(op: _Op) -> Findings:
-    """The kernel works on stored values, whatever they stand for."""
+    """Return the kernel works on stored values, whatever they stand for."""
     for tensor, quantized_type in op.quantized:
         if not quantized_type.is_fixed_point:
             yield op.ignored(tensor, "zero point", "0")
@@ -297,7 +301,7 @@ def _ignored_zero_points(op: _Op) -> Findings:
 
 def _ignored_scales(op: _Op, result_scale: float | None = None) -> Findings:
     """
-    The kernel works on stored values, which is right for operands of one scale.
+    Return the kernel works on stored values, which is right for operands of one scale.
 
     Args:
         op: the op.
@@ -332,8 +336,8 @@ below powers of two.
 
 def _division(op: _Op) -> Findings:
     """
-    The kernel shifts by the exponents of the ratio of scales, the dividend and the divisor,
-    and is right as long as this is to the right and by 31 bits at most.
+    Return the kernel shifts by the exponents of the ratio of scales, the dividend and
+    the divisor, and is right as long as this is to the right and by 31 bits at most.
     """
     (result,) = op.results
     shifts = _QUOTIENT_SHIFTS.get(str(result.storage))
@@ -414,7 +418,9 @@ def _comparison_rule(op: _Op) -> Findings:
 
 
 def _softmax_input(op: _Op) -> Findings:
-    """The scale, times `beta`, must be greater than 2^-26 in storage of 8 bits."""
+    """
+    Return the scale, times `beta`, must be greater than 2^-26 in storage of 8 bits.
+    """
     (tensor,) = op.operands
     scales = _only_scales((tensor,))
     if scales is None or tensor.storage not in ("i8", "u8"):
@@ -432,7 +438,7 @@ def _softmax_input(op: _Op) -> Findings:
 
 
 def _activation(op: _Op, names: str) -> Findings:
-    """The activation function is one of several, if tensors are quantized."""
+    """Return the activation function is one of several, if tensors are quantized."""
     attribute = op.attribute("fused_activation_function")
     first = [x for x in op.operands if x.storage is not None][:1]
     if (
@@ -466,7 +472,7 @@ class _Product:
     needs_bias: bool = False
     compares_bias_scale: bool = False
     """
-    Whether the scale of the bias is compared with the product of the others if the
+    True if the scale of the bias is compared with the product of the others if the
     weights have one scale; it is for u8.
     """
 
@@ -571,7 +577,7 @@ _REQUANTIZED = {
 
 
 def _requantization(op: _Op) -> Findings:
-    """The pairs of storage types between which there is a kernel."""
+    """Return the pairs of storage types between which there is a kernel."""
     (operand,), (result,) = op.operands, op.results
     legal = _REQUANTIZED.get(str(operand.storage))
     problem = f"has no kernel of {op.name}"

@@ -51,7 +51,7 @@ _TAKE_ACTIVATIONS = (
 
 
 def uniform_type_of(value: SSAValue) -> UniformType | None:
-    """The uniform type of the elements of a value."""
+    """Return the uniform type of the elements of a value."""
     quantized_type = QuantizedType.get_quantized_element_type(value.type)
     return quantized_type if isinstance(quantized_type, UniformType) else None
 
@@ -70,7 +70,7 @@ def _weighted_product(op: Operation) -> traits.MultipliesAndAccumulates | None:
 
 
 def _looked_through(op: Operation) -> Sequence[SSAValue]:
-    """The operands that are for what the result is for."""
+    """Return the operands that are for what the result is for."""
     if not op.results:
         return ()
     if has_quantization_trait(op, traits.CastsQuantization):
@@ -263,7 +263,7 @@ def _zero_point_findings(
 
 
 def _is_only_dequantized(value: SSAValue) -> bool:
-    """Whether the only kernel that takes a value has scales for each index."""
+    """Return True if the only kernel that takes a value has scales for each index."""
     return bool(value.uses) and all(
         op_name(use.operation) == "tfl.dequantize" for use in value.uses
     )
@@ -291,8 +291,8 @@ def _bias_scale(
     product_words: str,
 ) -> Iterator[Finding]:
     """
-    A bias scale must be input scale x weight scale. All three are rounded to the expressed
-    type, and so may be their product: that much they may be off.
+    Yield a bias scale must be input scale x weight scale. All three are rounded to the
+    expressed type, and so may be their product: that much they may be off.
     """
     import numpy as np
 

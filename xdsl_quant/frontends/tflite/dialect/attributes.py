@@ -53,7 +53,7 @@ TFType = Dialect("tf_type", [], [StringType, ResourceType, Quint8Type])
 
 
 def _half_byte(digit: int) -> int:
-    """The value of a digit; what is no hexadecimal digit counts as 0."""
+    """Return the value of a digit; what is no hexadecimal digit counts as 0."""
     character = chr(digit)
     return int(character, 16) if character in "0123456789abcdefABCDEF" else 0
 
@@ -84,7 +84,7 @@ class ConstBytesAttr(ParametrizedAttribute, SpacedOpaqueSyntaxAttribute):
 
 
 class MirrorPad(StrEnum):
-    """Whether padding repeats the elements at the edges, too."""
+    """True if padding repeats the elements at the edges, too."""
 
     REFLECT = "REFLECT"
     SYMMETRIC = "SYMMETRIC"

@@ -66,24 +66,24 @@ Shape = tuple[int, ...]
 
 
 def shape_of(value: SSAValue) -> Shape | None:
-    """The shape of a tensor; `None` if it has no rank."""
+    """Return the shape of a tensor; `None` if it has no rank."""
     return type_.get_shape() if isinstance(type_ := value.type, TensorType) else None
 
 
 def static_shape_of(value: SSAValue) -> Shape | None:
-    """The shape of a tensor; `None` if some of it is not known."""
+    """Return the shape of a tensor; `None` if some of it is not known."""
     shape = shape_of(value)
     return None if shape is None or DYNAMIC_INDEX in shape else shape
 
 
 def may_have_shape(value: SSAValue, shape: Shape | None) -> bool:
-    """Whether a tensor may have a shape at run time; `None` for any."""
+    """Return True if a tensor may have a shape at run time; `None` for any."""
     own_shape = shape_of(value)
     return shape is None or own_shape is None or are_compatible_shapes(own_shape, shape)
 
 
 def constant_integers(value: SSAValue) -> Sequence[int] | None:
-    """The elements of a constant; `None` if they are not known."""
+    """Return the elements of a constant; `None` if they are not known."""
     op = value.owner
     if not isinstance(op, Operation) or not op.has_trait(ConstantLike):
         return None
@@ -96,19 +96,19 @@ def constant_integers(value: SSAValue) -> Sequence[int] | None:
 
 
 def known_sizes(sizes: Sequence[int]) -> Shape:
-    """The shape that a constant says, where -1 is a size that is not known."""
+    """Return the shape that a constant says, where -1 is a size that is not known."""
     return tuple(DYNAMIC_INDEX if size == -1 else size for size in sizes)
 
 
 def axis_in(axis: int, rank: int) -> int | None:
-    """An axis that may count from the end; `None` if it does not exist."""
+    """Return an axis that may count from the end; `None` if it does not exist."""
     return axis % rank if -rank <= axis < rank else None
 
 
 def broadcast_shape(a: Shape, b: Shape) -> Shape | None:
     """
-    The shape that two tensors have after broadcasting; `None` if they have none. If one
-    size is not known, the other one is taken, unless it is 1.
+    Return the shape that two tensors have after broadcasting; `None` if they have none.
+    If one size is not known, the other one is taken, unless it is 1.
     """
     sizes: list[int] = []
     for pair in zip_longest(reversed(a), reversed(b), fillvalue=1):
@@ -121,7 +121,7 @@ def broadcast_shape(a: Shape, b: Shape) -> Shape | None:
 
 
 def is_true(attribute: BoolAttr | None) -> bool:
-    """The value of a flag, which is false if it is absent."""
+    """Return the value of a flag, which is false if it is absent."""
     return attribute is not None and bool(attribute.value.data)
 
 
@@ -171,13 +171,15 @@ def _is_half_byte(type_: Attribute) -> bool:
 
 
 def _have_one_storage(a: Attribute, b: Attribute) -> bool:
-    """Whether two element types are the same, up to what stored values stand for."""
+    """
+    Return True if two element types are the same, up to what stored values stand for.
+    """
     storage = _storage(b)
     return a == b or (storage is not None and _storage(a) == storage)
 
 
 def result_like(operand: int, words: str) -> Relation:
-    """The first result has the element type of an operand, up to scales."""
+    """Return the first result has the element type of an operand, up to scales."""
 
     def holds(op: Operation) -> bool:
         if not op.operands or not is_tensor(op.operands[operand].type):
@@ -208,7 +210,7 @@ def operands_alike(a: int, b: int, words: str, *, bytes_are: bool = True) -> Rel
 
 
 def has_rank(operand: int, least: int, most: int | None, words: str) -> Relation:
-    """The rank of an operand, if it has one, is in a range."""
+    """Return the rank of an operand, if it has one, is in a range."""
 
     def holds(op: Operation) -> bool:
         shape = shape_of(op.operands[operand])
@@ -220,12 +222,12 @@ def has_rank(operand: int, least: int, most: int | None, words: str) -> Relation
 
 
 def rank_is(operand: int, rank: int) -> Relation:
-    """An operand has a rank."""
+    """Return an operand has a rank."""
     return has_rank(operand, rank, rank, f"operand {operand} is {rank}-D")
 
 
 def size_is(operand: int, size: int) -> Relation:
-    """The only dimension of an operand may have a size."""
+    """Return the only dimension of an operand may have a size."""
     return _verified(
         f"operand {operand}'s dimension 0 is dynamic or equals {size}",
         lambda op: (
@@ -235,12 +237,14 @@ def size_is(operand: int, size: int) -> Relation:
 
 
 def rank_is_at_most(operand: int, rank: int) -> Relation:
-    """An operand has a rank that is not larger than another."""
+    """Return an operand has a rank that is not larger than another."""
     return has_rank(operand, 0, rank, f"operand {operand} is at most {rank}-D")
 
 
 def first_size_is_at_most(operand: int, size: int, words: str) -> Relation:
-    """A tensor has at least one dimension, whose size is not larger than another."""
+    """
+    Return a tensor has at least one dimension, whose size is not larger than another.
+    """
 
     def holds(op: Operation) -> bool:
         shape = shape_of(op.operands[operand])
@@ -412,8 +416,8 @@ PropertyValue = Attribute | PlainValue | None
 
 def plain_attribute(value: PlainValue) -> Attribute:
     """
-    The attribute that the dialect has for a value: `i1`, `i32`, `f32`, a string, or an
-    array of `i64`.
+    Return the attribute that the dialect has for a value: `i1`, `i32`, `f32`, a string,
+    or an array of `i64`.
     """
     match value:
         case bool():
@@ -581,7 +585,8 @@ class InferredTypesOp(TFLOp, ABC):
     @abstractmethod
     def inferred_types(self) -> Sequence[Attribute]:
         """
-        The types of the results, up to element types and sizes that are not known.
+        Return the types of the results, up to element types and sizes that are not
+        known.
 
         Raises:
             VerifyException: if operands and properties do not belong together.

@@ -135,7 +135,7 @@ def _verify_parts(
 def _reshaped_element_type(
     element_type: Attribute, shape: Shape, sizes: Sequence[int]
 ) -> Attribute:
-    """A per-axis element type with the axis that it has after a reshape."""
+    """Return a per-axis element type with the axis that it has after a reshape."""
     if not isinstance(element_type, UniformQuantizedPerAxisType):
         return element_type
     axis = element_type.quantized_dimension.data
@@ -229,7 +229,7 @@ class ReshapeOp(MovingOp):
             )
 
     def _with_size(self, sizes: Sequence[int], shape: Shape) -> Sequence[int]:
-        """The sizes with the one that the number of elements says."""
+        """Return the sizes with the one that the number of elements says."""
         known = prod(size for size in sizes if size > 0)
         has_zero = 0 in sizes and 0 in shape
         count = prod(size for size in shape if size or not has_zero)

@@ -380,7 +380,7 @@ _EQUAL_ELEMENTS = kinds.tensor_of("i1 f32 i16 i32 i64 QI8 QUI8 QI16 ui8 string")
 @irdl_op_definition
 class EqualOp(TFLOp):
     """
-    Whether two values are equal.
+    True if two values are equal.
 
     Example:
 
@@ -406,7 +406,7 @@ class EqualOp(TFLOp):
 @irdl_op_definition
 class NotEqualOp(ComparisonOp, elements="i1 f32 i32 i64 QUI8 QI8 QI16 quint8 string"):
     """
-    Whether two values are not equal.
+    True if two values are not equal.
 
     Example:
 
@@ -423,7 +423,7 @@ class NotEqualOp(ComparisonOp, elements="i1 f32 i32 i64 QUI8 QI8 QI16 quint8 str
 @irdl_op_definition
 class GreaterOp(ComparisonOp, elements="f32 i32 i64 QUI8 QI8 quint8"):
     """
-    Whether the first value is the greater one.
+    True if the first value is the greater one.
 
     Example:
 
@@ -438,7 +438,7 @@ class GreaterOp(ComparisonOp, elements="f32 i32 i64 QUI8 QI8 quint8"):
 @irdl_op_definition
 class GreaterEqualOp(ComparisonOp, elements="f32 i16 i32 i64 QUI8 QI8"):
     """
-    Whether the first value is not the lesser one.
+    True if the first value is not the lesser one.
 
     Example:
 
@@ -453,7 +453,7 @@ class GreaterEqualOp(ComparisonOp, elements="f32 i16 i32 i64 QUI8 QI8"):
 @irdl_op_definition
 class LessOp(ComparisonOp, elements="f32 i16 i32 i64 QUI8 QI8 quint8"):
     """
-    Whether the first value is the lesser one.
+    True if the first value is the lesser one.
 
     Example:
 
@@ -468,7 +468,7 @@ class LessOp(ComparisonOp, elements="f32 i16 i32 i64 QUI8 QI8 quint8"):
 @irdl_op_definition
 class LessEqualOp(ComparisonOp, elements="f32 i32 i64 QI8 QUI8"):
     """
-    Whether the first value is not the greater one.
+    True if the first value is not the greater one.
 
     Example:
 

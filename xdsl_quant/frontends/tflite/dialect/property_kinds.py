@@ -48,7 +48,7 @@ class PropertyError(VerifyException):
         self.attribute = attribute
 
     def message(self, op: IRDLOperation) -> str:
-        """The message about an op that has the attribute as a property."""
+        """Return the message about an op that has the attribute as a property."""
         kinds = op.get_irdl_definition().properties
         name = next(
             name

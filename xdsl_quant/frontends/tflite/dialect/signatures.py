@@ -20,7 +20,7 @@ the keys of signatures: only the first key of `EXPORTED_NAMES` has paths, and on
 
 def name_attributes(names: Mapping[str, Sequence[str]]) -> DictionaryAttr:
     """
-    The attributes of an argument or result that has names.
+    Return the attributes of an argument or result that has names.
 
     Args:
         names: its names for the keys of all signatures of the function, in their order.
@@ -39,7 +39,7 @@ def name_attributes(names: Mapping[str, Sequence[str]]) -> DictionaryAttr:
 
 
 def strings(attribute: Attribute | None) -> Sequence[str]:
-    """The strings of an array; none of another attribute."""
+    """Return the strings of an array; none of another attribute."""
     if not isinstance(attribute, ArrayAttr):
         return ()
     elements = cast(ArrayAttr[Attribute], attribute)

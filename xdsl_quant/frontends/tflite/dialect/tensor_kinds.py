@@ -60,7 +60,7 @@ class ElementKind(Enum):
 
 
 def is_tensor(type_: Attribute) -> bool:
-    """Whether a type is that of tensors, ranked or not."""
+    """Return True if a type is that of tensors, ranked or not."""
     return isinstance(type_, TensorType | UnrankedTensorType)
 
 
@@ -86,7 +86,7 @@ def _element_kinds(names: str) -> Sequence[ElementKind]:
 
 def tensor_of(elements: str) -> TFLTensorKind:
     """
-    A tensor with one of several element types.
+    Return a tensor with one of several element types.
 
     Args:
         elements: names of members of `ElementKind` in the order in which messages say

@@ -97,7 +97,9 @@ def _number_of(value: SSAValue) -> int:
 
 
 def _bias_number(op: Operation) -> int:
-    """The type of a bias, which says how many bits the accumulator has: 0 for any."""
+    """
+    Return the type of a bias, which says how many bits the accumulator has: 0 for any.
+    """
     trait = quantization_trait(op, AccumulatorUniformScale)
     if trait is None or trait.bias >= len(op.operands):
         return 0
@@ -176,7 +178,10 @@ def _fail(op: Operation, message: str) -> TFLiteFileError:
 
 
 def _tensor_type(type_: Attribute) -> str | None:
-    """The name of the type of the elements of a tensor in a file; `None` if it has none."""
+    """
+    Return the name of the type of the elements of a tensor in a file; `None` if it has
+    none.
+    """
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, PerTensorType | PerAxisType):
         return _TENSOR_TYPES.get(element_type)
@@ -246,7 +251,7 @@ class _FunctionExporter:
         )
 
     def signatures(self, index: int) -> Sequence[ModelSignature]:
-        """The signatures that the attributes of the function say."""
+        """Return the signatures that the attributes of the function say."""
         function = self.function
         end = function.body.block.last_op
         assert end is not None
@@ -268,7 +273,9 @@ class _FunctionExporter:
         key: str,
         is_first: bool,
     ) -> Mapping[str, int]:
-        """The tensors of the names that arguments or results have in a signature."""
+        """
+        Return the tensors of the names that arguments or results have in a signature.
+        """
         if attributes is None:
             return {}
         names: dict[str, int] = {}
@@ -380,7 +387,10 @@ class _FunctionExporter:
             )
 
     def state(self, index: int) -> int:
-        """The tensor of a state whose initial value is a constant: each op has its own."""
+        """
+        Return the tensor of a state whose initial value is a constant: each op has its
+        own.
+        """
         variable = replace(self.tensors[index], data=None, is_variable=True)
         if index in self.states:
             self.tensors.append(variable)
@@ -390,7 +400,9 @@ class _FunctionExporter:
         return index
 
     def operands(self, op: Operation) -> Sequence[SSAValue]:
-        """The operands of an op, with those that a condition passes to functions."""
+        """
+        Return the operands of an op, with those that a condition passes to functions.
+        """
         if not isinstance(op, IfOp):
             return op.operands
         then_call, else_call = (self.call(region, op) for region in op.regions)
@@ -399,7 +411,9 @@ class _FunctionExporter:
         return [*op.operands, *then_call.arguments]
 
     def call(self, region: Region, op: Operation) -> CallOp:
-        """The call that is all of a region, so that a subgraph can stand for it."""
+        """
+        Return the call that is all of a region, so that a subgraph can stand for it.
+        """
         ops = [*region.block.ops] if region.blocks else []
         if len(ops) == 2 and isinstance(call := ops[0], CallOp):
             arguments = call.arguments if isinstance(op, IfOp) else region.block.args
@@ -452,7 +466,10 @@ def _split(names: Attribute | None) -> Sequence[str]:
 
 
 def _file_bytes(data: bytes, type_name: str, count: int) -> NDArray[np.uint8]:
-    """The bytes of a constant as a file has them: two integers of 4 bits in one byte."""
+    """
+    Return the bytes of a constant as a file has them: two integers of 4 bits in one
+    byte.
+    """
     array = np.frombuffer(data, np.uint8)
     if array.size == max(ITEM_BITS[type_name] // 8, 1):
         # One element stands for all.

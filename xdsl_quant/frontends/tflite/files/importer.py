@@ -199,7 +199,10 @@ def _module(model: Model) -> ModuleOp:
 
 
 def function_names(model: Model) -> Sequence[str]:
-    """The names of the functions of subgraphs: different ones, the first one `main`."""
+    """
+    Return the names of the functions of subgraphs: different ones, the first one
+    `main`.
+    """
     names = ["main"]
     for index, subgraph in enumerate(model.subgraphs[1:], 1):
         name = subgraph.name or f"subgraph_{index}"
@@ -223,7 +226,8 @@ def _location(name: str) -> NameLoc | UnknownLoc:
 
 def element_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
     """
-    The type of the elements of a tensor, which is quantized if it has zero points.
+    Return the type of the elements of a tensor, which is quantized if it has zero
+    points.
 
     Args:
         tensor: the tensor.
@@ -276,8 +280,8 @@ def has_unknown_rank(tensor: Tensor) -> bool:
 
 def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
     """
-    The type of a tensor. One without sizes is a scalar, as it is for LiteRT: files from
-    before 2022 do not say whether it is. Handles of variables have no rank.
+    Return the type of a tensor. One without sizes is a scalar, as it is for LiteRT:
+    files from before 2022 do not say whether it is. Handles of variables have no rank.
     """
     element = element_type(tensor, where, is_narrow)
     if has_unknown_rank(tensor) and isinstance(element, tfl.ResourceType):
@@ -290,7 +294,7 @@ def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttr
 
 
 def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
-    """The bytes of a constant as MLIR has them: each integer has whole bytes."""
+    """Return the bytes of a constant as MLIR has them: each integer has whole bytes."""
     if not count:
         return np.empty(0, np.uint8)
     if tensor.data is None:
@@ -306,8 +310,8 @@ def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
 
 def _first_value(tensor: Tensor) -> int:
     """
-    The first value of each byte of a variable: the zero point of `INT8`, else 0, as in
-    LiteRT, which takes scales for several channels for none.
+    Return the first value of each byte of a variable: the zero point of `INT8`, else 0,
+    as in LiteRT, which takes scales for several channels for none.
     """
     quantization = tensor.quantization
     if tensor.type != "INT8" or quantization is None:
@@ -423,7 +427,7 @@ class _FunctionImporter:
         return constant
 
     def no_value(self) -> SSAValue:
-        """The only one of the function, where it is needed first."""
+        """Return the only one of the function, where it is needed first."""
         if self.absent is None:
             op = tfl.NoValueOp.create(
                 result_types=[NoneType()], properties={"value": UnitAttr()}
@@ -545,7 +549,10 @@ class _FunctionImporter:
         return {"pot_scale_int16": BoolAttr.from_bool(False)}
 
     def reshape_sizes(self, operator: Operator, where: str) -> SSAValue:
-        """The sizes of a result: an operand that is a vector, or else those of options."""
+        """
+        Return the sizes of a result: an operand that is a vector, or else those of
+        options.
+        """
         operand = self.operand_tensor(operator, 1)
         if operand is not None and operand.type == "INT32" and len(operand.shape) == 1:
             return self.operand(operator.inputs[1], False)
@@ -565,7 +572,7 @@ class _FunctionImporter:
         return self.constant(shape, where)
 
     def operand_tensor(self, operator: Operator, position: int) -> Tensor | None:
-        """The tensor of an operand; `None` if it is left out."""
+        """Return the tensor of an operand; `None` if it is left out."""
         if position >= len(operator.inputs) or operator.inputs[position] == ABSENT:
             return None
         return self.subgraph.tensors[operator.inputs[position]]
@@ -589,7 +596,10 @@ class _FunctionImporter:
     def regions(
         self, operator: Operator, operands: Sequence[SSAValue], where: str
     ) -> list[Region]:
-        """The regions of a condition or loop, which call the functions of subgraphs."""
+        """
+        Return the regions of a condition or loop, which call the functions of
+        subgraphs.
+        """
         fields = SUBGRAPH_FIELDS.get(operator.code, ())
         indices = [cast(int, operator.options[field]) for field in fields]
         if operator.code == "IF":
@@ -599,7 +609,10 @@ class _FunctionImporter:
     def call(
         self, index: int, arguments: Sequence[SSAValue] | None, where: str
     ) -> Region:
-        """A region that calls a function with values, or else with its own arguments."""
+        """
+        Return a region that calls a function with values, or else with its own
+        arguments.
+        """
         callee = _FunctionImporter(self.model, index, self.names)
         types = [callee.type(i) for i in callee.subgraph.inputs]
         block = Block(arg_types=types if arguments is None else ())
@@ -641,7 +654,7 @@ def _has_power_of_two_scale(tensor: Tensor) -> bool:
 
 
 def _hint(name: str) -> str | None:
-    """A name of a tensor as one of a value."""
+    """Return a name of a tensor as one of a value."""
     hint = "".join(c if c.isalnum() or c in "_$.-" else "_" for c in name)
     # Of numbers alone, nothing is left without those at the end, which xDSL drops.
     is_empty = re.fullmatch(r"(_\d+)+", hint)
@@ -652,7 +665,7 @@ def _index_paths(
     indices: Sequence[int], signatures: Mapping[str, Mapping[str, int]]
 ) -> ArrayAttr[DictionaryAttr]:
     """
-    The names of arguments or results.
+    Return the names of arguments or results.
 
     Args:
         indices: their tensors.

@@ -26,7 +26,7 @@ def properties_of(
     op_type: type[IRDLOperation], options: Mapping[str, OptionValue], where: str
 ) -> dict[str, Attribute]:
     """
-    The properties of an op that options of a file say, sorted by name.
+    Return the properties of an op that options of a file say, sorted by name.
 
     Raises:
         TFLiteFileError: if a number is none of an enumeration.
@@ -57,8 +57,8 @@ def _member(members: Sequence[str], value: OptionValue, where: str) -> str:
 
 def options_of(op: Operation, fields: Collection[str]) -> dict[str, OptionValue]:
     """
-    The options that the properties of an op say, or other attributes, of those that a
-    file has.
+    Return the options that the properties of an op say, or other attributes, of those
+    that a file has.
     """
     kinds_of: dict[str, object] = {}
     if isinstance(op, IRDLOperation):
@@ -80,7 +80,7 @@ def _value(kind: object, attribute: Attribute) -> OptionValue:
 
 
 def plain_value(attribute: Attribute) -> Any:
-    """The value of an attribute that `plain_attribute` of the dialect makes."""
+    """Return the value of an attribute that `plain_attribute` of the dialect makes."""
     if isinstance(attribute, ArrayAttr):
         elements = cast(ArrayAttr[IntegerAttr], attribute)
         return [element.value.data for element in elements]

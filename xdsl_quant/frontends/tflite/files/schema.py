@@ -19,7 +19,7 @@ def _members(holder: object) -> Mapping[str, Any]:
 @cache
 def schema() -> Any:
     """
-    The package `tflite`, which has no type annotations.
+    Return the package `tflite`, which has no type annotations.
 
     Raises:
         ImportError: if it is not installed.
@@ -33,7 +33,7 @@ def schema() -> Any:
 
 @cache
 def enumerators(name: str) -> Mapping[int, str]:
-    """The names of an enumeration of the schema by their numbers."""
+    """Return the names of an enumeration of the schema by their numbers."""
     enumeration = getattr(schema(), name)
     return {
         number: member
@@ -44,7 +44,7 @@ def enumerators(name: str) -> Mapping[int, str]:
 
 @cache
 def enumerator(enumeration: str, name: str) -> int:
-    """The number of a name."""
+    """Return the number of a name."""
     return getattr(getattr(schema(), enumeration), name)
 
 
@@ -79,7 +79,7 @@ def _options_by_name() -> Mapping[str, str]:
 
 @cache
 def options_name(code: str) -> str | None:
-    """The table of the options of an op; `None` if it has none."""
+    """Return the table of the options of an op; `None` if it has none."""
     known = _OPTIONS.get(code)
     return known or _options_by_name().get(code.replace("_", "").lower())
 
@@ -89,7 +89,9 @@ _SUFFIXES = ("AsNumpy", "Length", "IsNone", "BufferHasIdentifier")
 
 @cache
 def option_fields(table: str) -> Mapping[str, str]:
-    """The accessors of a table of options by the names of its fields in snake case."""
+    """
+    Return the accessors of a table of options by the names of its fields in snake case.
+    """
     accessors = [
         name
         for name in _members(getattr(schema(), table))

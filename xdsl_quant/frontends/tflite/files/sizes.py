@@ -32,9 +32,9 @@ _SHAPE_OPERANDS = {
 
 def with_static_sizes(model: Model) -> Model:
     """
-    A model in which each tensor has the shape that the file gives it beside the dynamic
-    one: the one for which the file was written, with 1 for unknown batch sizes. Sizes that
-    the model computes, for which the file has a 1, stay dynamic.
+    Return a model in which each tensor has the shape that the file gives it beside the
+    dynamic one: the one for which the file was written, with 1 for unknown batch sizes.
+    Sizes that the model computes, for which the file has a 1, stay dynamic.
 
     Raises:
         TFLiteFileError: if an op has results whose sizes depend on data.
@@ -56,7 +56,10 @@ def with_static_sizes(model: Model) -> Model:
 
 
 def _static_tensors(subgraph: Subgraph) -> Sequence[Tensor]:
-    """The tensors of a subgraph, with dynamic sizes only where the model computes them."""
+    """
+    Return the tensors of a subgraph, with dynamic sizes only where the model computes
+    them.
+    """
     computed: set[int] = set()
     for operator in subgraph.operators:
         if not computed.isdisjoint(operator.inputs) or _computes_shape(
@@ -96,8 +99,9 @@ def _has_unknown(tensor: Tensor) -> bool:
 
 def with_input_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
     """
-    A model whose main function has inputs of some shapes. If these are the shapes that the
-    file gives all its dynamic inputs, all tensors have those of the file.
+    Return a model whose main function has inputs of some shapes. If these are the
+    shapes that the file gives all its dynamic inputs, all tensors have those of the
+    file.
 
     Args:
         shapes: shapes by the names of tensors, or those of the signature.

@@ -20,7 +20,7 @@ _DATA_ALIGNMENT = 16
 
 def write_model(model: Model) -> bytes:
     """
-    The bytes of a file.
+    Return the bytes of a file.
 
     Raises:
         ImportError: if the package `tflite` is not installed.
@@ -29,7 +29,10 @@ def write_model(model: Model) -> bytes:
 
 
 def version(operator: Operator) -> int:
-    """The version of an op that has what the operator needs, and that all runtimes have."""
+    """
+    Return the version of an op that has what the operator needs, and that all runtimes
+    have.
+    """
     if (
         operator.code == "TRANSPOSE_CONV"
         and operator.options["fused_activation_function"]
@@ -54,7 +57,10 @@ class _Writer:
     # Parts of tables
 
     def table(self, name: str, fields: Mapping[str, Any]) -> int:
-        """A table of which all parts are written; `None` for a field that is left out."""
+        """
+        Return a table of which all parts are written; `None` for a field that is left
+        out.
+        """
         getattr(self.tables, f"{name}Start")(self.builder)
         for field, value in fields.items():
             if value is not None:
@@ -62,7 +68,7 @@ class _Writer:
         return getattr(self.tables, f"{name}End")(self.builder)
 
     def vector(self, offsets: Iterable[int]) -> int:
-        """A vector of tables that are written."""
+        """Return a vector of tables that are written."""
         offsets = [*offsets]
         self.builder.StartVector(4, len(offsets), 4)
         for offset in reversed(offsets):
@@ -102,7 +108,9 @@ class _Writer:
         return bytes(self.builder.Output())
 
     def add_buffer(self, data: NDArray[np.uint8] | None) -> int:
-        """The index of the buffer of data; that of the empty one if there are none."""
+        """
+        Return the index of the buffer of data; that of the empty one if there are none.
+        """
         if data is None:
             return 0
         # Tensors that have the same array share a buffer.
@@ -202,7 +210,7 @@ class _Writer:
         )
 
     def option(self, value: Any) -> Any:
-        """A number, or a string or integers that are written."""
+        """Return a number, or a string or integers that are written."""
         if isinstance(value, str):
             return self.text(value)
         return self.numbers(value, np.int32) if isinstance(value, Sequence) else value
