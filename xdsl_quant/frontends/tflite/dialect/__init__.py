@@ -1,6 +1,6 @@
 """
-TensorFlow Lite's dialect `tfl`: the ops of models that are quantized, and the types of
-TensorFlow that these have.
+TensorFlow Lite's dialect `tfl`: the ops of quantized models, and the attributes and
+TensorFlow types that they use.
 
 See external [documentation](https://www.tensorflow.org/mlir/tfl_ops).
 """
@@ -52,4 +52,4 @@ TFL = Dialect(
     [value for value in _EXPORTED if issubclass(value, Operation)],
     [ConstBytesAttr, MirrorPadAttr],
 )
-"""All ops that this package exports, and the attributes that belong to `tfl`."""
+"""All exported ops, and the attributes of `tfl`."""

@@ -1,4 +1,4 @@
-"""Activation functions: elementwise ones, and those along the last dimension."""
+"""Activation functions, elementwise or along the last dimension."""
 
 from abc import ABC
 
@@ -54,7 +54,7 @@ _F32_QUI8_QI8 = kinds.tensor_of("f32 QUI8 QI8")
 
 
 class RectifierOp(TFLOp, ABC):
-    """An op that keeps values in a range."""
+    """Base class of ops that clamp values to a range."""
 
     x = operand_def(_F32_QUI8_QI8)
     y = result_def(_F32_QUI8_QI8)
@@ -63,7 +63,7 @@ class RectifierOp(TFLOp, ABC):
 
 
 class ActivationOp(OneInputOp, ABC):
-    """An elementwise activation function."""
+    """Base class of elementwise activation functions."""
 
     traits = traits_def(
         Pure(), Requires(SAME_INPUT, SAME_SHAPE), quant.ComputesElementwise()
@@ -141,7 +141,7 @@ class Relu0To1Op(RectifierOp):
 @irdl_op_definition
 class LeakyReluOp(ActivationOp, elements="f32 QUI8 QI8 quint8 QI16"):
     """
-    `x` if it is positive, else `alpha * x`.
+    `x` if `x > 0`, else `alpha * x`.
 
     Example:
 
@@ -163,7 +163,7 @@ _F32_QI8_QUI8_QUINT8 = kinds.tensor_of("f32 QI8 QUI8 quint8")
 @irdl_op_definition
 class PReluOp(TFLOp):
     """
-    `x` if it is positive, else `alpha * x` with an `alpha` that is learned.
+    `x` if `x > 0`, else `alpha * x` with a learned tensor `alpha`.
 
     Example:
 
@@ -231,7 +231,7 @@ class HardSwishOp(ActivationOp, elements="f32 QUI8 QI8"):
 @irdl_op_definition
 class EluOp(FunctionOp, elements="f32 i8"):
     """
-    `x` if it is positive, else `exp(x) - 1`.
+    `x` if `x > 0`, else `exp(x) - 1`.
 
     Example:
 
@@ -248,7 +248,7 @@ class EluOp(FunctionOp, elements="f32 i8"):
 @irdl_op_definition
 class GeluOp(ActivationOp, elements="f32 f16 QI8 QUI8"):
     """
-    `x` times the normal distribution function of it.
+    `x` times the normal distribution function of `x`.
 
     Example:
 
@@ -302,7 +302,7 @@ class TanhOp(ActivationOp, elements="f32 f16 QI8 QUI8 QI16 quint8"):
 @irdl_op_definition
 class SoftmaxOp(OneInputOp, elements="f32 f16 QI8 QUI8 quint8 QI16"):
     """
-    `exp(beta * x)` by the sum of it along the last dimension.
+    `exp(beta * x)` divided by its sum along the last dimension.
 
     Example:
 
@@ -350,7 +350,7 @@ class LogSoftmaxOp(OneInputOp, elements="f32 QUI8 QI8 quint8"):
 @irdl_op_definition
 class L2NormalizationOp(OneInputOp, elements="f32 QUI8 QI8 QUI16 QI16 i8"):
     """
-    `x` by its Euclidean norm along the last dimension.
+    `x` divided by its Euclidean norm along the last dimension.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""The attributes of TensorFlow Lite's ops, and the element types of TensorFlow."""
+"""Attributes of TensorFlow Lite's ops, and TensorFlow's element types."""
 
 from collections.abc import Sequence
 
@@ -29,38 +29,38 @@ __all__ = [
 
 @irdl_attr_definition
 class StringType(ParametrizedAttribute, TypeAttribute):
-    """`!tf_type.string`: the type of elements that are texts."""
+    """`!tf_type.string`: element type of string tensors."""
 
     name = "tf_type.string"
 
 
 @irdl_attr_definition
 class ResourceType(ParametrizedAttribute, TypeAttribute):
-    """`!tf_type.resource`: the type of handles of variables."""
+    """`!tf_type.resource`: element type of variable handles."""
 
     name = "tf_type.resource"
 
 
 @irdl_attr_definition
 class Quint8Type(ParametrizedAttribute, TypeAttribute):
-    """`!tf_type.quint8`: TensorFlow's own quantized type, whose scale is elsewhere."""
+    """`!tf_type.quint8`: TensorFlow's quantized type, which holds no scale."""
 
     name = "tf_type.quint8"
 
 
 TFType = Dialect("tf_type", [], [StringType, ResourceType, Quint8Type])
-"""The part of TensorFlow's types that TensorFlow Lite has."""
+"""The TensorFlow types that TensorFlow Lite's dialect uses."""
 
 
 def _half_byte(digit: int) -> int:
-    """Return the value of a digit; what is no hexadecimal digit counts as 0."""
+    """Return the value of a hexadecimal digit; 0 for any other character."""
     character = chr(digit)
     return int(character, 16) if character in "0123456789abcdefABCDEF" else 0
 
 
 @irdl_attr_definition
 class ConstBytesAttr(ParametrizedAttribute, SpacedOpaqueSyntaxAttribute):
-    """`#tfl<const_bytes : "0x616263">`: the options of a custom operator."""
+    """`#tfl<const_bytes : "0x616263">`: options of a custom operator."""
 
     name = "tfl.const_bytes"
 
@@ -68,7 +68,7 @@ class ConstBytesAttr(ParametrizedAttribute, SpacedOpaqueSyntaxAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        """Parse hexadecimal digits after `0x`, or other text as it is."""
+        """Parse hexadecimal digits after `0x`, or any other text as plain bytes."""
         parser.parse_punctuation(":")
         if (text := parser.parse_optional_bytes_literal()) is None:
             text = parser.parse_str_literal().encode()
@@ -84,7 +84,7 @@ class ConstBytesAttr(ParametrizedAttribute, SpacedOpaqueSyntaxAttribute):
 
 
 class MirrorPad(StrEnum):
-    """True if padding repeats the elements at the edges, too."""
+    """Padding mode: `SYMMETRIC` repeats the edge elements, `REFLECT` does not."""
 
     REFLECT = "REFLECT"
     SYMMETRIC = "SYMMETRIC"

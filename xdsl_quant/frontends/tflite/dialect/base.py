@@ -1,10 +1,11 @@
 """
-What the declaration of an op is made of: relations between the types of operands and
-results, and base classes.
+Building blocks of op declarations: relations between operand and result types, and base
+classes of ops.
 
-Shapes may have dimensions that are not known, and tensors may have no rank. Relations
-have the words of the dialect, and are verified in its order: those that messages begin
-with `failed to verify that`, the others, what one op verifies alone, inferred types.
+Shapes may have dynamic dimensions, and tensors may be unranked. Messages and
+verification order are those of TensorFlow Lite: first the relations whose messages
+begin with `failed to verify that`, then the default relations, the op's own verifier, and
+the inferred types.
 """
 
 from abc import ABC, abstractmethod
@@ -66,24 +67,26 @@ Shape = tuple[int, ...]
 
 
 def shape_of(value: SSAValue) -> Shape | None:
-    """Return the shape of a tensor; `None` if it has no rank."""
+    """Return the shape of a tensor; `None` if it is unranked."""
     return type_.get_shape() if isinstance(type_ := value.type, TensorType) else None
 
 
 def static_shape_of(value: SSAValue) -> Shape | None:
-    """Return the shape of a tensor; `None` if some of it is not known."""
+    """
+    Return the shape of a tensor; `None` if it is unranked or has dynamic dimensions.
+    """
     shape = shape_of(value)
     return None if shape is None or DYNAMIC_INDEX in shape else shape
 
 
 def may_have_shape(value: SSAValue, shape: Shape | None) -> bool:
-    """Return True if a tensor may have a shape at run time; `None` for any."""
+    """Return True if a tensor is compatible with a shape; `None` is any shape."""
     own_shape = shape_of(value)
     return shape is None or own_shape is None or are_compatible_shapes(own_shape, shape)
 
 
 def constant_integers(value: SSAValue) -> Sequence[int] | None:
-    """Return the elements of a constant; `None` if they are not known."""
+    """Return the elements of an integer constant; `None` for any default value."""
     op = value.owner
     if not isinstance(op, Operation) or not op.has_trait(ConstantLike):
         return None
@@ -96,44 +99,44 @@ def constant_integers(value: SSAValue) -> Sequence[int] | None:
 
 
 def known_sizes(sizes: Sequence[int]) -> Shape:
-    """Return the shape that a constant says, where -1 is a size that is not known."""
+    """Return the shape for constant sizes, in which -1 is a dynamic size."""
     return tuple(DYNAMIC_INDEX if size == -1 else size for size in sizes)
 
 
 def axis_in(axis: int, rank: int) -> int | None:
-    """Return an axis that may count from the end; `None` if it does not exist."""
+    """Return the axis as a non-negative number; `None` if it is out of range."""
     return axis % rank if -rank <= axis < rank else None
 
 
 def broadcast_shape(a: Shape, b: Shape) -> Shape | None:
     """
-    Return the shape that two tensors have after broadcasting; `None` if they have none.
-    If one size is not known, the other one is taken, unless it is 1.
+    Return the broadcast shape of two tensors; `None` if they are not broadcastable. A
+    dynamic size takes the default size, unless that is 1.
     """
     sizes: list[int] = []
     for pair in zip_longest(reversed(a), reversed(b), fillvalue=1):
         larger = {size for size in pair if size not in (1, DYNAMIC_INDEX)}
         if len(larger) > 1:
             return None
-        other = DYNAMIC_INDEX if DYNAMIC_INDEX in pair else 1
-        sizes.append(larger.pop() if larger else other)
+        default = DYNAMIC_INDEX if DYNAMIC_INDEX in pair else 1
+        sizes.append(larger.pop() if larger else default)
     return tuple(reversed(sizes))
 
 
 def is_true(attribute: BoolAttr | None) -> bool:
-    """Return the value of a flag, which is false if it is absent."""
+    """Return the value of a flag; an absent flag is false."""
     return attribute is not None and bool(attribute.value.data)
 
 
 # Relations
 
 Relation = Callable[[Operation], str | None]
-"""What is wrong with an op, in the words that follow its name; `None` if nothing is."""
+"""Returns the error message that follows the op's name, or `None`."""
 
 
 @dataclass(frozen=True)
 class Requires(OpTrait):
-    """Relations between the types of operands and results, verified in their order."""
+    """Relations between operand and result types, verified in the given order."""
 
     relations: tuple[Relation, ...]
 
@@ -172,14 +175,16 @@ def _is_half_byte(type_: Attribute) -> bool:
 
 def _have_one_storage(a: Attribute, b: Attribute) -> bool:
     """
-    Return True if two element types are the same, up to what stored values stand for.
+    Return True if two element types are equal, or quantized with the same storage type.
     """
     storage = _storage(b)
     return a == b or (storage is not None and _storage(a) == storage)
 
 
 def result_like(operand: int, words: str) -> Relation:
-    """Return the first result has the element type of an operand, up to scales."""
+    """
+    Require that the first result has the element type of an operand, up to scales.
+    """
 
     def holds(op: Operation) -> bool:
         if not op.operands or not is_tensor(op.operands[operand].type):
@@ -197,8 +202,10 @@ def result_like(operand: int, words: str) -> Relation:
 
 def operands_alike(a: int, b: int, words: str, *, bytes_are: bool = True) -> Relation:
     """
-    Two operands have the same element type, up to scales; `bytes_are`: the two types of
-    bytes count as one.
+    Require that two operands have the same element type, up to scales.
+
+    Args:
+        bytes_are: treat `ui8` and `quint8` as the same type.
     """
 
     def holds(op: Operation) -> bool:
@@ -210,7 +217,7 @@ def operands_alike(a: int, b: int, words: str, *, bytes_are: bool = True) -> Rel
 
 
 def has_rank(operand: int, least: int, most: int | None, words: str) -> Relation:
-    """Return the rank of an operand, if it has one, is in a range."""
+    """Require that an operand is unranked or has a rank from `least` to `most`."""
 
     def holds(op: Operation) -> bool:
         shape = shape_of(op.operands[operand])
@@ -222,12 +229,12 @@ def has_rank(operand: int, least: int, most: int | None, words: str) -> Relation
 
 
 def rank_is(operand: int, rank: int) -> Relation:
-    """Return an operand has a rank."""
+    """Require the rank of an operand."""
     return has_rank(operand, rank, rank, f"operand {operand} is {rank}-D")
 
 
 def size_is(operand: int, size: int) -> Relation:
-    """Return the only dimension of an operand may have a size."""
+    """Require the size of the first dimension of an operand."""
     return _verified(
         f"operand {operand}'s dimension 0 is dynamic or equals {size}",
         lambda op: (
@@ -237,14 +244,12 @@ def size_is(operand: int, size: int) -> Relation:
 
 
 def rank_is_at_most(operand: int, rank: int) -> Relation:
-    """Return an operand has a rank that is not larger than another."""
+    """Require a maximum rank of an operand."""
     return has_rank(operand, 0, rank, f"operand {operand} is at most {rank}-D")
 
 
 def first_size_is_at_most(operand: int, size: int, words: str) -> Relation:
-    """
-    Return a tensor has at least one dimension, whose size is not larger than another.
-    """
+    """Require that an operand has a first dimension of at most `size`."""
 
     def holds(op: Operation) -> bool:
         shape = shape_of(op.operands[operand])
@@ -318,7 +323,9 @@ def _has_padding_of_rank(op: Operation) -> bool:
 
 
 def _parameters(type_: QuantizedType) -> object:
-    """What a type has but for the quantized dimension and the storage range."""
+    """
+    Return the quantization parameters without quantized dimension and storage range.
+    """
     if not isinstance(type_, UniformQuantizedPerAxisType):
         return type_
     arrays = tuple(type_.scale_array()), tuple(type_.zero_point_array())
@@ -368,8 +375,8 @@ SAME_INPUT = result_like(0, "input and output must have same element type")
 
 def same_input_or_16_bits(op: Operation) -> str | None:
     """
-    As `SAME_INPUT`; the result of signed values of 8 bits may have 16 bits, as in LiteRT.
-    MLIR refuses such an op.
+    Require `SAME_INPUT`, but allow a 16-bit result for a signed 8-bit input, as in
+    LiteRT. MLIR refuses such an op.
     """
     a, b = (scalar_or_element_type(v.type) for v in (*op.operands[:1], *op.results[:1]))
     if isinstance(a, StoredQuantizedType) and a.is_signed:
@@ -405,19 +412,19 @@ AT_MOST_5_DIMENSIONS = first_size_is_at_most(
 
 
 Operand = SSAValue | Operation
-"""An operand when an op is made: a value, or the op that has it as its only result."""
+"""Operand of an op constructor: a value, or an op with a single result."""
 
 PlainValue = bool | int | float | str | Sequence[int]
-"""What a property says, in Python."""
+"""Property of an op as a Python value."""
 
 PropertyValue = Attribute | PlainValue | None
-"""A property when an op is made, `None` if the op does not have it."""
+"""Property of an op constructor; `None` if the op lacks it."""
 
 
 def plain_attribute(value: PlainValue) -> Attribute:
     """
-    Return the attribute that the dialect has for a value: `i1`, `i32`, `f32`, a string,
-    or an array of `i64`.
+    Return the attribute for a Python value: `i1`, `i32`, `f32`, a string, or an array
+    of `i64`.
     """
     match value:
         case bool():
@@ -439,7 +446,7 @@ def _property(value: PropertyValue) -> Attribute | None:
 
 
 class TFLOp(IRDLOperation, ABC):
-    """An op whose constraints are reported as those of the dialect."""
+    """Base class of `tfl` ops, which reports errors in the words of TensorFlow Lite."""
 
     def __init__(
         self,
@@ -449,10 +456,12 @@ class TFLOp(IRDLOperation, ABC):
         **properties: PropertyValue,
     ):
         """
-        Operands are in the order of their declarations, and a sequence where there are
-        any number of them. Types of optional results may be left out at the end. Of the
-        properties, a `bool` becomes an `i1`, an `int` an `i32`, a `float` an `f32`, and a
-        sequence an array of `i64`.
+        Args:
+            operands: the operands in declaration order; a sequence for a variadic
+                operand.
+            result_types: the result types; optional results at the end may be omitted.
+            regions: the regions.
+            properties: attributes or Python values, converted by `plain_attribute`.
         """
         left_out = len(self.get_irdl_definition().results) - len(result_types)
         super().__init__(
@@ -464,8 +473,8 @@ class TFLOp(IRDLOperation, ABC):
 
     def __post_init__(self):
         """
-        Bring properties into the order in which they are printed. Of properties that are
-        unknown none is kept, and attributes are no second place for those that are known.
+        Sort properties as they are printed, and drop unknown properties and attributes
+        with the name of a property.
         """
         super().__post_init__()
         if known := self.get_irdl_definition().properties.keys():
@@ -491,7 +500,7 @@ class TFLOp(IRDLOperation, ABC):
         super().verify(verify_nested_ops)
 
     def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
-        """Report what does not verify in the words of MLIR, any other error as it is."""
+        """Raise verification errors in MLIR's words, and default errors unchanged."""
         if not isinstance(underlying_error, VerifyException):
             super().emit_error(message, underlying_error)
         text = str(underlying_error)
@@ -504,7 +513,7 @@ class TFLOp(IRDLOperation, ABC):
     def require(self, holds: bool, message: str) -> None:
         """
         Raises:
-            VerifyException: with the message about this op, if something does not hold.
+            VerifyException: if `holds` is false; the message follows the op's name.
         """
         require(holds, f"'{self.name}' op {message}")
 
@@ -512,12 +521,15 @@ class TFLOp(IRDLOperation, ABC):
         self, result: SSAValue, sizes: Sequence[int], like: SSAValue | None = None
     ) -> None:
         """
+        Verify that a result is compatible with a shape.
+
         Args:
-            sizes: the shape that a result must have, with -1 for what is not known.
-            like: the value whose element type the message has.
+            sizes: the expected shape, with -1 for dynamic sizes.
+            like: the value whose element type the message prints; the result by
+                default.
 
         Raises:
-            VerifyException: if the result cannot have the shape.
+            VerifyException: if the result has another shape.
         """
         element_type = scalar_or_element_type((like or result).type)
         type_ = TensorType(element_type, known_sizes(sizes))
@@ -534,10 +546,10 @@ def declare_elements(
     results: Sequence[str] = (),
 ) -> None:
     """
-    Declare operands and results that have the same kinds of element types.
+    Declare operands and results with the same element types.
 
     Args:
-        elements: the argument of `tensor_of`; if it is empty, nothing is declared.
+        elements: the argument of `tensor_of`; empty to declare nothing.
     """
     if elements:
         for name in operands:
@@ -547,7 +559,7 @@ def declare_elements(
 
 
 def moves(*operands: int) -> tuple[OpTrait, ...]:
-    """Return the traits of an op that moves elements of operands, by default of all."""
+    """Return the traits of a data movement op; it moves all operands by default."""
     return (
         Pure(),
         quant.MovesElements(operands or None),
@@ -556,7 +568,7 @@ def moves(*operands: int) -> tuple[OpTrait, ...]:
 
 
 class FunctionOp(TFLOp, ABC):
-    """A function of each element. Subclasses say the kinds of `elements`."""
+    """Base class of elementwise functions; subclasses pass their `elements`."""
 
     x = operand_def()
     y = result_def()
@@ -569,7 +581,7 @@ class FunctionOp(TFLOp, ABC):
 
 
 class OneInputOp(TFLOp, ABC):
-    """An op with one operand. Subclasses say the kinds of `elements`."""
+    """Base class of ops with one operand; subclasses pass their `elements`."""
 
     input = operand_def()
     output = result_def()
@@ -580,16 +592,15 @@ class OneInputOp(TFLOp, ABC):
 
 
 class InferredTypesOp(TFLOp, ABC):
-    """An op whose results have shapes that follow from the op."""
+    """Base class of ops that infer the shapes of their results."""
 
     @abstractmethod
     def inferred_types(self) -> Sequence[Attribute]:
         """
-        Return the types of the results, up to element types and sizes that are not
-        known.
+        Return the result types; element types and dynamic sizes may differ in the op.
 
         Raises:
-            VerifyException: if operands and properties do not belong together.
+            VerifyException: if operands and properties are inconsistent.
         """
 
     def verify_(self) -> None:
@@ -600,12 +611,12 @@ class InferredTypesOp(TFLOp, ABC):
             for type_, result in zip(types, self.results, strict=True)
         ):
             return
-        inferred, found = (
+        inferred, actual = (
             ", ".join(f"'{type_}'" for type_ in group)
             for group in (types, self.result_types)
         )
         self.require(
             False,
             f"inferred type(s) {inferred} are incompatible with return type(s) of "
-            f"operation {found}",
+            f"operation {actual}",
         )

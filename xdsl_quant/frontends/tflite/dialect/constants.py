@@ -1,4 +1,4 @@
-"""Constants, tensors that are made of few numbers, and operators of other libraries."""
+"""Constants, tensors generated from a few values, and custom operators."""
 
 from xdsl.irdl import (
     irdl_op_definition,
@@ -30,13 +30,13 @@ __all__ = [
 
 
 class _HasValue(ConstantLike):
-    """The result is the constant `value`."""
+    """Marks ops whose result is the constant `value`."""
 
 
 @irdl_op_definition
 class ConstOp(TFLOp):
     """
-    A constant.
+    Constant.
 
     Example:
 
@@ -56,7 +56,7 @@ class ConstOp(TFLOp):
 @irdl_op_definition
 class QConstOp(TFLOp):
     """
-    A quantized constant, with its stored values.
+    Quantized constant, with `value` as its stored values.
 
     Example:
 
@@ -79,7 +79,7 @@ class QConstOp(TFLOp):
 @irdl_op_definition
 class NoValueOp(TFLOp):
     """
-    What stands for an operand that is absent.
+    Placeholder for an absent operand.
 
     Example:
 
@@ -99,7 +99,7 @@ class NoValueOp(TFLOp):
 @irdl_op_definition
 class ShapeOp(TFLOp):
     """
-    The shape of a tensor.
+    Shape of a tensor.
 
     Example:
 
@@ -122,7 +122,7 @@ _FILL_ELEMENTS = kinds.tensor_of("f32 f16 f8E4M3FN f8E5M2 i32 i64 i1 QI8 QI16 st
 @irdl_op_definition
 class FillOp(TFLOp):
     """
-    A tensor whose elements are all the same.
+    Tensor of the given shape, filled with one value.
 
     Example:
 
@@ -151,7 +151,7 @@ _I32_F32_I64 = kinds.tensor_of("i32 f32 i64")
 @irdl_op_definition
 class RangeOp(TFLOp):
     """
-    Numbers from `start` to before `limit` in steps of `delta`.
+    Values from `start` up to, but excluding, `limit` in steps of `delta`.
 
     Example:
 
@@ -176,7 +176,7 @@ class RangeOp(TFLOp):
 @irdl_op_definition
 class CustomOp(TFLOp):
     """
-    An operator that the runtime does not have itself, but is given.
+    Operator that an application registers with the runtime.
 
     Example:
 

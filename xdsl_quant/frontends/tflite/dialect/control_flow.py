@@ -1,4 +1,4 @@
-"""Ops with regions: conditions and loops."""
+"""Control flow ops: conditionals and loops."""
 
 from xdsl.irdl import (
     irdl_op_definition,
@@ -27,7 +27,7 @@ __all__ = [
 @irdl_op_definition
 class YieldOp(TFLOp):
     """
-    The end of a region: what it gives.
+    Terminator of a region: yields its results.
 
     Example:
 
@@ -46,7 +46,8 @@ class YieldOp(TFLOp):
 @irdl_op_definition
 class IfOp(TFLOp):
     """
-    The results of one of two regions. The other one may be empty.
+    Conditional: the results of the region that `cond` selects. `else_region` may be
+    empty.
 
     Example:
 
@@ -86,7 +87,7 @@ class IfOp(TFLOp):
 @irdl_op_definition
 class WhileOp(TFLOp):
     """
-    What a region makes of tensors, again and again, while another one gives true.
+    Loop: run `body` on the loop-carried tensors as long as `cond` yields true.
 
     Example:
 

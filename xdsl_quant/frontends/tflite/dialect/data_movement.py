@@ -1,4 +1,4 @@
-"""Ops whose results have elements of their operands, and no other ones."""
+"""Data movement ops: their results only hold elements of their operands."""
 
 from abc import ABC
 from collections.abc import Callable, Sequence
@@ -90,7 +90,7 @@ __all__ = [
 
 
 class MovingOp(TFLOp, ABC):
-    """An op that moves elements of its first operand."""
+    """Base class of ops that move elements of their first operand."""
 
     traits = traits_def(*moves(0))
 
@@ -103,10 +103,12 @@ def _verify_parts(
     sizes_along: Callable[[int], Sequence[int] | None],
 ) -> None:
     """
-    Verify that results are the parts of a value along a dimension.
+    Verify that the results are the parts of a value along a dimension.
 
     Args:
-        sizes_along: what sizes the parts of a dimension have; `None` if that is not known.
+        sizes_along: returns the sizes of the parts for the size of the dimension;
+            `None`
+            if they are not constant.
 
     Raises:
         VerifyException: if they are not.
@@ -135,7 +137,7 @@ def _verify_parts(
 def _reshaped_element_type(
     element_type: Attribute, shape: Shape, sizes: Sequence[int]
 ) -> Attribute:
-    """Return a per-axis element type with the axis that it has after a reshape."""
+    """Return the element type, with its quantized dimension after the reshape."""
     if not isinstance(element_type, UniformQuantizedPerAxisType):
         return element_type
     axis = element_type.quantized_dimension.data
@@ -151,7 +153,7 @@ def _reshaped_element_type(
 @irdl_op_definition
 class ReshapeOp(MovingOp):
     """
-    The same elements in another shape.
+    Reshape a tensor.
 
     Example:
 
@@ -229,7 +231,9 @@ class ReshapeOp(MovingOp):
             )
 
     def _with_size(self, sizes: Sequence[int], shape: Shape) -> Sequence[int]:
-        """Return the sizes with the one that the number of elements says."""
+        """
+        Return the sizes with -1 replaced by the size that the element count determines.
+        """
         known = prod(size for size in sizes if size > 0)
         has_zero = 0 in sizes and 0 in shape
         count = prod(size for size in shape if size or not has_zero)
@@ -244,7 +248,7 @@ class ReshapeOp(MovingOp):
 @irdl_op_definition
 class SqueezeOp(MovingOp):
     """
-    A tensor without dimensions of size 1.
+    Remove dimensions of size 1.
 
     Example:
 
@@ -265,7 +269,7 @@ class SqueezeOp(MovingOp):
 @irdl_op_definition
 class ExpandDimsOp(MovingOp):
     """
-    A tensor with one more dimension, of size 1.
+    Insert a dimension of size 1.
 
     Example:
 
@@ -291,7 +295,7 @@ _TRANSPOSE_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class TransposeOp(MovingOp):
     """
-    A tensor with its dimensions in another order.
+    Permute the dimensions of a tensor.
 
     Example:
 
@@ -348,8 +352,8 @@ _SLICE_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class SliceOp(MovingOp):
     """
-    The part of a tensor that begins at `begin` and has the sizes `size`, where -1 is all
-    the rest.
+    Slice of a tensor that begins at `begin` and has the sizes `size`; -1 extends it to
+    the end.
 
     Example:
 
@@ -407,8 +411,8 @@ _STRIDED_SLICE_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class StridedSliceOp(MovingOp):
     """
-    The part of a tensor from `begin` to before `end`, or every so many elements of it.
-    Masks have a bit for each dimension.
+    Slice of a tensor from `begin` up to, but excluding, `end`, with `strides`. Masks
+    have a bit for each dimension.
 
     Example:
 
@@ -458,7 +462,7 @@ _DYNAMIC_UPDATE_SLICE_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class DynamicUpdateSliceOp(TFLOp):
     """
-    A tensor with a part of it replaced.
+    Replace a slice of a tensor.
 
     Example:
 
@@ -481,7 +485,7 @@ class DynamicUpdateSliceOp(TFLOp):
 @irdl_op_definition
 class ConcatenationOp(TFLOp):
     """
-    Tensors one after the other along one dimension.
+    Concatenate tensors along a dimension.
 
     Example:
 
@@ -549,7 +553,7 @@ class ConcatenationOp(TFLOp):
 @irdl_op_definition
 class PackOp(TFLOp):
     """
-    Tensors one after the other along a new dimension.
+    Stack tensors along a new dimension.
 
     Example:
 
@@ -597,7 +601,7 @@ class PackOp(TFLOp):
 @irdl_op_definition
 class UnpackOp(InferredTypesOp, MovingOp):
     """
-    The slices of a tensor along a dimension, which they do not have any more.
+    Slices of a tensor along a dimension, which is removed.
 
     Example:
 
@@ -644,7 +648,7 @@ class UnpackOp(InferredTypesOp, MovingOp):
 @irdl_op_definition
 class SplitOp(TFLOp):
     """
-    Parts of a tensor along a dimension that have the same size.
+    Split a tensor along a dimension into parts of the same size.
 
     Example:
 
@@ -680,8 +684,8 @@ class SplitOp(TFLOp):
 @irdl_op_definition
 class SplitVOp(TFLOp):
     """
-    Parts of a tensor along a dimension; the size of one of them may be -1, which is all
-    the rest.
+    Split a tensor along a dimension into parts of the given sizes; -1 is the remaining
+    size.
 
     Example:
 
@@ -743,7 +747,7 @@ _PAD_ELEMENTS = kinds.tensor_of("f32 f8E4M3FN f8E5M2 i1 i32 i64 QI8 QUI8 quint8 
 @irdl_op_definition
 class PadOp(MovingOp):
     """
-    A tensor with zeros before and after its elements along each dimension.
+    Pad each dimension of a tensor with zeros.
 
     Example:
 
@@ -776,7 +780,7 @@ _PADV2_ELEMENTS = kinds.tensor_of("f32 f8E4M3FN f8E5M2 i1 i32 i64 ui8 QI8 QUI8 q
 @irdl_op_definition
 class PadV2Op(TFLOp):
     """
-    A tensor with a value before and after its elements along each dimension.
+    Pad each dimension of a tensor with a value.
 
     Example:
 
@@ -816,7 +820,7 @@ _MIRROR_PAD_ELEMENTS = kinds.tensor_of("f32 i32 i64 i8 ui8 QI8 QUI8 QI16")
 @irdl_op_definition
 class MirrorPadOp(MovingOp):
     """
-    A tensor with its own elements, in reverse, before and after them.
+    Pad each dimension of a tensor with its own elements in reverse order.
 
     Example:
 
@@ -845,7 +849,7 @@ _I16_I32_I64 = kinds.tensor_of("i16 i32 i64")
 @irdl_op_definition
 class GatherOp(MovingOp):
     """
-    Slices of a tensor along a dimension, at indices.
+    Gather slices of a tensor by index along a dimension.
 
     Example:
 
@@ -876,7 +880,7 @@ _GATHER_ND_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class GatherNdOp(MovingOp):
     """
-    Slices of a tensor at indices of several dimensions.
+    Gather slices of a tensor by multi-dimensional index.
 
     Example:
 
@@ -901,7 +905,7 @@ _TILE_ELEMENTS = kinds.tensor_of("f32 i1 i32 i64 ui8 QI8 QUI8 string")
 @irdl_op_definition
 class TileOp(MovingOp):
     """
-    A tensor several times along each dimension.
+    Repeat a tensor along each dimension.
 
     Example:
 
@@ -927,7 +931,7 @@ _BROADCAST_TO_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class BroadcastToOp(MovingOp):
     """
-    A tensor repeated along dimensions of size 1.
+    Broadcast a tensor to a shape.
 
     Example:
 
@@ -961,8 +965,8 @@ _REVERSE_V2_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class ReverseV2Op(MovingOp):
     """
-    A tensor with its elements in reverse along dimensions. The dialect takes a result
-    with another scale, but the runtime does not rescale.
+    Reverse a tensor along dimensions. The dialect allows a result with another scale,
+    but the runtime does not rescale.
 
     Example:
 
@@ -981,7 +985,7 @@ class ReverseV2Op(MovingOp):
 
 
 class BlocksOp(OneInputOp, MovingOp, ABC):
-    """An op that moves elements between images and channels."""
+    """Base class of ops that move elements between image blocks and channels."""
 
     block_size = prop_def(props.POSITIVE_I32)
 
@@ -991,7 +995,7 @@ class BlocksOp(OneInputOp, MovingOp, ABC):
 @irdl_op_definition
 class SpaceToDepthOp(BlocksOp, elements="f32 i32 i64 QI8 QUI8 quint8"):
     """
-    Blocks of images (NHWC) as channels.
+    Move blocks of images (NHWC) into channels.
 
     Example:
 
@@ -1007,7 +1011,7 @@ class SpaceToDepthOp(BlocksOp, elements="f32 i32 i64 QI8 QUI8 quint8"):
 @irdl_op_definition
 class DepthToSpaceOp(BlocksOp, elements="f32 i8 i32 i64 quint8 ui8 QI8 QUI8"):
     """
-    Channels of images (NHWC) as blocks.
+    Move channels of images (NHWC) into blocks.
 
     Example:
 
@@ -1026,7 +1030,7 @@ _SPACE_TO_BATCH_ND_ELEMENTS = kinds.tensor_of("f32 i32 i64 QI8 QUI8 quint8 QI16"
 @irdl_op_definition
 class SpaceToBatchNdOp(MovingOp):
     """
-    Blocks of images (NHWC), which are padded first, as more images.
+    Pad images (NHWC) and move blocks into the batch dimension.
 
     Example:
 
@@ -1053,7 +1057,7 @@ class SpaceToBatchNdOp(MovingOp):
 @irdl_op_definition
 class BatchToSpaceNdOp(MovingOp):
     """
-    Images (NHWC) as blocks of fewer images, which are cropped then.
+    Move the batch dimension into blocks of images (NHWC) and crop them.
 
     Example:
 

@@ -1,6 +1,6 @@
 """
-Ops that compute each element of the result from those at the same position: arithmetic,
-comparison and selection, and the casts between floating-point and quantized tensors.
+Elementwise ops: arithmetic, comparison, selection, and casts between floating-point and
+quantized tensors.
 """
 
 from abc import ABC
@@ -75,7 +75,7 @@ __all__ = [
 
 
 class PairOp(TFLOp, ABC):
-    """An op on two tensors whose result has an element type of the same kinds."""
+    """Base class of ops with two operands; all element types are of the same kinds."""
 
     lhs = operand_def(kinds.BOOL)
     rhs = operand_def(kinds.BOOL)
@@ -88,14 +88,14 @@ class PairOp(TFLOp, ABC):
 
 class SameTypeFormOp(PairOp, ABC):
     """
-    An op with a text that has one type, if that is the type of all operands and the
-    result: `tfl.add %0, %1 {...} : tensor<4xf32>`. Otherwise it has the generic form, and
-    may have that without quotes.
+    Base class of ops with a short form, `tfl.add %0, %1 {...} : tensor<4xf32>`, for
+    operands and results of a single type. Other ops are printed in the generic form,
+    whose quotes are optional in the input.
     """
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        """Parse either form after the name of the op."""
+        """Parse either form, after the op's name."""
         operands = parser.parse_optional_undelimited_comma_separated_list(
             parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
         )
@@ -106,7 +106,7 @@ class SameTypeFormOp(PairOp, ABC):
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         type_ = parser.parse_type()
-        # A set would have another order in each process.
+        # Iterating over a set would change the order in each process.
         properties = cls.get_irdl_definition().properties
         names = [name for name in attributes if name in properties]
         return cls.create(
@@ -117,7 +117,7 @@ class SameTypeFormOp(PairOp, ABC):
         )
 
     def print(self, printer: Printer) -> None:
-        """Print what follows the name of the op."""
+        """Print the op without its name."""
         if {*self.operand_types} != {*self.result_types}:
             return printer.print_op_with_default_format(self)
         printer.print_string(" ")
@@ -129,7 +129,7 @@ class SameTypeFormOp(PairOp, ABC):
 
 
 class ArithmeticOp(SameTypeFormOp, ABC):
-    """An op on two numbers, which an activation function may follow."""
+    """Base class of binary arithmetic with a fused activation function."""
 
     fused_activation_function = prop_def(props.ACTIVATION)
 
@@ -139,7 +139,7 @@ class ArithmeticOp(SameTypeFormOp, ABC):
 
 
 class ComparisonOp(SameTypeFormOp, ABC):
-    """A relation between two numbers."""
+    """Base class of comparisons."""
 
     def __init_subclass__(cls, elements: str = "") -> None:
         super().__init_subclass__()
@@ -151,13 +151,13 @@ class ComparisonOp(SameTypeFormOp, ABC):
 
 
 class LogicalOp(SameTypeFormOp, ABC):
-    """An op on two truth values."""
+    """Base class of binary logical ops."""
 
     traits = traits_def(Pure(), Requires(BROADCAST), quant.ComputesElementwise())
 
 
 class ExtremeOp(TFLOp, ABC):
-    """An op that takes one of two numbers."""
+    """Base class of the elementwise minimum and maximum."""
 
     traits = traits_def(
         Pure(),
@@ -170,13 +170,15 @@ class ExtremeOp(TFLOp, ABC):
 
 
 class SameElementsOp(FunctionOp, ABC, elements="f32"):
-    """A function of one number whose result has the same element type."""
+    """
+    Base class of unary functions with the same element type in operand and result.
+    """
 
     traits = traits_def(Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS))
 
 
 class RootOp(FunctionOp, ABC, elements="f32 QI8 QI16"):
-    """A function of the square root."""
+    """Base class of the square root and its reciprocal."""
 
     traits = traits_def(Requires(SAME_FIRST, SAME_SHAPE))
 
@@ -237,7 +239,7 @@ class MulOp(ArithmeticOp, elements="f32 f16 i32 ui32 i64 QI8 QUI8 QI16 i16 c64")
 @irdl_op_definition
 class DivOp(ArithmeticOp, elements="f32 f16 i32 QUI8 QI8 QI16"):
     """
-    Quotient, of integers towards zero.
+    Quotient; integers round toward zero.
 
     Example:
 
@@ -278,7 +280,7 @@ class FloorDivOp(SameTypeFormOp, elements="f32 i8 i16 i32"):
 @irdl_op_definition
 class FloorModOp(PairOp, elements="i8 i16 i32 i64 f32"):
     """
-    Remainder that has the sign of the divisor.
+    Remainder with the sign of the divisor.
 
     Example:
 
@@ -336,7 +338,7 @@ _MAXIMUM_ELEMENTS = kinds.tensor_of("f32 f16 i32|i64 QI8 QUI8 QI16")
 @irdl_op_definition
 class MaximumOp(ExtremeOp):
     """
-    The greater of two values.
+    Maximum of two values.
 
     Example:
 
@@ -358,7 +360,7 @@ _MINIMUM_ELEMENTS = kinds.tensor_of("f32 i32|i64 QI8 QUI8 QI16")
 @irdl_op_definition
 class MinimumOp(ExtremeOp):
     """
-    The lesser of two values.
+    Minimum of two values.
 
     Example:
 
@@ -423,7 +425,7 @@ class NotEqualOp(ComparisonOp, elements="i1 f32 i32 i64 QUI8 QI8 QI16 quint8 str
 @irdl_op_definition
 class GreaterOp(ComparisonOp, elements="f32 i32 i64 QUI8 QI8 quint8"):
     """
-    True if the first value is the greater one.
+    True if `lhs > rhs`.
 
     Example:
 
@@ -438,7 +440,7 @@ class GreaterOp(ComparisonOp, elements="f32 i32 i64 QUI8 QI8 quint8"):
 @irdl_op_definition
 class GreaterEqualOp(ComparisonOp, elements="f32 i16 i32 i64 QUI8 QI8"):
     """
-    True if the first value is not the lesser one.
+    True if `lhs >= rhs`.
 
     Example:
 
@@ -453,7 +455,7 @@ class GreaterEqualOp(ComparisonOp, elements="f32 i16 i32 i64 QUI8 QI8"):
 @irdl_op_definition
 class LessOp(ComparisonOp, elements="f32 i16 i32 i64 QUI8 QI8 quint8"):
     """
-    True if the first value is the lesser one.
+    True if `lhs < rhs`.
 
     Example:
 
@@ -468,7 +470,7 @@ class LessOp(ComparisonOp, elements="f32 i16 i32 i64 QUI8 QI8 quint8"):
 @irdl_op_definition
 class LessEqualOp(ComparisonOp, elements="f32 i32 i64 QI8 QUI8"):
     """
-    True if the first value is not the greater one.
+    True if `lhs <= rhs`.
 
     Example:
 
@@ -483,7 +485,7 @@ class LessEqualOp(ComparisonOp, elements="f32 i32 i64 QI8 QUI8"):
 @irdl_op_definition
 class LogicalAndOp(LogicalOp):
     """
-    Conjunction.
+    Logical and.
 
     Example:
 
@@ -498,7 +500,7 @@ class LogicalAndOp(LogicalOp):
 @irdl_op_definition
 class LogicalOrOp(LogicalOp):
     """
-    Disjunction.
+    Logical or.
 
     Example:
 
@@ -513,7 +515,7 @@ class LogicalOrOp(LogicalOp):
 @irdl_op_definition
 class LogicalNotOp(TFLOp):
     """
-    Negation of a truth value.
+    Logical negation.
 
     Example:
 
@@ -533,7 +535,7 @@ class LogicalNotOp(TFLOp):
 @irdl_op_definition
 class NegOp(SameElementsOp, elements="f32 f16 i32 i64"):
     """
-    Negation. Scales stay as they are.
+    Negation; the scale stays the same.
 
     Example:
 
@@ -548,7 +550,7 @@ class NegOp(SameElementsOp, elements="f32 f16 i32 i64"):
 @irdl_op_definition
 class SignOp(FunctionOp, elements="f32 f64 i32"):
     """
-    The sign of each element: -1, 0 or 1.
+    Sign: -1, 0 or 1.
 
     Example:
 
@@ -676,7 +678,7 @@ class CosOp(SameElementsOp, elements="f32 f16"):
 @irdl_op_definition
 class SquareOp(SameElementsOp, elements="f32 f16"):
     """
-    Product of a tensor with itself.
+    Square.
 
     Example:
 
@@ -741,7 +743,7 @@ _CAST_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class CastOp(TFLOp):
     """
-    The same numbers in another element type. It takes no quantized tensors.
+    Convert elements to another type; quantized tensors are unsupported.
 
     Example:
 
@@ -765,7 +767,7 @@ _SAME_VALUES = (
 
 
 class SelectionOp(TFLOp, ABC):
-    """An op that takes one of two values, as a condition says."""
+    """Base class of ops that select one of two values by a condition."""
 
     condition = operand_def(kinds.BOOL)
     x = operand_def()
@@ -776,7 +778,7 @@ class SelectionOp(TFLOp, ABC):
 
     def __init_subclass__(cls, elements: str = "") -> None:
         super().__init_subclass__()
-        # Operands are in the order of definitions, those of the class first.
+        # Redefined here, as operands declared in a base class would come last.
         cls.condition = operand_def(kinds.BOOL)
         declare_elements(cls, elements, ("x", "y"), ("output",))
 
@@ -784,8 +786,8 @@ class SelectionOp(TFLOp, ABC):
 @irdl_op_definition
 class SelectOp(SelectionOp, elements="f32 i1 i8 i16 i32 i64 ui32 QI8 QUI8 QI16 quint8"):
     """
-    One of two values, as a condition says. The condition may have one dimension only,
-    which is the first one.
+    Select one of two values by a condition. A one-dimensional condition selects along
+    the first dimension.
 
     Example:
 
@@ -805,7 +807,7 @@ class SelectV2Op(
     SelectionOp, elements="f32 f16 i1 i8 i16 i32 i64 ui32 QI8 QUI8 QI16 quint8"
 ):
     """
-    One of two values, as a condition says; shapes are broadcast.
+    Select one of two values by a condition, with broadcasting.
 
     Example:
 
@@ -823,7 +825,7 @@ class SelectV2Op(
 @irdl_op_definition
 class QuantizeOp(TFLOp):
     """
-    Quantize floating-point numbers, or requantize quantized ones.
+    Quantize floating-point values, or requantize quantized values.
 
     Example:
 
@@ -847,7 +849,7 @@ class QuantizeOp(TFLOp):
 @irdl_op_definition
 class DequantizeOp(TFLOp):
     """
-    Numbers that quantized ones stand for, or those of a smaller float type.
+    Dequantize values, or extend a smaller float type to `f32`.
 
     Example:
 

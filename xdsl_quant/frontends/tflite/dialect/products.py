@@ -1,4 +1,4 @@
-"""Convolutions and other products with weights, and the lookup of rows of weights."""
+"""Contractions with weights: convolutions and matrix products; and embedding lookup."""
 
 from abc import ABC
 from collections.abc import Sequence
@@ -60,16 +60,16 @@ _F32_QI4_QI8_QUI8 = kinds.tensor_of("f32 QI4 QI8 QUI8")
 
 def has_wide_sums_without_bias(op: Operation) -> bool:
     """
-    Return whether sums for values of 16 bits have 64 bits if there is no bias.
+    Return True if a 16-bit op without bias has 64-bit accumulators.
 
-    The attribute `quantized_bias_type = 2 : i32` (`INT32`), an option of files that the
-    dialect does not have, makes them 32 bits wide.
+    The attribute `quantized_bias_type = 2 : i32` (`INT32`) selects 32-bit accumulators.
+    It is an option of `.tflite` files that the dialect lacks.
     """
     return op.attributes.get("quantized_bias_type") != IntegerAttr(2, i32)
 
 
 class ConvolutionOp(TFLOp, ABC):
-    """A convolution of images (NHWC)."""
+    """Base class of convolutions of images (NHWC)."""
 
     input = operand_def(_F32_QI8_QUI8_QI16)
     filter = operand_def(_F32_QI4_QI8_QUI8)
@@ -90,8 +90,7 @@ class ConvolutionOp(TFLOp, ABC):
 @irdl_op_definition
 class Conv2DOp(ConvolutionOp, InferredTypesOp):
     """
-    Convolution of images (NHWC) with filters (OHWI). A filter may be for a group of
-    channels.
+    Convolution of images (NHWC) with filters (OHWI), which may be grouped.
 
     Example:
 
@@ -141,7 +140,7 @@ class Conv2DOp(ConvolutionOp, InferredTypesOp):
 @irdl_op_definition
 class DepthwiseConv2DOp(ConvolutionOp):
     """
-    Convolution of each channel of images (NHWC) with filters of its own (1HWO).
+    Depthwise convolution of images (NHWC) with filters (1HWO).
 
     Example:
 
@@ -165,8 +164,8 @@ class DepthwiseConv2DOp(ConvolutionOp):
 @irdl_op_definition
 class TransposeConvOp(TFLOp):
     """
-    The transpose of a convolution: each element of the input is multiplied with a filter
-    (OHWI), which is added to the result.
+    Transposed convolution: each input element scales a filter (OHWI), which is
+    accumulated into the output.
 
     Example:
 
@@ -218,8 +217,8 @@ class TransposeConvOp(TFLOp):
 @irdl_op_definition
 class FullyConnectedOp(TFLOp):
     """
-    Product with a matrix of weights that has a row for each output. There are two results
-    if the weights are shuffled.
+    Product with a weight matrix (one row per output). Shuffled weights add a second
+    result.
 
     Example:
 
@@ -286,8 +285,8 @@ _BATCH_MATMUL_ELEMENTS = kinds.tensor_of("f32 f16 QI8 QI16 i8")
 @irdl_op_definition
 class BatchMatMulOp(TFLOp):
     """
-    Product of matrices, which are the last two dimensions, each transposed if so said;
-    the others are broadcast.
+    Matrix product of the last two dimensions, each optionally transposed; the other
+    dimensions are broadcast.
 
     Example:
 
@@ -332,22 +331,22 @@ class BatchMatMulOp(TFLOp):
             len(result) == rank,
             f"found invalid output rank, expected {rank} but got {len(result)}",
         )
-        for size, found in zip(batch, result, strict=False):
+        for size, actual in zip(batch, result, strict=False):
             self.require(
-                are_compatible_sizes(size, found),
+                are_compatible_sizes(size, actual),
                 f"has mismatching input batch dimension {size} and output batch dimension "
-                f"{found}",
+                f"{actual}",
             )
         row = x[-1 if is_true(self.adj_x) else -2]
         column = y[-2 if is_true(self.adj_y) else -1]
-        for name, size, found in (
+        for name, size, actual in (
             ("row", row, result[-2]),
             ("col", column, result[-1]),
         ):
             self.require(
-                are_compatible_sizes(size, found),
+                are_compatible_sizes(size, actual),
                 f"found invalid output dimension on {name}, expected {size} but got "
-                f"{found}",
+                f"{actual}",
             )
 
 
@@ -357,11 +356,11 @@ _F32_QI8 = kinds.tensor_of("f32 QI8")
 @irdl_op_definition
 class SVDFOp(TFLOp):
     """
-    A fully connected layer over the last steps of a signal, whose weights are products of
-    weights of features and of times. The state is changed in place.
+    Fully connected layer over the last steps of a signal; its weights are products of
+    feature weights and time weights. The op updates its state in place.
 
-    After `tfl-variables-to-arguments` there is a second result, the next state, and nothing
-    is changed in place. Only this package knows this form, TensorFlow Lite does not.
+    `tfl-variables-to-arguments` adds a second result, the next state, and removes the
+    in-place update. TensorFlow Lite does not know that form.
 
     Example:
 
@@ -406,7 +405,7 @@ class SVDFOp(TFLOp):
 @irdl_op_definition
 class EmbeddingLookupOp(TFLOp):
     """
-    The rows of a table that indices say, with the scale of the table.
+    Rows of a table by index; the result has the table's scale.
 
     Example:
 

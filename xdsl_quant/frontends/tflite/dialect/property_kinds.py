@@ -1,4 +1,6 @@
-"""What the properties of TensorFlow Lite's ops must be, in the words of the dialect."""
+"""
+Constraints for the properties of TensorFlow Lite's ops, with the dialect's messages.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ PropertyT = TypeVar("PropertyT", bound=Attribute, covariant=True)
 
 
 class PropertyError(VerifyException):
-    """An attribute is not what a property must be."""
+    """Raised if an attribute violates the constraint of a property."""
 
     def __init__(self, kind: PropertyKind[Attribute], attribute: Attribute):
         super().__init__(f"failed to satisfy constraint: {kind.description}")
@@ -48,7 +50,7 @@ class PropertyError(VerifyException):
         self.attribute = attribute
 
     def message(self, op: IRDLOperation) -> str:
-        """Return the message about an op that has the attribute as a property."""
+        """Return the error message for an op with this property."""
         kinds = op.get_irdl_definition().properties
         name = next(
             name
@@ -69,12 +71,14 @@ class PropertyError(VerifyException):
 
 @dataclass(frozen=True)
 class PropertyKind(AttrConstraint[PropertyT]):
-    """What a property must be."""
+    """Constraint for a property."""
 
     description: str
     has: Callable[[Attribute], bool]
     is_stored: Callable[[Attribute], bool] | None = None
-    """Which attributes MLIR can store in the property at all; `None` for those it has."""
+    """
+    Predicate for attributes that MLIR can store in the property; `has` by default.
+    """
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
         if not self.has(attr):
@@ -88,10 +92,10 @@ class PropertyKind(AttrConstraint[PropertyT]):
 
 @dataclass(frozen=True)
 class Enumeration(PropertyKind[StringAttr]):
-    """One of several texts."""
+    """Constraint for a string property with a fixed set of values."""
 
     values: Sequence[str] = ()
-    """The texts in the order of their numbers in a file."""
+    """The strings in the order of their enum values in a file."""
 
 
 def _is(*classes: type[Attribute]) -> Callable[[Attribute], bool]:

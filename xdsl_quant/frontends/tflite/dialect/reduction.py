@@ -1,4 +1,4 @@
-"""Ops along dimensions: sums, extreme values and their indices."""
+"""Reductions along dimensions: sums, products, means, extrema and their indices."""
 
 from abc import ABC
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class ReductionOp(TFLOp, ABC):
-    """An op that combines the elements along dimensions."""
+    """Base class of reductions that compute new values."""
 
     keep_dims = prop_def(props.BOOL)
 
@@ -42,7 +42,7 @@ class ReductionOp(TFLOp, ABC):
 
 
 class ArgOp(TFLOp, ABC):
-    """An op that finds one of the elements along a dimension."""
+    """Base class of ops that return the index of an element along a dimension."""
 
     input = operand_def(kinds.tensor_of("i1 f32 i32 i8 ui8 QI8 QUI8"))
     dim = operand_def(kinds.INDEX)
@@ -52,13 +52,13 @@ class ArgOp(TFLOp, ABC):
 
 
 class AxesOp(OneInputOp, ABC):
-    """An op whose second operand are dimensions."""
+    """Base class of ops whose second operand lists dimensions."""
 
     axes = operand_def(kinds.I32)
 
 
 class ExtremeReductionOp(AxesOp, ABC):
-    """An op that takes one of the elements along dimensions."""
+    """Base class of reductions that select an element."""
 
     keep_dims = prop_def(props.BOOL)
 
@@ -160,7 +160,7 @@ class ReduceMinOp(ExtremeReductionOp, elements="f32 i32 i64 QI8 QUI8 quint8 QI16
 @irdl_op_definition
 class ArgMaxOp(ArgOp):
     """
-    The first index of the maximum along a dimension.
+    Index of the first maximum along a dimension.
 
     Example:
 
@@ -175,7 +175,7 @@ class ArgMaxOp(ArgOp):
 @irdl_op_definition
 class ArgMinOp(ArgOp):
     """
-    The first index of the minimum along a dimension.
+    Index of the first minimum along a dimension.
 
     Example:
 
@@ -194,7 +194,8 @@ _I16_I32 = kinds.tensor_of("i16 i32")
 @irdl_op_definition
 class TopKV2Op(TFLOp):
     """
-    The largest values along the last dimension, in descending order, and their indices.
+    The `k` largest values along the last dimension, in descending order, and their
+    indices.
 
     Example:
 

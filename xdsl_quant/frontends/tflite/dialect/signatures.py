@@ -1,4 +1,6 @@
-"""The names under which callers know a function of a model, its arguments and results."""
+"""
+Attributes for the signatures of a model: names of functions, arguments and results.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import cast
@@ -7,39 +9,40 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute
 
 EXPORTED_NAMES = "tf_saved_model.exported_names"
-"""The attribute of a function that callers of a model know by a name."""
+"""Attribute of a function: the signature keys that export it."""
 
 INDEX_PATH = "tf_saved_model.index_path"
 
 SIGNATURE_NAMES = "tfl.signature_names"
 """
-The attribute with the names of an argument or result that `INDEX_PATH` does not have, by
-the keys of signatures: only the first key of `EXPORTED_NAMES` has paths, and one name.
+Attribute of an argument or result: further names, by signature key.
+
+`INDEX_PATH` holds a single name, for the first key of `EXPORTED_NAMES`.
 """
 
 
 def name_attributes(names: Mapping[str, Sequence[str]]) -> DictionaryAttr:
     """
-    Return the attributes of an argument or result that has names.
+    Return the name attributes of an argument or result.
 
     Args:
-        names: its names for the keys of all signatures of the function, in their order.
+        names: the names by signature key, in the order of the function's keys.
     """
     attributes: dict[str, Attribute] = {}
-    more: dict[str, Attribute] = {}
-    for position, (key, own) in enumerate(names.items()):
-        others = list(own)
-        if position == 0 and others:
-            attributes[INDEX_PATH] = ArrayAttr([StringAttr(others.pop(0))])
-        if others:
-            more[key] = ArrayAttr([*map(StringAttr, others)])
-    if more:
-        attributes[SIGNATURE_NAMES] = DictionaryAttr(more)
+    further: dict[str, Attribute] = {}
+    for position, (key, key_names) in enumerate(names.items()):
+        remaining = list(key_names)
+        if position == 0 and remaining:
+            attributes[INDEX_PATH] = ArrayAttr([StringAttr(remaining.pop(0))])
+        if remaining:
+            further[key] = ArrayAttr([*map(StringAttr, remaining)])
+    if further:
+        attributes[SIGNATURE_NAMES] = DictionaryAttr(further)
     return DictionaryAttr(attributes)
 
 
 def strings(attribute: Attribute | None) -> Sequence[str]:
-    """Return the strings of an array; none of another attribute."""
+    """Return the strings of an array attribute; empty for any other attribute."""
     if not isinstance(attribute, ArrayAttr):
         return ()
     elements = cast(ArrayAttr[Attribute], attribute)

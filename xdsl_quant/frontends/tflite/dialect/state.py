@@ -1,4 +1,4 @@
-"""Variables, which keep their values from one call of a model to the next."""
+"""Variables, which keep their values between calls of a model."""
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
@@ -22,7 +22,7 @@ __all__ = [
 @irdl_op_definition
 class VarHandleOp(TFLOp):
     """
-    The handle of a variable, which has a name in all functions of a model.
+    Handle of a variable; `shared_name` identifies it in all functions of a model.
 
     Example:
 
@@ -47,7 +47,7 @@ _READ_VARIABLE_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class ReadVariableOp(TFLOp):
     """
-    The value of a variable.
+    Read a variable.
 
     Example:
 
@@ -67,7 +67,7 @@ class ReadVariableOp(TFLOp):
 @irdl_op_definition
 class AssignVariableOp(TFLOp):
     """
-    Give a variable another value.
+    Assign a value to a variable.
 
     Example:
 
@@ -87,7 +87,7 @@ class AssignVariableOp(TFLOp):
 @irdl_op_definition
 class CallOnceOp(TFLOp):
     """
-    Call a function when the model is loaded, and never again.
+    Call a function once, when the model is loaded.
 
     Example:
 

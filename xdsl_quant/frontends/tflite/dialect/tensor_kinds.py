@@ -1,9 +1,10 @@
 """
-Which tensors an op takes.
+Constraints for tensor operands and results, with the dialect's messages.
 
-The dialect takes tensors of any element type, ranked or not, wherever it takes tensors.
-What the runtime can compute with is less: each operand and each result names the element
-types that it is for. Messages say them; nothing here checks them.
+The dialect accepts tensors of any element type, ranked or not. The runtime supports
+fewer:
+each operand and result lists its element types for messages only; nothing here verifies
+them.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from xdsl_quant.dialects.type_kinds import TypeKind, VariadicOf
 
 
 class ElementKind(Enum):
-    """A group of element types, by the words that TensorFlow Lite has for it."""
+    """Group of element types; the value is TensorFlow Lite's name for it."""
 
     any = "any non-token type"
     f8E4M3FN = "f8E4M3FN type"
@@ -60,16 +61,16 @@ class ElementKind(Enum):
 
 
 def is_tensor(type_: Attribute) -> bool:
-    """Return True if a type is that of tensors, ranked or not."""
+    """Return True if a type is a tensor type, ranked or not."""
     return isinstance(type_, TensorType | UnrankedTensorType)
 
 
 @dataclass(frozen=True)
 class TFLTensorKind(TypeKind[Attribute]):
-    """What the type of an operand or a result must be."""
+    """Constraint for the type of an operand or result."""
 
     elements: Sequence[ElementKind]
-    """The element types that the runtime computes with."""
+    """The element types that the runtime supports."""
 
 
 def _words(elements: str) -> str:
@@ -86,17 +87,17 @@ def _element_kinds(names: str) -> Sequence[ElementKind]:
 
 def tensor_of(elements: str) -> TFLTensorKind:
     """
-    Return a tensor with one of several element types.
+    Return the constraint for a tensor with one of several element types.
 
     Args:
-        elements: names of members of `ElementKind` in the order in which messages say
-            them; `i32|i64` for both in one word.
+        elements: names of `ElementKind` members in the order of the message; `i32|i64`
+            prints both as one word.
     """
     return TFLTensorKind(_words(elements), is_tensor, _element_kinds(elements))
 
 
 def tensor_of_or_none(elements: str) -> TFLTensorKind:
-    """`tensor_of`, or an operand that is absent."""
+    """Return the constraint for a tensor or an absent operand."""
     return TFLTensorKind(
         f"{_words('any')} or none type",
         lambda type_: is_tensor(type_) or isinstance(type_, NoneType),
@@ -105,7 +106,7 @@ def tensor_of_or_none(elements: str) -> TFLTensorKind:
 
 
 def variadic_of(elements: str) -> VariadicOf[Attribute]:
-    """Any number of tensors."""
+    """Return the constraint for any number of tensors."""
     return VariadicOf(TFLTensorKind(_words("any"), is_tensor, _element_kinds(elements)))
 
 

@@ -1,4 +1,4 @@
-"""Ops on windows of images: pooling and resizing."""
+"""Window ops on images: pooling and resizing."""
 
 from abc import ABC
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class PoolOp(OneInputOp, ABC):
-    """An op that makes one element of each window."""
+    """Base class of pooling ops."""
 
     filter_height = prop_def(props.I32)
     filter_width = prop_def(props.I32)
@@ -38,7 +38,7 @@ class PoolOp(OneInputOp, ABC):
 
 
 class ResizeOp(TFLOp, ABC):
-    """An op that gives images another size."""
+    """Base class of ops that resize images."""
 
     input = operand_def(kinds.tensor_of("f32 quint8 QUI8 QI8 QI16"))
     size = operand_def(kinds.I32)
@@ -56,7 +56,7 @@ class ResizeOp(TFLOp, ABC):
 @irdl_op_definition
 class AveragePool2DOp(PoolOp, elements="f32 QI8 QUI8 QI16"):
     """
-    Averages of windows that lie inside of images (NHWC).
+    Average pooling of images (NHWC); padding does not count.
 
     Example:
 
@@ -81,7 +81,7 @@ class AveragePool2DOp(PoolOp, elements="f32 QI8 QUI8 QI16"):
 @irdl_op_definition
 class MaxPool2DOp(PoolOp, elements="f32 QUI8 QI8 QI16 quint8"):
     """
-    Maxima of windows that lie inside of images (NHWC).
+    Max pooling of images (NHWC); padding does not count.
 
     Example:
 
@@ -106,7 +106,7 @@ class MaxPool2DOp(PoolOp, elements="f32 QUI8 QI8 QI16 quint8"):
 @irdl_op_definition
 class ResizeBilinearOp(ResizeOp):
     """
-    Images (NHWC) of another size, with elements that are interpolated.
+    Resize images (NHWC) with bilinear interpolation.
 
     Example:
 
@@ -125,7 +125,7 @@ class ResizeBilinearOp(ResizeOp):
 @irdl_op_definition
 class ResizeNearestNeighborOp(ResizeOp):
     """
-    Images (NHWC) of another size, with the nearest elements.
+    Resize images (NHWC) with nearest-neighbor interpolation.
 
     Example:
 
