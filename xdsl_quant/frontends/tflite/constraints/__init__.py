@@ -1,4 +1,4 @@
-"""The rules of TensorFlow Lite for quantized types and for the kernels of ops."""
+"""TensorFlow Lite's rules for quantized types and op kernels."""
 
 from xdsl_quant.dialects.quant.type_rules import RuleSet
 

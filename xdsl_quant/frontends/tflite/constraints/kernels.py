@@ -1,15 +1,16 @@
 """
-What the kernels of TensorFlow Lite's runtime demand of the ops of its dialect.
+Rules of the kernels in TensorFlow Lite's runtime for the ops of its dialect.
 
-The verifier of the dialect accepts more than the runtime computes: the runtime refuses a
-`tfl.softmax` whose result has another scale than 1/256, aborts at a `tfl.add` whose result
-has too small a scale, and computes something else where a kernel ignores parameters. Each
-of these has a rule, with the runtime's tolerance.
+The dialect's verifier accepts more than the runtime supports: the runtime refuses a
+`tfl.softmax` whose result scale is not 1/256, aborts if the result scale of a `tfl.add`
+is too small, and computes wrong results if a kernel ignores parameters. Each case has a
+rule with the runtime's tolerance.
 
-Rules are declared for the name of an op, or follow from its traits. They hold for ops that
-the dialect has verified: an op that is not registered is not looked at.
+Rules are declared by op name or follow from op traits. They apply to verified,
+registered ops.
 
-See external [documentation](https://github.com/google-ai-edge/LiteRT/tree/main/tflite/kernels).
+See external
+[documentation](https://github.com/google-ai-edge/LiteRT/tree/main/tflite/kernels).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ from .types import uniform_type_of
 
 
 class KernelFinding(NamedTuple):
-    """What is wrong with an op for its kernel."""
+    """Violation of a kernel's rule by an op."""
 
     subject: str
     """The operand, result or attribute, e.g. `operand #1`."""
@@ -51,11 +52,11 @@ class KernelFinding(NamedTuple):
 Findings: TypeAlias = Iterator[KernelFinding]
 
 ACTIVATIONS = "NONE RELU RELU6 RELU_N1_TO_1"
-"""Activation functions that most kernels have."""
+"""Fused activation functions that most kernels support."""
 
 
 class _Tensor(NamedTuple):
-    """An operand or a result."""
+    """Operand or result of an op."""
 
     subject: str
     value: SSAValue
@@ -66,7 +67,7 @@ class _Tensor(NamedTuple):
 
     @property
     def storage(self) -> str | None:
-        """The name of the storage type or of the float type; `None` for anything else."""
+        """Name of the storage type or float type; `None` for other types."""
         element_type = scalar_or_element_type(self.value.type)
         if isinstance(element_type, UniformType):
             return _storage_name(element_type)
@@ -74,37 +75,36 @@ class _Tensor(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What a message calls it."""
+        """The tensor's type as messages print it."""
         type_ = self.uniform_type
         return str(self.value.type) if type_ is None else short_text(type_)
 
     def finding(
-        self, rule: str, problem: str, must: str, of: str = "", who: str = "it"
+        self, rule: str, problem: str, must: str, part: str = "", pronoun: str = "it"
     ) -> KernelFinding:
         """
-        Say what is wrong with the tensor.
+        Return a finding about the tensor.
 
         Args:
             rule: the name of the rule.
-            problem: a predicate, e.g. `has no scale`.
+            problem: the predicate of the message, e.g. `has no scale`.
             must: the remedy, e.g. `be i8`.
-            of: the part of the tensor that it is about, e.g. `scale 0.5 of`.
-            who: the pronoun for it.
+            part: the part of the tensor that the message is about, e.g. `scale 0.5 of`.
+            pronoun: the subject of the remedy.
         """
-        subject = f"{of} {self.text}".strip()
-        message = f"{subject} {problem}: {who} must {must}"
+        subject = f"{part} {self.text}".strip()
+        message = f"{subject} {problem}: {pronoun} must {must}"
         return KernelFinding(self.subject, Finding(rule, message))
 
 
 @dataclass(frozen=True)
 class _Op:
-    """An op whose kernel is looked at."""
+    """Op with the properties that rules check."""
 
     op: Operation
 
     @property
     def name(self) -> str:
-        """The name of the op for messages."""
         return f"'{self.op.name}'"
 
     @cached_property
@@ -121,7 +121,9 @@ class _Op:
 
     @cached_property
     def scales(self) -> Sequence[float] | None:
-        """The only scale of each operand and result; `None` if one has no such scale."""
+        """
+        Scale of each operand and result; `None` unless all are per-tensor quantized.
+        """
         return _only_scales((*self.operands, *self.results))
 
     def attribute(self, name: str) -> Attribute | None:
@@ -131,27 +133,29 @@ class _Op:
         self, tensor: _Tensor, scale: float, size: str, must: str, factor: str = ""
     ) -> KernelFinding:
         """
-        Return a scale that is too large or too small for the fixed-point multiplier.
+        Return a finding about a scale out of range for the fixed-point multiplier.
         """
         problem = f"{factor}is too {size} for the multiplier of {self.name}"
         return tensor.finding("scale-range", problem, must, f"scale {scale} of")
 
     def no_kernel(self, tensor: _Tensor, storages: str) -> KernelFinding:
-        """Return a storage type that is none of several, if there are any."""
-        problem = f"has no kernel of {self.name}"
-        must = f"be {_or(storages) if storages else 'dequantized before'}"
-        of = f"storage type {tensor.storage} of"
-        return tensor.finding("kernel-storage", problem, must, of)
+        """Return a finding about a storage type that the kernel does not support."""
+        problem = f"is unsupported by {self.name}"
+        must = f"be {_or(storages) if storages else 'dequantized first'}"
+        part = f"storage type {tensor.storage} of"
+        return tensor.finding("kernel-storage", problem, must, part)
 
-    def ignored(self, tensor: _Tensor, what: str, must_be: str) -> KernelFinding:
-        """Parameters that the kernel does not look at."""
-        verb, who = ("are", "they") if " and " in what else ("is", "it")
+    def ignored(self, tensor: _Tensor, names: str, must_be: str) -> KernelFinding:
+        """Return a finding about parameters that the kernel ignores."""
+        verb, pronoun = ("are", "they") if " and " in names else ("is", "it")
         problem, must = f"{verb} ignored by the kernel of {self.name}", f"be {must_be}"
-        return tensor.finding("ignored-parameters", problem, must, f"{what} of", who)
+        return tensor.finding(
+            "ignored-parameters", problem, must, f"{names} of", pronoun
+        )
 
 
 Rule: TypeAlias = Callable[[_Op], Findings]
-"""Returns the findings about an op."""
+"""Yields the findings about an op."""
 
 
 def _storage_name(quantized_type: UniformType) -> str:
@@ -172,12 +176,12 @@ def _quantized_tensors(
 
 
 def _f32(value: float) -> float:
-    """Return the number of f32 that the runtime has for a scale."""
+    """Return a scale as the runtime stores it, in f32."""
     return float_format(f32).nearest(value)
 
 
 def _only_scales(tensors: Sequence[_Tensor]) -> Sequence[float] | None:
-    """Return the only scale of each tensor; `None` if one has none or several."""
+    """Return the scale of each tensor; `None` unless all are per-tensor quantized."""
     types = [tensor.uniform_type for tensor in tensors]
     known = [type_ for type_ in types if type_ is not None and type_.is_per_tensor]
     if len(known) < len(types):
@@ -195,11 +199,11 @@ def _or(names: str) -> str:
 
 def _storage_rule(op: _Op, storages: str) -> Findings:
     """
-    Quantized tensors have one of several storage types.
+    Require one of several storage types.
 
     Args:
         op: the op.
-        storages: their names; empty if there is no kernel for quantized tensors.
+        storages: their names; empty if no kernel supports quantized tensors.
     """
     for tensor, _ in op.quantized:
         if tensor.storage not in storages.split():
@@ -208,7 +212,7 @@ def _storage_rule(op: _Op, storages: str) -> Findings:
 
 
 def _same_storage(op: _Op) -> Findings:
-    """Quantized and floating-point tensors have the storage type of the first one."""
+    """Require that all tensors have the storage or float type of the first one."""
     tensors = [x for x in (*op.operands, *op.results) if x.storage is not None]
     for tensor in tensors[1:]:
         yield from _storage_differs(tensor, tensors[0])
@@ -216,7 +220,7 @@ def _same_storage(op: _Op) -> Findings:
 
 def _storage_differs(tensor: _Tensor, first: _Tensor) -> Findings:
     if tensor.storage != first.storage:
-        problem = f"is not stored as {first.subject}, which is {first.text}"
+        problem = f"has another storage type than {first.subject}, {first.text}"
         yield tensor.finding("operand-storage", problem, f"be {first.storage}")
 
 
@@ -225,30 +229,30 @@ def _storage_differs(tensor: _Tensor, first: _Tensor) -> Findings:
 
 def _same_parameters(op: _Op) -> Findings:
     """
-    Elements that become others keep their scale and zero point. Tensors of u8 are
-    rescaled where they are concatenated.
+    Require equal scales and zero points, except for `tfl.concatenation` of u8, whose
+    kernel rescales.
     """
     (first, first_type), *others = op.quantized
     storage = _storage_name(first_type)
     if op.op.name == "tfl.concatenation" and storage == "u8":
         return
     for tensor, quantized_type in others:
-        # Another storage is a mistake of its own.
+        # Another rule reports different storage types.
         if _storage_name(quantized_type) == storage and (
             quantized_type.scale_array() != first_type.scale_array()
             or quantized_type.zero_point_array() != first_type.zero_point_array()
         ):
             yield tensor.finding(
                 "same-parameters",
-                f"has another scale or zero point than {first.subject}, which is "
+                f"has another scale or zero point than {first.subject}, "
                 f"{first.text}, and {op.name} does not rescale",
                 "be the same",
-                who="they",
+                pronoun="they",
             )
 
 
 _LOG2_TOLERANCE = 1e-3
-"""How far the logarithm of a power of two may be from an integer."""
+"""Deviation of log2(scale) from an integer up to which a scale is a power of two."""
 
 _FIXED_RESULTS = {
     "tfl.l2_normalization": ("i8 u8", 0.0, True),
@@ -258,15 +262,13 @@ _FIXED_RESULTS = {
     "tfl.tanh": ("i16", 2**_LOG2_TOLERANCE - 1, False),
 }
 """
-The storage types for which a result is fixed, how much its scale may be off, relative to
-it, and whether the zero point is fixed, too.
+Storage types with fixed result parameters, relative tolerance of the scale, and whether
+the zero point is fixed as well.
 """
 
 
 def _fixed_result(op: _Op) -> Findings:
-    """
-    Return the result has the scale and the zero point of `FixedResultUniformScale`.
-    """
+    """Require the scale and zero point of `FixedResultUniformScale`."""
     storages, tolerance, has_zero_point = _FIXED_RESULTS[op.op.name]
     trait = quantization_trait(op.op, traits.FixedResultUniformScale)
     assert trait is not None
@@ -278,21 +280,26 @@ def _fixed_result(op: _Op) -> Findings:
         or result.storage not in storages.split()
     ):
         return
-    must_be, zero = trait.parameters(type_)
+    fixed_scale, fixed_zero_point = trait.parameters(type_)
     (scale,), (zero_point,) = type_.scale_array(), type_.zero_point_array()
-    is_off = abs(_f32(scale) - must_be) > tolerance * must_be
-    for name, is_wrong, found, expected in (
-        ("scale", is_off, scale, must_be),
-        ("zero point", has_zero_point and zero_point != zero, zero_point, zero),
+    is_off = abs(_f32(scale) - fixed_scale) > tolerance * fixed_scale
+    for name, is_wrong, actual, expected in (
+        ("scale", is_off, scale, fixed_scale),
+        (
+            "zero point",
+            has_zero_point and zero_point != fixed_zero_point,
+            zero_point,
+            fixed_zero_point,
+        ),
     ):
         if is_wrong:
-            rule, of = f"result-{name.replace(' ', '-')}", f"{name} {found} of"
-            problem = f"is not that of the results of {op.name}"
-            yield result.finding(rule, problem, f"be {expected}", of)
+            rule, part = f"result-{name.replace(' ', '-')}", f"{name} {actual} of"
+            problem = f"is not the fixed result {name} of {op.name}"
+            yield result.finding(rule, problem, f"be {expected}", part)
 
 
 def _ignored_zero_points(op: _Op) -> Findings:
-    """Return the kernel works on stored values, whatever they stand for."""
+    """Require zero points of 0: the kernel computes with stored values."""
     for tensor, quantized_type in op.quantized:
         if not quantized_type.is_fixed_point:
             yield op.ignored(tensor, "zero point", "0")
@@ -301,11 +308,11 @@ def _ignored_zero_points(op: _Op) -> Findings:
 
 def _ignored_scales(op: _Op, result_scale: float | None = None) -> Findings:
     """
-    Return the kernel works on stored values, which is right for operands of one scale.
+    Require equal operand scales: the kernel computes with stored values.
 
     Args:
         op: the op.
-        result_scale: that of the result with which it is right; that of the operands by
+        result_scale: the result scale that the kernel implies; the operand scale by
             default.
     """
     (_, first), *others = op.quantized
@@ -329,15 +336,15 @@ def _cast_of_stored_values(op: _Op) -> Findings:
 
 _QUOTIENT_SHIFTS = {"i8": (5, 23), "u8": (5, 23), "i16": (13, 15)}
 """
-By the storage type, which ratios of scales have a multiplier of quotients: from and to
-below powers of two.
+Supported ratios of scales by storage type, as base-2 exponents: inclusive lower and
+exclusive upper bound.
 """
 
 
 def _division(op: _Op) -> Findings:
     """
-    Return the kernel shifts by the exponents of the ratio of scales, the dividend and
-    the divisor, and is right as long as this is to the right and by 31 bits at most.
+    Require a supported ratio of scales: the kernel shifts by the exponents of ratio,
+    dividend and divisor, which is correct only for right shifts by at most 31 bits.
     """
     (result,) = op.results
     shifts = _QUOTIENT_SHIFTS.get(str(result.storage))
@@ -347,8 +354,8 @@ def _division(op: _Op) -> Findings:
     ratio = lhs_scale / (rhs_scale * scale)
     low, high = shifts
     if not 2**low <= ratio < 2**high:
-        problem = f"gives lhs scale / (rhs scale x result scale) = {ratio}, for which "
-        problem += f"{op.name} has no multiplier"
+        problem = f"gives lhs scale / (rhs scale x result scale) = {ratio}, which is "
+        problem += f"out of range for the multiplier of {op.name}"
         must = f"be at least 2^{low} and less than 2^{high}"
         yield result.finding("scale-range", problem, must, f"scale {scale} of")
 
@@ -359,19 +366,19 @@ def _squared_difference_rule(op: _Op) -> Findings:
     *operand_scales, scale = op.scales
     least = max(operand_scales) ** 2 / 2**12
     if scale <= least:
-        words = "the square of the larger scale of the operands by 2^12"
+        words = "the square of the larger operand scale divided by 2^12"
         must = f"be greater than {least}, {words}"
         yield op.out_of_range(op.results[0], scale, "small", must)
 
 
 def _hard_swish(op: _Op) -> Findings:
     if op.scales is not None and _f32(op.scales[0] / 128 / op.scales[1]) >= 1:
-        must = f"be less than 128 times that of the result, {128 * op.scales[1]}"
+        must = f"be less than 128 times the result scale, {128 * op.scales[1]}"
         yield op.out_of_range(op.operands[0], op.scales[0], "large", must)
 
 
 def _sum_rule(op: _Op) -> Findings:
-    """Scales of operands and result of a sum or a difference."""
+    """Require supported scales of a sum or difference."""
     (result,) = op.results
     storage = result.storage
     if op.scales is None or {x.storage for x in op.operands} != {storage}:
@@ -385,16 +392,16 @@ def _sum_rule(op: _Op) -> Findings:
         and all(map(_is_power_of_two, op.scales))
     ):
         if round(log2(larger)) != round(log2(scale)):
-            problem = "is not the larger one of those of the operands of "
-            problem += f"{op.name}, which are powers of two"
+            problem = f"is not the larger operand scale of {op.name}, and all scales "
+            problem += "are powers of two"
             must = f"be {larger}, or pot_scale_int16 must be false"
-            of = f"scale {scale} of"
-            yield result.finding("power-of-two-scales", problem, must, of)
+            part = f"scale {scale} of"
+            yield result.finding("power-of-two-scales", problem, must, part)
         return
     width = 14 if storage == "i16" else 19
     least = larger / 2**width
     if scale <= least:
-        must = f"be greater than {least}, the larger scale of the operands by 2^{width}"
+        must = f"be greater than {least}, the larger operand scale divided by 2^{width}"
         yield op.out_of_range(result, scale, "small", must)
 
 
@@ -404,8 +411,8 @@ def _is_power_of_two(scale: float) -> bool:
 
 def _comparison_rule(op: _Op) -> Findings:
     """
-    Numbers of 8 bits are compared after a multiplication by their scale, others are not
-    rescaled.
+    Require scales below 1 for 8-bit operands, which the kernel rescales, and equal
+    parameters for wider operands.
     """
     operands = _quantized_tensors(op.operands)
     if any(_storage_name(type_) not in ("i8", "u8") for _, type_ in operands):
@@ -418,9 +425,7 @@ def _comparison_rule(op: _Op) -> Findings:
 
 
 def _softmax_input(op: _Op) -> Findings:
-    """
-    Return the scale, times `beta`, must be greater than 2^-26 in storage of 8 bits.
-    """
+    """Require scale * beta > 2^-26 for 8-bit storage."""
     (tensor,) = op.operands
     scales = _only_scales((tensor,))
     if scales is None or tensor.storage not in ("i8", "u8"):
@@ -438,7 +443,7 @@ def _softmax_input(op: _Op) -> Findings:
 
 
 def _activation(op: _Op, names: str) -> Findings:
-    """Return the activation function is one of several, if tensors are quantized."""
+    """Require a supported fused activation function for quantized tensors."""
     attribute = op.attribute("fused_activation_function")
     first = [x for x in op.operands if x.storage is not None][:1]
     if (
@@ -450,7 +455,7 @@ def _activation(op: _Op, names: str) -> Findings:
             "attribute 'fused_activation_function'",
             Finding(
                 "fused-activation",
-                f"activation function {attribute.data} has no kernel of quantized "
+                f"activation function {attribute.data} is unsupported by quantized "
                 f"{op.name}: it must be {_or(names)}",
             ),
         )
@@ -461,7 +466,9 @@ def _activation(op: _Op, names: str) -> Findings:
 
 @dataclass(frozen=True)
 class _Product:
-    """What a kernel multiplies, by the storage type of the activation."""
+    """
+    Rule for contractions: supported weights and biases by activation storage type.
+    """
 
     weights: Mapping[str, str]
     """Storage types of weights."""
@@ -472,12 +479,11 @@ class _Product:
     needs_bias: bool = False
     compares_bias_scale: bool = False
     """
-    True if the scale of the bias is compared with the product of the others if the
-    weights have one scale; it is for u8.
+    True if the kernel compares the bias scale with the product of the other scales when
+    weights are per-tensor; u8 kernels always do.
     """
 
     def __call__(self, op: _Op) -> Findings:
-        """Returns the findings about an op."""
         product = quantization_trait(op.op, traits.MultipliesAndAccumulates)
         assert product is not None
         activation, weight = op.operands[product.lhs], op.operands[product.rhs]
@@ -493,7 +499,7 @@ class _Product:
             yield op.no_kernel(activation, " ".join(self.weights))
             return
         if weight.storage not in weights.split():
-            problem = f"cannot be multiplied with {activation.storage} by {op.name}"
+            problem = f"cannot be multiplied by {activation.storage} in {op.name}"
             must = f"be stored as {_or(weights)}"
             yield weight.finding("weight-storage", problem, must)
         yield from _weight_granularity(op, activation, weight)
@@ -513,11 +519,11 @@ class _Product:
         storage = str(activation.storage)
         legal = self.biases.get(storage, storage)
         if (bias.storage or str(element_type)) not in legal.split():
-            problem = f"cannot be added to products of {activation.text} by {op.name}"
+            problem = f"cannot be added to products of {activation.text} in {op.name}"
             yield bias.finding("bias-storage", problem, f"be stored as {_or(legal)}")
             return
-        # One of 64 bits, which no quantized type can have, gets a scale in the file. For
-        # others the runtime takes 0, which it may compare with the product.
+        # The exporter writes a scale for a 64-bit bias, which no quantized type can have.
+        # For other unquantized biases the runtime assumes scale 0 and may compare it.
         scales = _only_scales((activation, weight, op.results[0]))
         if (
             isinstance(element_type, IntegerType)
@@ -537,30 +543,30 @@ def _weight_granularity(op: _Op, activation: _Tensor, weight: _Tensor) -> Findin
     if coefficient is None or quantized_type is None or quantized_type.axis is None:
         return
     if coefficient.dimension is None or activation.storage == "u8":
-        reason = "of activations of u8 " if activation.storage == "u8" else ""
-        problem = f"{reason}have several scales in {op.name}"
+        qualifier = "for u8 activations " if activation.storage == "u8" else ""
+        problem = f"{qualifier}have several scales in {op.name}"
         yield weight.finding(
             "weight-granularity", problem, "have one", "weights", "they"
         )
     elif quantized_type.axis != coefficient.dimension:
-        of = f"quantized dimension {quantized_type.axis} of"
-        problem = f"is not that of the outputs of {op.name}"
+        part = f"quantized dimension {quantized_type.axis} of"
+        problem = f"is not the output dimension of {op.name}"
         must = f"be {coefficient.dimension}"
-        yield weight.finding("weight-dimension", problem, must, of)
+        yield weight.finding("weight-dimension", problem, must, part)
 
 
 def _svdf_memory(op: _Op) -> Findings:
-    """Weights of time and the state have 16 bits, each one scale."""
+    """Require i16 for the time weights and the state of `tfl.svdf`."""
     if not _quantized_tensors(op.operands[:1]):
         return
     for tensor in (op.operands[2], op.operands[4]):
         if tensor.storage != "i16":
-            problem = f"cannot be multiplied by {op.name} of {op.operands[0].storage}"
+            problem = f"is unsupported by {op.name} with {op.operands[0].storage} input"
             yield tensor.finding("weight-storage", problem, "be stored as i16")
 
 
 def _lookup_rule(op: _Op) -> Findings:
-    """Rows stay as they are, or become numbers of f32."""
+    """Require the table's storage type for a quantized result."""
     (result,) = op.results
     if result.uniform_type is not None:
         yield from _storage_differs(result, op.operands[1])
@@ -573,19 +579,19 @@ _REQUANTIZED = {
     "i16": "i8 i16 i32",
     "i32": "i8 i16",
 }
-"""Storage types of results of `tfl.quantize` by those of operands."""
+"""Storage types of `tfl.quantize` results by operand storage type."""
 
 
 def _requantization(op: _Op) -> Findings:
-    """Return the pairs of storage types between which there is a kernel."""
+    """Require a supported pair of storage types."""
     (operand,), (result,) = op.operands, op.results
     legal = _REQUANTIZED.get(str(operand.storage))
-    problem = f"has no kernel of {op.name}"
+    problem = f"is unsupported by {op.name}"
     if not legal:
         must = f"be stored as {_or(' '.join(_REQUANTIZED))}"
         yield operand.finding("kernel-storage", problem, must)
     elif result.storage not in legal.split():
-        problem += f" from {operand.storage}"
+        problem += f" of {operand.storage}"
         yield result.finding("kernel-storage", problem, f"be stored as {_or(legal)}")
 
 
@@ -593,7 +599,7 @@ def _dequantization(op: _Op) -> Findings:
     (tensor,) = op.operands
     type_ = tensor.uniform_type
     if type_ is not None and tensor.storage == "i16" and not type_.is_per_tensor:
-        problem = f"has several scales, for which {op.name} has no kernel of i16"
+        problem = f"has several scales, which {op.name} of i16 does not support"
         yield tensor.finding("activation-granularity", problem, "have one")
 
 
@@ -601,15 +607,15 @@ def _dequantization(op: _Op) -> Findings:
 
 
 class _Kernels(NamedTuple):
-    """What is known of the kernels of some ops."""
+    """Rules for the kernels of some ops."""
 
     names: str
-    """The names of the ops without the dialect."""
+    """Op names without the dialect."""
 
     rules: Sequence[Rule] = ()
     storages: str | None = None
     """
-    The storage types that they take; without any, the ops have a rule of their own, or move
+    Supported storage types; `None` if another rule checks them, or the ops move
     elements of any type.
     """
 
@@ -619,7 +625,7 @@ class _Kernels(NamedTuple):
 
 
 _I32 = {"i8": "i32", "u8": "i32", "i16": "i32 i64"}
-"""Types of biases by those of activations."""
+"""Bias types by activation storage type."""
 
 _DENSE_WEIGHTS = {"i8": "i8 i4", "u8": "u8", "i16": "i8 i4 i16"}
 
@@ -697,22 +703,22 @@ _KERNELS: Mapping[str, _Kernels] = {
     )
     for name in kernels.names.split()
 }
-"""Kernels by the names of ops without the dialect."""
+"""Kernel rules by op name without the dialect."""
 
 _MIXING_TRAITS = (
     traits.AffineOpCoefficient,
     traits.CastsQuantization,
     traits.MultipliesAndAccumulates,
 )
-"""What is said of ops whose operands and results may have different storage types."""
+"""Traits of ops whose operands and results may have different storage types."""
 
 
 def kernel_findings(operation: Operation) -> Findings:
     """
-    What the runtime of TensorFlow Lite refuses or computes wrong of an op.
+    Yield the reasons why TensorFlow Lite's runtime refuses an op or computes it wrong.
 
     Args:
-        operation: any op; only those of the dialect `tfl` that are registered have kernels.
+        operation: any op; only registered `tfl` ops have rules.
     """
     dialect, _, name = operation.name.partition(".")
     op = _Op(operation)
@@ -726,7 +732,7 @@ def kernel_findings(operation: Operation) -> Findings:
         or not has_quantization_trait(operation, *_MIXING_TRAITS)
     ):
         yield from _same_storage(op)
-    # The verifier compares those of other ops.
+    # The verifier compares the parameters of other ops.
     if has_quantization_trait(operation, traits.MovesElements):
         yield from _same_parameters(op)
     for rule in kernels.rules:

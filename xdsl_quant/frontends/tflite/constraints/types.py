@@ -1,14 +1,15 @@
 """
-What TensorFlow Lite's 8-bit quantization specification demands of values, by what they are
-for: weight, bias or activation.
+Rules of TensorFlow Lite's 8-bit quantization specification, by the use of a value as
+weight, bias or activation.
 
-A value is a *weight* or a *bias* if an op whose trait is `MultipliesAndAccumulates` takes
-it as one, as `AffineOpCoefficient` and `AccumulatorUniformScale` say, or if it is 32 bits
-wide and added to the result of such an op. Casts and ops
-that only move elements are looked through. What is made of a constant is a weight, too,
-unless ops that take activations are all that use it. Everything else is an *activation*.
+A value is a *weight* or *bias* if an op with the trait `MultipliesAndAccumulates` uses
+it as one (see `AffineOpCoefficient` and `AccumulatorUniformScale`); a 32-bit value that
+is added to the result of such an op is a bias, too. The use is traced through casts and
+data movement ops. A value derived from a constant is a weight unless only ops that take
+activations use it. Every other value is an *activation*.
 
-See external [documentation](https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec).
+See external
+[documentation](https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec).
 """
 
 from collections import defaultdict
@@ -33,7 +34,7 @@ from xdsl_quant.dialects.quant.types import UniformType
 
 
 class _Use(Flag):
-    """What users take a value for."""
+    """Uses of a value."""
 
     WEIGHT = auto()
     BIAS = auto()
@@ -47,11 +48,11 @@ _TAKE_ACTIVATIONS = (
     traits.QuantizableResult,
     traits.Reduces,
 )
-"""What is said of ops whose operands are activations if they are nothing else."""
+"""Traits of ops whose operands are activations unless another use is known."""
 
 
 def uniform_type_of(value: SSAValue) -> UniformType | None:
-    """Return the uniform type of the elements of a value."""
+    """Return the value's uniform element type; `None` if it has none."""
     quantized_type = QuantizedType.get_quantized_element_type(value.type)
     return quantized_type if isinstance(quantized_type, UniformType) else None
 
@@ -61,7 +62,7 @@ def _has_accumulator_width(type_: UniformType | None) -> bool:
 
 
 def _weighted_product(op: Operation) -> traits.MultipliesAndAccumulates | None:
-    """How an op multiplies by a weight, if it does."""
+    """Return the trait of an op that multiplies by a weight, or `None`."""
     product = quantization_trait(op, traits.MultipliesAndAccumulates)
     # An op that is not registered may have any number of operands.
     if product is None or len(op.operands) <= max(product.lhs, product.rhs):
@@ -69,8 +70,8 @@ def _weighted_product(op: Operation) -> traits.MultipliesAndAccumulates | None:
     return product
 
 
-def _looked_through(op: Operation) -> Sequence[SSAValue]:
-    """Return the operands that are for what the result is for."""
+def _same_use_operands(op: Operation) -> Sequence[SSAValue]:
+    """Return the operands that have the same use as the result."""
     if not op.results:
         return ()
     if has_quantization_trait(op, traits.CastsQuantization):
@@ -79,29 +80,27 @@ def _looked_through(op: Operation) -> Sequence[SSAValue]:
     return () if moves is None else moves.moved(op)
 
 
-# What values are for
+# Uses of values
 
 
 class TFLiteConstraints:
-    """What is wrong with the values of a module according to TensorFlow Lite."""
+    """Violations of TensorFlow Lite's specification by the values of a module."""
 
     def __init__(self, module: Operation):
         self._uses: defaultdict[SSAValue, _Use] = defaultdict(lambda: _Use(0))
         self._constants: set[SSAValue] = set()
         self._products: dict[SSAValue, Operation] = {}
-        """
-        Results of multiplications by a weight, also when a bias is added or they are cast.
-        """
+        """Contraction with a weight by result, also through casts and bias additions."""
         self._sources: dict[SSAValue, SSAValue] = {}
-        """The quantized value of which a value that is not quantized is made."""
+        """Quantized source of a value that is dequantized, by value."""
         self._biases: dict[Operation, int] = {}
-        """The ops that add a bias, and which operand it is."""
+        """Operand index of the bias by addition."""
         self._biased: defaultdict[SSAValue, list[Operation]] = defaultdict(list)
-        """The multiplications by a weight to whose results a bias is added."""
+        """Contractions to whose results a bias is added, by bias."""
         ops = list(module.walk())
         for op in ops:
             self._find_sources(op)
-        # Users come after what they use, but in a graph region.
+        # Users come after definitions, except in graph regions.
         for op in reversed(ops):
             self._find_uses(op)
 
@@ -113,20 +112,20 @@ class TFLiteConstraints:
         return None if source is None else uniform_type_of(source)
 
     def _find_sources(self, op: Operation) -> None:
-        looked_through = _looked_through(op)
-        kept = looked_through or (
+        same_use_operands = _same_use_operands(op)
+        inputs = same_use_operands or (
             op.operands
             if has_quantization_trait(op, traits.AcceptsStoredValues)
             else ()
         )
         if op.has_trait(ConstantLike, value_if_unregistered=False) or (
-            self._constants & {*kept[:1]}
+            self._constants & {*inputs[:1]}
         ):
             self._constants.update(op.results)
         if _weighted_product(op) is not None:
             self._products.update(dict.fromkeys(op.results, op))
-        elif looked_through:
-            operand, result = looked_through[0], op.results[0]
+        elif same_use_operands:
+            operand, result = same_use_operands[0], op.results[0]
             if (product := self._products.get(operand)) is not None:
                 self._products[result] = product
             if (source := self._quantized_source(operand)) is not None:
@@ -152,10 +151,10 @@ class TFLiteConstraints:
             self._biased[source].append(multiplication)
 
     def _find_uses(self, op: Operation) -> None:
-        looked_through = _looked_through(op)
+        same_use_operands = _same_use_operands(op)
         product = _weighted_product(op)
         for index, operand in enumerate(op.operands):
-            if operand in looked_through:
+            if operand in same_use_operands:
                 self._uses[operand] |= self._uses[op.results[0]]
             elif product is not None:
                 self._uses[operand] |= self._use_in_product(op, product, index)
@@ -195,14 +194,14 @@ class TFLiteConstraints:
     # Rules
 
     def findings(self, value: SSAValue) -> Iterator[Finding]:
-        """What is wrong with a value as what it is for."""
+        """Yield the violations of the rules for the value's use."""
         if (quantized_type := uniform_type_of(value)) is None:
             return
         if self._is_weight(value):
             is_stored = value in self._constants or isinstance(value, BlockArgument)
             yield from _weight(quantized_type, is_stored)
         elif _Use.BIAS in self._uses[value]:
-            # Wider storage types have a rule of their own.
+            # `tflite_type_findings` checks wider storage types.
             if quantized_type.storage_type_integral_width < 16:
                 yield from _zero_point_findings("zero-point", quantized_type, "biases")
             for op in self._biased.get(value, ()):
@@ -211,9 +210,9 @@ class TFLiteConstraints:
             (value in self._products and _has_accumulator_width(quantized_type))
             or _is_only_dequantized(value)
         ):
-            found = f"activation of type {short_text(quantized_type)} has "
-            found += f"{len(quantized_type.scale_array())} scales"
-            message = f"{found}: it must have one for all values"
+            subject = f"activation of type {short_text(quantized_type)} has "
+            subject += f"{len(quantized_type.scale_array())} scales"
+            message = f"{subject}: it must have one for all values"
             yield Finding("activation-granularity", message)
 
     def _bias_scale(self, bias: UniformType, op: Operation) -> Iterator[Finding]:
@@ -227,7 +226,7 @@ class TFLiteConstraints:
         if activation is None or weight is None:
             return
         if "sub-channel" in (weight.granularity, bias.granularity):
-            # That is an error already, as activations with several scales are.
+            # Other rules report this, as well as activations with several scales.
             return
         if activation.is_per_tensor:
             (scale,) = activation.scale_array()
@@ -239,7 +238,7 @@ class TFLiteConstraints:
 
 
 def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
-    """What is wrong with a type according to TensorFlow Lite, whatever it is for."""
+    """Yield the violations of the rules for all types, independent of use."""
     yield from common_findings(use)
     quantized_type = use.quantized_type
     if not isinstance(quantized_type, UniformType):
@@ -247,7 +246,7 @@ def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
     if not quantized_type.has_integer_storage:
         storage = f"storage type {quantized_type.short_storage_name}"
         subject = f"{storage} of {short_text(quantized_type)}"
-        yield Finding("storage-type", f"{subject} is no integer type")
+        yield Finding("storage-type", f"{subject} is not an integer type")
     elif quantized_type.storage_type_integral_width >= 16:
         yield from _zero_point_findings(
             "zero-point", quantized_type, "storage types of 16 bits or more"
@@ -255,15 +254,18 @@ def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
 
 
 def _zero_point_findings(
-    rule: str, quantized_type: UniformType, who: str
+    rule: str, quantized_type: UniformType, subjects: str
 ) -> Iterator[Finding]:
-    """Zero points that are not 0, which somebody demands."""
+    """Yield a finding about zero points other than 0."""
     if (subject := zero_points_outside(quantized_type, 0, 0)) is not None:
-        yield Finding(rule, f"{subject} not 0, as {who} demand")
+        yield Finding(rule, f"{subject} not 0, as {subjects} require")
 
 
 def _is_only_dequantized(value: SSAValue) -> bool:
-    """Return True if the only kernel that takes a value has scales for each index."""
+    """
+    Return True if all users are `tfl.dequantize`, whose kernel supports per-axis
+    scales.
+    """
     return bool(value.uses) and all(
         op_name(use.operation) == "tfl.dequantize" for use in value.uses
     )
@@ -291,16 +293,16 @@ def _bias_scale(
     product_words: str,
 ) -> Iterator[Finding]:
     """
-    Yield a bias scale must be input scale x weight scale. All three are rounded to the
-    expressed type, and so may be their product: that much they may be off.
+    Yield a finding unless the bias scale is input scale x weight scale, within the
+    rounding errors of the scales and their product in the expressed type.
     """
     import numpy as np
 
     bias_scales, weight_scales = (q.get_scales().ravel() for q in (bias, weight))
     counts = (bias_scales.size, weight_scales.size)
     if 1 not in counts and len(set(counts)) > 1:
-        found = f"{short_text(bias)}, a bias of '{user}', has {counts[0]} scales"
-        message = f"{found}: it must have {counts[1]} as its weight has"
+        subject = f"{short_text(bias)}, a bias of '{user}', has {counts[0]} scales"
+        message = f"{subject}: it must have {counts[1]} like its weight"
         yield Finding("bias-scale", message)
         return
     bias_scales, weight_scales = np.broadcast_arrays(bias_scales, weight_scales)

@@ -140,7 +140,7 @@ def test_zero_point_of_a_weight():
     (line,) = lines(dense_layer(weight=weight))
     assert line == (
         f"model.mlir:14:3: error: 'quant.scast' op result #0: zero point 3 at index 1 of "
-        f"{weight} is not 0, as weights demand (weight-zero-point)"
+        f"{weight} is not 0, as weights require (weight-zero-point)"
     )
 
 
@@ -187,7 +187,7 @@ def test_number_of_bias_scales():
     _, line = lines(dense_layer(bias=bias))
     assert line.endswith(
         f"op result #0: {bias}, a bias of 'tfl.fully_connected', has 3 scales: it must "
-        "have 2 as its weight has (bias-scale)"
+        "have 2 like its weight (bias-scale)"
     )
 
 
@@ -440,7 +440,7 @@ def test_a_weight_with_blocks_is_one_mistake():
 
 def test_zero_point_of_a_bias_of_eight_bits():
     (line,) = lines(dense_layer(bias="!quant.uniform<i8:f32, 0.05:1>"))[:1]
-    assert line.endswith(" is not 0, as biases demand (zero-point)")
+    assert line.endswith(" is not 0, as biases require (zero-point)")
 
 
 def test_activations_are_not_per_axis():

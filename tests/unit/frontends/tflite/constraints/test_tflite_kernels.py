@@ -135,14 +135,15 @@ def _unary(
 
 def _scale(found: float, text: str, op: str, scale: float) -> str:
     return (
-        f"result #0: scale {found} of {text} is not that of the results of 'tfl.{op}': it "
-        f"must be {scale} (result-scale)"
+        f"result #0: scale {found} of {text} is not the fixed result scale of "
+        f"'tfl.{op}': it must be {scale} (result-scale)"
     )
 
 
 def _zero_point(found: int, text: str, op: str, zero_point: int) -> str:
     return (
-        f"result #0: zero point {found} of {text} is not that of the results of "
+        f"result #0: zero point {found} of {text} is not the fixed result zero point "
+        "of "
         f"'tfl.{op}': it must be {zero_point} (result-zero-point)"
     )
 
@@ -278,8 +279,9 @@ def _too_small(scale: str, text: str, op: str, rest: str) -> str:
 
 def _not_the_larger(op: str) -> str:
     return (
-        "result #0: scale 0.25 of !quant.uniform<i16:f32, 2.500000e-01> is not the larger "
-        f"one of those of the operands of 'tfl.{op}', which are powers of two: it must be "
+        "result #0: scale 0.25 of !quant.uniform<i16:f32, 2.500000e-01> is not the "
+        "larger "
+        f"operand scale of 'tfl.{op}', and all scales are powers of two: it must be "
         "0.5, or pot_scale_int16 must be false (power-of-two-scales)"
     )
 
@@ -294,7 +296,7 @@ SCALES = {
             f"{float(LIMIT) / 2**19}",
             "!quant.uniform<i8:f32, 5.7220461258111754E-7>",
             "add",
-            f"{2 * float(LIMIT) / 2**20}, the larger scale of the operands by 2^19",
+            f"{2 * float(LIMIT) / 2**20}, the larger operand scale divided by 2^19",
         ),
         [t("i8", 0.1), t("i8", 0.3), t("i8", float(LIMIT) / 2**19)],
         [t("i8", 0.1), t("i8", 0.3), t("i8", 5.8e-7)],
@@ -306,7 +308,7 @@ SCALES = {
             f"{float(np.float32(1.8e-5))}",
             "!quant.uniform<i16:f32, 1.800000e-05>",
             "add",
-            f"{2 * float(LIMIT) / 2**15}, the larger scale of the operands by 2^14",
+            f"{2 * float(LIMIT) / 2**15}, the larger operand scale divided by 2^14",
         ),
         [t("i16", 0.1), t("i16", 0.3), t("i16", 1.8e-5)],
         [t("i16", 0.1), t("i16", 0.3), t("i16", 1.9e-5)],
@@ -318,7 +320,7 @@ SCALES = {
             f"{float(np.float32(1.0e-8))}",
             "!quant.uniform<i8:f32, 1.000000e-08>",
             "sub",
-            f"{2 * float(LIMIT) / 2**20}, the larger scale of the operands by 2^19",
+            f"{2 * float(LIMIT) / 2**20}, the larger operand scale divided by 2^19",
         ),
         [t("i8", 0.1), t("i8", 0.3), t("i8", 1.0e-8)],
         [t("i8", 0.1), t("i8", 0.3), t("i8", 5.8e-7)],
@@ -331,7 +333,7 @@ SCALES = {
             "1.52587890625e-05",
             "!quant.uniform<i8:f32, 1.52587890625E-5>",
             "squared_difference",
-            "1.52587890625e-05, the square of the larger scale of the operands by 2^12",
+            "1.52587890625e-05, the square of the larger operand scale divided by 2^12",
         ),
         [t("i8", 0.25), t("i8", 0.1), t("i8", 2**-16)],
         [t("i8", 0.25), t("i8", 0.1), t("i8", 2**-16 * 1.0001)],
@@ -370,7 +372,7 @@ SCALES = {
         "hard_swish",
         f"operand #0: scale {float(np.float32(12.8))} of !quant.uniform<i8:f32, "
         "1.280000e+01> is too large for the multiplier of 'tfl.hard_swish': it must be "
-        f"less than 128 times that of the result, {float(np.float32(12.8))} (scale-range)",
+        f"less than 128 times the result scale, {float(np.float32(12.8))} (scale-range)",
         t("i8", 0.1),
         t("i8", 0.1),
         operand=t("i8", 12.8),
@@ -379,7 +381,8 @@ SCALES = {
     "less": _binary(
         "aborts",
         "less",
-        "operand #1: scale 1.0 of !quant.uniform<i8:f32, 1.000000e+00> is too large for "
+        "operand #1: scale 1.0 of !quant.uniform<i8:f32, 1.000000e+00> is too large "
+        "for "
         "the multiplier of 'tfl.less': it must be less than 1 (scale-range)",
         [t("i8", 0.999), t("i8", 1.0), B],
         [t("i8", 0.5), t("i8", 0.999), B],
@@ -389,8 +392,9 @@ SCALES = {
     "greater of i16": _binary(
         "wrong",
         "greater",
-        "operand #1: !quant.uniform<i16:f32, 5.000000e-01> has another scale or zero point "
-        "than operand #0, which is !quant.uniform<i16:f32, 1.000000e-01>, and "
+        "operand #1: !quant.uniform<i16:f32, 5.000000e-01> has another scale or zero "
+        "point "
+        "than operand #0, !quant.uniform<i16:f32, 1.000000e-01>, and "
         "'tfl.greater' does not rescale: they must be the same (same-parameters)",
         [t("i16", 0.1), t("i16", 0.5), B],
         [t("i16", 2.0), t("i16", 2.0), B],
@@ -435,7 +439,7 @@ SCALES = {
 
 def _alike(subject: str, text: str, first: str, other: str, storage: str) -> str:
     return (
-        f"{subject}: {text} is not stored as {first}, which is {other}: it must be "
+        f"{subject}: {text} has another storage type than {first}, {other}: it must be "
         f"{storage} (operand-storage)"
     )
 
@@ -511,7 +515,7 @@ STORAGES = {
         "wrong",
         [
             "result #0: !quant.uniform<i8:f32, 2.000000e-01> has another scale or zero "
-            f"point than operand #0, which is {I8}, and 'tfl.reverse_v2' does not "
+            f"point than operand #0, {I8}, and 'tfl.reverse_v2' does not "
             "rescale: they must be the same (same-parameters)"
         ],
         Model("reverse_v2", "", [t("i8"), "dense<0> : tensor<1xi32>"], [t("i8", 0.2)]),
@@ -522,8 +526,9 @@ STORAGES = {
         "wrong",
         [
             "result #0: !quant.uniform<i8:f32, 2.000000e-01> has another scale or zero "
-            "point than operand #1, which is !quant.uniform<i8<-127:127>:f32, "
-            "1.000000e-01>, and 'tfl.embedding_lookup' does not rescale: they must be the "
+            "point than operand #1, !quant.uniform<i8<-127:127>:f32, "
+            "1.000000e-01>, and 'tfl.embedding_lookup' does not rescale: they must be "
+            "the "
             "same (same-parameters)"
         ],
         Model(
@@ -549,8 +554,9 @@ STORAGES = {
     "quantize from i16 to u8": Case(
         "refused",
         [
-            "result #0: !quant.uniform<u8:f32, 1.000000e-01:128> has no kernel of "
-            "'tfl.quantize' from i16: it must be stored as i8, i16 or i32 (kernel-storage)"
+            "result #0: !quant.uniform<u8:f32, 1.000000e-01:128> is unsupported by "
+            "'tfl.quantize' of i16: it must be stored as i8, i16 or i32 "
+            "(kernel-storage)"
         ],
         Model(
             "quantize", f"qtype = {t('u8', 0.1, 128)}", [t("i16")], [t("u8", 0.1, 128)]
@@ -561,8 +567,9 @@ STORAGES = {
     "quantize from i4": Case(
         "refused",
         [
-            "operand #0: !quant.uniform<i4:f32, 1.000000e-01> has no kernel of "
-            "'tfl.quantize': it must be stored as f32, i8, u8, i16 or i32 (kernel-storage)"
+            "operand #0: !quant.uniform<i4:f32, 1.000000e-01> is unsupported by "
+            "'tfl.quantize': it must be stored as f32, i8, u8, i16 or i32 "
+            "(kernel-storage)"
         ],
         Model("quantize", f"qtype = {t('i8')}", [t("i4")], [t("i8")]),
         Model("quantize", f"qtype = {t('i8')}", [t("f32")], [t("i8")]),
@@ -571,7 +578,8 @@ STORAGES = {
     "neg with a zero point": _unary(
         "wrong",
         "neg",
-        "operand #0: zero point of !quant.uniform<i8:f32, 1.000000e-01:3> is ignored by "
+        "operand #0: zero point of !quant.uniform<i8:f32, 1.000000e-01:3> is ignored "
+        "by "
         "the kernel of 'tfl.neg': it must be 0 (ignored-parameters)",
         t("i8", 0.1, 3),
         t("i8", 0.1),
@@ -582,7 +590,8 @@ STORAGES = {
     "floor_div with a scale": _binary(
         "wrong",
         "floor_div",
-        f"result #0: scale of {I8} is ignored by the kernel of 'tfl.floor_div': it must "
+        f"result #0: scale of {I8} is ignored by the kernel of 'tfl.floor_div': it "
+        "must "
         "be 1.0 (ignored-parameters)",
         [t("i8"), f"dense<3> : {t('i8')}", t("i8")],
         [t("i8"), f"dense<3> : {t('i8')}", t("i8", 1.0)],
@@ -613,9 +622,11 @@ STORAGES = {
     "div": _binary(
         "wrong",
         "div",
-        "result #0: scale 0.25 of !quant.uniform<i8:f32, 2.500000e-01> gives lhs scale / "
-        "(rhs scale x result scale) = 0.4, for which 'tfl.div' has no multiplier: it must "
-        "be at least 2^5 and less than 2^23 (scale-range)",
+        "result #0: scale 0.25 of !quant.uniform<i8:f32, 2.500000e-01> gives lhs scale "
+        "/ "
+        "(rhs scale x result scale) = 0.4, which is out of range for the "
+        "multiplier of 'tfl.div': it must be at least 2^5 and less than 2^23 "
+        "(scale-range)",
         [t("i8", 0.5), f"dense<7> : {t('i8', 5.0)}", t("i8", 0.25)],
         [t("i8", 0.5), f"dense<7> : {t('i8', 5.0)}", t("i8", 0.003)],
         function=of_one(lambda x: x / 35),
@@ -625,8 +636,8 @@ STORAGES = {
 
 def _no_activation(op: str, names: str, found: str = "TANH") -> str:
     return (
-        f"attribute 'fused_activation_function': activation function {found} has no kernel "
-        f"of quantized 'tfl.{op}': it must be {names} (fused-activation)"
+        f"attribute 'fused_activation_function': activation function {found} is "
+        f"unsupported by quantized 'tfl.{op}': it must be {names} (fused-activation)"
     )
 
 
@@ -768,7 +779,8 @@ PRODUCTS = {
     "conv_2d without bias": Case(
         "refused",
         [
-            "operand #2: quantized 'tfl.conv_2d' has no bias: it must have one, if only of "
+            "operand #2: quantized 'tfl.conv_2d' has no bias: it must have one, if "
+            "only of "
             "zeros (bias-operand)"
         ],
         _products("i8", bias="none")["conv_2d"],
@@ -778,7 +790,7 @@ PRODUCTS = {
     "bias of 64 bits": Case(
         "refused",
         [
-            f"operand #2: tensor<2xi64> cannot be added to products of {I8} by "
+            f"operand #2: tensor<2xi64> cannot be added to products of {I8} in "
             "'tfl.conv_2d': it must be stored as i32 (bias-storage)"
         ],
         _products("i8", bias="dense<0> : tensor<2xi64>")["conv_2d"],
@@ -789,7 +801,8 @@ PRODUCTS = {
         "refused",
         [
             "operand #2: tensor<2xi32> cannot be added to products of "
-            "!quant.uniform<i16:f32, 1.000000e-01> by 'tfl.depthwise_conv_2d': it must be "
+            "!quant.uniform<i16:f32, 1.000000e-01> in 'tfl.depthwise_conv_2d': it must "
+            "be "
             "stored as i64 (bias-storage)"
         ],
         _products("i16", bias="dense<0> : tensor<2xi32>")["depthwise_conv_2d"],
@@ -799,8 +812,9 @@ PRODUCTS = {
     "quantized bias of products of f32": Case(
         "refused",
         [
-            "operand #2: !quant.uniform<i32:f32, 1.000000e-02> cannot be added to products "
-            "of tensor<1x4x4x2xf32> by 'tfl.fully_connected': it must be stored as f32 "
+            "operand #2: !quant.uniform<i32:f32, 1.000000e-02> cannot be added to "
+            "products of tensor<1x4x4x2xf32> in 'tfl.fully_connected': it must be "
+            "stored as f32 "
             "(bias-storage)"
         ],
         _products("f32")["fully_connected"],
@@ -811,7 +825,8 @@ PRODUCTS = {
     "bias without a scale": Case(
         "refused",
         [
-            "operand #2: tensor<2xi32> has no scale for 'tfl.fully_connected': it must be "
+            "operand #2: tensor<2xi32> has no scale for 'tfl.fully_connected': it must "
+            "be "
             "quantized with input scale x weight scale = "
             f"{float(np.float32(0.1)) ** 2} (bias-scale)"
         ],
@@ -822,7 +837,7 @@ PRODUCTS = {
     "weights of u8": Case(
         "wrong",
         [
-            f"operand #1: {U8} cannot be multiplied with i8 by 'tfl.fully_connected': it "
+            f"operand #1: {U8} cannot be multiplied by i8 in 'tfl.fully_connected': it "
             "must be stored as i8 or i4 (weight-storage)"
         ],
         Model(
@@ -861,7 +876,7 @@ PRODUCTS = {
         "refused",
         [
             "operand #1: quantized dimension 1 of !quant.uniform<i8<-127:127>:f32:1, "
-            "{1.000000e-01,1.000000e-01}> is not that of the outputs of "
+            "{1.000000e-01,1.000000e-01}> is not the output dimension of "
             "'tfl.fully_connected': it must be 0 (weight-dimension)"
         ],
         _products("i8", dimension=1, bias="none")["fully_connected"],
@@ -871,8 +886,10 @@ PRODUCTS = {
     "products of u8 per axis": Case(
         "refused",
         [
-            "operand #1: weights !quant.uniform<u8:f32:0, {1.000000e-01,1.000000e-01}> of "
-            "activations of u8 have several scales in 'tfl.transpose_conv': they must have "
+            "operand #1: weights !quant.uniform<u8:f32:0, {1.000000e-01,1.000000e-01}> "
+            "for "
+            "u8 activations have several scales in 'tfl.transpose_conv': they must "
+            "have "
             "one (weight-granularity)"
         ],
         _products("u8", weight="u8", dimension=0)["transpose_conv"],
@@ -881,7 +898,8 @@ PRODUCTS = {
     "batch_matmul of u8": Case(
         "refused",
         [
-            f"operand #0: storage type u8 of {U8} has no kernel of 'tfl.batch_matmul': it "
+            f"operand #0: storage type u8 of {U8} is unsupported by "
+            "'tfl.batch_matmul': it "
             "must be i8 or i16 (kernel-storage)"
         ],
         _products("u8", weight="u8")["batch_matmul"],
@@ -902,8 +920,8 @@ PRODUCTS = {
     "time weights of svdf": Case(
         "wrong",
         [
-            "operand #2: !quant.uniform<i8:f32, 1.000000e-02> cannot be multiplied by "
-            "'tfl.svdf' of i8: it must be stored as i16 (weight-storage)"
+            "operand #2: !quant.uniform<i8:f32, 1.000000e-02> is unsupported by "
+            "'tfl.svdf' with i8 input: it must be stored as i16 (weight-storage)"
         ],
         _svdf(f"dense<3> : {t('i8<-127:127>', shape='2x1')}", "i8"),
         _svdf(f"dense<3> : {t('i8<-127:127>', shape='2x1')}"),
@@ -1181,19 +1199,22 @@ def _quotient(lhs: float, rhs: float, result: float) -> Model:
 def _no_quotient(scale: str, text: str, ratio: float) -> str:
     return (
         f"result #0: scale {scale} of !quant.uniform<i8:f32, {text}> gives lhs scale / "
-        f"(rhs scale x result scale) = {ratio}, for which 'tfl.div' has no multiplier: it "
-        "must be at least 2^5 and less than 2^23 (scale-range)"
+        f"(rhs scale x result scale) = {ratio}, which is out of range for the "
+        "multiplier of 'tfl.div': it must be at least 2^5 and less than 2^23 "
+        "(scale-range)"
     )
 
 
 _SEVERAL = axis("i8", [0.1, 0.1], 3, SHAPE)
 _HAS_SEVERAL = (
-    "{}: activation of type !quant.uniform<i8:f32:3, {{1.000000e-01,1.000000e-01}}> has 2 "
+    "{}: activation of type !quant.uniform<i8:f32:3, {{1.000000e-01,1.000000e-01}}> "
+    "has 2 "
     "scales: it must have one for all values (activation-granularity)"
 )
 _TINY = 2.0**-26
 _TOO_TINY = (
-    f"operand #0: scale {_TINY} of !quant.uniform<u8:f32, 1.4901161193847656E-8> x beta "
+    f"operand #0: scale {_TINY} of !quant.uniform<u8:f32, 1.4901161193847656E-8> x "
+    "beta "
     "1.0 is too small for the multiplier of 'tfl.softmax': it must be greater than "
     f"{2.0**-26} (scale-range)"
 )
@@ -1254,7 +1275,8 @@ BOUNDS: dict[str, tuple[Model, Sequence[str]]] = {
     "floor_mod with several scales": (
         Model("floor_mod", "", [t("i8"), t("i8")], [_SEVERAL]),
         [
-            "result #0: scale of !quant.uniform<i8:f32:3, {1.000000e-01,1.000000e-01}> is "
+            "result #0: scale of !quant.uniform<i8:f32:3, {1.000000e-01,1.000000e-01}> "
+            "is "
             "ignored by the kernel of 'tfl.floor_mod': it must be "
             f"{float(np.float32(0.1))} (ignored-parameters)",
             _HAS_SEVERAL.format("result #0"),
@@ -1263,9 +1285,11 @@ BOUNDS: dict[str, tuple[Model, Sequence[str]]] = {
     "floor_mod with a zero point and a scale": (
         Model("floor_mod", "", [t("i8", 0.1, 3), t("i8")], [t("i8", 0.2, 4)]),
         [
-            "operand #0: zero point of !quant.uniform<i8:f32, 1.000000e-01:3> is ignored "
+            "operand #0: zero point of !quant.uniform<i8:f32, 1.000000e-01:3> is "
+            "ignored "
             "by the kernel of 'tfl.floor_mod': it must be 0 (ignored-parameters)",
-            "result #0: scale of !quant.uniform<i8:f32, 2.000000e-01:4> is ignored by the "
+            "result #0: scale of !quant.uniform<i8:f32, 2.000000e-01:4> is ignored by "
+            "the "
             f"kernel of 'tfl.floor_mod': it must be {float(np.float32(0.1))} "
             "(ignored-parameters)",
         ],
@@ -1273,24 +1297,26 @@ BOUNDS: dict[str, tuple[Model, Sequence[str]]] = {
     "svdf of i16": (
         _svdf(_FEATURES, "i8", t("i16", shape="1x1")),
         [
-            "operand #0: storage type i16 of !quant.uniform<i16:f32, 1.000000e-01> has no "
-            "kernel of 'tfl.svdf': it must be i8 (kernel-storage)",
-            "operand #2: !quant.uniform<i8:f32, 1.000000e-02> cannot be multiplied by "
-            "'tfl.svdf' of i16: it must be stored as i16 (weight-storage)",
+            "operand #0: storage type i16 of !quant.uniform<i16:f32, 1.000000e-01> is "
+            "unsupported by 'tfl.svdf': it must be i8 (kernel-storage)",
+            "operand #2: !quant.uniform<i8:f32, 1.000000e-02> is unsupported by "
+            "'tfl.svdf' with i16 input: it must be stored as i16 (weight-storage)",
         ],
     ),
     "svdf of floats": (_svdf(_FEATURES, "i8", t("f32", shape="1x1")), []),
     "cos of i8": (
         Model("cos", "", [t("i8")], [t("i8")]),
         [
-            f"operand #0: storage type i8 of {I8} has no kernel of 'tfl.cos': it must be "
-            "dequantized before (kernel-storage)"
+            f"operand #0: storage type i8 of {I8} is unsupported by 'tfl.cos': it must "
+            "be "
+            "dequantized first (kernel-storage)"
         ],
     ),
     "elu of u8": (
         Model("elu", "", [t("u8", 0.1, 128)], [t("u8", 0.1, 128)]),
         [
-            f"operand #0: storage type u8 of {U8} has no kernel of 'tfl.elu': it must be "
+            f"operand #0: storage type u8 of {U8} is unsupported by 'tfl.elu': it must "
+            "be "
             "i8 (kernel-storage)"
         ],
     ),
@@ -1390,8 +1416,10 @@ def test_scales_per_axis_that_are_dequantized():
             assert run.outcome == "fails"
             (message,) = reported(model)
             assert message == (
-                "operand #0: !quant.uniform<i16:f32:3, {1.000000e-01,1.000000e-01}> has "
-                "several scales, for which 'tfl.dequantize' has no kernel of i16: it must "
+                "operand #0: !quant.uniform<i16:f32:3, {1.000000e-01,1.000000e-01}> "
+                "has "
+                "several scales, which 'tfl.dequantize' of i16 does not support: it "
+                "must "
                 "have one (activation-granularity)"
             )
         else:
