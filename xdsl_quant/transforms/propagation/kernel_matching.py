@@ -68,8 +68,9 @@ def kernel_matches(
     block: Block, target: TargetSpec, constants: AbstractSet[SSAValue]
 ) -> Sequence[KernelMatch]:
     """
-    The kernels of a block that have no op in common: those of the most ops before others,
-    then those whose last op is first, then those that are first in the target.
+    Return the kernels of a block that have no op in common: those of the most ops
+    before others, then those whose last op is first, then those that are first in the
+    target.
 
     Args:
         block: the block.
@@ -150,15 +151,15 @@ def is_constant(value: SSAValue, *, through_kernels: bool = False) -> bool:
 
 
 def _moved_operands(op: Operation) -> Sequence[SSAValue]:
-    """The operands whose elements are in the results."""
+    """Return the operands whose elements are in the results."""
     moves = quantization_trait(op, traits.MovesElements)
     return op.operands if moves is None else moves.moved(op)
 
 
 def has_no_effects(op: Operation) -> bool:
     """
-    Whether an op is known to have no effects: it says so, or it says what it computes, and
-    takes no memory.
+    Return True if an op is known to have no effects: it says so, or it says what it
+    computes, and takes no memory.
     """
     if isinstance(op, _STATISTICS):
         return True
@@ -213,7 +214,7 @@ def pattern_names(op: Operation) -> Sequence[str]:
 
 
 def uses_from_outside(ops: Sequence[Operation]) -> Iterator[Use]:
-    """The uses in ops, and in their regions, of values that others define."""
+    """Yield the uses in ops, and in their regions, of values that others define."""
     inside = {inner for op in ops for inner in op.walk()}
     for inner in (inner for op in ops for inner in op.walk()):
         for index, operand in enumerate(inner.operands):
@@ -249,7 +250,7 @@ class _Matcher:
                         self.candidates[name].append((number, kernel, steps))
 
     def matches(self, op: Operation) -> Iterator[KernelMatch]:
-        """The kernels that end with an op, in the order of the target."""
+        """Yield the kernels that end with an op, in the order of the target."""
         names = (None, *pattern_names(op))
         candidates = [each for name in names for each in self.candidates.get(name, ())]
         for _, kernel, steps in sorted(candidates, key=itemgetter(0)):
@@ -259,7 +260,7 @@ class _Matcher:
 
     def found(self, op: Operation, function: MatchFn) -> Sequence[Operation]:
         """
-        The ops that a pattern in Python has found, in their order.
+        Return the ops that a pattern in Python has found, in their order.
 
         Raises:
             PassFailedException: if it fails, or returns no ops.
@@ -278,7 +279,7 @@ class _Matcher:
         return sorted({*ops}, key=self.positions.__getitem__)
 
     def match(self, kernel: KernelSpec, ops: Sequence[Operation]) -> KernelMatch | None:
-        """The kernel of some ops; `None` if they cannot be one."""
+        """Return the kernel of some ops; `None` if they cannot be one."""
         if any(
             not isinstance(op, _STATISTICS)
             and unsupported_reason(type(op), op_name(op))
@@ -313,7 +314,9 @@ class _Matcher:
         return KernelMatch(kernel, ops, outputs, positions, float_constants)
 
     def outputs(self, ops: Sequence[Operation]) -> Sequence[SSAValue]:
-        """The results; none if others would use them before the kernel has them."""
+        """
+        Return the results; none if others would use them before the kernel has them.
+        """
         inside = {inner for op in ops for inner in op.walk()}
         last = self.positions[ops[-1]]
         outputs: list[SSAValue] = []
@@ -326,7 +329,10 @@ class _Matcher:
         return [*outputs, *ops[-1].results]
 
     def position(self, op: Operation, sibling: Operation) -> int:
-        """The position of an op, or of the one that has it, in the block of another."""
+        """
+        Return the position of an op, or of the one that has it, in the block of
+        another.
+        """
         while (
             op.parent is not sibling.parent and (parent := op.parent_op()) is not None
         ):
@@ -335,7 +341,7 @@ class _Matcher:
 
 
 def without_options(steps: Sequence[PatternStep]) -> Iterator[Sequence[PatternStep]]:
-    """A pattern with each choice of its optional steps."""
+    """Yield a pattern with each choice of its optional steps."""
     choices = [(True, False) if step.is_optional else (True,) for step in steps]
     for choice in product(*choices):
         if any(choice):
@@ -343,7 +349,7 @@ def without_options(steps: Sequence[PatternStep]) -> Iterator[Sequence[PatternSt
 
 
 def _chain(op: Operation, steps: Sequence[PatternStep]) -> Sequence[Operation]:
-    """The ops of a pattern that ends with an op; none if they are not there."""
+    """Return the ops of a pattern that ends with an op; none if they are not there."""
     *earlier, last = steps
     if not any(name in last.names for name in pattern_names(op)):
         return ()

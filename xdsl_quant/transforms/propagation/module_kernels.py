@@ -36,12 +36,12 @@ _PASSES_ON = RegionOp | StatisticsOp | StatisticsRefOp | tensor.EmptyOp
 
 
 def kernels_of(module: Operation) -> Sequence[RegionOp]:
-    """The kernels of a module, or of another op, in the order of the text."""
+    """Return the kernels of a module, or of another op, in the order of the text."""
     return [op for op in module.walk() if isinstance(op, RegionOp)]
 
 
 def ops_outside_kernels(op: Operation) -> Iterator[Operation]:
-    """The ops within an op but for those in kernels, in the order of the text."""
+    """Yield the ops within an op but for those in kernels, in the order of the text."""
     for region in op.regions:
         for block in region.blocks:
             for inner in block.ops:
@@ -51,14 +51,19 @@ def ops_outside_kernels(op: Operation) -> Iterator[Operation]:
 
 
 def ports_of(kernel: RegionOp) -> Iterator[tuple[SSAValue, Attribute]]:
-    """The values at the ports of a kernel, operands then results, with specifications."""
+    """
+    Return the values at the ports of a kernel, operands then results, with
+    specifications.
+    """
     return zip((*kernel.inputs, *kernel.results), kernel.specs, strict=True)
 
 
 def operands_of(
     kernel: RegionOp,
 ) -> Iterator[tuple[BlockArgument, SSAValue, Attribute]]:
-    """The operands of a kernel: argument of its block, value and specification."""
+    """
+    Return the operands of a kernel: argument of its block, value and specification.
+    """
     args = kernel.body.block.args
     return zip(args, kernel.inputs, kernel.input_specs, strict=True)
 
@@ -83,15 +88,15 @@ def fitting_signature(
 
 
 def blocks_with_kernels(op: Operation) -> Iterator[Block]:
-    """The blocks within an op that may have kernels."""
+    """Yield the blocks within an op that may have kernels."""
     for inner in (op, *_ops_that_may_be_kernels(op)):
         yield from _blocks(inner)
 
 
 def float_ops_of(op: Operation) -> Iterator[Operation]:
     """
-    The ops within an op that take or give floats and are in no kernel, in the order of the
-    text, but for constants, casts, and what passes values on.
+    Return the ops within an op that take or give floats and are in no kernel, in the
+    order of the text, but for constants, casts, and what passes values on.
     """
     return filter(_is_of_floats, _ops_that_may_be_kernels(op))
 
@@ -104,14 +109,16 @@ def _ops_that_may_be_kernels(op: Operation) -> Iterator[Operation]:
 
 
 def _blocks(op: Operation) -> Iterator[Block]:
-    """The blocks of an op, but for those of kernels and of what computes an element."""
+    """
+    Yield the blocks of an op, but for those of kernels and of what computes an element.
+    """
     if not isinstance(op, RegionOp) and not _has_body(op):
         for region in op.regions:
             yield from region.blocks
 
 
 def _has_body(op: Operation) -> bool:
-    """Whether regions of an op say how it computes single elements."""
+    """Return True if regions of an op say how it computes single elements."""
     name = op_name(op)
     return name.partition(".")[0] in _DIALECTS_OF_BODIES and name not in _CONTROL_FLOW
 
@@ -134,5 +141,5 @@ def _is_of_floats(op: Operation) -> bool:
 
 
 def is_float_value(value: SSAValue) -> bool:
-    """Whether a value is a float or has elements that are."""
+    """Return True if a value is a float or has elements that are."""
     return isinstance(scalar_or_element_type(value.type), AnyFloat)

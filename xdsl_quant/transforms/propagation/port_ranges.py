@@ -71,7 +71,10 @@ def _refuse_ranges(kernel: RegionOp, message: str) -> NoReturn:
 
 
 def _port_entries(kernel: RegionOp, name: str) -> Sequence[tuple[int, _Entry]] | None:
-    """The ports of the entries of an attribute, and the entries; `None` if it is wrong."""
+    """
+    Return the ports of the entries of an attribute, and the entries; `None` if it is
+    wrong.
+    """
     entries = kernel.attributes.get(name, ArrayAttr[DictionaryAttr](()))
     if not isa(entries, ArrayAttr[DictionaryAttr]):
         return None
@@ -97,9 +100,9 @@ def _set_port_entries(
 
 def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
     """
-    The ranges of the ports of a kernel that have a calibrated type, also those of an axis,
-    and of those in the attribute `quant.port_stats` that have a `!quant.any` or no
-    specification. Other specifications count more than ranges.
+    Return the ranges of the ports of a kernel that have a calibrated type, also those
+    of an axis, and of those in the attribute `quant.port_stats` that have a
+    `!quant.any` or no specification. Other specifications count more than ranges.
 
     Raises:
         PassFailedException: if the attribute `quant.port_stats` is wrong.
@@ -134,7 +137,7 @@ def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
 
 
 def _port_stats(kernel: RegionOp) -> Mapping[int, _Entry]:
-    """The entries of the attribute by the number of the port."""
+    """Return the entries of the attribute by the number of the port."""
     if (entries := _port_entries(kernel, PORT_STATS)) is None:
         needed = "an array of dictionaries with an integer 'port'"
         _refuse_ranges(kernel, f"needs {needed} as '{PORT_STATS}'")
@@ -189,7 +192,7 @@ def set_specs(
 
 
 def _has_axis(type_: Attribute, ranges: ValueRanges) -> bool:
-    """Whether a type may have a range for each index of the axis."""
+    """Return True if a type may have a range for each index of the axis."""
     _, axis, pairs = ranges
     if axis is None or pairs is None or not isinstance(type_, TensorType):
         return False
@@ -199,7 +202,7 @@ def _has_axis(type_: Attribute, ranges: ValueRanges) -> bool:
 
 def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
     """
-    The keys of ports by number.
+    Return the keys of ports by number.
 
     Raises:
         PassFailedException: if the attribute is wrong.

@@ -114,7 +114,7 @@ class KernelPort(NamedTuple):
 
     @property
     def is_output(self) -> bool:
-        """Whether the kernel defines the value."""
+        """True if the kernel defines the value."""
         return self.number >= len(self.kernel.inputs)
 
     def __str__(self) -> str:
@@ -126,7 +126,7 @@ class KernelPort(NamedTuple):
 
 def kernel_ports(kernel: RegionOp) -> Iterator[KernelPort]:
     """
-    The ports of a kernel.
+    Yield the ports of a kernel.
 
     Raises:
         PassFailedException: if its attribute `quant.port_stats` is not understood.
@@ -155,12 +155,12 @@ class Constraint:
 
     is_given: bool = False
     """
-    Whether this is a specification of a kernel, or the type of a value that is quantized
-    outside of kernels.
+    True if this is a specification of a kernel, or the type of a value that is
+    quantized outside of kernels.
     """
 
     is_definition: bool = False
-    """Whether the value is defined in this form."""
+    """True if the value is defined in this form."""
 
     @property
     def is_specified_use(self) -> bool:
@@ -176,14 +176,19 @@ class Constraint:
         return f"{self.type} of {self.subject}{f' at {place}' if place else ''}"
 
     def _calibrated(self, type_: Attribute) -> CalibratedQuantizedType | None:
-        """The type of the ranges for the elements of a value, if there are any."""
+        """
+        Return the type of the ranges for the elements of a value, if there are any.
+        """
         expressed_type = scalar_or_element_type(type_)
         if self.ranges is None or not isinstance(expressed_type, AnyFloat):
             return None
         return self.ranges.calibrated_type(expressed_type)
 
     def type_for(self, type_: Attribute) -> QuantizedType:
-        """The type for the elements of a value; a range has one for each float type."""
+        """
+        Return the type for the elements of a value; a range has one for each float
+        type.
+        """
         if isinstance(self.type, AnyQuantizedType):
             return self.type
         return self._calibrated(type_) or self.type
@@ -253,7 +258,7 @@ def _type_and_ranges(
 
 
 def _fulfils(type_: QuantizedType, other: QuantizedType) -> bool:
-    """Whether a value of the first type is as the second one says."""
+    """Return True if a value of the first type is as the second one says."""
     if isinstance(other, CalibratedQuantizedType):
         return isinstance(type_, ScaledQuantizedType | NoQuantizedType)
     if not isinstance(other, AnyQuantizedType):
@@ -265,7 +270,9 @@ def _fulfils(type_: QuantizedType, other: QuantizedType) -> bool:
 
 
 def _united_constraints(a: Constraint, b: Constraint) -> Constraint:
-    """The range that contains those of both constraints, as the first one says it."""
+    """
+    Return the range that contains those of both constraints, as the first one says it.
+    """
     assert a.ranges is not None
     assert b.ranges is not None
     assert isinstance(a.type.expressed_type, AnyFloat)
@@ -275,7 +282,7 @@ def _united_constraints(a: Constraint, b: Constraint) -> Constraint:
 
 
 def _axis_agrees(a: ValueRanges, b: ValueRanges) -> bool:
-    """Whether the ranges of an axis are equal, or only one has any."""
+    """Return True if the ranges of an axis are equal, or only one has any."""
     if a.axis_ranges is None or b.axis_ranges is None:
         return True
     return a.axis == b.axis and a.axis_ranges.tolist() == b.axis_ranges.tolist()
@@ -309,8 +316,8 @@ class _LinkGroup:
         self, constraints: Sequence[Constraint]
     ) -> Iterator[tuple[KernelPort, Constraint]]:
         """
-        The ports, each with the constraint that decides its specification; without those
-        that keep the one they have.
+        Yield the ports, each with the constraint that decides its specification;
+        without those that keep the one they have.
 
         Raises:
             PassFailedException: if two constraints contradict each other.
@@ -343,7 +350,7 @@ class _LinkGroup:
                     yield port, chosen
 
     def _specified_uses(self) -> Sequence[KernelPort]:
-        """The ports of uses that have parameters of their own."""
+        """Return the ports of uses that have parameters of their own."""
         return [
             port
             for port in self.ports
@@ -369,8 +376,8 @@ class _LinkGroup:
 
     def resolved(self, constraints: Sequence[Constraint]) -> Constraint:
         """
-        The constraint that all of these amount to. Ranges are last, as they give way to
-        all others, but for `!quant.any`, which is only a width.
+        Return the constraint that all of these amount to. Ranges are last, as they give
+        way to all others, but for `!quant.any`, which is only a width.
 
         Raises:
             PassFailedException: if two of them contradict each other.
@@ -401,7 +408,10 @@ class _LinkGroup:
 
 
 def _cast_type(link: LinkOp, *, exact_bits: bool) -> QuantizedType | None:
-    """The parameters that a cast or fake quantization gives its value, if it has any."""
+    """
+    Return the parameters that a cast or fake quantization gives its value, if it has
+    any.
+    """
     if isinstance(link, DequantizeCastOp | StatisticsOp | StatisticsRefOp):
         return None
     found = constraint_of(link, exact_bits=exact_bits)
@@ -511,7 +521,7 @@ _T = TypeVar("_T")
 
 
 def _connected(pairs: Iterable[tuple[_T, _T]]) -> DisjointSet[_T]:
-    """The sets of values that pairs connect."""
+    """Return the sets of values that pairs connect."""
     pairs = [*pairs]
     joined = DisjointSet([value for pair in pairs for value in pair])
     for a, b in pairs:
@@ -523,7 +533,7 @@ def _link_groups(
     links: Sequence[LinkOp], ports: Sequence[KernelPort], calls: Mapping[CallOp, FuncOp]
 ) -> Sequence[_LinkGroup]:
     """
-    The links and ports of a module, grouped by value and coupling.
+    Return the links and ports of a module, grouped by value and coupling.
 
     Args:
         links: the ops outside of kernels whose operand and result are the same value.

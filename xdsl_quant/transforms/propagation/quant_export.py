@@ -74,15 +74,17 @@ class QuantExportPass(CountingPass):
     name = "quant-export"
 
     mode: Literal["fixed", "codegen"] = "fixed"
-    """Whether kernels become quantized ops, or integer arithmetic for code generation."""
+    """
+    True if kernels become quantized ops, or integer arithmetic for code generation.
+    """
 
     fully_quantized: bool = False
     """Fail if a kernel stays in floating point, or an op of floats is in no kernel."""
 
     push_rescales: bool = True
     """
-    Whether integers are rescaled once, after moves and sums, instead of at each port of a
-    kernel. It is an option of `codegen`: see
+    True if integers are rescaled once, after moves and sums, instead of at each port of
+    a kernel. It is an option of `codegen`: see
     [`codegen`][xdsl_quant.transforms.propagation.export.codegen].
     """
 
@@ -137,7 +139,9 @@ class QuantExportPass(CountingPass):
 
 
 def needs_parameters(value: SSAValue) -> bool:
-    """Whether a port with a value is float, and neither constant nor a destination."""
+    """
+    Return True if a port with a value is float, and neither constant nor a destination.
+    """
     return (
         is_float_value(value)
         and not isinstance(value.owner, tensor.EmptyOp | linalg.ops.FillOp)
@@ -183,8 +187,8 @@ def _is_decided(kernel: RegionOp) -> bool:
 
 def _unexpected(export: KernelExport) -> Iterator[RegionOp]:
     """
-    The kernels that stay in floating point, but for those without floats, those with a port
-    that is to stay so, and those that another warning is about.
+    Yield the kernels that stay in floating point, but for those without floats, those
+    with a port that is to stay so, and those that another warning is about.
     """
     for region, reason in export.in_float.items():
         specs = [spec for value, spec in ports_of(region) if is_float_value(value)]

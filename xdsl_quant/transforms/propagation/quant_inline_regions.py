@@ -170,7 +170,9 @@ def inline_region(region: RegionOp) -> None:
 def _quantized_as_specified(
     builder: Builder, value: SSAValue, spec: Attribute, ranges: ValueRanges | None
 ) -> SSAValue:
-    """A value that was quantized as a specification says, with ranges of an axis."""
+    """
+    Return a value that was quantized as a specification says, with ranges of an axis.
+    """
     if not isinstance(spec, QuantizedType):
         return value
     quantized_type = spec.cast_from_expressed_type(value.type)

@@ -244,7 +244,10 @@ def _from_to(range_: Range) -> str:
 
 
 def _has_statistics(op: RegionOp) -> bool:
-    """Whether statistics of the operands or results of a kernel are no specifications."""
+    """
+    Return True if statistics of the operands or results of a kernel are no
+    specifications.
+    """
     return any(
         isinstance(value.owner, StatisticsOp)
         or any(isinstance(use.operation, StatisticsOp) for use in value.uses)

@@ -27,7 +27,7 @@ _BIAS_BITS = 32
 
 def check_target(file: TomlFile, ctx: Context) -> Sequence[str]:
     """
-    The warnings about a target, each with its location.
+    Return the warnings about a target, each with its location.
 
     Args:
         file: the target.
@@ -66,7 +66,9 @@ def check_target(file: TomlFile, ctx: Context) -> Sequence[str]:
 def _patterns(
     entry: TomlTable, kernel: KernelSpec
 ) -> Iterator[tuple[str, str, OpPattern | MatchFn]]:
-    """The patterns of a kernel, one for each of its ops, with their keys and texts."""
+    """
+    Yield the patterns of a kernel, one for each of its ops, with their keys and texts.
+    """
     patterns = iter(kernel.patterns)
     if "ops" in entry and isinstance(ops := next(patterns), OpPattern):
         for name in ops.steps[0].names:
@@ -79,7 +81,7 @@ def _patterns(
 
 
 def _op_names(pattern: OpPattern | MatchFn) -> Iterator[tuple[str, bool]]:
-    """The names of ops, and whether they are in the region of another one."""
+    """Yield the names of ops, and whether they are in the region of another one."""
     for step in pattern.steps if isinstance(pattern, OpPattern) else ():
         for name in step.names:
             outer, *inner = re.findall(r"[\w.]+", name)
@@ -185,7 +187,7 @@ def _takes(
     kernel: KernelSpec,
     pattern: OpPattern | MatchFn,
 ) -> bool:
-    """Whether a kernel takes all ops that a later one would take."""
+    """Return True if a kernel takes all ops that a later one would take."""
     return _finds(taken, pattern) and all(
         any(earlier.covers(signature) for earlier in other.signatures)
         for signature in kernel.signatures
@@ -193,7 +195,7 @@ def _takes(
 
 
 def _finds(taken: OpPattern | MatchFn, pattern: OpPattern | MatchFn) -> bool:
-    """Whether a pattern finds all ops that another one finds."""
+    """Return True if a pattern finds all ops that another one finds."""
     if not isinstance(taken, OpPattern) or not isinstance(pattern, OpPattern):
         return taken is pattern
     return all(

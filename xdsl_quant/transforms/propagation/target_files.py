@@ -91,7 +91,7 @@ class TargetError(TomlError):
 
 def read_target(source: str | Path) -> TargetSpec:
     """
-    The target of a file.
+    Return the target of a file.
 
     Args:
         source: the path of a `.toml` file, or the name of a target that this package or a
@@ -106,7 +106,7 @@ def read_target(source: str | Path) -> TargetSpec:
 
 def target_file(source: str | Path) -> TomlFile:
     """
-    The text of a target, which `read_target` reads.
+    Return the text of a target, which `read_target` reads.
 
     Raises:
         TargetError: if it cannot be read, or there is no such target.
@@ -122,7 +122,7 @@ def target_file(source: str | Path) -> TomlFile:
 
 def target_of_option(text: str | None) -> TargetSpec:
     """
-    The target that the option of a pass names.
+    Return the target that the option of a pass names.
 
     Raises:
         PassFailedException: if nothing is named, there is no such target, or its file is
@@ -145,7 +145,7 @@ def parse_target(
     text: str, file_name: str = "target.toml", name: str = "target"
 ) -> TargetSpec:
     """
-    The target that a text in TOML describes.
+    Return the target that a text in TOML describes.
 
     Args:
         text: what a file contains.
@@ -191,7 +191,7 @@ def _target(table: TomlTable, name: str, files: Sequence[str]) -> TargetSpec:
 
 def extended_targets(table: TomlTable, files: Sequence[str]) -> Sequence[TargetSpec]:
     """
-    The targets whose kernels the target of a file has, too.
+    Return the targets whose kernels the target of a file has, too.
 
     Args:
         table: the file.
@@ -212,7 +212,10 @@ def extended_targets(table: TomlTable, files: Sequence[str]) -> Sequence[TargetS
 
 
 def united_kernels(targets: Sequence[TargetSpec]) -> dict[str, KernelSpec]:
-    """The kernels of several targets: one has the signatures of the first target first."""
+    """
+    Return the kernels of several targets: one has the signatures of the first target
+    first.
+    """
     kernels: dict[str, KernelSpec] = {}
     for target in targets:
         for name, kernel in target.kernels.items():
@@ -222,8 +225,8 @@ def united_kernels(targets: Sequence[TargetSpec]) -> dict[str, KernelSpec]:
 
 def _with_more(kernel: KernelSpec, other: KernelSpec) -> KernelSpec:
     """
-    A kernel with the signatures of another one behind its own, but for those that would
-    never be found.
+    Return a kernel with the signatures of another one behind its own, but for those
+    that would never be found.
     """
     if kernel is other:
         return kernel
@@ -238,8 +241,8 @@ def target_kernels(
     table: TomlTable, extended: Mapping[str, KernelSpec] | None = None
 ) -> Iterator[tuple[TomlTable, KernelSpec]]:
     """
-    The kernels of a file in their order, each with the table that says what it is. Several
-    may have one name, or one table.
+    Yield the kernels of a file in their order, each with the table that says what it
+    is. Several may have one name, or one table.
 
     Args:
         table: the file.
@@ -265,7 +268,7 @@ def _entry_name(table: TomlTable) -> str | None:
 def _kernels(
     table: TomlTable, extended: Mapping[str, KernelSpec]
 ) -> Sequence[KernelSpec]:
-    """The kernels of an entry: the one with a name, or one for each op."""
+    """Return the kernels of an entry: the one with a name, or one for each op."""
     table.check_keys(_KERNEL_KEYS, "a kernel")
     name = _entry_name(table)
     ops = [_op_name(table, "ops", text, text) for text in table.texts("ops")]
@@ -311,7 +314,7 @@ def _pattern_step(
 
 
 def _pattern(table: TomlTable, text: str) -> OpPattern | MatchFn:
-    """A chain of ops, or a pattern of a plugin."""
+    """Return a chain of ops, or a pattern of a plugin."""
     if text.startswith("@"):
         known = target_extensions().patterns
         return _extension(table, "patterns", text, known, "pattern")
@@ -388,7 +391,7 @@ def _signature(table: TomlTable) -> Signature:
 
 
 def _ports(table: TomlTable, key: str) -> tuple[Sequence[Port], bool]:
-    """The ports, and whether the last one stands for any number of them."""
+    """Return the ports, and whether the last one stands for any number of them."""
     texts = table.texts(key)
     is_variadic = texts[-1:] == ["..."]
     if is_variadic:
@@ -465,7 +468,7 @@ def _constraint(table: TomlTable, value: object, signature: Signature) -> Constr
 
 
 def _argument(table: TomlTable, kind: str, key: str, field: Field[Any]) -> Any:
-    """The field of a constraint."""
+    """Return the field of a constraint."""
     if key not in table:
         if field.default is MISSING:
             table.fail(f"missing '{key}' of '{kind}'; add it")

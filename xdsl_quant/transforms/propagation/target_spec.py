@@ -70,7 +70,7 @@ class Port:
     """Storage type and range; `None` if the port is not quantized."""
 
     is_wildcard: bool = False
-    """Whether other storage types are right, too. `storage` is the default then."""
+    """True if other storage types are right, too. `storage` is the default then."""
 
     zero_point: int | None = None
     """The zero point that values must have; `None` if they may have any."""
@@ -80,9 +80,9 @@ class Port:
 
     def accepts(self, spec: Attribute) -> bool:
         """
-        Whether the port can be as a specification says. An expressed type says nothing, and
-        neither does `none`, the type of an operand that is absent. A `!quant.any` is a
-        least width, any other type with storage says what is stored.
+        Return True if the port can be as a specification says. An expressed type says
+        nothing, and neither does `none`, the type of an operand that is absent. A
+        `!quant.any` is a least width, any other type with storage says what is stored.
         """
         storage = self.storage
         if storage is None:
@@ -102,7 +102,7 @@ class Port:
         return _stores_all_of(storage, spec)
 
     def covers(self, other: Port) -> bool:
-        """Whether the port can be all that another one can be."""
+        """Return True if the port can be all that another one can be."""
         if self.is_constant and not other.is_constant:
             return False
         if self.storage is None or other.storage is None:
@@ -142,10 +142,10 @@ class Signature:
     outputs: Sequence[Port]
 
     is_variadic: bool = False
-    """Whether the last operand stands for any number of operands."""
+    """True if the last operand stands for any number of operands."""
 
     has_variadic_results: bool = False
-    """Whether the last result stands for any number of results."""
+    """True if the last result stands for any number of results."""
 
     constraints: Sequence[Constraint] | None = None
     """What holds; `None` for what the op of the kernel says with its traits."""
@@ -154,9 +154,9 @@ class Signature:
         self, input_specs: Sequence[Attribute], output_specs: Sequence[Attribute]
     ) -> Signature | None:
         """
-        The signature with a port for each specification; `None` if there are more
-        specifications than ports, or a port cannot be as one says. Operands and results at
-        the end may be absent.
+        Return the signature with a port for each specification; `None` if there are
+        more specifications than ports, or a port cannot be as one says. Operands and
+        results at the end may be absent.
         """
         inputs = _fitted_ports(self.inputs, input_specs, self.is_variadic)
         outputs = _fitted_ports(self.outputs, output_specs, self.has_variadic_results)
@@ -171,7 +171,7 @@ class Signature:
         )
 
     def covers(self, other: Signature) -> bool:
-        """Whether the signature fits whatever another one fits."""
+        """Return True if the signature fits whatever another one fits."""
         return _covers(
             self.inputs, self.is_variadic, other.inputs, other.is_variadic
         ) and _covers(
@@ -200,7 +200,7 @@ def _covers(
 def _fitted_ports(
     ports: Sequence[Port], specs: Sequence[Attribute], is_variadic: bool
 ) -> Sequence[Port] | None:
-    """A port for each specification; `None` if one of them does not fit."""
+    """Return a port for each specification; `None` if one of them does not fit."""
     fitted = [*ports[: len(specs)]]
     if is_variadic:
         fitted += [*ports[-1:]] * (len(specs) - len(fitted))
@@ -221,7 +221,7 @@ class PatternStep:
     """
 
     is_optional: bool = False
-    """Whether the op may be absent."""
+    """True if the op may be absent."""
 
 
 @dataclass(frozen=True)

@@ -329,7 +329,7 @@ class CodegenExport(KernelExport):
     def _at_port(
         self, value: SSAValue, port: StoredRange, key: _PortKey | None = None
     ) -> Integers:
-        """A value with the type of a port; all kernels share it."""
+        """Return a value with the type of a port; all kernels share it."""
         known = (value, port.type)
         if known not in self._stored:
             integers = self._integers.get(value)
@@ -346,7 +346,7 @@ class CodegenExport(KernelExport):
         return self._stored[known]
 
     def _rescaled_to(self, value: SSAValue, port: StoredRange) -> Integers:
-        """A result of a kernel with the type of a port."""
+        """Return a result of a kernel with the type of a port."""
         integers = self._integers[value]
         try:
             return self._rescaled(builder_after(integers.value), integers, port)
@@ -358,7 +358,7 @@ class CodegenExport(KernelExport):
             return self._rescaled(builder_after(stored.value), stored, port)
 
     def _at_result(self, value: SSAValue) -> Integers:
-        """A result of a kernel as it is where no kernel takes it."""
+        """Return a result of a kernel as it is where no kernel takes it."""
         port = self._integers[value].port
         assert port is not None
         return self._at_port(value, StoredRange.of(port))
@@ -508,15 +508,17 @@ def _erase_unused_ops(value: SSAValue) -> None:
 
 
 def _may_wait(argument: BlockArgument) -> bool:
-    """Whether an operand is used once in its kernel, by what does not multiply."""
+    """
+    Return True if an operand is used once in its kernel, by what does not multiply.
+    """
     uses = [*argument.uses]
     return len(uses) == 1 and not multiplies(uses[0].operation)
 
 
 def _waits_for_a_kernel(result: SSAValue, port: StoredRange) -> bool:
     """
-    Whether a result has one use, which is an operand of a kernel that need not be rescaled
-    there, or is to another type.
+    Return True if a result has one use, which is an operand of a kernel that need not
+    be rescaled there, or is to another type.
     """
     uses = [*result.uses]
     if len(uses) != 1 or not isinstance(region := uses[0].operation, RegionOp):
@@ -568,7 +570,7 @@ def _floats_of_stored(
     value: SSAValue,
     type_: ScaledQuantizedType,
 ) -> SSAValue:
-    """The floats that stored values stand for."""
+    """Return the floats that stored values stand for."""
     quantized_type = with_element_type(value.type, type_)
     quantized = builder.op(StorageCastOp, (stored,), quantized_type)
     return builder.op(DequantizeCastOp, (quantized,), value.type)

@@ -143,7 +143,9 @@ class FixedExport(KernelExport):
     def _quantized(
         self, value: SSAValue, spec: ParametersType, dialect_ops: DialectOps
     ) -> SSAValue:
-        """A value with this element type: all kernels that take it share a cast."""
+        """
+        Return a value with this element type: all kernels that take it share a cast.
+        """
         known = self.stored.setdefault(value, {})
         if (stored := _as_stored(value, spec)) is not None:
             self.dequantizations[cast(Operation, value.owner)] = None
@@ -167,7 +169,7 @@ class FixedExport(KernelExport):
         return value if value.first_use is None else self._expressed(value)
 
     def _expressed(self, value: SSAValue) -> SSAValue:
-        """The floats of a value."""
+        """Return the floats of a value."""
         if (dialect_ops := self.dialect_ops.get(value)) is None:
             return value
         known, expressed = self.stored[value], scalar_or_element_type(value.type)

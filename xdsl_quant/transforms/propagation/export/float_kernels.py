@@ -92,8 +92,8 @@ def reason_of(error: Exception, name: str) -> str:
 
 def in_names_of_kernel(reason: str, op: Operation) -> str:
     """
-    A reason about an op, or an op in it, with the name of the op of StableHLO that it was
-    made of, if that is its location.
+    Return a reason about an op, or an op in it, with the name of the op of StableHLO
+    that it was made of, if that is its location.
     """
     location = op.location
     if isinstance(location, NameLoc) and location.desc.data.startswith("stablehlo."):
@@ -148,7 +148,10 @@ def is_exact(value: SSAValue, type_: QuantizedType) -> bool:
 
 
 def ends_of(type_: ScaledQuantizedType) -> tuple[float, float]:
-    """The least and the largest number that a type does not cut off but for rounding."""
+    """
+    Return the least and the largest number that a type does not cut off but for
+    rounding.
+    """
     scales, points = type_.get_scales(), type_.get_zero_points()
     low, high = type_.storage_range
     return (
@@ -167,7 +170,7 @@ def has_nan(value: SSAValue) -> bool:
 
 def numbers_of(value: SSAValue) -> NDArray[np.float64]:
     """
-    The numbers of a constant, and of what moves it.
+    Return the numbers of a constant, and of what moves it.
 
     Raises:
         Unsupported: if they are not known.
@@ -199,7 +202,7 @@ _MINIMA = {"minimum", "minimumf", "minnumf"}
 
 
 def stored_as(region: RegionOp, value: SSAValue) -> ScaledQuantizedType | None:
-    """The type of the result that a value is, or becomes without computation."""
+    """Return the type of the result that a value is, or becomes without computation."""
     returned = region.returned
     if value in returned:
         spec = region.output_specs.data[[*returned].index(value)]
@@ -224,7 +227,7 @@ def keeps_order(op: Operation) -> bool:
 
 
 def op_or_reducing_op(op: Operation) -> Operation:
-    """The op itself, or the only one that a reduction applies."""
+    """Return the op itself, or the only one that a reduction applies."""
     bodies = [[*block.ops][:-1] for region in op.regions for block in region.blocks]
     return bodies[0][0] if len(bodies) == 1 and len(bodies[0]) == 1 else op
 
@@ -309,7 +312,9 @@ def cuts_off(spec: Attribute, number: float) -> bool:
 
 
 def _outside(region: RegionOp, value: SSAValue) -> SSAValue | None:
-    """The value that ops of a kernel move, unless it has a type with parameters."""
+    """
+    Return the value that ops of a kernel move, unless it has a type with parameters.
+    """
     while isinstance(op := value.owner, Operation):
         moves = quantization_trait(op, traits.MovesElements)
         if moves is None or len(moved := moves.moved(op)) != 1:
@@ -321,7 +326,7 @@ def _outside(region: RegionOp, value: SSAValue) -> SSAValue | None:
 
 
 def builder_after(value: SSAValue) -> LoweringBuilder:
-    """A builder of ops where a value is there, such as casts between kernels."""
+    """Return a builder of ops where a value is there, such as casts between kernels."""
     if isinstance(value, BlockArgument):
         point = InsertPoint.at_start(value.block)
         return LoweringBuilder(point, location=value.location)
@@ -384,7 +389,7 @@ class KernelExport(ABC):
 
     @abstractmethod
     def floats(self, value: SSAValue) -> SSAValue:
-        """The floats of a value."""
+        """Return the floats of a value."""
 
     def is_cut_off(self, value: SSAValue, spec: Attribute) -> bool:
         """Return whether a port would cut off numbers of a value, which stays in floats."""

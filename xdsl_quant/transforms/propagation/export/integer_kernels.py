@@ -83,7 +83,7 @@ _MULTIPLIES = "arith.mulf", "stablehlo.multiply"
 
 
 def multiplies(op: Operation) -> bool:
-    """Whether an op multiplies: it needs factors that are narrow."""
+    """Return True if an op multiplies: it needs factors that are narrow."""
     return any(
         inner.name in _MULTIPLIES
         or quantization_trait(inner, MultipliesAndAccumulates) is not None
@@ -155,7 +155,7 @@ class IntegerKernel:
 
     def _sizes(self, value: SSAValue) -> Sequence[Size]:
         """
-        The sizes of a tensor that ops compute, or write to.
+        Return the sizes of a tensor that ops compute, or write to.
 
         Raises:
             Unsupported: if they are not known.
@@ -245,8 +245,8 @@ class IntegerKernel:
 
     def _tensor(self, value: SSAValue, like: Integers) -> Integers:
         """
-        A value as a tensor of integers. One number has the type of another tensor if that
-        stores it exactly; an infinity is the end of its range.
+        Return a value as a tensor of integers. One number has the type of another
+        tensor if that stores it exactly; an infinity is the end of its range.
         """
         known = self._value(value)
         if isinstance(known, Integers):
@@ -299,7 +299,7 @@ class IntegerKernel:
     def _elements(
         self, nest: LoopNest, loop: IntegerLoop, operands: Sequence[Value]
     ) -> ScaledNumber:
-        """The element that the body of a loop nest computes."""
+        """Return the element that the body of a loop nest computes."""
         elements = self._arguments(nest, loop, operands)
 
         def known(user: str, value: SSAValue) -> Element:
@@ -330,7 +330,9 @@ class IntegerKernel:
     def _arguments(
         self, nest: LoopNest, loop: IntegerLoop, operands: Sequence[Value]
     ) -> dict[SSAValue, Element | RealConstant]:
-        """The constants of a kernel, and the arguments of the body of a loop nest."""
+        """
+        Return the constants of a kernel, and the arguments of the body of a loop nest.
+        """
         elements: dict[SSAValue, Element | RealConstant] = {
             value: constant
             for value, constant in self.values.items()
@@ -352,7 +354,7 @@ class IntegerKernel:
         return elements
 
     def _as_tensor(self, nest: LoopNest, value: Value) -> Integers:
-        """An operand of a loop nest; a constant is integers of about 24 bits."""
+        """Return an operand of a loop nest; a constant is integers of about 24 bits."""
         if isinstance(value, RealConstant):
             return self._tensor_of(value)
         if not isinstance(value, Integers):
@@ -360,7 +362,7 @@ class IntegerKernel:
         return value
 
     def _tensor_of(self, constant: RealConstant) -> Integers:
-        """A constant without a specification, as integers of about 24 bits."""
+        """Return a constant without a specification, as integers of about 24 bits."""
         array = np.asarray(constant.values, np.float64)
         if not array.size:
             raise Unsupported("a constant without elements")
@@ -538,8 +540,8 @@ def _count_and_weight(
     nest: LoopNest, factor: Integers, map_: AffineMap
 ) -> tuple[int, int]:
     """
-    The number of terms of an element of the result, and the largest sum of the absolute
-    values of a factor in them.
+    Return the number of terms of an element of the result, and the largest sum of the
+    absolute values of a factor in them.
     """
     sizes = [_MANY if d == DYNAMIC_INDEX else d for d in nest.loop_sizes()]
     reduced = [d for d, kind in enumerate(nest.kinds) if kind == REDUCTION]

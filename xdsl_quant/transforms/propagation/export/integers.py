@@ -40,7 +40,7 @@ the sum.
 
 
 def nearest(x: Fraction) -> int:
-    """The nearest integer; halves are rounded up."""
+    """Return the nearest integer; halves are rounded up."""
     return (x + HALF).__floor__()
 
 
@@ -99,10 +99,12 @@ class Integers(ScaledRange):
     """The type of the last port."""
 
     is_same_at_port: bool = False
-    """Whether it becomes what it is if all ports are rescaled, once it has that type."""
+    """
+    True if it becomes what it is if all ports are rescaled, once it has that type.
+    """
 
     def computed(self, value: SSAValue, bounds: Bounds) -> Integers:
-        """The integers that an op computes from these, which no port has yet."""
+        """Return the integers that an op computes from these, which no port has yet."""
         return replace(
             self,
             value=value,
@@ -114,9 +116,9 @@ class Integers(ScaledRange):
 
     def with_scale_of(self, other: Integers) -> Integers | None:
         """
-        The same integers with scales that are equal to these, but for the precision of a
-        multiplier; `None` if they are not. The scale of a bias is a product that was
-        rounded, for instance.
+        Return the same integers with scales that are equal to these, but for the
+        precision of a multiplier; `None` if they are not. The scale of a bias is a
+        product that was rounded, for instance.
         """
         if len(self.scales) != len(other.scales):
             return None
@@ -139,7 +141,7 @@ class StoredRange(ScaledRange):
     @classmethod
     def of(cls, type_: ScaledQuantizedType) -> StoredRange:
         """
-        The parameters of a type.
+        Return the parameters of a type.
 
         Raises:
             Unsupported: if one scale along one axis does not say them, or stored values
@@ -180,7 +182,9 @@ class StoredRange(ScaledRange):
         )
 
     def cuts_off(self, integers: Integers) -> bool:
-        """Whether all of some integers stand for numbers that exceed the range."""
+        """
+        Return True if all of some integers stand for numbers that exceed the range.
+        """
         low, high = (
             [(end - integers.zero_point) * scale for scale in integers.scales]
             for end in integers.bounds
@@ -192,7 +196,7 @@ class StoredRange(ScaledRange):
         return min(low) > max(last) or max(high) < min(first)
 
     def is_of(self, integers: Integers) -> bool:
-        """Whether integers are stored with the type."""
+        """Return True if integers are stored with the type."""
         return (
             scalar_or_element_type(integers.value.type)
             == self.type.signless_storage_type
@@ -204,8 +208,8 @@ class StoredRange(ScaledRange):
 
 def multiplier_and_shift(ratio: Fraction, bits: int) -> tuple[int, int]:
     """
-    The integers for which `multiplier / 2**shift` is nearest to a ratio, for multipliers
-    with so many bits. With 31 bits they are those of
+    Return the integers for which `multiplier / 2**shift` is nearest to a ratio, for
+    multipliers with so many bits. With 31 bits they are those of
     [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier].
 
     Raises:
@@ -223,7 +227,7 @@ def multiplier_and_shift(ratio: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _common_divisor(a: Fraction, b: Fraction) -> Fraction:
-    """The largest fraction of which both scales are multiples."""
+    """Return the largest fraction of which both scales are multiples."""
     return Fraction(
         gcd(a.numerator * b.denominator, b.numerator * a.denominator),
         a.denominator * b.denominator,
@@ -234,7 +238,7 @@ def aligned_scales(
     *values: ScaledRange,
 ) -> tuple[int | None, Sequence[Sequence[Fraction]]]:
     """
-    The axis of some integers, and their scales along it.
+    Return the axis of some integers, and their scales along it.
 
     Raises:
         Unsupported: if they belong to different dimensions.
@@ -249,10 +253,10 @@ def aligned_scales(
 
 def common_scale(values: Sequence[Integers]) -> Fraction:
     """
-    The scale of a sum. It is the least scale, or a common divisor of all scales, if all
-    scales are multiples of it, but for the precision of a multiplier. Otherwise it is a
-    scale of a term, or a fraction of one by a power of two: that with the least error of
-    those whose terms have no more than `SUM_BITS`.
+    Return the scale of a sum. It is the least scale, or a common divisor of all scales,
+    if all scales are multiples of it, but for the precision of a multiplier. Otherwise
+    it is a scale of a term, or a fraction of one by a power of two: that with the least
+    error of those whose terms have no more than `SUM_BITS`.
 
     Raises:
         Unsupported: if there is no such scale.

@@ -65,7 +65,7 @@ def constant_or_empty(op: Operation | Block) -> RealConstant | Empty | None:
 
 
 def known_numbers(op: Operation) -> Array | float | None:
-    """The numbers of a constant of floats."""
+    """Return the numbers of a constant of floats."""
     if op.name not in ("arith.constant", "stablehlo.constant"):
         return None
     try:
@@ -146,7 +146,7 @@ class LoopNest:
 
 
 def loop_nest_of(op: Operation) -> LoopNest | None:
-    """An op as a loop nest; `None` if it is none."""
+    """Return an op as a loop nest; `None` if it is none."""
     if (parts := _combined_parts(op)) is None:
         return None
     maps, kinds, block = parts

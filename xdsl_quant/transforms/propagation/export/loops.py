@@ -84,7 +84,7 @@ class IntegerLoop:
     # Operands and the result
 
     def argument(self, value: SSAValue, indices: Sequence[AffineExpr]) -> SSAValue:
-        """An element of an operand."""
+        """Return an element of an operand."""
         self.inputs.append(value)
         self.maps.append(AffineMap(self.rank, 0, tuple(indices)))
         type_ = scalar_or_element_type(value.type)
@@ -94,7 +94,7 @@ class IntegerLoop:
 
     def element(self, tensor: Integers, indices: Sequence[AffineExpr]) -> Integers:
         """
-        An element of a tensor.
+        Return an element of a tensor.
 
         Raises:
             Unsupported: if its scale does not belong to one loop.
@@ -106,7 +106,7 @@ class IntegerLoop:
     def parameter(
         self, numbers: Sequence[int], axis: int | None
     ) -> IntegerExpression | int:
-        """A number: one, or one for each iteration of a loop."""
+        """Return a number: one, or one for each iteration of a loop."""
         if len({*numbers}) == 1:
             return numbers[0]
         key = (axis, *numbers)
@@ -126,8 +126,8 @@ class IntegerLoop:
         indices: Sequence[AffineExpr] | None = None,
     ) -> Integers:
         """
-        The tensor of all results, each at the indices that an iteration has for it: by
-        default one for each loop.
+        Return the tensor of all results, each at the indices that an iteration has for
+        it: by default one for each loop.
         """
         indices = dimensions(range(self.rank)) if indices is None else indices
         number, fitting = result.value, type_for(result.bounds)
@@ -152,15 +152,15 @@ class IntegerLoop:
     # Numbers
 
     def number(self, x: Integers) -> IntegerExpression:
-        """The integer of an element, as an operand of arithmetic."""
+        """Return the integer of an element, as an operand of arithmetic."""
         return StoredInteger(self.inner, x.value, x.bounds)
 
     def _corrected(self, x: Integers) -> Integers:
-        """The same number with a zero point of 0."""
+        """Return the same number with a zero point of 0."""
         return replace(_with_number(x, self.number(x) - x.zero_point), zero_point=0)
 
     def with_scale(self, x: Integers, scale: Fraction) -> Integers:
-        """The same number with another scale and a zero point of 0."""
+        """Return the same number with another scale and a zero point of 0."""
         x = self._corrected(x)
         factors = [nearest(s / scale) for s in x.scales]
         lost = max(abs(s - f * scale) for s, f in zip(x.scales, factors, strict=True))
@@ -169,7 +169,7 @@ class IntegerLoop:
         return replace(_with_number(x, number), scales=(scale,), axis=None, error=error)
 
     def _aligned(self, *values: Integers) -> Sequence[Integers]:
-        """The same numbers with one scale and one zero point."""
+        """Return the same numbers with one scale and one zero point."""
         first = values[0]
         same = [y for x in values if (y := x.with_scale_of(first)) is not None]
         if len(same) < len(values):
@@ -181,8 +181,8 @@ class IntegerLoop:
 
     def constant(self, number: Fraction, like: Integers) -> Integers:
         """
-        A real number with scales and zero point of another one, or with a scale of its own
-        if the other one is coarse and the number would have to be rounded.
+        Return a real number with scales and zero point of another one, or with a scale
+        of its own if the other one is coarse and the number would have to be rounded.
         """
         scales, axis, zero_point = like.scales, like.axis, like.zero_point
         if like.largest < _FINE and any((number / s).denominator > 1 for s in scales):
@@ -204,7 +204,7 @@ class IntegerLoop:
     # Ops on elements
 
     def add(self, a: ScaledNumber, b: ScaledNumber) -> ScaledNumber:
-        """The sum of two numbers."""
+        """Return the sum of two numbers."""
         if not isinstance(a, Integers):
             a, b = b, a
         if not isinstance(a, Integers):
@@ -215,18 +215,18 @@ class IntegerLoop:
         return _combination(self.number(a) + self.number(b), a, b, sum)
 
     def negate(self, x: ScaledNumber) -> ScaledNumber:
-        """The negative of a number."""
+        """Return the negative of a number."""
         if not isinstance(x, Integers):
             return -x
         x = self._corrected(x)
         return _with_number(x, -self.number(x))
 
     def subtract(self, a: ScaledNumber, b: ScaledNumber) -> ScaledNumber:
-        """The difference of two numbers."""
+        """Return the difference of two numbers."""
         return self.add(a, self.negate(b))
 
     def multiply(self, a: ScaledNumber, b: ScaledNumber) -> ScaledNumber:
-        """The product of two numbers."""
+        """Return the product of two numbers."""
         if not isinstance(a, Integers):
             a, b = b, a
         if not isinstance(a, Integers):
@@ -250,7 +250,7 @@ class IntegerLoop:
     def extreme(
         self, a: ScaledNumber, b: ScaledNumber, *, is_maximum: bool
     ) -> ScaledNumber:
-        """The larger or the smaller one of two numbers."""
+        """Return the larger or the smaller one of two numbers."""
         if not isinstance(a, Integers):
             a, b = b, a
         if not isinstance(a, Integers):
@@ -262,13 +262,13 @@ class IntegerLoop:
         return _combination(order(self.number(a), self.number(b)), a, b, max)
 
     def absolute(self, x: ScaledNumber) -> ScaledNumber:
-        """The absolute value of a number."""
+        """Return the absolute value of a number."""
         if not isinstance(x, Integers):
             return abs(x)
         return self.extreme(x, self.negate(x), is_maximum=True)
 
     def select(self, condition: SSAValue, a: ScaledNumber, b: ScaledNumber) -> Integers:
-        """One of two numbers."""
+        """Return one of two numbers."""
         if not isinstance(a, Integers):
             if not isinstance(b, Integers):
                 raise Unsupported("a selection of constants")
@@ -282,7 +282,7 @@ class IntegerLoop:
     # Ports
 
     def clamped(self, x: Integers, port: StoredRange) -> Integers:
-        """A number within the range of a type, with the scale that it has."""
+        """Return a number within the range of a type, with the scale that it has."""
         _, (scales, port_scales) = aligned_scales(x, port)
         ends: list[list[int]] = []
         error = Fraction(0)
@@ -305,7 +305,7 @@ class IntegerLoop:
 
     def rescaled(self, x: Integers, port: StoredRange) -> Integers:
         """
-        A number as a type stores it: one multiplication, shift and rounding.
+        Return a number as a type stores it: one multiplication, shift and rounding.
 
         Raises:
             Unsupported: if the ratio of scales is out of range, or what was lost before
@@ -359,7 +359,7 @@ ELEMENTWISE: Mapping[str, Callable[..., ScaledNumber]] = {
 def loop_over(
     builder: LoweringBuilder, tensor: Integers
 ) -> tuple[IntegerLoop, Integers]:
-    """A loop over all elements of a tensor, and the element of an iteration."""
+    """Return a loop over all elements of a tensor, and the element of an iteration."""
     rank = len(shape_of(tensor.value))
     loop = IntegerLoop(builder, rank)
     return loop, loop.element(tensor, dimensions(range(rank)))
@@ -375,7 +375,7 @@ def _combination(
     b: Integers,
     both: Callable[[Iterable[Fraction]], Fraction | int],
 ) -> Integers:
-    """An integer that is computed from two, and how far it is off."""
+    """Return an integer that is computed from two, and how far it is off."""
     error, difference = both((a.error, b.error)), both((a.difference, b.difference))
     return replace(
         _with_number(a, number), error=Fraction(error), difference=Fraction(difference)
@@ -389,7 +389,9 @@ def _fraction(number: float) -> Fraction:
 
 
 def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
-    """A number that is as large as another one, or the end of a range next to it."""
+    """
+    Return a number that is as large as another one, or the end of a range next to it.
+    """
     ends = [(b - x.zero_point) * s for b in x.bounds for s in x.scales]
     order, end = (max, min(ends)) if is_maximum else (min, max(ends))
     if isinf(number):
@@ -424,7 +426,7 @@ def sizes_of(
     maps: Sequence[AffineMap],
 ) -> Sequence[Size]:
     """
-    The sizes of the result of a loop nest.
+    Return the sizes of the result of a loop nest.
 
     Args:
         builder: where the sizes are read from operands that have dynamic ones.
@@ -451,7 +453,7 @@ def sizes_of(
 
 def loop_axis(tensor: Integers, indices: Sequence[AffineExpr]) -> int | None:
     """
-    The loop that the scales of a tensor belong to.
+    Return the loop that the scales of a tensor belong to.
 
     Raises:
         Unsupported: if there is none.
@@ -468,7 +470,7 @@ def product_of(
     a: Integers, b: Integers, result: Integers, count: int, weight: int
 ) -> Integers:
     """
-    A sum of products with what is known of it.
+    Return a sum of products with what is known of it.
 
     Args:
         a: the left factor.

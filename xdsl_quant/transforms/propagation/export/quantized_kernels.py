@@ -86,7 +86,7 @@ def _accumulator_type(
     op: Operation, operands: Values, specs: Iterable[Attribute]
 ) -> ScaledQuantizedType:
     """
-    The type of a sum of products: 32 bits, and the product of the scales.
+    Return the type of a sum of products: 32 bits, and the product of the scales.
 
     Args:
         op: the product.
@@ -115,9 +115,9 @@ def _along_each_axis(
     type_: ScaledQuantizedType, result: SSAValue
 ) -> Sequence[QuantizedType]:
     """
-    The types with these scales that a result may have: a per-axis type belongs to another
-    dimension in the result of an op than in its operand, and each op has a rule for it,
-    but for a matrix product: there it is the last one.
+    Return the types with these scales that a result may have: a per-axis type belongs
+    to another dimension in the result of an op than in its operand, and each op has a
+    rule for it, but for a matrix product: there it is the last one.
     """
     if type_.axis is None:
         return (type_,)
@@ -156,7 +156,7 @@ class QuantizedKernel:
         return self._returned()
 
     def _as(self, value: SSAValue, element_type: QuantizedType) -> SSAValue:
-        """A value with this quantized type."""
+        """Return a value with this quantized type."""
         if scalar_or_element_type(value.type) == element_type:
             return value
         type_ = with_element_type(value.type, element_type)
@@ -165,7 +165,7 @@ class QuantizedKernel:
         return new_ops[-1].results[0]
 
     def expressed(self, value: SSAValue) -> SSAValue:
-        """The floats of a quantized value."""
+        """Return the floats of a quantized value."""
         new_op = self.dialect_ops.dequantize(value)
         self._insert((new_op,))
         return new_op.results[0]
@@ -220,10 +220,11 @@ class QuantizedKernel:
         self, op: Operation, operands: Values, quantized: Sequence[QuantizedType]
     ) -> Values:
         """
-        The operands of an op without floats. Those are constants, such as the 0 of a
-        rectifier, and have the type of another operand, or all have another type: that of
-        a sum, or that of the result, if the op takes no accumulator, operands differ or a
-        constant would be rounded. Rounding commutes with moving and ordering elements.
+        Return the operands of an op without floats. Those are constants, such as the 0
+        of a rectifier, and have the type of another operand, or all have another type:
+        that of a sum, or that of the result, if the op takes no accumulator, operands
+        differ or a constant would be rounded. Rounding commutes with moving and
+        ordering elements.
         """
         peer, *_ = quantized
         constants = [x for x in operands if is_float_value(x)]
@@ -256,9 +257,9 @@ class QuantizedKernel:
 
     def _factors_as_wide(self, op: Operation, operands: Values) -> Values:
         """
-        The operands of an op, with a factor of narrower storage converted to the storage of
-        the other one: products of StableHLO need one storage type. Stored values, scales
-        and zero points stay the same.
+        Return the operands of an op, with a factor of narrower storage converted to the
+        storage of the other one: products of StableHLO need one storage type. Stored
+        values, scales and zero points stay the same.
         """
         trait = quantization_trait(op, traits.MultipliesAndAccumulates)
         if trait is None or not self.dialect_ops.has_accumulators:
@@ -311,7 +312,9 @@ class QuantizedKernel:
     def _element_types(
         self, op: Operation, operands: Values
     ) -> Sequence[QuantizedType]:
-        """The types that the results of an op may have, of which the first fits."""
+        """
+        Return the types that the results of an op may have, of which the first fits.
+        """
         types = [scalar_or_element_type(operand.type) for operand in operands]
         if self.dialect_ops.has_accumulators:
             if op.results[0] not in self.region.returned and (
@@ -366,8 +369,9 @@ class QuantizedKernel:
 
     def _may_have(self, op: Operation, accumulator: ScaledQuantizedType) -> bool:
         """
-        Whether results of an op may have the scale of an accumulator among its operands: of
-        a function of it only if that is fine compared with the results of the kernel.
+        Return True if results of an op may have the scale of an accumulator among its
+        operands: of a function of it only if that is fine compared with the results of
+        the kernel.
         """
         return (
             has_quantization_trait(op, *_TAKES_ACCUMULATORS, traits.Reduces)
@@ -380,7 +384,9 @@ class QuantizedKernel:
 
 
 def _with_storage_of(type_: UniformType, other: UniformType) -> QuantizedType:
-    """The type with the storage type of another one, and the range of its own."""
+    """
+    Return the type with the storage type of another one, and the range of its own.
+    """
     parameters = QuantizationParameters.from_integer_type(type_)
     storage = QuantizationParameters.from_integer_type(other).storage
     return uniform_type(replace(parameters, storage=storage), type_.expressed_type)
@@ -393,7 +399,7 @@ def _unsupported_sums(op: Operation) -> Unsupported:
 
 
 def _is_sum(op: Operation) -> bool:
-    """Whether a reduction adds."""
+    """Return True if a reduction adds."""
     return has_quantization_trait(op, traits.Reduces) and has_quantization_trait(
         op_or_reducing_op(op), traits.Adds
     )
@@ -401,7 +407,7 @@ def _is_sum(op: Operation) -> bool:
 
 def _sum_type(op: Operation, terms: SSAValue) -> ScaledQuantizedType:
     """
-    The type of a sum of many terms: 32 bits, with the scale of the terms.
+    Return the type of a sum of many terms: 32 bits, with the scale of the terms.
 
     Raises:
         Unsupported: if there may be so many terms that their sum has more bits.
@@ -438,7 +444,7 @@ def _with_types(
     op: Operation, operands: Values, types: Sequence[Attribute]
 ) -> Operation:
     """
-    The same op with other operands and results.
+    Return the same op with other operands and results.
 
     Raises:
         Unsupported: if it uses, in its regions, values from outside of it.

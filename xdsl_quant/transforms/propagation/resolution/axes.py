@@ -21,7 +21,10 @@ from .parameters import with_axis
 
 
 def coefficient_axis(kernel: Kernel, port: int) -> int | None:
-    """The dimension of a weight that has scales of its own, if it has that dimension."""
+    """
+    Return the dimension of a weight that has scales of its own, if it has that
+    dimension.
+    """
     axis = kernel.constraints.coefficients.get(port)
     type_ = kernel.op.inputs[port].type
     if axis is None or not isinstance(type_, TensorType):
@@ -49,7 +52,10 @@ def channel_axis(kernel: Kernel, type_: Attribute) -> int:
 
 
 def without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
-    """The ports with constant weights that lack the dimension of scales of their own."""
+    """
+    Return the ports with constant weights that lack the dimension of scales of their
+    own.
+    """
     return [
         (kernel, port)
         for kernel in kernels
@@ -63,9 +69,9 @@ def without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
 
 def coefficient_ranges(value: PortValue) -> tuple[int, Array] | None:
     """
-    The ranges of a dimension, of shape `(n, 2)`, if it is the coefficient axis of all
-    kernels that take the value. No kernel may compute it: most ops give results of one
-    scale.
+    Return the ranges of a dimension, of shape `(n, 2)`, if it is the coefficient axis
+    of all kernels that take the value. No kernel may compute it: most ops give results
+    of one scale.
     """
     type_ = value.ssa.type
     if value.ranges is None or value.producer is not None:
@@ -81,9 +87,10 @@ def coefficient_ranges(value: PortValue) -> tuple[int, Array] | None:
 
 def carried(kernel: Kernel, source: int, port: int) -> UniformType | None:
     """
-    The parameters of one port of a kernel of same scale as those of another one; `None` if
-    they have several scales, and it is not known which elements these belong to there: the
-    ops do not compute elementwise, and are no transpose, broadcast or reshape.
+    Return the parameters of one port of a kernel of same scale as those of another one;
+    `None` if they have several scales, and it is not known which elements these belong
+    to there: the ops do not compute elementwise, and are no transpose, broadcast or
+    reshape.
     """
     parameters = kernel.parameters(source)
     assert parameters is not None
@@ -154,7 +161,10 @@ def _counts(shape: Sequence[int], dimension: int) -> Iterator[tuple[str, int]]:
 
 
 def _attribute_numbers(op: Operation, name: str) -> Sequence[int] | None:
-    """The numbers of a property, or of an attribute of an op that is not registered."""
+    """
+    Return the numbers of a property, or of an attribute of an op that is not
+    registered.
+    """
     numbers = op.properties.get(name, op.attributes.get(name))
     if not isinstance(numbers, DenseArrayBase):
         return None

@@ -91,7 +91,7 @@ def _calls(function: FuncOp) -> Sequence[CallOp]:
 
 
 def _called_elsewhere(module: ModuleOp, functions: Mapping[str, FuncOp]) -> set[FuncOp]:
-    """The functions that others than the calls of a module may call."""
+    """Return the functions that others than the calls of a module may call."""
     names = {name for name, op in functions.items() if op.sym_visibility != _PRIVATE}
     if len(names) < len(functions):
         names.update(
@@ -117,7 +117,7 @@ def _symbols(attribute: Attribute) -> Iterator[str]:
 
 
 def _callers_first(functions: Mapping[str, FuncOp]) -> list[FuncOp]:
-    """The functions that are not called by one that calls itself."""
+    """Return the functions that are not called by one that calls itself."""
     callees = {
         function: [
             callee
@@ -138,7 +138,9 @@ def _callers_first(functions: Mapping[str, FuncOp]) -> list[FuncOp]:
 
 
 def _copy_function(function: FuncOp, functions: dict[str, FuncOp]) -> FuncOp:
-    """A private copy of a function, after it, with the first name that is free."""
+    """
+    Return a private copy of a function, after it, with the first name that is free.
+    """
     name, number = function.sym_name.data, 0
     while f"{name}_{number}" in functions:
         number += 1

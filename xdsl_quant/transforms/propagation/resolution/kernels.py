@@ -90,7 +90,7 @@ class PortValue:
 
     parameters: UniformType | None = None
     is_immutable: bool = False
-    """Whether parameters were said before propagation."""
+    """True if parameters were said before propagation."""
 
     decision: str | None = None
     """What decided the parameters: `statistics`, `bias of` a kernel and the like."""
@@ -104,7 +104,7 @@ class PortValue:
 
     def content(self) -> Array:
         """
-        The numbers of a constant.
+        Return the numbers of a constant.
 
         Raises:
             ValueError: if they are not there, or NumPy has no such floats.
@@ -189,14 +189,14 @@ class Kernel:
         return range(self.input_count, len(self.ports))
 
     def parameters(self, port: int) -> UniformType | None:
-        """The parameters at a port, if they are known."""
+        """Return the parameters at a port, if they are known."""
         if port in self.rescaled:
             return self.rescaled[port][0]
         value = self.values[port]
         return None if value is None else value.parameters
 
     def accepts(self, port: int, parameters: UniformType) -> bool:
-        """Whether a port may have parameters, whatever the others have."""
+        """Return True if a port may have parameters, whatever the others have."""
         return self.ports[port].accepts(parameters) and (
             not self.constraints.is_power_of_two
             or all(math.frexp(scale)[0] == 0.5 for scale in parameters.scale_array())
@@ -224,15 +224,15 @@ class Kernel:
         )
 
     def port_name(self, port: int) -> str:
-        """A port in words, e.g. `operand 1`."""
+        """Return a port in words, e.g. `operand 1`."""
         return port_name(self.op, port)
 
     def port_text(self, port: int) -> str:
-        """A port in words, with the name of the kernel."""
+        """Return a port in words, with the name of the kernel."""
         return f"{self.port_name(port)} of kernel '{self.name}'"
 
     def rule_text(self, rule: str) -> str:
-        """A rule of the kernel as what decides parameters."""
+        """Return a rule of the kernel as what decides parameters."""
         return f"{rule} of {self.name}"
 
     def warn(self, message: str) -> None:
@@ -241,7 +241,7 @@ class Kernel:
 
 
 def port_name(op: RegionOp, port: int) -> str:
-    """A port of a kernel in words, e.g. `operand 1`."""
+    """Return a port of a kernel in words, e.g. `operand 1`."""
     count = len(op.inputs)
     return f"operand {port}" if port < count else f"result {port - count}"
 
@@ -250,7 +250,10 @@ def port_name(op: RegionOp, port: int) -> str:
 
 
 def constraints_of(op: RegionOp, signature: Signature) -> Constraints:
-    """The constraints of a signature, or those that the ops of a kernel say with traits."""
+    """
+    Return the constraints of a signature, or those that the ops of a kernel say with
+    traits.
+    """
     if signature.constraints is None:
         return _constraints_of_ops(op)
     count, found = len(op.inputs), Constraints()
@@ -281,13 +284,13 @@ def constraints_of(op: RegionOp, signature: Signature) -> Constraints:
 
 
 def computing_ops(op: RegionOp) -> Sequence[Operation]:
-    """The ops of a kernel but for constants."""
+    """Return the ops of a kernel but for constants."""
     *ops, _ = op.body.block.ops
     return [inner for inner in ops if not inner.has_trait(ConstantLike)]
 
 
 def _operand_port(block: Block, op: Operation, operand: int) -> int | None:
-    """The port of a kernel whose value is an operand of an op in its block."""
+    """Return the port of a kernel whose value is an operand of an op in its block."""
     if operand >= len(op.operands):
         return None
     value = op.operands[operand]
@@ -385,7 +388,7 @@ def collect(
     module: ModuleOp, target: TargetSpec, calls: Mapping[CallOp, FuncOp]
 ) -> Graph:
     """
-    The kernels and values of a module, with what specifications say about them.
+    Return the kernels and values of a module, with what specifications say about them.
 
     Args:
         module: it is not changed.
@@ -444,7 +447,7 @@ def _kernel_of(
     unquantized: Mapping[SSAValue, Attribute],
     source: _Source,
 ) -> Kernel | None:
-    """A kernel with a signature; `None` if the target has none that fits."""
+    """Return a kernel with a signature; `None` if the target has none that fits."""
     # The content of a constant says more than a range of it, which any port may ignore.
     specs = [
         spec.expressed_type
@@ -521,7 +524,7 @@ def _connect(
 
 
 def _new_constant(ssa: SSAValue, uses: list[PortValue]) -> PortValue:
-    """A value for one more use of a constant."""
+    """Return a value for one more use of a constant."""
     value = PortValue(ssa, is_constant=True)
     uses.append(value)
     return value

@@ -25,10 +25,10 @@ class ParameterChoice:
     expressed_type: AnyFloat
     rule: RangeRule
     is_symmetric: bool = False
-    """Whether the zero point is the middle."""
+    """True if the zero point is the middle."""
 
     is_power_of_two: bool = False
-    """Whether scales are rounded up to powers of two."""
+    """True if scales are rounded up to powers of two."""
 
     def for_range(
         self,
@@ -40,9 +40,9 @@ class ParameterChoice:
         axis: int | None = None,
     ) -> UniformType:
         """
-        The parameters for a range, or for one range for each index of `axis`. Symmetric
-        ones have the middle as zero point. Weights are symmetric, if they are stored with a
-        sign, and do not use the smallest stored value.
+        Return the parameters for a range, or for one range for each index of `axis`.
+        Symmetric ones have the middle as zero point. Weights are symmetric, if they are
+        stored with a sign, and do not use the smallest stored value.
 
         Raises:
             ValueError: if a range is not finite, or the expressed type has no such scale.
@@ -71,7 +71,8 @@ class ParameterChoice:
         self, content: Array, *, is_weight: bool, axis: int | None = None
     ) -> UniformType:
         """
-        The parameters for a constant; with `axis` one scale for each of its indices.
+        Return the parameters for a constant; with `axis` one scale for each of its
+        indices.
 
         Raises:
             ValueError: if there are no elements, some are not finite, or the expressed type
@@ -92,7 +93,7 @@ class ParameterChoice:
 
     def for_fixed_result(self, trait: FixedResultUniformScale) -> UniformType:
         """
-        The parameters of results that lie in a fixed range.
+        Return the parameters of results that lie in a fixed range.
 
         Raises:
             ValueError: if the expressed type has no such scale, or the storage range no
@@ -105,9 +106,10 @@ class ParameterChoice:
         self, factors: Sequence[UniformType], axis: int
     ) -> UniformType | None:
         """
-        The parameters whose scale is the product of those of factors, and whose zero point
-        is 0: per-axis along `axis` if a factor has several scales, otherwise per-tensor.
-        `None` if the numbers of scales differ, or scales are those of blocks.
+        Return the parameters whose scale is the product of those of factors, and whose
+        zero point is 0: per-axis along `axis` if a factor has several scales, otherwise
+        per-tensor. `None` if the numbers of scales differ, or scales are those of
+        blocks.
 
         Raises:
             ValueError: if the expressed type has no such scale.
@@ -125,7 +127,8 @@ class ParameterChoice:
 
     def for_range_of(self, parameters: UniformType) -> UniformType:
         """
-        The parameters for what other parameters can express, e.g. in another storage type.
+        Return the parameters for what other parameters can express, e.g. in another
+        storage type.
 
         Raises:
             ValueError: if the expressed type has no such scale.
@@ -180,7 +183,7 @@ def _wide_enough(
 
 def with_scales(parameters: UniformType, scales: NDArray[np.float64]) -> UniformType:
     """
-    The same parameters with other scales, as many as there are.
+    Return the same parameters with other scales, as many as there are.
 
     Raises:
         ValueError: if the expressed type has no such scale.
@@ -190,7 +193,7 @@ def with_scales(parameters: UniformType, scales: NDArray[np.float64]) -> Uniform
 
 
 def with_axis(parameters: UniformType, axis: int) -> UniformType:
-    """The same per-axis parameters for another dimension."""
+    """Return the same per-axis parameters for another dimension."""
     changed = QuantizationParameters.from_integer_type(parameters)
     return uniform_type(
         replace(changed, quantized_dimension=axis), parameters.expressed_type

@@ -143,11 +143,13 @@ class PropagationReport:
         return [value for value in self.values if value.parameters is None]
 
     def json(self) -> str:
-        """The report as JSON: objects whose keys are the fields of these classes."""
+        """
+        Return the report as JSON: objects whose keys are the fields of these classes.
+        """
         return json.dumps(asdict(self), indent=2) + "\n"
 
     def __str__(self) -> str:
-        """The report as tables, one for each function."""
+        """Return the report as tables, one for each function."""
         decided = len(self.values) - len(self.float_values)
         lines = [
             f"target {self.target}, quantized values: {decided} of {len(self.values)}, "
@@ -208,7 +210,7 @@ _SHOWN_SCALES = 2
 
 
 def _shortened(parameters: str) -> str:
-    """A type in a table, with the first of many scales."""
+    """Return a type in a table, with the first of many scales."""
     start, brace, rest = parameters.partition("{")
     scales = rest.split(",")
     if len(scales) <= _SHOWN_SCALES:
@@ -223,7 +225,7 @@ def describe(
     module: ModuleOp, target: str, graph: Graph, copies: Mapping[FuncOp, FuncOp]
 ) -> PropagationReport:
     """
-    The report of a propagation.
+    Return the report of a propagation.
 
     Args:
         module: the result.
@@ -245,8 +247,8 @@ def describe(
 
 def undecided_port(kernel: Kernel) -> str | None:
     """
-    The first port without parameters, e.g. `operand 0`, for which a kernel stays in
-    floating point; `None` if it need not.
+    Return the first port without parameters, e.g. `operand 0`, for which a kernel stays
+    in floating point; `None` if it need not.
     """
     undecided = (
         kernel.port_name(port)
@@ -349,7 +351,7 @@ def _place_text(op: Operation) -> str:
 
 
 def _decision(kernel: Kernel, port: int) -> tuple[object, str | None]:
-    """The parameters of a value, and why it has them."""
+    """Return the parameters of a value, and why it has them."""
     value = kernel.values[port]
     assert isinstance(value, PortValue)
     is_computed = port >= kernel.input_count
@@ -360,7 +362,7 @@ def _decision(kernel: Kernel, port: int) -> tuple[object, str | None]:
 
 
 def name_of(value: SSAValue) -> str:
-    """The name of a value in the text of its function."""
+    """Return the name of a value in the text of its function."""
     owner = value.owner
     top = owner if isinstance(owner, Operation) else owner.parent_op()
     assert top is not None
@@ -370,7 +372,9 @@ def name_of(value: SSAValue) -> str:
 
 
 def value_names(top: Operation) -> Iterator[tuple[SSAValue, str]]:
-    """The values of a function but for those in kernels, with the names of the text."""
+    """
+    Yield the values of a function but for those in kernels, with the names of the text.
+    """
     printer = Printer(StringIO())
     for value in _values_outside_kernels(top):
         yield value, f"%{printer.print_ssa_value(value)}"

@@ -83,8 +83,8 @@ def _reverse_users(value: PortValue) -> None:
 
 def _followed_by_range(values: Sequence[PortValue]) -> set[PortValue]:
     """
-    The values with ranges that kernels of same scale take, where a result has one of these
-    ranges, and so on backwards.
+    Return the values with ranges that kernels of same scale take, where a result has
+    one of these ranges, and so on backwards.
     """
     found: set[PortValue] = set()
     stack, seen = [*values], {*values}
@@ -147,8 +147,8 @@ class Clamped:
 
 def clamped_values(values: Iterable[PortValue]) -> Sequence[Clamped]:
     """
-    The values with statistics that parameters exceed, but for those that only kernels take
-    which move or order elements: of these, the results count.
+    Return the values with statistics that parameters exceed, but for those that only
+    kernels take which move or order elements: of these, the results count.
     """
     return [
         clamped
@@ -159,7 +159,10 @@ def clamped_values(values: Iterable[PortValue]) -> Sequence[Clamped]:
 
 
 def clamped_constants(values: Iterable[PortValue]) -> Sequence[Clamped]:
-    """The constants that exceed what they have one scale with, if that changes results."""
+    """
+    Return the constants that exceed what they have one scale with, if that changes
+    results.
+    """
     found: list[Clamped] = []
     for value in values:
         if not value.is_constant:
@@ -217,8 +220,8 @@ def _clamped_parameters(value: PortValue, numbers: Range) -> Clamped | None:
 
 def _decides_by_itself(kernel: Kernel) -> bool:
     """
-    Whether the statistics of the results of a kernel say what of its operands counts: it
-    moves and orders elements.
+    Return True if the statistics of the results of a kernel say what of its operands
+    counts: it moves and orders elements.
     """
     outputs = [value for p in kernel.outputs if (value := kernel.values[p]) is not None]
     return (

@@ -306,8 +306,9 @@ class Resolver:
         parameters: UniformType,
     ) -> UniformType:
         """
-        The parameters of a bias: if it would not fit storage, its scale is enlarged, and
-        with it that of the filter, so that it is the product of scales still.
+        Return the parameters of a bias: if it would not fit storage, its scale is
+        enlarged, and with it that of the filter, so that it is the product of scales
+        still.
         """
         bias = kernel.values[port]
         if bias is None or not bias.is_constant:
@@ -373,7 +374,10 @@ class Resolver:
 def _filter_and_input(
     kernel: Kernel, bias: int, factors: Sequence[int]
 ) -> tuple[int, int] | None:
-    """The ports of a constant filter of 8 bits and of its input, if they are factors."""
+    """
+    Return the ports of a constant filter of 8 bits and of its input, if they are
+    factors.
+    """
     filters = [f for f in factors if f in kernel.constraints.coefficients]
     if len(factors) != 2 or len(filters) != 1:
         return None
@@ -424,7 +428,10 @@ def _checked_parameters(
 
 
 def _is_only_moved(value: PortValue) -> bool:
-    """Whether a value is a constant that a kernel moves, and nothing decides the result."""
+    """
+    Return True if a value is a constant that a kernel moves, and nothing decides the
+    result.
+    """
     if value.parameters is not None or not value.is_constant or not value.users:
         return False
     kernel, _ = value.users[0]
@@ -436,8 +443,8 @@ def _is_only_moved(value: PortValue) -> bool:
 
 def _first_specification(value: PortValue) -> UniformType | None:
     """
-    The parameters of the first kernel that takes a value, if those of all kernels that take
-    it are specified, and nothing else decides it.
+    Return the parameters of the first kernel that takes a value, if those of all
+    kernels that take it are specified, and nothing else decides it.
     """
     if value.parameters is not None or value.is_constant:
         return None
@@ -451,9 +458,10 @@ def _first_specification(value: PortValue) -> UniformType | None:
 
 def _shared_parameters(kernel: Kernel) -> UniformType | None:
     """
-    The parameters that all ports of a kernel of same scale take. What was said before
-    propagation comes before what propagation decided; then that of an only operand comes
-    before that of an only result, and this before the first that is known.
+    Return the parameters that all ports of a kernel of same scale take. What was said
+    before propagation comes before what propagation decided; then that of an only
+    operand comes before that of an only result, and this before the first that is
+    known.
     """
     known = [
         (port, parameters)

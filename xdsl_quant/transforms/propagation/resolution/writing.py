@@ -33,7 +33,9 @@ class ParameterChange:
 
 
 def conflicts_of(values: Iterable[PortValue]) -> Sequence[ParameterChange]:
-    """The rescales that values need, in the order of values and of their users."""
+    """
+    Return the rescales that values need, in the order of values and of their users.
+    """
     found: list[ParameterChange] = []
     for value in values:
         before, cause = value.parameters, value.decision
@@ -54,8 +56,8 @@ def conflicts_of(values: Iterable[PortValue]) -> Sequence[ParameterChange]:
 
 def overruled_specs(kernels: Iterable[Kernel]) -> Sequence[ParameterChange]:
     """
-    The specifications that do not hold, before they are replaced. A rescale is none: the
-    value is computed, or used elsewhere, as specified.
+    Return the specifications that do not hold, before they are replaced. A rescale is
+    none: the value is computed, or used elsewhere, as specified.
     """
     found: list[ParameterChange] = []
     for kernel in kernels:
