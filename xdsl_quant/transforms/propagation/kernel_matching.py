@@ -1,11 +1,11 @@
 """
-Which ops of a block form the kernels of a target.
+Match the ops of a block against the kernel patterns of a target.
 
-A kernel takes the values that its ops use and that others define, one port for each use, in
-the order of uses: ports of a kernel of one op are the operands of that op. Constants such
-as weights, and the destinations of linalg ops, are ports, too. So nothing is part of a
-kernel but the ops of a pattern, and statistics of the values between them. Its results are
-the values that others use, and all results of its last op.
+A kernel has one port for each use of a value from outside, in the order of uses: a
+kernel with one op has the operands of the op as ports. Weights and other constants and
+the destinations of linalg ops are also ports, so a kernel contains only the ops of its
+pattern and the statistics between them. Its results are the values with users outside,
+and all results of its last op.
 """
 
 from collections import defaultdict
@@ -41,41 +41,40 @@ COMPUTATIONS = (
     traits.OrdersElements,
     traits.Reduces,
 )
-"""What ops say that compute with values, and nothing else."""
+"""Traits of ops that compute with values."""
 
 
 _STATISTICS = StatisticsOp | StatisticsRefOp
-"""Ops that pass a value on: between the ops of a kernel, they are part of it."""
+"""Ops that pass a value through; those between the ops of a kernel belong to it."""
 
 
 @dataclass(frozen=True)
 class KernelMatch:
-    """Ops that form a kernel, in their order."""
+    """Ops that form a kernel, in block order."""
 
     kernel: KernelSpec
     ops: Sequence[Operation]
     outputs: Sequence[SSAValue]
-    """Results of the ops that others use, and those of the last op."""
+    """Results with users outside the kernel, and all results of the last op."""
 
     positions: Sequence[int]
-    """Where the ops are in their block."""
+    """Positions of the ops in their block."""
 
     float_constants: AbstractSet[SSAValue]
-    """The constants at ports that take them as floats, such as the 0 of a rectifier."""
+    """Constants at ports with floats, e.g. the 0 of a rectifier."""
 
 
 def kernel_matches(
     block: Block, target: TargetSpec, constants: AbstractSet[SSAValue]
 ) -> Sequence[KernelMatch]:
     """
-    Return the kernels of a block that have no op in common: those of the most ops
-    before others, then those whose last op is first, then those that are first in the
-    target.
+    Return disjoint kernels of a block. Kernels with more ops take precedence, then
+    those whose last op comes first, then the order in the target.
 
     Args:
-        block: the block.
-        target: the kernels.
-        constants: the values that are constant.
+        block: the block to search.
+        target: the target with the patterns.
+        constants: the constant values of the module.
     """
     matcher = _Matcher(target, constants, {op: i for i, op in enumerate(block.ops)})
     by_size: dict[int, list[KernelMatch]] = {}
@@ -103,13 +102,15 @@ def kernel_matches(
 def _are_in(
     value: SSAValue, constants: Mapping[Operation, AbstractSet[SSAValue]]
 ) -> bool:
-    """True if all users of a value have it among their constants, and there are any."""
+    """Return True if a value has users, all of which list it among their constants."""
     users = [use.operation for use in value.uses]
     return bool(users) and all(value in constants.get(user, ()) for user in users)
 
 
 def constant_values(module: ModuleOp) -> AbstractSet[SSAValue]:
-    """Results of constants, and of ops without effects that take nothing but these."""
+    """
+    Return the results of constants, and of effect-free ops with constant operands only.
+    """
     constants: set[SSAValue] = set()
     for op in module.walk():
         if not op.results or op.regions:
@@ -124,11 +125,12 @@ def constant_values(module: ModuleOp) -> AbstractSet[SSAValue]:
 
 def is_constant(value: SSAValue, *, through_kernels: bool = False) -> bool:
     """
-    True if a value is a constant, or depends on constants alone.
+    Return True if a value is constant or depends only on constants.
 
     Args:
         value: the value.
-        through_kernels: whether kernels may compute it from constants.
+        through_kernels: True to treat results of kernels with constant operands as
+            constant.
     """
     values, seen = [value], {value}
     while values:
@@ -151,15 +153,15 @@ def is_constant(value: SSAValue, *, through_kernels: bool = False) -> bool:
 
 
 def _moved_operands(op: Operation) -> Sequence[SSAValue]:
-    """Return the operands whose elements are in the results."""
+    """Return the operands whose elements appear in the results."""
     moves = quantization_trait(op, traits.MovesElements)
     return op.operands if moves is None else moves.moved(op)
 
 
 def has_no_effects(op: Operation) -> bool:
     """
-    Return True if an op is known to have no effects: it says so, or it says what it
-    computes, and takes no memory.
+    Return True if an op is known to have no side effects: by its effects trait, or
+    because a quantization trait describes its computation and it uses no memrefs.
     """
     if isinstance(op, _STATISTICS):
         return True
@@ -172,17 +174,17 @@ def has_no_effects(op: Operation) -> bool:
 
 
 DIALECTS_OF_CONTROL_FLOW = ("builtin", "cf", "func", "scf")
-"""Dialects whose ops pass values on."""
+"""Dialects whose ops only pass values on."""
 
 
 @cache
 def unsupported_reason(op_type: type[Operation], name: str) -> str | None:
     """
-    Why an op cannot be part of a kernel, as an apposition; `None` if it can.
+    Return the reason why an op cannot be part of a kernel, as an apposition, or `None`.
 
     Args:
         op_type: the class of the op.
-        name: its name, also if it is not registered.
+        name: the name of the op, which may be unregistered.
     """
     dialect, _, _ = name.partition(".")
     if dialect in (*DIALECTS_OF_CONTROL_FLOW, "quant"):
@@ -203,8 +205,8 @@ def unsupported_reason(op_type: type[Operation], name: str) -> str | None:
 
 def pattern_names(op: Operation) -> Sequence[str]:
     """
-    What patterns call an op: its name, and, if it has a region, the name with those of the
-    ops in there, e.g. `linalg.generic[arith.addf,arith.maximumf]`.
+    Return the names of an op in patterns: its own name, and with the names of the ops
+    in its region if there is one, e.g. `linalg.generic[arith.addf,arith.maximumf]`.
     """
     name = op_name(op)
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
@@ -214,7 +216,9 @@ def pattern_names(op: Operation) -> Sequence[str]:
 
 
 def uses_from_outside(ops: Sequence[Operation]) -> Iterator[Use]:
-    """Yield the uses in ops, and in their regions, of values that others define."""
+    """
+    Yield the uses in ops, nested ones included, of values defined outside of them.
+    """
     inside = {inner for op in ops for inner in op.walk()}
     for inner in (inner for op in ops for inner in op.walk()):
         for index, operand in enumerate(inner.operands):
@@ -237,8 +241,8 @@ class _Matcher:
             str | None, list[tuple[int, KernelSpec, Sequence[PatternStep] | MatchFn]]
         ](list)
         """
-        Patterns without options by the name of their last op, each with its position in the
-        target and its kernel; those in Python by `None`.
+        Patterns without optional steps by the name of their last op, with the kernel
+        and its position in the target; Python patterns by `None`.
         """
         for number, kernel in enumerate(target.kernels.values()):
             for pattern in kernel.patterns:
@@ -250,20 +254,20 @@ class _Matcher:
                         self.candidates[name].append((number, kernel, steps))
 
     def matches(self, op: Operation) -> Iterator[KernelMatch]:
-        """Yield the kernels that end with an op, in the order of the target."""
+        """Yield the kernels whose last op is `op`, in the order of the target."""
         names = (None, *pattern_names(op))
         candidates = [each for name in names for each in self.candidates.get(name, ())]
         for _, kernel, steps in sorted(candidates, key=itemgetter(0)):
-            ops = self.found(op, steps) if callable(steps) else _chain(op, steps)
+            ops = self.by_function(op, steps) if callable(steps) else _chain(op, steps)
             if ops and (match := self.match(kernel, ops)) is not None:
                 yield match
 
-    def found(self, op: Operation, function: MatchFn) -> Sequence[Operation]:
+    def by_function(self, op: Operation, function: MatchFn) -> Sequence[Operation]:
         """
-        Return the ops that a pattern in Python has found, in their order.
+        Return the ops that a Python pattern matches, in block order.
 
         Raises:
-            PassFailedException: if it fails, or returns no ops.
+            PassFailedException: if the function fails or does not return ops.
         """
         name = getattr(function, "__name__", repr(function))
         try:
@@ -279,14 +283,14 @@ class _Matcher:
         return sorted({*ops}, key=self.positions.__getitem__)
 
     def match(self, kernel: KernelSpec, ops: Sequence[Operation]) -> KernelMatch | None:
-        """Return the kernel of some ops; `None` if they cannot be one."""
+        """Return the kernel that the ops form, or `None`."""
         if any(
             not isinstance(op, _STATISTICS)
             and unsupported_reason(type(op), op_name(op))
             for op in ops
         ):
             return None
-        # An op alone may be one that does not say its effects.
+        # The effects of an op are allowed to be unknown if it is a kernel alone.
         has_effects = (
             get_effects(ops[0]) if len(ops) == 1 else not all(map(has_no_effects, ops))
         )
@@ -297,7 +301,7 @@ class _Matcher:
             [scalar_or_element_type(value.type) for value in values]
             for values in (inputs, outputs)
         )
-        # Kernels that are quantized already are no kernels of floats.
+        # Float kernels have no quantized operands or results.
         if any(isinstance(t, QuantizedType) for t in (*input_types, *output_types)):
             return None
         fitted = kernel.signature(
@@ -315,7 +319,8 @@ class _Matcher:
 
     def outputs(self, ops: Sequence[Operation]) -> Sequence[SSAValue]:
         """
-        Return the results; none if others would use them before the kernel has them.
+        Return the results of the kernel, or nothing if an op uses one before the
+        kernel's end.
         """
         inside = {inner for op in ops for inner in op.walk()}
         last = self.positions[ops[-1]]
@@ -330,8 +335,7 @@ class _Matcher:
 
     def position(self, op: Operation, sibling: Operation) -> int:
         """
-        Return the position of an op, or of the one that has it, in the block of
-        another.
+        Return the position of an op, or of its ancestor in the block of `sibling`.
         """
         while (
             op.parent is not sibling.parent and (parent := op.parent_op()) is not None
@@ -341,7 +345,7 @@ class _Matcher:
 
 
 def without_options(steps: Sequence[PatternStep]) -> Iterator[Sequence[PatternStep]]:
-    """Yield a pattern with each choice of its optional steps."""
+    """Yield the pattern with each choice of optional steps."""
     choices = [(True, False) if step.is_optional else (True,) for step in steps]
     for choice in product(*choices):
         if any(choice):
@@ -349,7 +353,7 @@ def without_options(steps: Sequence[PatternStep]) -> Iterator[Sequence[PatternSt
 
 
 def _chain(op: Operation, steps: Sequence[PatternStep]) -> Sequence[Operation]:
-    """Return the ops of a pattern that ends with an op; none if they are not there."""
+    """Return the chain of ops that matches a pattern and ends with `op`, or nothing."""
     *earlier, last = steps
     if not any(name in last.names for name in pattern_names(op)):
         return ()

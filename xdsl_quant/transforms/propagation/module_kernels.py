@@ -1,4 +1,4 @@
-"""The kernels of a module, and the ops that are in none."""
+"""Find the kernels of a module and the float ops outside of kernels."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -23,25 +23,25 @@ from .kernel_matching import COMPUTATIONS, DIALECTS_OF_CONTROL_FLOW, is_constant
 from .target_spec import KernelSpec, Signature
 
 ParametersType: TypeAlias = ScaledQuantizedType | BlockScaledQuantizedType
-"""A specification with the parameters of a cast."""
+"""Specification that has all parameters of a cast."""
 
 _DIALECTS_OF_BODIES = ("linalg", "stablehlo", "tensor")
-"""Dialects whose ops have regions that compute single elements."""
+"""Dialects whose regions compute single elements."""
 
 _CONTROL_FLOW = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
-"""Ops of these dialects whose regions are other ones."""
+"""Exceptions in these dialects, whose regions contain ordinary ops."""
 
 _PASSES_ON = RegionOp | StatisticsOp | StatisticsRefOp | tensor.EmptyOp
-"""Ops that compute nothing themselves."""
+"""Ops that do not compute."""
 
 
 def kernels_of(module: Operation) -> Sequence[RegionOp]:
-    """Return the kernels of a module, or of another op, in the order of the text."""
+    """Return the kernels within an op in textual order."""
     return [op for op in module.walk() if isinstance(op, RegionOp)]
 
 
 def ops_outside_kernels(op: Operation) -> Iterator[Operation]:
-    """Yield the ops within an op but for those in kernels, in the order of the text."""
+    """Yield the ops within an op in textual order, except those inside kernels."""
     for region in op.regions:
         for block in region.blocks:
             for inner in block.ops:
@@ -52,7 +52,7 @@ def ops_outside_kernels(op: Operation) -> Iterator[Operation]:
 
 def ports_of(kernel: RegionOp) -> Iterator[tuple[SSAValue, Attribute]]:
     """
-    Return the values at the ports of a kernel, operands then results, with
+    Yield the values at the ports of a kernel, operands first, with their
     specifications.
     """
     return zip((*kernel.inputs, *kernel.results), kernel.specs, strict=True)
@@ -61,9 +61,7 @@ def ports_of(kernel: RegionOp) -> Iterator[tuple[SSAValue, Attribute]]:
 def operands_of(
     kernel: RegionOp,
 ) -> Iterator[tuple[BlockArgument, SSAValue, Attribute]]:
-    """
-    Return the operands of a kernel: argument of its block, value and specification.
-    """
+    """Yield the block argument, value and specification of each operand of a kernel."""
     args = kernel.body.block.args
     return zip(args, kernel.inputs, kernel.input_specs, strict=True)
 
@@ -72,12 +70,12 @@ def fitting_signature(
     kernel: RegionOp, known: KernelSpec, specs: Sequence[Attribute]
 ) -> Signature | None:
     """
-    Return the first signature that fits a kernel.
+    Return the first signature that matches a kernel.
 
     Args:
         kernel: the kernel, whose operands at `const` ports must be constant.
-        known: what the target says about it.
-        specs: the specifications of its ports.
+        known: the description of the kernel in the target.
+        specs: the specifications of the ports.
     """
     count = len(kernel.inputs)
     return known.signature(
@@ -88,15 +86,15 @@ def fitting_signature(
 
 
 def blocks_with_kernels(op: Operation) -> Iterator[Block]:
-    """Yield the blocks within an op that may have kernels."""
+    """Yield the blocks within an op that may contain kernels."""
     for inner in (op, *_ops_that_may_be_kernels(op)):
         yield from _blocks(inner)
 
 
 def float_ops_of(op: Operation) -> Iterator[Operation]:
     """
-    Return the ops within an op that take or give floats and are in no kernel, in the
-    order of the text, but for constants, casts, and what passes values on.
+    Yield the float ops within an op that are in no kernel, in textual order, except
+    constants, casts and ops that only pass values on.
     """
     return filter(_is_of_floats, _ops_that_may_be_kernels(op))
 
@@ -109,16 +107,14 @@ def _ops_that_may_be_kernels(op: Operation) -> Iterator[Operation]:
 
 
 def _blocks(op: Operation) -> Iterator[Block]:
-    """
-    Yield the blocks of an op, but for those of kernels and of what computes an element.
-    """
+    """Yield the blocks of an op, except those of kernels and of elementwise bodies."""
     if not isinstance(op, RegionOp) and not _has_body(op):
         for region in op.regions:
             yield from region.blocks
 
 
 def _has_body(op: Operation) -> bool:
-    """Return True if regions of an op say how it computes single elements."""
+    """Return True if the regions of an op compute single elements."""
     name = op_name(op)
     return name.partition(".")[0] in _DIALECTS_OF_BODIES and name not in _CONTROL_FLOW
 
@@ -133,7 +129,7 @@ def _is_of_floats(op: Operation) -> bool:
         return False
     if any(map(is_float_value, op.results)):
         return not all(map(is_constant, op.results))
-    # Of what gives no floats, sizes need none, and a store keeps them.
+    # Ops without float results count only if they compute or store: shape ops do not.
     is_store = not op.results and not op.has_trait(IsTerminator)
     return any(map(is_float_value, op.operands)) and (
         is_store or has_quantization_trait(op, *COMPUTATIONS)
@@ -141,5 +137,5 @@ def _is_of_floats(op: Operation) -> bool:
 
 
 def is_float_value(value: SSAValue) -> bool:
-    """Return True if a value is a float or has elements that are."""
+    """Return True if a value is a float or a container of floats."""
     return isinstance(scalar_or_element_type(value.type), AnyFloat)

@@ -1,9 +1,10 @@
 """
-Attributes of the ports of a kernel: ranges, and keys of values that share parameters. Each
-entry has the number of a port: operands are counted first, then results.
+Kernel attributes with ranges of ports and with keys of values that share parameters. Each
+entry has a port number: operands come first, then results.
 
-A calibrated type has one range. Those of an axis are in the attribute `quant.port_stats`.
-Beside a `!quant.any`, which says a width, the range of all elements is there, too.
+A calibrated type has a single range, so per-axis ranges are in the attribute
+`quant.port_stats`. For `!quant.any`, which has a width but no range, the attribute also
+contains the range of all elements.
 
 ```mlir
 quant.region "k" (%a = %x : tensor<2x4xf32> as !quant.calibrated<f32<-1.0:2.0>>)
@@ -18,8 +19,8 @@ quant.region "k" (%a = %x : tensor<4xf32> as !quant.any<i16:f32>) attributes {
 }
 ```
 
-`quant.coupled_ref` says by a key that values have one set of parameters. Where parameters
-are not known yet, the key is in the attribute `quant.coupled_ports`.
+Values with the same `quant.coupled_ref` key share parameters. Until their parameters are
+known, the key is in the attribute `quant.coupled_ports`.
 
 ```mlir
 quant.region "k" (%a = %x : tensor<4xf32> as !quant.calibrated<f32<-1.0:2.0>>)
@@ -58,10 +59,10 @@ from xdsl_quant.transforms.statistics.ranges.value_ranges import (
 )
 
 PORT_STATS = "quant.port_stats"
-"""The attribute of a kernel with ranges of an axis of its ports."""
+"""Kernel attribute with the per-axis ranges of ports."""
 
 COUPLED_PORTS = "quant.coupled_ports"
-"""The attribute of a kernel with the keys of its ports."""
+"""Kernel attribute with the keys of ports."""
 
 _Entry: TypeAlias = Mapping[str, Attribute]
 
@@ -72,24 +73,25 @@ def _refuse_ranges(kernel: RegionOp, message: str) -> NoReturn:
 
 def _port_entries(kernel: RegionOp, name: str) -> Sequence[tuple[int, _Entry]] | None:
     """
-    Return the ports of the entries of an attribute, and the entries; `None` if it is
-    wrong.
+    Return the entries of an attribute with their ports, or `None` if it is malformed.
     """
     entries = kernel.attributes.get(name, ArrayAttr[DictionaryAttr](()))
     if not isa(entries, ArrayAttr[DictionaryAttr]):
         return None
-    found = [
+    numbered = [
         (port.value.data, entry.data)
         for entry in entries
         if isinstance(port := entry.data.get("port"), IntegerAttr)
     ]
-    return found if len(found) == len(entries) else None
+    return numbered if len(numbered) == len(entries) else None
 
 
 def _set_port_entries(
     kernel: RegionOp, name: str, entries: Mapping[int, _Entry]
 ) -> None:
-    """Replace an attribute with an entry for each port; remove it without entries."""
+    """
+    Set an attribute to an entry for each port, or remove it if there are no entries.
+    """
     kernel.attributes.pop(name, None)
     if entries:
         kernel.attributes[name] = ArrayAttr(
@@ -100,12 +102,12 @@ def _set_port_entries(
 
 def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
     """
-    Return the ranges of the ports of a kernel that have a calibrated type, also those
-    of an axis, and of those in the attribute `quant.port_stats` that have a
-    `!quant.any` or no specification. Other specifications count more than ranges.
+    Return the ranges of the ports of a kernel by number: from calibrated types,
+    per-axis ranges included, and from `quant.port_stats` for ports with `!quant.any` or
+    without a specification. Other specifications take precedence over ranges.
 
     Raises:
-        PassFailedException: if the attribute `quant.port_stats` is wrong.
+        PassFailedException: if the attribute `quant.port_stats` is invalid.
     """
     stats = _port_stats(kernel)
     types = *kernel.operand_types, *kernel.result_types
@@ -131,29 +133,29 @@ def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
             _refuse_ranges(
                 kernel,
                 f"has {found} in '{PORT_STATS}', whose type is '{types[index]}'; expected "
-                "one for each index of a dimension",
+                "one range for each index of the dimension",
             )
     return ranges
 
 
 def _port_stats(kernel: RegionOp) -> Mapping[int, _Entry]:
-    """Return the entries of the attribute by the number of the port."""
+    """Return the entries of `quant.port_stats` by port number."""
     if (entries := _port_entries(kernel, PORT_STATS)) is None:
-        needed = "an array of dictionaries with an integer 'port'"
-        _refuse_ranges(kernel, f"needs {needed} as '{PORT_STATS}'")
+        expected = "an array of dictionaries with an integer 'port'"
+        _refuse_ranges(kernel, f"expected {expected} as '{PORT_STATS}'")
     stats: dict[int, _Entry] = {}
     for index, entry in entries:
         if index in stats or not 0 <= index < len(kernel.specs):
-            expected = f"numbers of different ones of its {len(kernel.specs)} ports"
+            expected = f"distinct port numbers below {len(kernel.specs)}"
             _refuse_ranges(
-                kernel, f"has '{PORT_STATS}' of port {index}, expected the {expected}"
+                kernel, f"has '{PORT_STATS}' of port {index}, expected {expected}"
             )
         stats[index] = entry
     return stats
 
 
 def remove_used_ranges(kernel: RegionOp) -> None:
-    """Remove the ranges of an axis of ports that have parameters now."""
+    """Remove the ranges of ports that have parameters."""
     left = {
         index: entry
         for index, entry in _port_stats(kernel).items()
@@ -172,10 +174,10 @@ def set_specs(
 
     Args:
         kernel: the kernel.
-        specs: those of operands, then those of results.
-        ranges: for ports, by number, the ranges of an axis, where there are any; those that
-            do not fit the shape of the port are left out. Beside a `!quant.any`, that of
-            all elements is kept, too.
+        specs: the specifications of operands, then of results.
+        ranges: the ranges by port number. Per-axis ranges are kept unless they do not
+            match the shape of the port; the range of all elements is kept for
+            `!quant.any` only.
     """
     input_count = len(kernel.inputs)
     kernel.attributes["input_specs"] = ArrayAttr(specs[:input_count])
@@ -202,10 +204,10 @@ def _has_axis(type_: Attribute, ranges: ValueRanges) -> bool:
 
 def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
     """
-    Return the keys of ports by number.
+    Return the keys of ports by port number.
 
     Raises:
-        PassFailedException: if the attribute is wrong.
+        PassFailedException: if the attribute `quant.coupled_ports` is invalid.
     """
     entries = _port_entries(kernel, COUPLED_PORTS)
     keys = {
@@ -215,14 +217,14 @@ def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
         and isinstance(key := entry.get("key"), StringAttr)
     }
     if entries is None or len(keys) < len(entries):
-        port = f"the integer 'port', the number of one of its {len(kernel.specs)} ports"
-        needed = f"an array of dictionaries with {port}, and the string 'key'"
-        _refuse_ranges(kernel, f"needs {needed} as '{COUPLED_PORTS}'")
+        port = f"an integer 'port' below {len(kernel.specs)}"
+        expected = f"an array of dictionaries with {port} and a string 'key'"
+        _refuse_ranges(kernel, f"expected {expected} as '{COUPLED_PORTS}'")
     return keys
 
 
 def set_coupled_ports(kernel: RegionOp, keys: Mapping[int, str]) -> None:
-    """Give ports keys, by number."""
+    """Set the keys of ports by port number, keeping those of other ports."""
     keys = {**coupled_ports(kernel), **keys}
     entries = {port: {"key": StringAttr(key)} for port, key in keys.items()}
     _set_port_entries(kernel, COUPLED_PORTS, entries)

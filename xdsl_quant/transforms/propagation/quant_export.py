@@ -1,11 +1,12 @@
 """
-Make ops of kernels, when all parameters are known: each `quant.region` becomes quantized
-ops of the dialect of its ops, for targets with
-[fixed kernels][xdsl_quant.transforms.propagation.export.fixed], or integer arithmetic, for
+Replace kernels by quantized ops once all parameters are known: `quant.region` becomes
+quantized ops of its own dialect for targets with [fixed
+kernels][xdsl_quant.transforms.propagation.export.fixed], or integer arithmetic for
 [code generation][xdsl_quant.transforms.propagation.export.codegen].
 
-A kernel stays what it was in floating point if a port has no uniform type, or an op has no
-quantized form with the types: it reads what is dequantized, and constants as they are.
+A kernel stays in floating point if a port has no uniform type, or an op has no
+quantized form for the types. It then reads dequantized operands, and constants
+unchanged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,11 +52,11 @@ from .module_kernels import (
 )
 
 FLOAT_KERNELS = "quant.float_kernels"
-"""The attribute of a module that lists the kernels that stayed in floating point."""
+"""Module attribute that lists the kernels in floating point, with reasons."""
 
 
 RESCALES = "quant.rescales"
-"""The attribute of a module that says how many rescales there are."""
+"""Module attribute with the number of rescales."""
 
 
 _DECIDED = ParametersType | NoQuantizedType
@@ -65,26 +66,25 @@ _UNDECIDED = AnyQuantizedType | CalibratedQuantizedType
 @dataclass(frozen=True)
 class QuantExportPass(CountingPass):
     """
-    Replace each `quant.region` whose ports all have uniform types by the quantized ops of
-    the dialect of its ops, or by integer arithmetic, and every other one by its ops in
-    floating point, between casts. The attribute `quant.float_kernels` of the module lists
-    those, and why.
+    Replace each `quant.region` with uniform types at all ports by quantized ops of its
+    dialect or by integer arithmetic, and every other one by its float ops between
+    casts. The module attribute `quant.float_kernels` lists the latter, with reasons.
     """
 
     name = "quant-export"
 
     mode: Literal["fixed", "codegen"] = "fixed"
-    """
-    True if kernels become quantized ops, or integer arithmetic for code generation.
-    """
+    """Output form: quantized ops (`fixed`), or integer arithmetic (`codegen`)."""
 
     fully_quantized: bool = False
-    """Fail if a kernel stays in floating point, or an op of floats is in no kernel."""
+    """
+    True to fail if a kernel stays in floating point or a float op is in no kernel.
+    """
 
     push_rescales: bool = True
     """
-    True if integers are rescaled once, after moves and sums, instead of at each port of
-    a kernel. It is an option of `codegen`: see
+    True to rescale integers once, after data movement and sums, instead of at each port
+    of a kernel; for `codegen` only, see
     [`codegen`][xdsl_quant.transforms.propagation.export.codegen].
     """
 
@@ -109,7 +109,7 @@ class QuantExportPass(CountingPass):
             export = CodegenExport(op, unpushed if self.push_rescales else None)
             export.run()
             if export.regions:
-                # Otherwise what an earlier run says still holds.
+                # Without kernels, the counts of an earlier run remain valid.
                 op.attributes[RESCALES] = _rescales(export)
         _warn_of_unsupported_parameters(export)
         if export.in_float:
@@ -120,13 +120,13 @@ class QuantExportPass(CountingPass):
         return PassOutcome(
             export.regions,
             len(export.regions) - len(unexpected),
-            "a 'quant.region' with a quantized form, which 'quant-fuse-kernels' makes",
+            "a 'quant.region' with a quantized form, which 'quant-fuse-kernels' creates",
             [*filter(_is_decided, unexpected)],
             f"'{FLOAT_KERNELS}' says why they stay in floating point",
         )
 
     def _reference(self, module: ModuleOp) -> KernelExport | None:
-        """Export a copy, if an option needs to know its outcome before the change."""
+        """Export a copy if an option depends on the outcome of the export."""
         is_fixed = self.mode == "fixed"
         if not self.fully_quantized and (is_fixed or not self.push_rescales):
             return None
@@ -140,7 +140,7 @@ class QuantExportPass(CountingPass):
 
 def needs_parameters(value: SSAValue) -> bool:
     """
-    Return True if a port with a value is float, and neither constant nor a destination.
+    Return True if a value at a port is float, and neither constant nor a destination.
     """
     return (
         is_float_value(value)
@@ -151,9 +151,8 @@ def needs_parameters(value: SSAValue) -> bool:
 
 def _warn_without_parameters(module: ModuleOp) -> bool:
     """
-    Say on standard error that all kernels stay in floating point, where nothing tells that
-    parameters were decided: no port has any, or one has a range or a width still. Returns
-    whether that is so.
+    Warn on standard error if no kernel is quantized and propagation seems missing: no
+    port has parameters, or a range or width is left. Return True after a warning.
     """
     kernels = kernels_of(module)
     specs = [
@@ -171,13 +170,13 @@ def _warn_without_parameters(module: ModuleOp) -> bool:
     )
     if is_undecided:
         found = f"found {len(kernels)} with ports without parameters"
-        message = f"no kernel is quantized, {found}; 'quant-propagate' decides them"
+        message = f"no kernel is quantized, {found}; run 'quant-propagate' first"
         warn(message, location_prefix(kernels[0].location))
     return is_undecided
 
 
 def _is_decided(kernel: RegionOp) -> bool:
-    """True if all ports of a kernel that need parameters have them."""
+    """Return True if all ports of a kernel that need parameters have them."""
     return all(
         isinstance(spec, ParametersType)
         for value, spec in ports_of(kernel)
@@ -187,8 +186,8 @@ def _is_decided(kernel: RegionOp) -> bool:
 
 def _unexpected(export: KernelExport) -> Iterator[RegionOp]:
     """
-    Yield the kernels that stay in floating point, but for those without floats, those
-    with a port that is to stay so, and those that another warning is about.
+    Yield the kernels that unexpectedly stay in floating point, except those without
+    floats, with a `!quant.none` port, or with a warning of their own.
     """
     for region, reason in export.in_float.items():
         specs = [spec for value, spec in ports_of(region) if is_float_value(value)]
@@ -201,7 +200,7 @@ def _unexpected(export: KernelExport) -> Iterator[RegionOp]:
 
 
 def _warn_of_unsupported_parameters(export: KernelExport) -> None:
-    """Say on standard error which kernels have parameters, and stay in floating point."""
+    """Warn on standard error about kernels in floating point despite parameters."""
     unsupported = [
         (region, reason)
         for region, reason in export.in_float.items()
@@ -217,13 +216,13 @@ def _warn_of_unsupported_parameters(export: KernelExport) -> None:
 
 
 def _descriptions(in_float: Mapping[RegionOp, Unsupported]) -> Iterator[str]:
-    """Which kernels stay in floating point, and why."""
+    """Yield a line with location and reason for each kernel in floating point."""
     for region, reason in in_float.items():
         yield f"{location_prefix(region.location)}kernel '{region.kernel}': {reason}"
 
 
 def _check_fully_quantized(module: ModuleOp, copy: KernelExport) -> None:
-    """Fail if floats would stay, before the module changes."""
+    """Raise if floats would remain, before the module changes."""
     places = dict(zip(copy.regions, kernels_of(module), strict=True))
     kernels = [places[region] for region in copy.in_float]
     ops = [*float_ops_of(module)]
@@ -238,7 +237,9 @@ def _check_fully_quantized(module: ModuleOp, copy: KernelExport) -> None:
 
 
 def _rescales(export: CodegenExport) -> DictionaryAttr:
-    """How many rescales there are, and what pushing changed."""
+    """
+    Return the numbers of rescales with and without pushing, and the result differences.
+    """
     numbers: dict[str, Attribute] = {"inserted": IntegerAttr(export.rescales, i64)}
     if export.reference is not None:
         numbers["at_ports"] = IntegerAttr(export.reference.rescales, i64)

@@ -1,12 +1,12 @@
 """
 Wrap ops in the kernels of a hardware target.
 
-Each `quant.region` has the ops of one pattern of the target, as they were, and a port for
-each value that they take from outside: see
-[`kernel_matching`][xdsl_quant.transforms.propagation.kernel_matching]. The largest kernels
-come first. An op stays as it is if it is in no pattern, if the types of its operands or
-results are not those of a signature, if it is quantized already, or has side effects; and a
-chain is no kernel if another op uses a value in the middle of it.
+Each `quant.region` contains the unchanged ops of one pattern of the target and has a port
+for each value from outside (see
+[`kernel_matching`][xdsl_quant.transforms.propagation.kernel_matching]). Larger kernels take
+precedence. The pass leaves an op alone if no pattern matches, if its types match no
+signature, or if it is quantized or has side effects. A chain whose intermediate results
+have other users is not fused.
 
 Before, with the target `stablehlo-int8`:
 
@@ -50,22 +50,22 @@ from .target_spec import OpPattern, TargetSpec
 
 POSITIONS = "quant.positions"
 """
-An attribute of kernels: where their ops were in the block, if other ops were between them.
-Nothing but `quant-inline-regions` reads it, to restore the order.
+Attribute of a kernel with the former positions of its ops in their block, set if other
+ops were between them. `quant-inline-regions` restores the order from it.
 """
 
 
 @dataclass(frozen=True)
 class QuantFuseKernelsPass(CountingPass):
     """
-    Wrap ops in the kernels of a hardware target: each `quant.region` has the ops of one
-    pattern. Running the pass again changes nothing.
+    Wrap the ops of each pattern of a hardware target in a `quant.region`. The pass is
+    idempotent.
     """
 
     name = "quant-fuse-kernels"
 
     target: str | None = None
-    """The name of a target, or the path of a `.toml` file; it is an error without."""
+    """Name of a built-in or plugin target, or path of a `.toml` file; required."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         target = target_of_option(self.target)
@@ -77,10 +77,10 @@ class QuantFuseKernelsPass(CountingPass):
             for step in pattern.steps
             for name in step.names
         }
-        found = [inner for inner in op.walk() if op_name(inner) in names]
+        candidates = [inner for inner in op.walk() if op_name(inner) in names]
         before = len(kernels_of(op))
         return PassOutcome(
-            found,
+            candidates,
             fuse_kernels(op, target) - before,
             f"chains of ops with the types of a kernel of target '{target.name}'",
             remedy="see xdsl-quant-target check",
@@ -92,18 +92,18 @@ def fuse_kernels(module: ModuleOp, target: TargetSpec) -> int:
     Wrap ops in the kernels of a target.
 
     Returns:
-        The number of kernels, those included that were there before.
+        The number of kernels in the module, including those that existed before.
 
     Raises:
-        PassFailedException: if a pattern in Python fails, or returns no ops. The module is
-            as it was then.
+        PassFailedException: if a Python pattern fails or does not return ops; the
+            module is unchanged then.
     """
     constants = constant_values(module)
     blocks = [*blocks_with_kernels(module)]
     count = sum(isinstance(op, RegionOp) for block in blocks for op in block.ops)
-    # Nothing changes if a pattern in Python fails.
-    found = [kernel_matches(block, target, constants) for block in blocks]
-    for matches in found:
+    # Match everything before the first change, so a failing pattern changes nothing.
+    matches_by_block = [kernel_matches(block, target, constants) for block in blocks]
+    for matches in matches_by_block:
         for match in matches:
             _wrap(match)
         count += len(matches)

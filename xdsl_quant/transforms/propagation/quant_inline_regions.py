@@ -1,9 +1,8 @@
 """
 Replace kernels by their ops.
 
-A port with a specification becomes a pair of casts, so that what was decided for it stays;
-one without becomes nothing. So before propagation this is the reverse of
-`quant-fuse-kernels`: the ops of each kernel are where its last op was.
+Ports with a specification become pairs of casts that keep its parameters; other ports
+disappear. Before propagation, the pass reverts `quant-fuse-kernels`.
 
 Before:
 
@@ -56,19 +55,19 @@ from .target_spec import TargetSpec
 @dataclass(frozen=True)
 class QuantInlineRegionsPass(CountingPass):
     """
-    Replace kernels by their ops, and their specifications by casts at the ports. If both
-    options are given, kernels are replaced that both select.
+    Replace kernels by their ops, and their specifications by casts at the ports. With
+    both options, the pass inlines kernels that both select.
     """
 
     name = "quant-inline-regions"
 
     kernels: tuple[str, ...] = ()
-    """Names of the kernels that are replaced; by default all are."""
+    """Names of the kernels to inline; by default all kernels."""
 
     not_in_target: str | None = None
     """
-    A target, by name or the path of a `.toml` file: the kernels are replaced that it does
-    not have, or not with these specifications.
+    Target, by name or path of a `.toml` file; the pass inlines kernels that the target
+    lacks, or lacks with these specifications.
     """
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
@@ -79,7 +78,7 @@ class QuantInlineRegionsPass(CountingPass):
                 available = quoted(sorted(known)) or "none"
                 raise PassFailedException(
                     f"unknown kernel in 'kernels', found '{name}', available: {available}; "
-                    "use one that the module has"
+                    "use a kernel of the module"
                 )
         if self.kernels:
             regions = [region for region in regions if region.kernel in self.kernels]
@@ -87,9 +86,9 @@ class QuantInlineRegionsPass(CountingPass):
             target = target_of_option(self.not_in_target)
             regions = [region for region in regions if not _has_kernel(target, region)]
         inline_regions(regions)
-        expected = "kernels, which 'quant-fuse-kernels' makes"
+        expected = "kernels, which 'quant-fuse-kernels' creates"
         if self.not_in_target is not None:
-            expected = f"kernels that target '{self.not_in_target}' does not have"
+            expected = f"kernels that target '{self.not_in_target}' lacks"
         return PassOutcome(found, len(regions), expected)
 
 
@@ -100,8 +99,9 @@ def _has_kernel(target: TargetSpec, region: RegionOp) -> bool:
 
 def inline_regions(regions: Sequence[RegionOp]) -> None:
     """
-    Replace kernels by their ops, and their specifications by casts at the ports. If these
-    are all kernels, and nothing happened since fusion, the ops are in their order again.
+    Replace kernels by their ops, and their specifications by casts at the ports.
+    Restore the order of ops before fusion if these are all kernels and nothing else
+    changed.
     """
     if any(isinstance(spec, QuantizedType) for each in regions for spec in each.specs):
         for region in regions:
@@ -122,9 +122,9 @@ def inline_regions(regions: Sequence[RegionOp]) -> None:
 
 
 def _restore_order(block: Block, positions: Mapping[Operation, int]) -> None:
-    """Put ops where they were, and the others around them, if that is a valid order."""
+    """Move ops to their former positions, unless that order is invalid."""
     ops = {position: op for op, position in positions.items()}
-    others = (op for op in block.ops if op not in positions)
+    unmoved = (op for op in block.ops if op not in positions)
     count = len(block.ops)
     if (
         any(isinstance(op, RegionOp) for op in block.ops)
@@ -132,11 +132,12 @@ def _restore_order(block: Block, positions: Mapping[Operation, int]) -> None:
         or not {*ops} <= {*range(count)}
     ):
         return
-    order = [ops[i] if i in ops else next(others) for i in range(count)]
-    places = {op: place for place, op in enumerate(order)}
+    order = [ops[i] if i in ops else next(unmoved) for i in range(count)]
+    indices = {op: index for index, op in enumerate(order)}
     if any(
-        isinstance(owner := operand.owner, Operation) and places.get(owner, -1) >= place
-        for op, place in places.items()
+        isinstance(owner := operand.owner, Operation)
+        and indices.get(owner, -1) >= index
+        for op, index in indices.items()
         for inner in op.walk()
         for operand in inner.operands
     ):
@@ -170,9 +171,7 @@ def inline_region(region: RegionOp) -> None:
 def _quantized_as_specified(
     builder: Builder, value: SSAValue, spec: Attribute, ranges: ValueRanges | None
 ) -> SSAValue:
-    """
-    Return a value that was quantized as a specification says, with ranges of an axis.
-    """
+    """Quantize and dequantize a value as specified, with its per-axis ranges."""
     if not isinstance(spec, QuantizedType):
         return value
     quantized_type = spec.cast_from_expressed_type(value.type)

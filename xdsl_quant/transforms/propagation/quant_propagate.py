@@ -1,20 +1,21 @@
 """
-Resolve the constraints of kernels: decide how every value is stored.
+Resolve the constraints of kernels into quantization parameters for every port.
 
-Each `quant.region` says with specifications what is known of its ports, and the target
-what holds between them. The result has uniform types for all ports that could be decided:
+Specifications of `quant.region` ports describe what is known, and the target adds
+constraints between ports. Afterwards all ports with resolved parameters have uniform
+types:
 
-* A uniform type is fixed. A range becomes parameters by the rule of the target.
-  `!quant.any` is the least width, and `!quant.none` keeps a value as it is. An element
-  type says nothing.
-* Constants get parameters from their content, whatever range is said, or from the operands
-  whose scales they multiply if they are biases.
-* What is known goes along the constraints of kernels until nothing changes. A value has one
-  set of parameters; a kernel that needs others has them at its port. So a rescale is where
-  the specification of a user differs from that where the value is computed.
+* A uniform type is kept. A range is converted to parameters by the target's range rule.
+  `!quant.any` sets a minimum width, `!quant.none` keeps a value in floating point, and
+  an element type adds nothing.
+* Constants get parameters from their content, even if they have a range; biases get the
+  product of the scales of their factors.
+* Parameters propagate along constraints until nothing changes. A value has one set of
+  parameters; a kernel that needs different ones has them at its port. A rescale is
+  needed where the specifications of producer and user differ.
 
-A function that is called with different parameters is duplicated, and so is a constant
-that is used with different ones. Running the pass again changes nothing.
+The pass duplicates functions called with different parameters and constants used with
+different parameters. It is idempotent.
 
 Before, with the target `tflite-int8`:
 
@@ -65,24 +66,26 @@ from .target_spec import TargetSpec
 @dataclass(frozen=True)
 class QuantPropagatePass(CountingPass):
     """
-    Replace the specifications of kernels by uniform types that fulfil the constraints of a
-    hardware target.
+    Replace the specifications of kernels by uniform types that fulfil the constraints
+    of a hardware target.
     """
 
     name = "quant-propagate"
 
     target: str | None = None
-    """The name of a target, or the path of a `.toml` file; it is an error without."""
+    """Name of a built-in or plugin target, or path of a `.toml` file; required."""
 
     report: str | None = None
     """
-    A file for what was decided, and why: JSON if its name ends with `.json`, else tables.
+    File for a report of the decisions and their reasons: JSON if it ends with `.json`,
+    tables otherwise.
     """
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         target = target_of_option(self.target)
         try:
-            # A file that cannot be written is an error before the module changes.
+            # Open the report before the module changes, so a failure leaves it
+            # unchanged.
             opened = open_atomically(self.report) if self.report is not None else None
             with opened or nullcontext() as stream:
                 return self._propagate(op, target, stream)
@@ -109,24 +112,26 @@ class QuantPropagatePass(CountingPass):
         return PassOutcome(
             [*before],
             sum(kernel.specs != before.get(kernel) for kernel in kernels_of(op)),
-            "kernels, which 'quant-fuse-kernels' makes",
+            "kernels, which 'quant-fuse-kernels' creates",
             # Kernels without parameters have a warning; others were decided before.
             is_explained=bool(before),
         )
 
 
 class Propagation:
-    """The propagation of a module, which it changes."""
+    """Propagation of a module in place, with its report and warnings."""
 
     def __init__(self, module: ModuleOp, target: TargetSpec):
         """
+        Propagate.
+
         Args:
-            module: its kernels get uniform types as specifications.
-            target: what its kernels are.
+            module: the module, whose kernels get uniform types as specifications.
+            target: the target with the kernels.
 
         Raises:
-            PassFailedException: if a constraint in Python or the attribute
-                `quant.port_stats` of a kernel is wrong. The module is as it was then.
+            PassFailedException: if a Python constraint or the attribute
+                `quant.port_stats` of a kernel is invalid; the module is unchanged then.
         """
         self._module = module
         self._target = target
@@ -145,10 +150,13 @@ class Propagation:
         duplicate_constants(values)
         self.copies = merge_copies(separated)
         self._left = dict.fromkeys(kernels_of(module))
-        """The kernels without those of functions that were merged."""
+        """Kernels of the module after merging functions."""
 
     def warn_of_float_kernels(self) -> None:
-        """Say on standard error which kernels nobody asked to stay in floating point."""
+        """
+        Warn on standard error about kernels that unintentionally stay in floating
+        point.
+        """
         reasons = dict(self.graph.float_kernels) | {
             kernel.op: f"{port} of kernel '{kernel.name}' has no parameters"
             for kernel in self.graph.kernels
@@ -175,67 +183,71 @@ class Propagation:
             return
         remedy = "the option report=FILE lists all of them"
         if any(map(_has_statistics, reasons)):
-            remedy = (
-                "run 'quant-constraints-to-specs' first, which makes specifications "
-            )
-            remedy += "of statistics"
+            remedy = "run 'quant-constraints-to-specs' first to convert statistics to "
+            remedy += "specifications"
         problem = f"{len(reasons)} of {len(self._left)} kernels stay in floating point"
         warn(f"{problem}, found that {reason}; {remedy}", place)
 
     def warn_of_clamped_constants(self) -> None:
         """
-        Say on standard error which constants exceed the range that they share with other
-        values, as the results of their kernels may be wrong.
+        Warn on standard error about constants that exceed the range of the values they
+        share a scale with, which may make results wrong.
         """
         found = [each for each in self._constants if each.kernel.op in self._left]
         for first in found[:1]:
             first.kernel.warn(
-                f"constants exceed what they have one scale with, found {len(found)}, the "
-                f"first one with numbers {_from_to(first.numbers)} at "
+                f"constants exceed the range of their shared scale, found {len(found)}, "
+                f"the first one with elements {_from_to(first.numbers)} at "
                 f"{first.kernel.port_text(first.port)} and a range "
                 f"{_from_to(first.limits)}; add statistics of the result"
             )
 
     def warn_of_clamped_values(self) -> None:
         """
-        Say on standard error which values have parameters that cut off numbers which their
-        statistics say.
+        Warn on standard error about values whose statistics exceed the range of their
+        parameters.
         """
         found = [each for each in self._cut_off if each.kernel.op in self._left]
         for first in found[:1]:
             kernel, port = first.kernel, first.port
             kernel.warn(
-                f"values are cut off, found {len(found)}, the first one "
+                f"values are clamped, found {len(found)}, the first one "
                 f"'{name_of(first.value.ssa)}' with statistics {_from_to(first.numbers)} "
                 f"and a range {_from_to(first.limits)} at {kernel.port_text(port)} "
-                f"({kernel.decision(port)}); give it a specification, or larger "
-                "statistics to what it has one scale with"
+                f"({kernel.decision(port)}); add a specification, or widen the "
+                "statistics of the values that share its scale"
             )
 
     def warn_of_missing_dimensions(self) -> None:
-        """Say on standard error which weights lack the dimension that scales belong to."""
+        """
+        Warn on standard error about weights without the dimension of per-axis scales.
+        """
         found = [each for each in self._without_axis if each[0].op in self._left]
         for kernel, port in found[:1]:
             kernel.warn(
-                f"weights without the dimension of 'coefficient-axis' have one scale, "
+                f"weights lack the dimension of 'coefficient-axis' and get one scale, "
                 f"found {len(found)}, the first one '{kernel.op.inputs[port].type}' at "
                 f"{kernel.port_text(port)}, and dimension "
                 f"{kernel.constraints.coefficients[port]}; change the target"
             )
 
     def warn_of_specifications(self) -> None:
-        """Say on standard error which parameters that the module had do not hold."""
+        """
+        Warn on standard error about input specifications that constraints overrule.
+        """
         found = [each for each in self._overruled if each.kernel.op in self._left]
         for first in found[:1]:
             first.kernel.warn(
-                f"specifications that do not fulfil constraints are replaced, found "
+                f"specifications that violate constraints are replaced, found "
                 f"{len(found)}, the first one '{first.before}' at "
-                f"{first.kernel.port_text(first.port)}, which is '{first.after}' now "
+                f"{first.kernel.port_text(first.port)}, replaced by '{first.after}' "
                 f"({first.decision}); remove them"
             )
 
     def report(self) -> PropagationReport:
-        """What was decided, and why. The module must not have changed since then."""
+        """
+        Return the decisions and their reasons. Call it before the module changes again.
+        """
         return describe(self._module, self._target.name, self.graph, self.copies)
 
 
@@ -245,8 +257,8 @@ def _from_to(range_: Range) -> str:
 
 def _has_statistics(op: RegionOp) -> bool:
     """
-    Return True if statistics of the operands or results of a kernel are no
-    specifications.
+    Return True if an operand or result of a kernel has statistics ops, which are not
+    specifications yet.
     """
     return any(
         isinstance(value.owner, StatisticsOp)
@@ -257,18 +269,18 @@ def _has_statistics(op: RegionOp) -> bool:
 
 def propagate(module: ModuleOp, target: TargetSpec) -> PropagationReport:
     """
-    Replace the specifications of kernels by uniform types that fulfil the constraints of a
-    hardware target.
+    Replace the specifications of kernels by uniform types that fulfil the constraints
+    of a hardware target.
 
     Args:
-        module: it is changed.
-        target: what its kernels are.
+        module: the module, which is changed.
+        target: the target with the kernels.
 
     Returns:
-        What was decided, and why.
+        The decisions and their reasons.
 
     Raises:
-        PassFailedException: if a constraint in Python or the attribute `quant.port_stats`
-            of a kernel is wrong. The module is as it was then.
+        PassFailedException: if a Python constraint or the attribute `quant.port_stats`
+            of a kernel is invalid; the module is unchanged then.
     """
     return Propagation(module, target).report()

@@ -1,6 +1,6 @@
 """
-What is wrong with a target although its file can be read: ops that cannot be part of a
-kernel, and kernels that are never found.
+Check targets whose file is valid for unusable ops, unconstrained biases and unreachable
+kernels.
 """
 
 import re
@@ -22,16 +22,16 @@ from .target_files import extended_targets, target_kernels, united_kernels
 from .target_spec import KernelSpec, MatchFn, OpPattern, PatternStep, Signature
 
 _BIAS_BITS = 32
-"""Bits of an operand that is a bias."""
+"""Minimum width of an operand that counts as a bias."""
 
 
 def check_target(file: TomlFile, ctx: Context) -> Sequence[str]:
     """
-    Return the warnings about a target, each with its location.
+    Check a target and return warnings with locations.
 
     Args:
         file: the target.
-        ctx: has the dialects of the ops.
+        ctx: context with the dialects of the ops.
 
     Raises:
         TargetError: if an op cannot be part of a kernel.
@@ -50,12 +50,13 @@ def check_target(file: TomlFile, ctx: Context) -> Sequence[str]:
                 if warning and name not in names:
                     warnings.append(warning)
                     names.add(name)
-            for other, taken in earlier:
-                if _takes(other, taken, kernel, pattern):
+            for earlier_kernel, earlier_pattern in earlier:
+                if _shadows(earlier_kernel, earlier_pattern, kernel, pattern):
                     warnings.append(
-                        f"{entry.location(key, text)}: warning: pattern is never found, "
-                        f"found '{' '.join(text.split())}' after kernel '{other.name}', "
-                        "which takes the same ops; remove one of them"
+                        f"{entry.location(key, text)}: warning: unreachable pattern, "
+                        f"found '{' '.join(text.split())}' after kernel "
+                        f"'{earlier_kernel.name}', which matches the same ops; remove "
+                        "one of them"
                     )
                     break
             earlier.append((kernel, pattern))
@@ -67,7 +68,7 @@ def _patterns(
     entry: TomlTable, kernel: KernelSpec
 ) -> Iterator[tuple[str, str, OpPattern | MatchFn]]:
     """
-    Yield the patterns of a kernel, one for each of its ops, with their keys and texts.
+    Yield the patterns of a kernel with key and text; each entry of `ops` is a pattern.
     """
     patterns = iter(kernel.patterns)
     if "ops" in entry and isinstance(ops := next(patterns), OpPattern):
@@ -81,7 +82,7 @@ def _patterns(
 
 
 def _op_names(pattern: OpPattern | MatchFn) -> Iterator[tuple[str, bool]]:
-    """Yield the names of ops, and whether they are in the region of another one."""
+    """Yield the op names of a pattern, and True for ops in a region."""
     for step in pattern.steps if isinstance(pattern, OpPattern) else ():
         for name in step.names:
             outer, *inner = re.findall(r"[\w.]+", name)
@@ -92,13 +93,18 @@ def _op_names(pattern: OpPattern | MatchFn) -> Iterator[tuple[str, bool]]:
 def _check_op(
     name: str, is_in_region: bool, ctx: Context, entry: TomlTable, key: str, text: str
 ) -> str | None:
-    """What is told of an op that no dialect has, which is never found."""
+    """
+    Return a warning if the op is unknown, so the pattern can never match.
+
+    Raises:
+        TargetError: if the op cannot be part of a kernel.
+    """
     place = f"{entry.location(key, text)}: warning:"
     dialect_name, _, _ = name.partition(".")
     if dialect_name not in ctx.registered_dialect_names:
         return (
             f"{place} unknown dialect '{dialect_name}' of op '{name}'; install the plugin "
-            "that has it"
+            "that defines it"
         )
     if (op_type := ctx.get_optional_op(name)) is None:
         names = [op.name for op in ctx.get_dialect(dialect_name).operations]
@@ -112,7 +118,7 @@ def _check_op(
         reason, owner = unsupported_reason(op_type, name), "a kernel"
     if reason is not None:
         problem = f"unsupported op of {owner}, found '{name}', {reason}"
-        entry.fail(f"{problem}; leave it out", key, text)
+        entry.fail(f"{problem}; remove it", key, text)
     return None
 
 
@@ -120,7 +126,7 @@ def _check_op(
 
 
 def _free_biases(entry: TomlTable, kernel: KernelSpec, ctx: Context) -> Iterator[str]:
-    """Warnings of biases that get a scale of their own."""
+    """Yield warnings about biases whose scale is not tied to the accumulator."""
     for signature in kernel.signatures:
         for port, spec in enumerate(signature.inputs):
             if (
@@ -135,14 +141,14 @@ def _free_biases(entry: TomlTable, kernel: KernelSpec, ctx: Context) -> Iterator
                 for step in pattern.steps[:1]
             ):
                 yield (
-                    f"{entry.location()}: warning: bias has a scale of its own, found "
+                    f"{entry.location()}: warning: unconstrained bias scale, found "
                     f"operand {port} of '{spec.storage}' without a constraint; add "
                     f'{{ kind = "accumulator-scale", bias = {port} }}'
                 )
 
 
 def _is_constrained(signature: Signature, port: int) -> bool:
-    """True if a constraint, or a function that may be one, concerns an operand."""
+    """Return True if a constraint, or a Python function, may concern an operand."""
     return any(
         each.bias == port
         if isinstance(each, AccumulatorUniformScale)
@@ -152,7 +158,7 @@ def _is_constrained(signature: Signature, port: int) -> bool:
 
 
 def _is_product(step: PatternStep, ctx: Context, bias: int | None) -> bool:
-    """True if an op is a product which does not say itself that an operand is its bias."""
+    """Return True if an op is a contraction without `bias` as its bias operand."""
     for name in step.names:
         op_type = ctx.get_optional_op(name)
         if op_type is None:
@@ -165,7 +171,7 @@ def _is_product(step: PatternStep, ctx: Context, bias: int | None) -> bool:
     return False
 
 
-# What is never found
+# Unreachable patterns and signatures
 
 
 def _unused_signatures(entry: TomlTable, kernel: KernelSpec) -> Iterator[str]:
@@ -175,39 +181,41 @@ def _unused_signatures(entry: TomlTable, kernel: KernelSpec) -> Iterator[str]:
         if number is not None:
             table = entry.tables("signatures")[index]
             yield (
-                f"{table.location()}: warning: signature is never taken, found signature "
-                f"{number} of the kernel before it, which fits whatever it fits; remove "
+                f"{table.location()}: warning: unreachable signature, found it after "
+                f"signature {number} of the kernel, which matches the same ports; remove "
                 "one of them, or change their order"
             )
 
 
-def _takes(
-    other: KernelSpec,
-    taken: OpPattern | MatchFn,
+def _shadows(
+    earlier_kernel: KernelSpec,
+    earlier_pattern: OpPattern | MatchFn,
     kernel: KernelSpec,
     pattern: OpPattern | MatchFn,
 ) -> bool:
-    """Return True if a kernel takes all ops that a later one would take."""
-    return _finds(taken, pattern) and all(
-        any(earlier.covers(signature) for earlier in other.signatures)
+    """
+    Return True if every match of a kernel's pattern is taken by an earlier kernel.
+    """
+    return _covers(earlier_pattern, pattern) and all(
+        any(earlier.covers(signature) for earlier in earlier_kernel.signatures)
         for signature in kernel.signatures
     )
 
 
-def _finds(taken: OpPattern | MatchFn, pattern: OpPattern | MatchFn) -> bool:
-    """Return True if a pattern finds all ops that another one finds."""
-    if not isinstance(taken, OpPattern) or not isinstance(pattern, OpPattern):
-        return taken is pattern
+def _covers(earlier: OpPattern | MatchFn, pattern: OpPattern | MatchFn) -> bool:
+    """Return True if a pattern matches all ops that a later one matches."""
+    if not isinstance(earlier, OpPattern) or not isinstance(pattern, OpPattern):
+        return earlier is pattern
     return all(
         any(
             len(steps) == len(others)
             and all(
-                # A name without a region is that of all regions.
+                # A name without a region matches the op with any region.
                 {*other.names} & {name, name.partition("[")[0]}
                 for step, other in zip(steps, others, strict=True)
                 for name in step.names
             )
-            for others in without_options(taken.steps)
+            for others in without_options(earlier.steps)
         )
         for steps in without_options(pattern.steps)
     )

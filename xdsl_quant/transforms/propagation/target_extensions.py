@@ -1,4 +1,4 @@
-"""What plugins have for hardware targets: files, constraints and patterns."""
+"""Target files, constraints and patterns that plugins provide."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,10 +8,10 @@ from xdsl_quant.runtime.plugins import MatchFn, QuantFn, plugins
 
 
 class TargetExtensions(NamedTuple):
-    """What all plugins have, by name. Nothing is imported before it is used."""
+    """Extensions of all plugins by name, imported on first use."""
 
     targets: Mapping[str, Callable[[], Path]]
-    """Files of targets."""
+    """Target files."""
 
     constraints: Mapping[str, Callable[[], QuantFn]]
     """Constraints in Python."""
@@ -22,13 +22,13 @@ class TargetExtensions(NamedTuple):
 
 def target_extensions() -> TargetExtensions:
     """
-    Return what the plugins have that `xdsl-opt` finds: those whose universe is a
+    Return the extensions of installed plugins, i.e. those whose universe is a
     [`QuantizationUniverse`][xdsl_quant.runtime.plugins.QuantizationUniverse].
 
     Raises:
-        PluginError: if two plugins have one name for different things.
+        PluginError: if two plugins use the same name for different extensions.
     """
-    found = plugins()
+    universe = plugins()
     return TargetExtensions(
-        found.hardware_targets, found.constraints, found.kernel_patterns
+        universe.hardware_targets, universe.constraints, universe.kernel_patterns
     )

@@ -1,5 +1,5 @@
 """
-Descriptions of hardware targets in files: what a TOML file says becomes a
+Read hardware targets from TOML files into a
 [`TargetSpec`][xdsl_quant.transforms.propagation.target_spec.TargetSpec].
 
 Example:
@@ -71,7 +71,7 @@ CONSTRAINTS: Mapping[str, type[Any]] = {
     "power-of-two-scale": PowerOfTwoScale,
     "same-scale": traits.SameOperandsAndResultsScale,
 }
-"""Constraints by their names in files; the fields of the classes are further keys."""
+"""Constraint classes by name in target files; their fields are the remaining keys."""
 
 _RANGE_RULES: Sequence[RangeRule] = get_args(RangeRule)
 _SIGNATURE_KEYS = ("inputs", "outputs", "constraints")
@@ -86,19 +86,18 @@ _OP_NAME = re.compile(r"\w+(\.\w+)+(\[\w+(\.\w+)+(,\w+(\.\w+)+)*\])?")
 
 
 class TargetError(TomlError):
-    """A mistake in the description of a target, explained in one line."""
+    """Error in a target file, with a message of one line."""
 
 
 def read_target(source: str | Path) -> TargetSpec:
     """
-    Return the target of a file.
+    Read a target.
 
     Args:
-        source: the path of a `.toml` file, or the name of a target that this package or a
-            plugin has.
+        source: the path of a `.toml` file, or the name of a built-in or plugin target.
 
     Raises:
-        TargetError: if the file cannot be read, is wrong, or there is no such target.
+        TargetError: if the file is unreadable or invalid, or the target is unknown.
     """
     file = target_file(source)
     return _target(file.table(), Path(file.name).stem, [file.name])
@@ -106,10 +105,10 @@ def read_target(source: str | Path) -> TargetSpec:
 
 def target_file(source: str | Path) -> TomlFile:
     """
-    Return the text of a target, which `read_target` reads.
+    Return the TOML file of a target, without parsing it.
 
     Raises:
-        TargetError: if it cannot be read, or there is no such target.
+        TargetError: if the file is unreadable or the target is unknown.
     """
     if isinstance(source, Path) or has_suffix(source, ".toml"):
         path = Path(source)
@@ -122,11 +121,11 @@ def target_file(source: str | Path) -> TomlFile:
 
 def target_of_option(text: str | None) -> TargetSpec:
     """
-    Return the target that the option of a pass names.
+    Read the target that a pass option names.
 
     Raises:
-        PassFailedException: if nothing is named, there is no such target, or its file is
-            wrong.
+        PassFailedException: if the option is missing, the target is unknown, or its
+            file is invalid.
     """
     if text is None:
         raise PassFailedException(f"missing option 'target', {_available()}")
@@ -145,25 +144,27 @@ def parse_target(
     text: str, file_name: str = "target.toml", name: str = "target"
 ) -> TargetSpec:
     """
-    Return the target that a text in TOML describes.
+    Parse a target from TOML text.
 
     Args:
-        text: what a file contains.
-        file_name: what to call the text in messages.
-        name: the name of the target, unless the text says it.
+        text: the content of a target file.
+        file_name: the file name to print in messages.
+        name: the target's name if the text has no `name`.
 
     Raises:
-        TargetError: if the text is wrong.
+        TargetError: if the text is invalid.
     """
     return _target(TomlFile(text, file_name, TargetError).table(), name, [file_name])
 
 
 def _target(table: TomlTable, name: str, files: Sequence[str]) -> TargetSpec:
     """
+    Build a target.
+
     Args:
-        table: the file.
-        name: the name of the target, unless the file says it.
-        files: its name, after those of files that extend it.
+        table: the root table of the file.
+        name: the target's name if the file has no `name`.
+        files: the file's name, preceded by the names of the files that extend it.
     """
     table.check_keys(_TARGET_KEYS, "a target")
     bases = extended_targets(table, files)
@@ -177,34 +178,32 @@ def _target(table: TomlTable, name: str, files: Sequence[str]) -> TargetSpec:
     kernels: dict[str, KernelSpec] = {}
     for entry, kernel in target_kernels(table, extended):
         if kernel.name in kernels:
-            problem = f"kernels with one name, found two of '{kernel.name}'"
-            remedy = (
-                "give one another name, or one kernel several [[kernels.signatures]]"
-            )
+            problem = f"duplicate kernel, found '{kernel.name}' twice"
+            remedy = "rename one, or merge them with several [[kernels.signatures]]"
             entry.fail(f"{problem}; {remedy}", found=kernel.name)
         kernels[kernel.name] = kernel
     for kernel in kernels.values():
         known = extended.get(kernel.name, kernel)
-        extended[kernel.name] = _with_more(kernel, known)
+        extended[kernel.name] = _merged(kernel, known)
     return TargetSpec(name, extended, rule, description)
 
 
 def extended_targets(table: TomlTable, files: Sequence[str]) -> Sequence[TargetSpec]:
     """
-    Return the targets whose kernels the target of a file has, too.
+    Return the targets that a file lists in `extends`.
 
     Args:
-        table: the file.
-        files: its name, after those of files that extend it.
+        table: the root table of the file.
+        files: the file's name, preceded by the names of the files that extend it.
 
     Raises:
-        TargetError: if one of them is wrong, or extends itself.
+        TargetError: if an extended target is invalid or extends itself.
     """
     bases: list[TargetSpec] = []
     for source in table.texts("extends"):
         file = target_file(source)
         if file.name in files:
-            message = f"a target extends itself, found '{source}'; leave it out"
+            message = f"target extends itself, found '{source}'; remove it"
             table.fail(message, "extends", source)
         base = _target(file.table(), Path(file.name).stem, [*files, file.name])
         bases.append(base)
@@ -213,25 +212,21 @@ def extended_targets(table: TomlTable, files: Sequence[str]) -> Sequence[TargetS
 
 def united_kernels(targets: Sequence[TargetSpec]) -> dict[str, KernelSpec]:
     """
-    Return the kernels of several targets: one has the signatures of the first target
-    first.
+    Merge the kernels of several targets; signatures of earlier targets come first.
     """
     kernels: dict[str, KernelSpec] = {}
     for target in targets:
         for name, kernel in target.kernels.items():
-            kernels[name] = _with_more(kernels.get(name, kernel), kernel)
+            kernels[name] = _merged(kernels.get(name, kernel), kernel)
     return kernels
 
 
-def _with_more(kernel: KernelSpec, other: KernelSpec) -> KernelSpec:
-    """
-    Return a kernel with the signatures of another one behind its own, but for those
-    that would never be found.
-    """
-    if kernel is other:
+def _merged(kernel: KernelSpec, extension: KernelSpec) -> KernelSpec:
+    """Append the signatures of another kernel, except those that can never match."""
+    if kernel is extension:
         return kernel
     signatures = [*kernel.signatures]
-    for signature in other.signatures:
+    for signature in extension.signatures:
         if not any(known.covers(signature) for known in signatures):
             signatures.append(signature)
     return replace(kernel, signatures=signatures)
@@ -241,15 +236,15 @@ def target_kernels(
     table: TomlTable, extended: Mapping[str, KernelSpec] | None = None
 ) -> Iterator[tuple[TomlTable, KernelSpec]]:
     """
-    Yield the kernels of a file in their order, each with the table that says what it
-    is. Several may have one name, or one table.
+    Yield the kernels of a file in order, each with its table. Several kernels may share
+    a name or a table.
 
     Args:
-        table: the file.
-        extended: the kernels of targets that it extends, by name.
+        table: the root table of the file.
+        extended: the kernels of the targets that the file extends, by name.
 
     Raises:
-        TargetError: if there are none, or one is wrong.
+        TargetError: if there are no kernels, or one is invalid.
     """
     if not table.values.get("kernels") and not extended:
         table.fail("expected kernels, found none; add a table [[kernels]]")
@@ -268,7 +263,7 @@ def _entry_name(table: TomlTable) -> str | None:
 def _kernels(
     table: TomlTable, extended: Mapping[str, KernelSpec]
 ) -> Sequence[KernelSpec]:
-    """Return the kernels of an entry: the one with a name, or one for each op."""
+    """Return the kernels of a table: a named one, or one per op."""
     table.check_keys(_KERNEL_KEYS, "a kernel")
     name = _entry_name(table)
     ops = [_op_name(table, "ops", text, text) for text in table.texts("ops")]
@@ -309,7 +304,7 @@ def _pattern_step(
     for index, name in enumerate(names):
         if name in names[:index]:
             problem = f"expected different ops, found '{name}' twice"
-            table.fail(f"{problem}; leave out one", key, name)
+            table.fail(f"{problem}; remove one", key, name)
     return PatternStep(names, is_optional)
 
 
@@ -331,10 +326,8 @@ def _pattern(table: TomlTable, text: str) -> OpPattern | MatchFn:
         for step in text.split("->")
     ]
     if all(step.is_optional for step in steps):
-        problem = (
-            f"expected an op that must be there, found only optional ones in '{text}'"
-        )
-        table.fail(f"{problem}; leave out a '?'", "patterns", text)
+        problem = f"expected a pattern with a required op, found only optional ones in '{text}'"
+        table.fail(f"{problem}; remove a '?'", "patterns", text)
     return OpPattern(steps)
 
 
@@ -345,7 +338,7 @@ def _extension(
     known: Mapping[str, Callable[[], _T]],
     kind: str,
 ) -> _T:
-    """What a plugin has under a name after `@`."""
+    """Return the plugin extension that is named after `@`."""
     if (factory := known.get(text.removeprefix("@"))) is None:
         available = quoted(sorted(known)) or "none"
         problem = f"unknown {kind} of a plugin, found '{text}', available: {available}"
@@ -361,10 +354,8 @@ def _signatures(table: TomlTable) -> Sequence[Signature]:
         return [_signature(table)]
     for key in _SIGNATURE_KEYS:
         if key in table:
-            problem = (
-                f"expected one place of a signature, found '{key}' beside 'signatures'"
-            )
-            remedy = "move it into a table of [[kernels.signatures]]"
+            problem = f"expected either '{key}' or 'signatures', found both"
+            remedy = f"move '{key}' into a table of [[kernels.signatures]]"
             table.fail(f"{problem}; {remedy}", key)
     tables = table.tables("signatures")
     if not tables:
@@ -391,15 +382,13 @@ def _signature(table: TomlTable) -> Signature:
 
 
 def _ports(table: TomlTable, key: str) -> tuple[Sequence[Port], bool]:
-    """Return the ports, and whether the last one stands for any number of them."""
+    """Return the ports, and True if the last one is variadic."""
     texts = table.texts(key)
     is_variadic = texts[-1:] == ["..."]
     if is_variadic:
         texts = texts[:-1]
     if "..." in texts or (is_variadic and not texts):
-        problem = (
-            f"expected '...' after the last of the ports of '{key}', found it elsewhere"
-        )
+        problem = f"expected '...' after the last port of '{key}', found it elsewhere"
         table.fail(f"{problem}; move it to the end", key, "...")
     return [_port(table, key, text) for text in texts], is_variadic
 
@@ -408,7 +397,7 @@ def _port(table: TomlTable, key: str, text: str) -> Port:
     if (match := _PORT.fullmatch(text)) is None:
         remedy = (
             "write a storage type such as 'i8', 'i8<-127:127>', 'u8', 'any=i8' or "
-            "'i16:0', or '-' for one that is not quantized"
+            "'i16:0', or '-' for an unquantized port"
         )
         table.fail(f"expected a port, found '{text}'; {remedy}", key, text)
     is_constant, is_wildcard = match["const"] is not None, match["any"] is not None
@@ -422,7 +411,7 @@ def _port(table: TomlTable, key: str, text: str) -> Port:
     zero_point = None if match["zero"] is None else int(match["zero"])
     low, high = storage.storage_range
     if zero_point is not None and not low <= zero_point <= high:
-        problem = f"zero point is not in the range of the storage, found '{text}'"
+        problem = f"zero point exceeds the storage range, found '{text}'"
         table.fail(f"{problem}; write one from {low} to {high}", key, text)
     return Port(storage, is_wildcard, zero_point, is_constant)
 
@@ -430,8 +419,10 @@ def _port(table: TomlTable, key: str, text: str) -> Port:
 @cache
 def _parsed_storage(text: str) -> AnyQuantizedType:
     """
+    Parse a storage type with an optional range.
+
     Raises:
-        ParseError: if it is no storage type, or its range is wrong.
+        ParseError: if the type or range is invalid.
     """
     ctx = Context()
     ctx.load_dialect(Quant)
@@ -468,7 +459,7 @@ def _constraint(table: TomlTable, value: object, signature: Signature) -> Constr
 
 
 def _argument(table: TomlTable, kind: str, key: str, field: Field[Any]) -> Any:
-    """Return the field of a constraint."""
+    """Return the value of a field of a constraint."""
     if key not in table:
         if field.default is MISSING:
             table.fail(f"missing '{key}' of '{kind}'; add it")
@@ -483,7 +474,7 @@ def _argument(table: TomlTable, kind: str, key: str, field: Field[Any]) -> Any:
 
 
 def _check_numbers(table: TomlTable, kind: str, arguments: Mapping[str, Any]) -> None:
-    """Check what the numbers of a constraint must be, whatever the ports are."""
+    """Check a constraint's numbers, independently of the ports."""
     if "minimum" in arguments:
         low, high = arguments["minimum"], arguments["maximum"]
         if not (-math.inf < low <= 0 <= high < math.inf and low < high):
@@ -494,14 +485,14 @@ def _check_numbers(table: TomlTable, kind: str, arguments: Mapping[str, Any]) ->
         remedy = "add the indices of operands"
         table.fail(f"expected factors of '{kind}', found none; {remedy}")
     if factors and (bias := arguments.get("bias")) in factors:
-        problem = f"expected a bias that is none of the factors of '{kind}'"
+        problem = f"expected different ports for bias and factors of '{kind}'"
         table.fail(f"{problem}, found index {bias} for both; use another index")
 
 
 def _check_ports(
     table: TomlTable, kind: str, arguments: Mapping[str, Any], signature: Signature
 ) -> None:
-    """Check that the ports exist, and are quantized, that a constraint names."""
+    """Check that the ports named in a constraint exist and are quantized."""
     for name in ("bias", "factors", "operand", "result"):
         value = arguments.get(name)
         if value is None:

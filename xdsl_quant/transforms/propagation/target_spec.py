@@ -1,12 +1,12 @@
 """
-What a hardware target can execute, as data: kernels, how their ports store values, and
-what holds between the parameters of ports.
+Data model of a hardware target: its kernels, the storage of their ports, and
+constraints between port parameters.
 
 A kernel is looked up by its name and by the specifications of its ports, which may be
-partial: the first signature that fits says the rest. What an op means to quantization, it
-says itself with [traits][xdsl_quant.dialects.quant.traits]: a signature without constraints
-of its own has those of the op that its kernel is made of. Indices in traits are those of
-operands then, and of ports if the signature names the trait.
+partial: the first matching signature completes them. Ops describe how they quantize
+with [traits][xdsl_quant.dialects.quant.traits], so a signature without constraints
+inherits those of the kernel's op. Indices in traits then count operands of the op; in a
+signature they count ports.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from xdsl_quant.runtime.plugins import MatchFn, QuantFn
 from xdsl_quant.runtime.plugins import Specs as Specs
 
 RangeRule: TypeAlias = Literal["exact", "mlir", "tflite"]
-"""How a range becomes parameters."""
+"""Rule that derives parameters from a range."""
 
 
 @dataclass(frozen=True)
 class MultiplierUniformScale:
-    """The scale of a result is the product of those of operands; the zero point is 0."""
+    """Result whose scale is the product of operand scales, with a zero point of 0."""
 
     result: int = 0
     factors: Sequence[int] = (0, 1)
@@ -43,46 +43,43 @@ class MultiplierUniformScale:
 @dataclass(frozen=True)
 class CoefficientOfOp:
     """
-    Weights, and the dimension that their scales belong to, are those that the ops of the
-    kernel say themselves.
+    Weights and the dimension of their scales, as given by the traits of the kernel's
+    ops.
     """
 
 
 @dataclass(frozen=True)
 class PowerOfTwoScale:
-    """
-    The scales of all quantized ports are powers of two: the least that are not less than
-    what ranges need.
-    """
+    """Restriction of all scales to powers of two, rounded up."""
 
 
 ScaleConstraint: TypeAlias = CoefficientOfOp | MultiplierUniformScale | PowerOfTwoScale
-"""What ops do not say with traits."""
+"""Constraints that ops cannot express with traits."""
 
 Constraint: TypeAlias = "QuantizationTrait | ScaleConstraint | QuantFn"
 
 
 @dataclass(frozen=True)
 class Port:
-    """How an operand or a result of a kernel stores values."""
+    """Storage of an operand or result of a kernel."""
 
     storage: AnyQuantizedType | None = None
-    """Storage type and range; `None` if the port is not quantized."""
+    """Storage type and range, or `None` if the port is not quantized."""
 
     is_wildcard: bool = False
-    """True if other storage types are right, too. `storage` is the default then."""
+    """True if any storage type is accepted; `storage` is the default then."""
 
     zero_point: int | None = None
-    """The zero point that values must have; `None` if they may have any."""
+    """Required zero point, or `None` for any."""
 
     is_constant: bool = False
-    """True if the port takes constants only, such as weights."""
+    """True if the port accepts only constants, e.g. weights."""
 
     def accepts(self, spec: Attribute) -> bool:
         """
-        Return True if the port can be as a specification says. An expressed type says
-        nothing, and neither does `none`, the type of an operand that is absent. A
-        `!quant.any` is a least width, any other type with storage says what is stored.
+        Return True if the port is compatible with a specification. Expressed types and
+        `none` (an absent operand) do not restrict storage, `!quant.any` is a minimum
+        width, and other types with storage must match.
         """
         storage = self.storage
         if storage is None:
@@ -101,21 +98,21 @@ class Port:
             )
         return _stores_all_of(storage, spec)
 
-    def covers(self, other: Port) -> bool:
-        """Return True if the port can be all that another one can be."""
-        if self.is_constant and not other.is_constant:
+    def covers(self, port: Port) -> bool:
+        """Return True if the port accepts everything that another port accepts."""
+        if self.is_constant and not port.is_constant:
             return False
-        if self.storage is None or other.storage is None:
-            return self.storage is other.storage
-        if self.zero_point is not None and self.zero_point != other.zero_point:
+        if self.storage is None or port.storage is None:
+            return self.storage is port.storage
+        if self.zero_point is not None and self.zero_point != port.zero_point:
             return False
-        if self.is_wildcard or other.is_wildcard:
+        if self.is_wildcard or port.is_wildcard:
             return self.is_wildcard
-        return _stores_all_of(self.storage, other.storage)
+        return _stores_all_of(self.storage, port.storage)
 
     @property
     def text(self) -> str:
-        """The port as files have it, e.g. `const i8<-127:127>:0`."""
+        """The port in the syntax of target files, e.g. `const i8<-127:127>:0`."""
         text = "-" if self.storage is None else self.storage.storage_text
         if self.is_wildcard:
             text = f"any={text}"
@@ -136,27 +133,30 @@ def _stores_all_of(storage: StoredQuantizedType, other: StoredQuantizedType) -> 
 
 @dataclass(frozen=True)
 class Signature:
-    """Storage of the ports of a kernel, and what holds between their parameters."""
+    """
+    Storage of the ports of a kernel, and the constraints between their parameters.
+    """
 
     inputs: Sequence[Port]
     outputs: Sequence[Port]
 
     is_variadic: bool = False
-    """True if the last operand stands for any number of operands."""
+    """True if the last operand may be repeated any number of times."""
 
     has_variadic_results: bool = False
-    """True if the last result stands for any number of results."""
+    """True if the last result may be repeated any number of times."""
 
     constraints: Sequence[Constraint] | None = None
-    """What holds; `None` for what the op of the kernel says with its traits."""
+    """
+    Constraints between ports, or `None` for those from the traits of the kernel's op.
+    """
 
     def fitted(
         self, input_specs: Sequence[Attribute], output_specs: Sequence[Attribute]
     ) -> Signature | None:
         """
-        Return the signature with a port for each specification; `None` if there are
-        more specifications than ports, or a port cannot be as one says. Operands and
-        results at the end may be absent.
+        Expand the signature to one port per specification, or return `None` if it does
+        not match. Trailing operands and results may be absent.
         """
         inputs = _fitted_ports(self.inputs, input_specs, self.is_variadic)
         outputs = _fitted_ports(self.outputs, output_specs, self.has_variadic_results)
@@ -171,7 +171,7 @@ class Signature:
         )
 
     def covers(self, other: Signature) -> bool:
-        """Return True if the signature fits whatever another one fits."""
+        """Return True if the signature matches everything that another one matches."""
         return _covers(
             self.inputs, self.is_variadic, other.inputs, other.is_variadic
         ) and _covers(
@@ -200,7 +200,7 @@ def _covers(
 def _fitted_ports(
     ports: Sequence[Port], specs: Sequence[Attribute], is_variadic: bool
 ) -> Sequence[Port] | None:
-    """Return a port for each specification; `None` if one of them does not fit."""
+    """Return one port per specification, or `None` if one does not match."""
     fitted = [*ports[: len(specs)]]
     if is_variadic:
         fitted += [*ports[-1:]] * (len(specs) - len(fitted))
@@ -212,12 +212,12 @@ def _fitted_ports(
 
 @dataclass(frozen=True)
 class PatternStep:
-    """An op of a pattern."""
+    """Step of a pattern that matches one op."""
 
     names: Sequence[str]
     """
-    The names that the op may have. Those of the ops in its region may follow, e.g.
-    `linalg.generic[arith.addf,arith.maximumf]`.
+    Alternative names of the op, each optionally with the names of the ops in its
+    region, e.g. `linalg.generic[arith.addf,arith.maximumf]`.
     """
 
     is_optional: bool = False
@@ -227,17 +227,17 @@ class PatternStep:
 @dataclass(frozen=True)
 class OpPattern:
     """
-    Which ops form a kernel: a chain, each op of which is the only user of the results of
-    the op before it.
+    Chain of ops that forms a kernel. Each op is the only user of the results of its
+    predecessor.
     """
 
     steps: Sequence[PatternStep]
-    """The ops, from the first one to the last one."""
+    """Steps from first to last op."""
 
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """A kernel of a target."""
+    """Kernel of a target."""
 
     name: str
     signatures: Sequence[Signature]
@@ -250,12 +250,13 @@ class KernelSpec:
         is_constant: Callable[[int], bool] = lambda _: True,
     ) -> Signature | None:
         """
-        Return the first signature that fits, with a port for each specification.
+        Return the first matching signature, expanded to one port per specification.
 
         Args:
             input_specs: the specifications of operands.
-            output_specs: those of results.
-            is_constant: is given the number of an operand; by default all are constant.
+            output_specs: the specifications of results.
+            is_constant: predicate on the operand index; by default all operands are
+                constant.
         """
         for signature in self.signatures:
             fitted = signature.fitted(input_specs, output_specs)
@@ -269,14 +270,14 @@ class KernelSpec:
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """A hardware target."""
+    """Hardware target."""
 
     name: str
     kernels: Mapping[str, KernelSpec] = field(default_factory=dict[str, KernelSpec])
     """Kernels by name."""
 
     range_rule: RangeRule = "exact"
-    """How a range becomes parameters."""
+    """Rule that derives parameters from a range."""
 
     description: str = ""
-    """What the target is, in one line."""
+    """Description in one line."""

@@ -1,23 +1,23 @@
 """
-Kernels as quantized ops, for targets with fixed kernels: a `quant.region` whose ports all
-have uniform types becomes the ops within, which take and give quantized values.
+Export kernels as quantized ops for targets with fixed kernels: the ops of a
+`quant.region` with uniform types at all ports are rebuilt on quantized values.
 
-It is done with the casts of the dialect that the ops are of: values are quantized by
-`tfl.quantize` or `stablehlo.uniform_quantize`, and constants become those of stored values.
-Where one kernel gives a value with other parameters than the next one takes, a cast from
-the ones to the others is between them. A value that is stored already, with the parameters
-that a kernel takes or gives, needs none, and its stored values stay as they are.
+Values are quantized with the casts of the dialect of the ops, `tfl.quantize` or
+`stablehlo.uniform_quantize`, and constants become constants of stored values. A cast
+rescales a value between kernels with different parameters. A value that is already
+stored with the parameters of a port needs no cast.
 
-A kernel may have values of its own between its ops, and nothing says how these are
-quantized. An accumulator, which is the result of an op that multiplies and accumulates, has
-32 bits and the product of the scales of its factors; what is added to it has that, too.
-A value that is only moved, ordered and clamped until it is a result has the type of this
-result: what exceeds it makes no difference. In TensorFlow Lite an accumulator is no value.
+Values between the ops of a kernel have no specification. An accumulator, the result of
+an op that multiplies and accumulates, is stored in 32 bits with the product of the
+scales of the factors, and so are its summands. A value that reaches a result only
+through data movement, ordering and clamping gets the type of that result, as anything
+outside of its range is clamped anyway. TensorFlow Lite has no accumulator values.
 
-A kernel stays what it was in floating point if a port has no uniform type, nothing says how
-a value within is stored, or an op does not accept the types: it reads what is dequantized,
-and constants as they are. Constants of other kernels need no type, such as the 0 of a
-rectifier: they get that of what they are compared with, or of the result if they exceed it.
+A kernel stays in floating point if a port has no uniform type, an inner value cannot be
+given a type, or an op does not accept the types. It reads dequantized operands and
+unchanged constants. Constants of other kernels, such as the 0 of a rectifier, need no
+type: they get the type of the operand they are compared with, or of the result if they
+exceed it.
 """
 
 from collections.abc import Sequence
@@ -58,10 +58,13 @@ from .quantized_kernels import QuantizedKernel
 
 
 def dialect_ops_of(region: RegionOp) -> DialectOps:
-    """Return the casts of the dialect of the ops, if it has those of all ports."""
+    """
+    Return the ops of the kernel's dialect if it supports all port types, else
+    `QUANT_OPS`.
+    """
     dialects = (op.name.partition(".")[0] for op in region.body.block.ops)
     ops = next(
-        (found for name in dialects if (found := dialect_ops(name)) is not QUANT_OPS),
+        (known for name in dialects if (known := dialect_ops(name)) is not QUANT_OPS),
         QUANT_OPS,
     )
     specs = (spec for spec in region.specs if isinstance(spec, ParametersType))
@@ -69,18 +72,18 @@ def dialect_ops_of(region: RegionOp) -> DialectOps:
 
 
 class FixedExport(KernelExport):
-    """The export of the kernels of a module as quantized ops."""
+    """Export of the kernels of a module as quantized ops."""
 
     def __init__(self, module: ModuleOp):
         super().__init__(module)
         self.stored: dict[SSAValue, dict[Attribute, SSAValue]] = {}
-        """What values of the module are quantized as, by element types."""
+        """Quantized forms of values by element type."""
 
         self.dialect_ops: dict[SSAValue, DialectOps] = {}
-        """With the casts of which dialect the results of kernels are quantized."""
+        """Cast ops for the results of kernels."""
 
         self.dequantizations: dict[Operation, None] = {}
-        """The casts of values that kernels take as they are stored."""
+        """Casts whose operand kernels use directly."""
 
     def run(self) -> None:
         self.export_kernels()
@@ -106,11 +109,11 @@ class FixedExport(KernelExport):
         dialect_ops = dialect_ops_of(region)
         if dialect_ops is QUANT_OPS:
             raise Unsupported(
-                "the dialect of its ops has no quantized ops of these types"
+                "the dialect of its ops has no quantized ops for these types"
             )
         check_ports(region, is_constant)
         if any(map(has_nan, region.inputs)):
-            raise Unsupported("a constant that is no number")
+            raise Unsupported("a constant has NaN elements")
         check_operands(region, self.out_of_range)
         kernel = QuantizedKernel(region, dialect_ops)
         for argument, value, spec in operands_of(region):
@@ -120,7 +123,7 @@ class FixedExport(KernelExport):
         self._insert(kernel, kernel.results())
 
     def export_floats(self, region: RegionOp, *, are_stored: bool) -> Values:
-        # Constants are those of the float model.
+        # Constants keep their float elements.
         kernel = QuantizedKernel(region, dialect_ops_of(region))
         for argument, value, spec in operands_of(region):
             if self.is_cut_off(value, spec):
@@ -138,14 +141,12 @@ class FixedExport(KernelExport):
         self._insert(kernel, results)
         return results
 
-    # Values of the module
+    # Values
 
     def _quantized(
         self, value: SSAValue, spec: ParametersType, dialect_ops: DialectOps
     ) -> SSAValue:
-        """
-        Return a value with this element type: all kernels that take it share a cast.
-        """
+        """Return a value with a quantized element type; kernels share the cast."""
         known = self.stored.setdefault(value, {})
         if (stored := _as_stored(value, spec)) is not None:
             self.dequantizations[cast(Operation, value.owner)] = None
@@ -158,7 +159,7 @@ class FixedExport(KernelExport):
         return known[spec]
 
     def floats(self, value: SSAValue) -> SSAValue:
-        # Casts of a result of a kernel to a type that it is stored as are needless.
+        # Remove casts of kernel results to types that they are already stored as.
         known = {stored.type: stored for stored in self.stored.get(value, {}).values()}
         for use in [*value.uses]:
             op = use.operation
@@ -169,7 +170,7 @@ class FixedExport(KernelExport):
         return value if value.first_use is None else self._expressed(value)
 
     def _expressed(self, value: SSAValue) -> SSAValue:
-        """Return the floats of a value."""
+        """Return a value as floats."""
         if (dialect_ops := self.dialect_ops.get(value)) is None:
             return value
         known, expressed = self.stored[value], scalar_or_element_type(value.type)
@@ -182,7 +183,7 @@ class FixedExport(KernelExport):
 
 
 def _as_stored(value: SSAValue, spec: ParametersType) -> SSAValue | None:
-    """What a value is the dequantization of, if that has an element type."""
+    """Return the operand that a value is dequantized from, if it has the type."""
     op = value.owner
     if not isinstance(op, Operation) or not has_quantization_trait(
         op, CastsQuantization
@@ -193,15 +194,14 @@ def _as_stored(value: SSAValue, spec: ParametersType) -> SSAValue | None:
 
 
 def _inserted_after(value: SSAValue, new_ops: Sequence[Operation]) -> SSAValue:
-    """Insert ops where a value is there, and return the result of the last one."""
+    """Insert ops after a value, and return the result of the last op."""
     builder = builder_after(value)
     return [builder.add(op) for op in new_ops][-1]
 
 
 def widen_biases(module: ModuleOp) -> None:
     """
-    Replace constant biases of ops on 16-bit activations by wider ones, where the dialect
-    has kernels that need them.
+    Widen constant biases of ops with 16-bit activations in dialects that require it.
     """
     for op in module.walk():
         trait = quantization_trait(op, AccumulatorUniformScale)

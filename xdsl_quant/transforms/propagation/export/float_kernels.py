@@ -1,7 +1,7 @@
 """
-Why kernels stay in floating point, and what is checked for that: parameters, and constants
-beside ops that move, order and clamp elements. Values before the result of such ops are
-stored like it.
+Checks that keep kernels in floating point: unsupported parameters, and constants that
+the type of a result would clamp. Values that reach a result only through data movement,
+ordering and clamping are stored like that result.
 """
 
 from abc import ABC, abstractmethod
@@ -37,26 +37,27 @@ from ..module_kernels import is_float_value, kernels_of, operands_of, ports_of
 
 
 class UnsupportedParameters(Unsupported):
-    """Why a kernel whose ports have parameters is not computed with stored values."""
+    """Raised when a kernel with parameters at its ports cannot use stored values."""
 
 
 class ResultOutOfRange(Unsupported):
     """
-    Why a kernel and its results stay in floating point: they have numbers that the type of
-    a result would cut off.
+    Raised when the type of a result would clamp its values; kernel and result stay in
+    floating point.
     """
 
     def __init__(self, message: str, number: float):
         super().__init__(message)
         self.number = number
-        """One of these numbers."""
+        """An element outside of the range."""
 
 
 def check_parameters(region: RegionOp) -> None:
     """
+    Raise unless stored values of all ports are integers with scales and zero points.
+
     Raises:
-        UnsupportedParameters: if stored values of a port are not integers with scales and
-            zero points alone.
+        UnsupportedParameters: if a port has another type.
     """
     for spec in region.specs:
         if isinstance(spec, BlockScaledQuantizedType):
@@ -71,8 +72,10 @@ def check_parameters(region: RegionOp) -> None:
 
 def check_ports(region: RegionOp, is_known: Callable[[SSAValue], bool]) -> None:
     """
+    Raise if a port has no parameters and its value is not known.
+
     Raises:
-        Unsupported: if a port has no parameters, and its value is not known.
+        Unsupported: if there is such a port.
     """
     for value, spec in ports_of(region):
         is_scaled = isinstance(spec, ScaledQuantizedType)
@@ -82,8 +85,8 @@ def check_ports(region: RegionOp, is_known: Callable[[SSAValue], bool]) -> None:
 
 def reason_of(error: Exception, name: str) -> str:
     """
-    What an error says about an op, as a part of a sentence that has the location of the
-    kernel and the name of the op already.
+    Return the message of an error without location and op name, which the report adds
+    itself.
     """
     sentence = sentence_of(error)
     _, is_located, message = sentence.partition("error: ")
@@ -92,8 +95,7 @@ def reason_of(error: Exception, name: str) -> str:
 
 def in_names_of_kernel(reason: str, op: Operation) -> str:
     """
-    Return a reason about an op, or an op in it, with the name of the op of StableHLO
-    that it was made of, if that is its location.
+    Replace the names of lowered ops in a reason by the StableHLO op in their location.
     """
     location = op.location
     if isinstance(location, NameLoc) and location.desc.data.startswith("stablehlo."):
@@ -104,15 +106,17 @@ def in_names_of_kernel(reason: str, op: Operation) -> str:
 
 def check_uses_own_values(op: Operation) -> None:
     """
+    Raise if the regions of an op use values from outside.
+
     Raises:
-        Unsupported: if an op uses, in its regions, values from outside of it.
+        Unsupported: if there is such a use.
     """
     if not op.regions:
         return
     own = {value for inner in op.walk() for value in defined_values(inner)}
     inside = (inner for inner in op.walk() if inner is not op)
     if not all(value in own for inner in inside for value in inner.operands):
-        raise Unsupported(f"'{op.name}' uses values from outside of its regions")
+        raise Unsupported(f"regions of '{op.name}' use values from outside")
 
 
 # Constants
@@ -120,13 +124,13 @@ def check_uses_own_values(op: Operation) -> None:
 
 def fits(value: SSAValue, type_: QuantizedType) -> bool:
     """
-    Return whether a constant is in the range of a type, but for rounding.
+    Return True if a constant is within the range of a type, up to rounding.
 
     Raises:
-        Unsupported: if it is no number, or not known.
+        Unsupported: if an element is NaN, or the elements are unknown.
     """
     if has_nan(value):
-        raise Unsupported("a constant that is no number")
+        raise Unsupported("a constant has NaN elements")
     if not isinstance(type_, ScaledQuantizedType):
         return False
     numbers = numbers_of(value)
@@ -136,10 +140,10 @@ def fits(value: SSAValue, type_: QuantizedType) -> bool:
 
 def is_exact(value: SSAValue, type_: QuantizedType) -> bool:
     """
-    Return whether a type stores the numbers of a constant without rounding.
+    Return True if a type stores a constant without rounding.
 
     Raises:
-        Unsupported: if it is no number, or not known.
+        Unsupported: if an element is NaN, or the elements are unknown.
     """
     if not fits(value, type_) or not isinstance(type_, ScaledQuantizedType):
         return False
@@ -149,7 +153,7 @@ def is_exact(value: SSAValue, type_: QuantizedType) -> bool:
 
 def ends_of(type_: ScaledQuantizedType) -> tuple[float, float]:
     """
-    Return the least and the largest number that a type does not cut off but for
+    Return the smallest and largest number that a type stores without clamping, up to
     rounding.
     """
     scales, points = type_.get_scales(), type_.get_zero_points()
@@ -161,7 +165,7 @@ def ends_of(type_: ScaledQuantizedType) -> tuple[float, float]:
 
 
 def has_nan(value: SSAValue) -> bool:
-    """Return whether a value is a constant with an element that is no number."""
+    """Return True if a value is a constant with NaN elements."""
     try:
         return is_constant(value) and bool(np.isnan(numbers_of(value)).any())
     except Unsupported:
@@ -170,10 +174,10 @@ def has_nan(value: SSAValue) -> bool:
 
 def numbers_of(value: SSAValue) -> NDArray[np.float64]:
     """
-    Return the numbers of a constant, and of what moves it.
+    Return the elements of a constant, also through data movement ops.
 
     Raises:
-        Unsupported: if they are not known.
+        Unsupported: if they are unknown.
     """
     op = value.owner
     while isinstance(op, Operation):
@@ -189,20 +193,22 @@ def numbers_of(value: SSAValue) -> NDArray[np.float64]:
         if moves is None or len(moved := moves.moved(op)) != 1:
             break
         op = moved[0].owner
-    raise Unsupported("the content of a constant is not known")
+    raise Unsupported("the elements of a constant are unknown")
 
 
 # Ops that keep the order of elements
 
 _KEEPS_ORDER = traits.Clamps, traits.MovesElements, traits.OrdersElements
-"""Ops that may be clamped to the range of their result before or after they compute."""
+"""Traits of ops that commute with clamping to the range of their result."""
 
 _MAXIMA = {"maximum", "maximumf", "maxnumf"}
 _MINIMA = {"minimum", "minimumf", "minnumf"}
 
 
 def stored_as(region: RegionOp, value: SSAValue) -> ScaledQuantizedType | None:
-    """Return the type of the result that a value is, or becomes without computation."""
+    """
+    Return the type of the result that a value reaches without computation, or `None`.
+    """
     returned = region.returned
     if value in returned:
         spec = region.output_specs.data[[*returned].index(value)]
@@ -216,7 +222,7 @@ def stored_as(region: RegionOp, value: SSAValue) -> ScaledQuantizedType | None:
 
 
 def keeps_order(op: Operation) -> bool:
-    """Return whether an op only moves, orders and clamps elements."""
+    """Return True if an op only moves, orders or clamps elements."""
     if isinstance(op, StatisticsOp | StatisticsRefOp):
         return True
     bodies = [[*block.ops][:-1] for region in op.regions for block in region.blocks]
@@ -227,7 +233,7 @@ def keeps_order(op: Operation) -> bool:
 
 
 def op_or_reducing_op(op: Operation) -> Operation:
-    """Return the op itself, or the only one that a reduction applies."""
+    """Return the op, or the single op in the body of a reduction."""
     bodies = [[*block.ops][:-1] for region in op.regions for block in region.blocks]
     return bodies[0][0] if len(bodies) == 1 and len(bodies[0]) == 1 else op
 
@@ -240,9 +246,11 @@ def check_not_cut_off(
     op: Operation, index: int, constant: SSAValue, type_: ScaledQuantizedType
 ) -> None:
     """
+    Raise if a result would contain elements of a constant operand that its type clamps.
+    Infinities are allowed.
+
     Raises:
-        ResultOutOfRange: if the type of the result cuts a constant operand off, though the
-            result has the numbers of it. An infinity is the end of any range.
+        ResultOutOfRange: if that is so.
     """
     numbers = numbers_of(constant)
     if not numbers.size:
@@ -263,9 +271,12 @@ def check_not_cut_off(
 
 def check_constants(region: RegionOp) -> None:
     """
+    Raise if a constant without a type contains elements that the type of a result
+    clamps.
+
     Raises:
-        ResultOutOfRange: if the type of a result cuts a constant without a type off.
-        Unsupported: if the content of such a constant is not known.
+        ResultOutOfRange: if that is so.
+        Unsupported: if the elements of such a constant are unknown.
     """
     for op in region.body.block.ops:
         if (
@@ -282,29 +293,29 @@ def check_constants(region: RegionOp) -> None:
 
 def check_operands(region: RegionOp, numbers: Mapping[SSAValue, float]) -> None:
     """
-    Check that ports cut off no results that stayed in floating point.
+    Raise if a port would clamp a result that stayed in floating point.
 
     Args:
         region: the kernel.
-        numbers: what results of other kernels have, which their types would cut off.
+        numbers: values of other kernels with an element outside of their types' range.
 
     Raises:
-        ResultOutOfRange: if a port cuts a number off, and the kernel moves and orders
-            elements, so that its results may have this number.
+        ResultOutOfRange: if the kernel only moves and orders elements, so that the
+            element may be in its results.
         Unsupported: if another kernel has such a port.
     """
     for index, (_, value, spec) in enumerate(operands_of(region)):
         if value not in numbers or not cuts_off(spec, number := numbers[value]):
             continue
         *ops, _ = region.body.block.ops
-        message = f"operand {index} has numbers that exceed the range of '{spec}'"
+        message = f"operand {index} exceeds the range of '{spec}'"
         if all(op.has_trait(ConstantLike) or keeps_order(op) for op in ops):
             raise ResultOutOfRange(message, number)
         raise Unsupported(message)
 
 
 def cuts_off(spec: Attribute, number: float) -> bool:
-    """Return whether a number exceeds the range of a specification, if this is a type."""
+    """Return True if a specification has parameters that clamp a number."""
     if not isinstance(spec, ScaledQuantizedType):
         return False
     low, high = ends_of(spec)
@@ -313,7 +324,8 @@ def cuts_off(spec: Attribute, number: float) -> bool:
 
 def _outside(region: RegionOp, value: SSAValue) -> SSAValue | None:
     """
-    Return the value that ops of a kernel move, unless it has a type with parameters.
+    Return the value outside of a kernel that its ops move, unless it has parameters or
+    is computed inside.
     """
     while isinstance(op := value.owner, Operation):
         moves = quantization_trait(op, traits.MovesElements)
@@ -326,7 +338,7 @@ def _outside(region: RegionOp, value: SSAValue) -> SSAValue | None:
 
 
 def builder_after(value: SSAValue) -> LoweringBuilder:
-    """Return a builder of ops where a value is there, such as casts between kernels."""
+    """Return a builder that inserts after the definition of a value."""
     if isinstance(value, BlockArgument):
         point = InsertPoint.at_start(value.block)
         return LoweringBuilder(point, location=value.location)
@@ -334,22 +346,22 @@ def builder_after(value: SSAValue) -> LoweringBuilder:
     return LoweringBuilder(InsertPoint.after(owner), location=owner.location)
 
 
-# Kernels of a module
+# Export
 
 
 class KernelExport(ABC):
-    """The export of the kernels of a module."""
+    """Export of the kernels of a module."""
 
     def __init__(self, module: ModuleOp):
         self.regions = kernels_of(module)
         self.in_float: dict[RegionOp, Unsupported] = {}
-        """The kernels that stayed in floating point, and why."""
+        """Kernels that stay in floating point, with reasons."""
 
         self.out_of_range: dict[SSAValue, float] = {}
-        """Results in floats that their types would cut off, with such a number."""
+        """Float results that their types would clamp, with an element out of range."""
 
     def export_kernels(self) -> None:
-        """Build ops for all kernels, before them."""
+        """Build the ops for each kernel before it."""
         for index, region in enumerate(self.regions):
             try:
                 self.export(index, region)
@@ -361,8 +373,8 @@ class KernelExport(ABC):
                     self.out_of_range |= dict.fromkeys(results, e.number)
 
     def erase_kernels(self) -> None:
-        """Replace what uses the results of kernels, and erase these."""
-        # What uses the results of a kernel after all later kernels went is no kernel.
+        """Replace the remaining uses of kernel results, and erase the kernels."""
+        # Erasing backwards leaves only uses outside of kernels.
         for region in reversed(self.regions):
             for result in region.results:
                 if result.first_use is not None:
@@ -375,22 +387,20 @@ class KernelExport(ABC):
         Build ops on stored values for a kernel.
 
         Raises:
-            Unsupported: if it has to stay in floating point.
+            Unsupported: if the kernel has to stay in floating point.
         """
 
     @abstractmethod
     def export_floats(self, region: RegionOp, *, are_stored: bool) -> Values:
         """
-        Dequantize, compute, and quantize unless results stay in floats.
-
-        Returns:
-            the results.
+        Build float ops on dequantized operands for a kernel, and quantize the results
+        if `are_stored`. Return the results.
         """
 
     @abstractmethod
     def floats(self, value: SSAValue) -> SSAValue:
-        """Return the floats of a value."""
+        """Return a value as floats."""
 
     def is_cut_off(self, value: SSAValue, spec: Attribute) -> bool:
-        """Return whether a port would cut off numbers of a value, which stays in floats."""
+        """Return True if a value stays in floating point and a port would clamp it."""
         return value in self.out_of_range and cuts_off(spec, self.out_of_range[value])

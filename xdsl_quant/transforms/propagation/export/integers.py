@@ -1,8 +1,8 @@
 """
-Integers that stand for real numbers, with what the compiler knows of them.
+Scaled integers: tensors of integers with scale, zero point, bounds and error bounds.
 
-An integer `n` stands for `(n - zero_point) * scale`. A scale is an exact fraction, not a
-number that is rounded to some format: the scale of a product is the product of scales.
+An integer `n` represents `(n - zero_point) * scale`. Scales are exact fractions rather
+than rounded floats, so the scale of a product is the exact product of scales.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from xdsl_quant.unsupported import Unsupported
 HALF = Fraction(1, 2)
 
 Scales: TypeAlias = tuple[Fraction, ...]
-"""One scale, or one for each index of an axis."""
+"""A single scale, or one per index of an axis."""
 
 MULTIPLIER_BITS = 31
 """Significant bits of a multiplier."""
 
 SUM_BITS = 42
 """
-Bits of terms that are brought to one scale. The more they have, the nearer the multipliers
-of terms are to quotients of scales; and the fewer bits are left of 63 for the multiplier of
-the sum.
+Maximum bits of the terms of a sum after alignment to one scale. More bits make the
+multipliers of terms more exact, but leave fewer of 63 bits for the multiplier of the
+sum.
 """
 
 
 def nearest(x: Fraction) -> int:
-    """Return the nearest integer; halves are rounded up."""
+    """Round to the nearest integer, half up."""
     return (x + HALF).__floor__()
 
 
@@ -50,61 +50,60 @@ def _is_near(x: Fraction, y: Fraction) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class ScaledRange:
-    """Scale, zero point and range of integers."""
+    """Scale, zero point and bounds of integers."""
 
     scales: Scales
     axis: int | None
-    """The dimension of the tensor, or the loop, that scales belong to."""
+    """Dimension of the tensor, or loop, of per-axis scales."""
 
     zero_point: int
     bounds: Bounds
 
     @property
     def scale(self) -> Fraction:
-        """The largest scale."""
+        """Largest scale."""
         return max(self.scales)
 
     @property
     def largest(self) -> int:
-        """No zero-point-corrected integer has a greater absolute value."""
+        """Largest absolute zero-point-corrected value."""
         return max(abs(bound - self.zero_point) for bound in self.bounds)
 
 
 @dataclass(frozen=True, eq=False)
 class Integers(ScaledRange):
-    """A tensor of integers, or an element of one in a loop."""
+    """A tensor of scaled integers, or an element of one in a loop."""
 
     value: SSAValue
-    """Signless integers; unsigned ones if their bounds say so."""
+    """Signless integers, treated as unsigned if the bounds require it."""
 
     array: Array | None = None
-    """The integers, if they are constant."""
+    """Constant elements, or `None`."""
 
     error: Fraction = Fraction(0)
     """
-    How far a number is at most from the exact result of what was computed since numbers
-    were stored at ports.
+    Upper bound on the deviation from the exact result computed from the values at
+    ports.
     """
 
     difference: Fraction = Fraction(0)
     """
-    How far that exact result is at most from the number that is there if all ports are
-    rescaled.
+    Upper bound on the deviation from the result obtained when every port is rescaled.
     """
 
     rounding: Fraction = Fraction(0)
-    """How far the last rescale took a number from the exact result."""
+    """Upper bound on the deviation that the last rescale introduced."""
 
     port: ScaledQuantizedType | None = None
-    """The type of the last port."""
+    """Type of the last port."""
 
     is_same_at_port: bool = False
     """
-    True if it becomes what it is if all ports are rescaled, once it has that type.
+    True if a rescale to the last port yields the same value as rescaling at every port.
     """
 
     def computed(self, value: SSAValue, bounds: Bounds) -> Integers:
-        """Return the integers that an op computes from these, which no port has yet."""
+        """Return the integers that an op computes from these, not yet at any port."""
         return replace(
             self,
             value=value,
@@ -114,27 +113,28 @@ class Integers(ScaledRange):
             is_same_at_port=False,
         )
 
-    def with_scale_of(self, other: Integers) -> Integers | None:
+    def with_scale_of(self, reference: Integers) -> Integers | None:
         """
-        Return the same integers with scales that are equal to these, but for the
-        precision of a multiplier; `None` if they are not. The scale of a bias is a
-        product that was rounded, for instance.
+        Return the same integers with the scales of others, or `None` if the scales
+        differ by more than the precision of a multiplier. The stored scale of a bias,
+        for instance, is a rounded product.
         """
-        if len(self.scales) != len(other.scales):
+        if len(self.scales) != len(reference.scales):
             return None
-        if len(self.scales) > 1 and self.axis != other.axis:
+        if len(self.scales) > 1 and self.axis != reference.axis:
             return None
-        pairs = [*zip(self.scales, other.scales, strict=True)]
+        pairs = [*zip(self.scales, reference.scales, strict=True)]
         if not all(_is_near(scale, new) for scale, new in pairs):
             return None
         lost = max(abs(scale - new) for scale, new in pairs)
         error = self.error + lost * self.largest
-        return replace(self, scales=other.scales, axis=other.axis, error=error)
+        scales, axis = reference.scales, reference.axis
+        return replace(self, scales=scales, axis=axis, error=error)
 
 
 @dataclass(frozen=True, eq=False)
 class StoredRange(ScaledRange):
-    """Scale, zero point and range of a type."""
+    """Scale, zero point and storage range of a quantized type."""
 
     type: ScaledQuantizedType
 
@@ -144,13 +144,13 @@ class StoredRange(ScaledRange):
         Return the parameters of a type.
 
         Raises:
-            Unsupported: if one scale along one axis does not say them, or stored values
-                are no integers that stand for themselves.
+            Unsupported: if the type is sub-channel quantized, has several zero points,
+                has storage wider than 32 bits, or does not store plain integers.
         """
         if (reason := type_.unsupported_storage) is not None:
             raise Unsupported(reason)
         if not type_.is_per_tensor and type_.axis is None:
-            raise Unsupported(f"type '{type_}' has scales of blocks")
+            raise Unsupported(f"type '{type_}' has sub-channel scales")
         low, high = type_.zero_point_range
         if low != high:
             raise Unsupported(f"zero points of type '{type_}' differ")
@@ -161,12 +161,12 @@ class StoredRange(ScaledRange):
 
     @property
     def extent(self) -> Fraction:
-        """How far two numbers of the type are apart at most."""
+        """Width of the represented range."""
         low, high = self.bounds
         return (high - low) * self.scale
 
     def integers(self, value: SSAValue, array: Array | None = None) -> Integers:
-        """What is stored with the type."""
+        """Return integers that are stored with the type."""
         bounds = self.bounds
         if array is not None and array.size:
             bounds = int(array.min()), int(array.max())
@@ -182,9 +182,7 @@ class StoredRange(ScaledRange):
         )
 
     def cuts_off(self, integers: Integers) -> bool:
-        """
-        Return True if all of some integers stand for numbers that exceed the range.
-        """
+        """Return True if all values of some integers lie outside of the range."""
         low, high = (
             [(end - integers.zero_point) * scale for scale in integers.scales]
             for end in integers.bounds
@@ -208,8 +206,8 @@ class StoredRange(ScaledRange):
 
 def multiplier_and_shift(ratio: Fraction, bits: int) -> tuple[int, int]:
     """
-    Return the integers for which `multiplier / 2**shift` is nearest to a ratio, for
-    multipliers with so many bits. With 31 bits they are those of
+    Return the multiplier of `bits` bits and shift with `multiplier / 2**shift` nearest
+    to a ratio. For 31 bits they equal
     [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier].
 
     Raises:
@@ -227,7 +225,7 @@ def multiplier_and_shift(ratio: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _common_divisor(a: Fraction, b: Fraction) -> Fraction:
-    """Return the largest fraction of which both scales are multiples."""
+    """Return the largest fraction that divides both scales."""
     return Fraction(
         gcd(a.numerator * b.denominator, b.numerator * a.denominator),
         a.denominator * b.denominator,
@@ -238,14 +236,14 @@ def aligned_scales(
     *values: ScaledRange,
 ) -> tuple[int | None, Sequence[Sequence[Fraction]]]:
     """
-    Return the axis of some integers, and their scales along it.
+    Return the common axis of integers, and their scales along it.
 
     Raises:
-        Unsupported: if they belong to different dimensions.
+        Unsupported: if their axes differ.
     """
     axes = {v.axis for v in values if len(v.scales) > 1}
     if len(axes) > 1:
-        raise Unsupported("scales of several dimensions")
+        raise Unsupported("scales have different axes")
     count = max(len(v.scales) for v in values)
     repeated = [v.scales * (count if len(v.scales) == 1 else 1) for v in values]
     return next(iter(axes), None), repeated
@@ -253,13 +251,13 @@ def aligned_scales(
 
 def common_scale(values: Sequence[Integers]) -> Fraction:
     """
-    Return the scale of a sum. It is the least scale, or a common divisor of all scales,
-    if all scales are multiples of it, but for the precision of a multiplier. Otherwise
-    it is a scale of a term, or a fraction of one by a power of two: that with the least
-    error of those whose terms have no more than `SUM_BITS`.
+    Return the scale for the terms of a sum: the smallest scale or a common divisor of
+    all scales, if all scales are multiples of it within the precision of a multiplier.
+    Otherwise return a scale of a term, divided by a power of two, with the smallest
+    error among those whose sum fits `SUM_BITS`.
 
     Raises:
-        Unsupported: if there is no such scale.
+        Unsupported: if no scale fits.
     """
     scales = {scale for x in values for scale in x.scales}
     largest = max(scales)

@@ -1,6 +1,6 @@
 """
-Ops of linalg, and elementwise ops on tensors, as loops that compute elements; constants
-among their operands.
+View linalg ops and elementwise tensor ops as loop nests over elements, and read their
+constant operands.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from .loops import ELEMENTWISE
 
 @dataclass(frozen=True)
 class RealConstant:
-    """Real numbers that are known: one, or an array with the shape of the tensor."""
+    """Known real numbers: one, or an array with the shape of the tensor."""
 
     values: Array | float
 
@@ -41,18 +41,18 @@ class RealConstant:
 
     @property
     def number(self) -> float:
-        """The one number."""
+        """The single number."""
         if not self.is_one_number:
-            raise Unsupported("a constant within that is not one number")
+            raise Unsupported("an inner constant has different elements")
         return float(np.asarray(self.values).flat[0])
 
 
 class Empty:
-    """A tensor whose elements do not matter."""
+    """Tensor with undefined elements."""
 
 
 def constant_or_empty(op: Operation | Block) -> RealConstant | Empty | None:
-    """What the result of an op is, if it is constant or does not matter."""
+    """Return the constant or undefined result of an op, or `None`."""
     match op:
         case tensor.EmptyOp():
             return Empty()
@@ -65,7 +65,12 @@ def constant_or_empty(op: Operation | Block) -> RealConstant | Empty | None:
 
 
 def known_numbers(op: Operation) -> Array | float | None:
-    """Return the numbers of a constant of floats."""
+    """
+    Return the numbers of a float constant, or `None`.
+
+    Raises:
+        Unsupported: if they are not representable in NumPy.
+    """
     if op.name not in ("arith.constant", "stablehlo.constant"):
         return None
     try:
@@ -83,18 +88,18 @@ _REDUCTIONS = ("arith.addf", *MAXIMA, "arith.minimumf", "arith.minnumf")
 
 @dataclass(frozen=True)
 class LoopNest:
-    """An op with one result as loops that compute elements of it."""
+    """Op with one result as loops that compute its elements."""
 
     op: Operation
     maps: Sequence[AffineMap]
-    """Which element of an operand an iteration looks at."""
+    """Indices of each operand's element by iteration."""
 
     kinds: Sequence[IteratorTypeAttr]
     arguments: Sequence[SSAValue]
-    """What stands for the elements."""
+    """Values that represent the elements in the body."""
 
     ops: Sequence[Operation]
-    """What is computed with them."""
+    """Ops of the body."""
 
     result: SSAValue
 
@@ -108,11 +113,11 @@ class LoopNest:
 
     @property
     def indices(self) -> Sequence[AffineExpr]:
-        """Which element of the result an iteration computes."""
+        """Indices of the result's element by iteration."""
         return self.maps[-1].results
 
     def loop_sizes(self) -> Sequence[int]:
-        """How many iterations loops have, `DYNAMIC_INDEX` where it is not known."""
+        """Return the iteration counts of the loops, `DYNAMIC_INDEX` if unknown."""
         sizes = [DYNAMIC_INDEX] * len(self.kinds)
         for map_, value in zip(self.maps, self.op.operands, strict=True):
             shape = shape_of(value) if map_.results else ()
@@ -123,18 +128,19 @@ class LoopNest:
 
     def combined(self) -> tuple[str, Sequence[SSAValue]] | None:
         """
-        How an iteration changes an element of the result: the name of an op, and the
-        arguments that it combines the element with. That of `arith.mulf` adds a product.
+        Return the op that combines an element of the result with arguments in a
+        reduction, and these arguments. `arith.mulf` stands for adding a product. Return
+        `None` for other bodies.
         """
         if not isinstance(op := self.result.owner, Operation) or op not in self.ops:
             return None
-        *inputs, so_far = self.arguments
-        others = [value for value in op.operands if value is not so_far]
-        if len(others) != 1 or len(op.operands) != 2:
+        *inputs, accumulator = self.arguments
+        terms = [value for value in op.operands if value is not accumulator]
+        if len(terms) != 1 or len(op.operands) != 2:
             return None
-        product = others[0].owner
-        if len(self.ops) == 1 and others[0] in inputs and op.name in _REDUCTIONS:
-            return op.name, others
+        product = terms[0].owner
+        if len(self.ops) == 1 and terms[0] in inputs and op.name in _REDUCTIONS:
+            return op.name, terms
         if (
             len(self.ops) == 2
             and isinstance(product, Operation)
@@ -146,8 +152,8 @@ class LoopNest:
 
 
 def loop_nest_of(op: Operation) -> LoopNest | None:
-    """Return an op as a loop nest; `None` if it is none."""
-    if (parts := _combined_parts(op)) is None:
+    """Return an op as a loop nest, or `None` if it is not one."""
+    if (parts := _loop_parts(op)) is None:
         return None
     maps, kinds, block = parts
     if block is None:
@@ -162,10 +168,10 @@ def loop_nest_of(op: Operation) -> LoopNest | None:
     return nest
 
 
-def _combined_parts(
+def _loop_parts(
     op: Operation,
 ) -> tuple[Sequence[AffineMap], Sequence[IteratorTypeAttr], Block | None] | None:
-    """Maps and kinds of loops, and the body."""
+    """Return the maps, the kinds of loops, and the body, or `None`."""
     rank = len(shape_of(op.results[0]))
     identity = AffineMap.identity(rank)
     match op:

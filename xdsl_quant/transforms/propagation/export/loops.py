@@ -1,6 +1,6 @@
 """
-Loops over elements of tensors of integers: arithmetic on integers that stand for real
-numbers, and their rescaling.
+Build loops over the elements of integer tensors: arithmetic on scaled integers, and
+rescaling.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,14 +46,16 @@ from .integers import (
 _LEAST_MULTIPLIER_BITS = 8
 
 _FINE = 1 << 15
-"""Integers that are so large have a fine scale: rounding to it does not matter."""
+"""
+Magnitude above which integers have a scale so fine that rounding to it is negligible.
+"""
 
 ScaledNumber: TypeAlias = Integers | float
-"""An element, or a real number that is known."""
+"""A scaled element, or a known real number."""
 
 
 class StoredInteger(IntegerExpression):
-    """An element of a tensor, which is unsigned if its bounds say so."""
+    """Element of a tensor, unsigned if its bounds require it."""
 
     def as_type(self, type_: IntegerType) -> SSAValue:
         width = cast(IntegerType, self.value.type).bitwidth
@@ -64,7 +66,9 @@ class StoredInteger(IntegerExpression):
 
 @dataclass(eq=False)
 class IntegerLoop:
-    """A `linalg.generic` of which each iteration computes one element, being built."""
+    """
+    `linalg.generic` under construction, of which each iteration computes one element.
+    """
 
     builder: LoweringBuilder
     rank: int
@@ -72,7 +76,7 @@ class IntegerLoop:
     inputs: list[SSAValue] = field(default_factory=list[SSAValue])
     maps: list[AffineMap] = field(default_factory=list[AffineMap])
     rescales: int = 0
-    """How many multiplications and shifts are there that round."""
+    """Number of rounding rescales."""
 
     _parameters: dict[tuple[int | None, ...], IntegerExpression] = field(
         default_factory=dict[tuple[int | None, ...], IntegerExpression]
@@ -84,7 +88,7 @@ class IntegerLoop:
     # Operands and the result
 
     def argument(self, value: SSAValue, indices: Sequence[AffineExpr]) -> SSAValue:
-        """Return an element of an operand."""
+        """Add an operand to the loop and return its element."""
         self.inputs.append(value)
         self.maps.append(AffineMap(self.rank, 0, tuple(indices)))
         type_ = scalar_or_element_type(value.type)
@@ -94,10 +98,10 @@ class IntegerLoop:
 
     def element(self, tensor: Integers, indices: Sequence[AffineExpr]) -> Integers:
         """
-        Return an element of a tensor.
+        Return the element of a tensor of scaled integers.
 
         Raises:
-            Unsupported: if its scale does not belong to one loop.
+            Unsupported: if its scales do not belong to a single loop.
         """
         argument = self.argument(tensor.value, indices)
         axis = loop_axis(tensor, indices)
@@ -106,7 +110,10 @@ class IntegerLoop:
     def parameter(
         self, numbers: Sequence[int], axis: int | None
     ) -> IntegerExpression | int:
-        """Return a number: one, or one for each iteration of a loop."""
+        """
+        Return a number, or an element of a constant indexed by a loop if numbers
+        differ.
+        """
         if len({*numbers}) == 1:
             return numbers[0]
         key = (axis, *numbers)
@@ -126,8 +133,8 @@ class IntegerLoop:
         indices: Sequence[AffineExpr] | None = None,
     ) -> Integers:
         """
-        Return the tensor of all results, each at the indices that an iteration has for
-        it: by default one for each loop.
+        Build the op and return its tensor. `indices` locate the result of an iteration,
+        by default one index per loop.
         """
         indices = dimensions(range(self.rank)) if indices is None else indices
         number, fitting = result.value, type_for(result.bounds)
@@ -152,15 +159,15 @@ class IntegerLoop:
     # Numbers
 
     def number(self, x: Integers) -> IntegerExpression:
-        """Return the integer of an element, as an operand of arithmetic."""
+        """Return an integer as an operand of arithmetic."""
         return StoredInteger(self.inner, x.value, x.bounds)
 
     def _corrected(self, x: Integers) -> Integers:
-        """Return the same number with a zero point of 0."""
+        """Return the number with a zero point of 0."""
         return replace(_with_number(x, self.number(x) - x.zero_point), zero_point=0)
 
     def with_scale(self, x: Integers, scale: Fraction) -> Integers:
-        """Return the same number with another scale and a zero point of 0."""
+        """Return the number with another scale and a zero point of 0."""
         x = self._corrected(x)
         factors = [nearest(s / scale) for s in x.scales]
         lost = max(abs(s - f * scale) for s, f in zip(x.scales, factors, strict=True))
@@ -169,7 +176,7 @@ class IntegerLoop:
         return replace(_with_number(x, number), scales=(scale,), axis=None, error=error)
 
     def _aligned(self, *values: Integers) -> Sequence[Integers]:
-        """Return the same numbers with one scale and one zero point."""
+        """Return the numbers with a common scale and zero point."""
         first = values[0]
         same = [y for x in values if (y := x.with_scale_of(first)) is not None]
         if len(same) < len(values):
@@ -181,8 +188,8 @@ class IntegerLoop:
 
     def constant(self, number: Fraction, like: Integers) -> Integers:
         """
-        Return a real number with scales and zero point of another one, or with a scale
-        of its own if the other one is coarse and the number would have to be rounded.
+        Return a real number with the parameters of a scaled integer, or with a scale of
+        its own if it would be rounded to a coarse scale.
         """
         scales, axis, zero_point = like.scales, like.axis, like.zero_point
         if like.largest < _FINE and any((number / s).denominator > 1 for s in scales):
@@ -204,7 +211,6 @@ class IntegerLoop:
     # Ops on elements
 
     def add(self, a: ScaledNumber, b: ScaledNumber) -> ScaledNumber:
-        """Return the sum of two numbers."""
         if not isinstance(a, Integers):
             a, b = b, a
         if not isinstance(a, Integers):
@@ -215,18 +221,15 @@ class IntegerLoop:
         return _combination(self.number(a) + self.number(b), a, b, sum)
 
     def negate(self, x: ScaledNumber) -> ScaledNumber:
-        """Return the negative of a number."""
         if not isinstance(x, Integers):
             return -x
         x = self._corrected(x)
         return _with_number(x, -self.number(x))
 
     def subtract(self, a: ScaledNumber, b: ScaledNumber) -> ScaledNumber:
-        """Return the difference of two numbers."""
         return self.add(a, self.negate(b))
 
     def multiply(self, a: ScaledNumber, b: ScaledNumber) -> ScaledNumber:
-        """Return the product of two numbers."""
         if not isinstance(a, Integers):
             a, b = b, a
         if not isinstance(a, Integers):
@@ -239,7 +242,7 @@ class IntegerLoop:
             return 0.0
         if factor < 0:
             a = cast(Integers, self.negate(a))
-        # The integers are what they are; what they stand for is another number.
+        # The integers do not change, only the scale does.
         return replace(
             a,
             scales=tuple(abs(factor) * scale for scale in a.scales),
@@ -250,7 +253,7 @@ class IntegerLoop:
     def extreme(
         self, a: ScaledNumber, b: ScaledNumber, *, is_maximum: bool
     ) -> ScaledNumber:
-        """Return the larger or the smaller one of two numbers."""
+        """Return the maximum or minimum of two numbers."""
         if not isinstance(a, Integers):
             a, b = b, a
         if not isinstance(a, Integers):
@@ -262,16 +265,15 @@ class IntegerLoop:
         return _combination(order(self.number(a), self.number(b)), a, b, max)
 
     def absolute(self, x: ScaledNumber) -> ScaledNumber:
-        """Return the absolute value of a number."""
         if not isinstance(x, Integers):
             return abs(x)
         return self.extreme(x, self.negate(x), is_maximum=True)
 
     def select(self, condition: SSAValue, a: ScaledNumber, b: ScaledNumber) -> Integers:
-        """Return one of two numbers."""
+        """Return an element by condition."""
         if not isinstance(a, Integers):
             if not isinstance(b, Integers):
-                raise Unsupported("a selection of constants")
+                raise Unsupported("both choices of a selection are constant")
             a = self.constant(_fraction(a), b)
         elif not isinstance(b, Integers):
             b = self.constant(_fraction(b), a)
@@ -282,7 +284,7 @@ class IntegerLoop:
     # Ports
 
     def clamped(self, x: Integers, port: StoredRange) -> Integers:
-        """Return a number within the range of a type, with the scale that it has."""
+        """Clamp a number to the range of a type, keeping its scale."""
         _, (scales, port_scales) = aligned_scales(x, port)
         ends: list[list[int]] = []
         error = Fraction(0)
@@ -305,11 +307,11 @@ class IntegerLoop:
 
     def rescaled(self, x: Integers, port: StoredRange) -> Integers:
         """
-        Return a number as a type stores it: one multiplication, shift and rounding.
+        Requantize a number to a type with one multiplication, shift and rounding.
 
         Raises:
-            Unsupported: if the ratio of scales is out of range, or what was lost before
-                is more than a quarter of a unit.
+            Unsupported: if the ratio of scales is out of range, or the accumulated
+                error exceeds a quarter of a stored unit.
         """
         axis, (scales, port_scales) = aligned_scales(x, port)
         ratios = [s / p for s, p in zip(scales, port_scales, strict=True)]
@@ -318,7 +320,7 @@ class IntegerLoop:
         if any(ratio != 1 for ratio in ratios):
             pairs = _multiplier_pairs(x, ratios)
             product = number * self.parameter([m for m, _ in pairs], axis)
-            # No sum overflows: the half is added after the first part of the shift.
+            # Add the half after the first part of the shift, so that no sum overflows.
             halves = product >> self.parameter([s - 1 for _, s in pairs], axis)
             number = (halves + 1) >> 1
             for ratio, scale, (m, s) in zip(ratios, port_scales, pairs, strict=True):
@@ -353,13 +355,13 @@ ELEMENTWISE: Mapping[str, Callable[..., ScaledNumber]] = {
     "arith.subf": IntegerLoop.subtract,
     "math.absf": IntegerLoop.absolute,
 }
-"""What ops on floats are on integers."""
+"""Integer forms of float ops."""
 
 
 def loop_over(
     builder: LoweringBuilder, tensor: Integers
 ) -> tuple[IntegerLoop, Integers]:
-    """Return a loop over all elements of a tensor, and the element of an iteration."""
+    """Return a loop over a tensor, and the element of an iteration."""
     rank = len(shape_of(tensor.value))
     loop = IntegerLoop(builder, rank)
     return loop, loop.element(tensor, dimensions(range(rank)))
@@ -375,7 +377,7 @@ def _combination(
     b: Integers,
     both: Callable[[Iterable[Fraction]], Fraction | int],
 ) -> Integers:
-    """Return an integer that is computed from two, and how far it is off."""
+    """Return an integer computed from two, with its error bounds."""
     error, difference = both((a.error, b.error)), both((a.difference, b.difference))
     return replace(
         _with_number(a, number), error=Fraction(error), difference=Fraction(difference)
@@ -384,19 +386,23 @@ def _combination(
 
 def _fraction(number: float) -> Fraction:
     if isinf(number):
-        raise Unsupported("a constant that is infinite")
+        raise Unsupported("a constant is infinite")
     return Fraction(number)
 
 
 def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
     """
-    Return a number that is as large as another one, or the end of a range next to it.
+    Return a number, or the end of the range of integers if that has the same effect in
+    a maximum or minimum.
+
+    Raises:
+        Unsupported: if an infinite number always wins.
     """
     ends = [(b - x.zero_point) * s for b in x.bounds for s in x.scales]
     order, end = (max, min(ends)) if is_maximum else (min, max(ends))
     if isinf(number):
         if (number > 0) == is_maximum:
-            raise Unsupported("a constant that is infinite")
+            raise Unsupported("a constant is infinite")
         return end
     return order(Fraction(number), end)
 
@@ -405,16 +411,17 @@ def _multiplier_pairs(
     x: Integers, ratios: Sequence[Fraction]
 ) -> Sequence[tuple[int, int]]:
     """
-    Multipliers of as many bits as products of 63 bits leave.
+    Return the multipliers and shifts for ratios, with as many bits as 63-bit products
+    allow.
 
     Raises:
-        Unsupported: if these are too few.
+        Unsupported: if too few bits are left.
     """
     bits = MULTIPLIER_BITS
     if x.largest > 1 << 32:
         bits = min(bits, 62 - x.largest.bit_length())
     if bits < _LEAST_MULTIPLIER_BITS:
-        raise Unsupported("numbers of too many bits for a multiplier")
+        raise Unsupported("integers are too wide for a multiplier")
     return [multiplier_and_shift(ratio, bits) for ratio in ratios]
 
 
@@ -429,21 +436,21 @@ def sizes_of(
     Return the sizes of the result of a loop nest.
 
     Args:
-        builder: where the sizes are read from operands that have dynamic ones.
+        builder: builder of the ops that read dynamic sizes.
         shape: the static sizes.
-        indices: the indices of an element of the result in terms of the loops.
+        indices: the indices of the result's element by loop.
         inputs: the operands.
-        maps: the indices of an element of each operand.
+        maps: the indices of the operands' elements by loop.
 
     Raises:
-        Unsupported: if no operand has a dynamic size.
+        Unsupported: if no operand has a dynamic size of the result.
     """
 
     def size_of(index: AffineExpr) -> Size:
         for value, map_ in zip(inputs, maps, strict=True):
             if index in map_.results:
                 return builder.size(value, map_.results.index(index))
-        raise Unsupported("a result has a size that no operand has")
+        raise Unsupported("a dynamic size of a result is unknown")
 
     return [
         size_of(index) if size == DYNAMIC_INDEX else size
@@ -453,10 +460,10 @@ def sizes_of(
 
 def loop_axis(tensor: Integers, indices: Sequence[AffineExpr]) -> int | None:
     """
-    Return the loop that the scales of a tensor belong to.
+    Return the loop of a tensor's per-axis scales, or `None` for one scale.
 
     Raises:
-        Unsupported: if there is none.
+        Unsupported: if the scales do not belong to a single loop.
     """
     if tensor.axis is None or len(tensor.scales) == 1:
         return None
@@ -470,21 +477,21 @@ def product_of(
     a: Integers, b: Integers, result: Integers, count: int, weight: int
 ) -> Integers:
     """
-    Return a sum of products with what is known of it.
+    Return a sum of products with its scale and error bounds.
 
     Args:
         a: the left factor.
         b: the right factor.
         result: the sums.
-        count: how many products are added.
-        weight: no sum of the absolute values of right factors is greater.
+        count: the number of terms.
+        weight: upper bound on the sum of the absolute values of the right factors.
     """
     axis, (scales, others) = aligned_scales(a, b)
     left = a.largest * a.scale
     right = weight * b.scale
 
     def spread(of_a: Fraction, of_b: Fraction) -> Fraction:
-        """How far sums may be apart if factors may be."""
+        """Return the deviation of the sum for given deviations of the factors."""
         return of_a * right + count * of_b * (left + of_a)
 
     return Integers(

@@ -1,4 +1,4 @@
 """
-How constraints become parameters: the states of values, the work list over kernels, and
-the report of what was decided.
+Resolve constraints into parameters: the state of values, the work list over kernels,
+and the report of the decisions.
 """

@@ -1,7 +1,4 @@
-"""
-Dimensions with ranges or scales of their own: where they stay apart from the others, and
-where they do not.
-"""
+"""Map the axes of per-axis ranges and scales between the ports of a kernel."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
@@ -22,8 +19,8 @@ from .parameters import with_axis
 
 def coefficient_axis(kernel: Kernel, port: int) -> int | None:
     """
-    Return the dimension of a weight that has scales of its own, if it has that
-    dimension.
+    Return the dimension of a weight's per-axis scales, or `None` if the weight lacks
+    it.
     """
     axis = kernel.constraints.coefficients.get(port)
     type_ = kernel.op.inputs[port].type
@@ -35,8 +32,8 @@ def coefficient_axis(kernel: Kernel, port: int) -> int | None:
 
 def channel_axis(kernel: Kernel, type_: Attribute) -> int:
     """
-    Return the dimension of a bias or result that has the output channels of the product in
-    a kernel: that of the product if the rank is the same, else the last one.
+    Return the output channel dimension of a bias or result: that of the contraction if
+    the ranks are equal, else the last dimension.
     """
     rank = type_.get_num_dims() if isinstance(type_, TensorType) else 1
     for op in kernel.op.body.block.ops:
@@ -53,8 +50,7 @@ def channel_axis(kernel: Kernel, type_: Attribute) -> int:
 
 def without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
     """
-    Return the ports with constant weights that lack the dimension of scales of their
-    own.
+    Return the ports of constant weights that lack the dimension of per-axis scales.
     """
     return [
         (kernel, port)
@@ -69,9 +65,9 @@ def without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
 
 def coefficient_ranges(value: PortValue) -> tuple[int, Array] | None:
     """
-    Return the ranges of a dimension, of shape `(n, 2)`, if it is the coefficient axis
-    of all kernels that take the value. No kernel may compute it: most ops give results
-    of one scale.
+    Return the axis and its ranges, of shape `(n, 2)`, if the axis is the coefficient
+    axis of all users. Computed values have no such ranges, as most ops need results
+    with one scale.
     """
     type_ = value.ssa.type
     if value.ranges is None or value.producer is not None:
@@ -87,10 +83,9 @@ def coefficient_ranges(value: PortValue) -> tuple[int, Array] | None:
 
 def carried(kernel: Kernel, source: int, port: int) -> UniformType | None:
     """
-    Return the parameters of one port of a kernel of same scale as those of another one;
-    `None` if they have several scales, and it is not known which elements these belong
-    to there: the ops do not compute elementwise, and are no transpose, broadcast or
-    reshape.
+    Return the parameters at `source`, with the axis mapped to `port` of a same-scale
+    kernel. Return `None` for per-axis parameters if the mapping is unknown: the ops are
+    neither elementwise nor a single transpose, broadcast or reshape.
     """
     parameters = kernel.parameters(source)
     assert parameters is not None
@@ -114,8 +109,8 @@ def carried(kernel: Kernel, source: int, port: int) -> UniformType | None:
 
 def _moved_dimensions(op: Operation) -> Sequence[int | None]:
     """
-    For each dimension of the result the one of the operand that it is, if it is one and
-    neither repeated nor cut; nothing if an op does not say so.
+    Return the operand dimension of each result dimension, or `None` for a repeated or
+    changed one. Return nothing if the mapping is unknown.
     """
     if not has_quantization_trait(op, traits.MovesElements):
         return ()
@@ -127,16 +122,16 @@ def _moved_dimensions(op: Operation) -> Sequence[int | None]:
     before, after = (type_.get_shape() for type_ in types)
     dimensions = _attribute_numbers(op, "broadcast_dimensions")
     if dimensions is not None:
-        places = {to: i for i, to in enumerate(dimensions)}
+        sources = {to: i for i, to in enumerate(dimensions)}
     elif op_name(op).endswith(".reshape"):
-        # A dimension stays if as many elements are before it, or after it, as were.
+        # A dimension is preserved if the element count before or after it is.
         known = {
             count: i
             for i, size in enumerate(before)
             if size > 1
             for count in _counts(before, i)
         }
-        places = {
+        sources = {
             to: known[count]
             for to in range(len(after))
             for count in _counts(after, to)
@@ -145,26 +140,23 @@ def _moved_dimensions(op: Operation) -> Sequence[int | None]:
     else:
         return ()
     return [
-        i if (i := places.get(to)) is not None and before[i] == size else None
+        i if (i := sources.get(to)) is not None and before[i] == size else None
         for to, size in enumerate(after)
     ]
 
 
 def _counts(shape: Sequence[int], dimension: int) -> Iterator[tuple[str, int]]:
-    """How many elements are before and after a dimension, if that is known."""
-    for place, sizes in (
+    """Yield the static element counts before and after a dimension."""
+    for side, sizes in (
         ("before", shape[:dimension]),
         ("after", shape[dimension + 1 :]),
     ):
         if DYNAMIC_INDEX not in sizes:
-            yield place, prod(sizes)
+            yield side, prod(sizes)
 
 
 def _attribute_numbers(op: Operation, name: str) -> Sequence[int] | None:
-    """
-    Return the numbers of a property, or of an attribute of an op that is not
-    registered.
-    """
+    """Return the integers of a property, or of an attribute of an unregistered op."""
     numbers = op.properties.get(name, op.attributes.get(name))
     if not isinstance(numbers, DenseArrayBase):
         return None

@@ -1,8 +1,7 @@
 """
-Functions that are called: each call has a copy of its own while constraints are looked at,
-because its values may have other parameters. A function that others may call has one for
-them, of whose arguments nothing is known. Copies that are equal in the end become one
-again.
+Copy functions so that each call has its own parameters during propagation, and merge
+equal copies afterwards. A function with external callers keeps an extra copy, whose
+arguments are unknown.
 """
 
 from collections import Counter
@@ -34,15 +33,15 @@ _PRIVATE = StringAttr("private")
 
 @dataclass
 class SeparatedCalls:
-    """Calls of functions that are called nowhere else."""
+    """Calls whose callee has no other caller."""
 
     calls: dict[CallOp, FuncOp] = field(default_factory=dict[CallOp, FuncOp])
     roots: dict[FuncOp, FuncOp] = field(default_factory=dict[FuncOp, FuncOp])
-    """All called functions: those that are copies with what they were copied from."""
+    """Called functions by their originals, which map to themselves."""
 
     @contextmanager
     def undone_if_failed(self) -> Generator[None]:
-        """A context in which an exception removes all copies."""
+        """Remove all copies if the body of the `with` statement raises."""
         try:
             yield
         except BaseException:
@@ -56,10 +55,10 @@ class SeparatedCalls:
 
 def separate_calls(module: ModuleOp) -> SeparatedCalls:
     """
-    Copy the functions of a module so that each is called once, or never if others may call
-    it: it is not private, or another op than a call names it. A function that calls itself,
-    also through others, and what it calls stay as they are: nothing is known of their
-    arguments.
+    Copy the functions of a module so that each has a single caller, or none if it may
+    also be called from outside: it is not private, or an op other than a call refers to
+    it. Recursive functions and their callees are not copied; their arguments are
+    unknown.
     """
     functions = {
         op.sym_name.data: op
@@ -70,7 +69,7 @@ def separate_calls(module: ModuleOp) -> SeparatedCalls:
     queue = _callers_first(functions)
     known = {*queue}
     called_elsewhere = _called_elsewhere(module, functions)
-    # Copies are added while the list is read: they have calls of their own.
+    # The loop appends copies to the list, since they contain calls themselves.
     for caller in queue:
         for call in _calls(caller):
             callee = functions.get(call.callee.string_value())
@@ -91,7 +90,7 @@ def _calls(function: FuncOp) -> Sequence[CallOp]:
 
 
 def _called_elsewhere(module: ModuleOp, functions: Mapping[str, FuncOp]) -> set[FuncOp]:
-    """Return the functions that others than the calls of a module may call."""
+    """Return the functions that may have callers other than calls in the module."""
     names = {name for name, op in functions.items() if op.sym_visibility != _PRIVATE}
     if len(names) < len(functions):
         names.update(
@@ -117,7 +116,9 @@ def _symbols(attribute: Attribute) -> Iterator[str]:
 
 
 def _callers_first(functions: Mapping[str, FuncOp]) -> list[FuncOp]:
-    """Return the functions that are not called by one that calls itself."""
+    """
+    Return the functions that are not reachable from a recursive one, callers first.
+    """
     callees = {
         function: [
             callee
@@ -126,7 +127,7 @@ def _callers_first(functions: Mapping[str, FuncOp]) -> list[FuncOp]:
         ]
         for function in functions.values()
     }
-    # A function is taken when all that call it were taken: none of a cycle ever is.
+    # A function is appended after all of its callers, so never if it is in a cycle.
     waiting_for = Counter(chain.from_iterable(callees.values()))
     order = [function for function in callees if not waiting_for[function]]
     for caller in order:
@@ -138,9 +139,7 @@ def _callers_first(functions: Mapping[str, FuncOp]) -> list[FuncOp]:
 
 
 def _copy_function(function: FuncOp, functions: dict[str, FuncOp]) -> FuncOp:
-    """
-    Return a private copy of a function, after it, with the first name that is free.
-    """
+    """Insert a private copy after a function, named with the first free number."""
     name, number = function.sym_name.data, 0
     while f"{name}_{number}" in functions:
         number += 1
@@ -154,19 +153,19 @@ def _copy_function(function: FuncOp, functions: dict[str, FuncOp]) -> FuncOp:
 
 def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
     """
-    Replace copies that have the specifications of another copy, or of the original.
+    Replace copies by another copy, or the original, with the same specifications.
 
     Returns:
-        The copies that are left, with what they were copied from.
+        The remaining copies by their originals.
     """
     merged: dict[FuncOp, FuncOp] = {}
-    kept: dict[object, FuncOp] = {}
+    by_specs: dict[object, FuncOp] = {}
 
     def merge(function: FuncOp) -> FuncOp:
         if function not in merged:
             root = separated.roots.get(function, function)
             if root is not function:
-                # The original is kept rather than a copy.
+                # Prefer the original to a copy.
                 merge(root)
             key: list[object] = [root]
             for op in function.walk():
@@ -177,13 +176,13 @@ def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
                     callee = merge(separated.calls[op])
                     op.callee = SymbolRefAttr(callee.sym_name)
                     key.append(callee)
-            merged[function] = kept.setdefault(tuple(key), function)
+            merged[function] = by_specs.setdefault(tuple(key), function)
         return merged[function]
 
     for call, callee in separated.calls.items():
         call.callee = SymbolRefAttr(merge(callee).sym_name)
-    for function, other in merged.items():
-        if function is not other:
+    for function, representative in merged.items():
+        if function is not representative:
             Rewriter.erase_op(function)
     return {
         function: root
@@ -194,11 +193,11 @@ def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
 
 def warn_of_public_functions(copies: Mapping[FuncOp, FuncOp]) -> None:
     """
-    Say on standard error which functions know less than their copies, because others may
-    call them.
+    Warn on standard error about functions with fewer parameters than their copies,
+    because of external callers.
 
     Args:
-        copies: functions with what they were copied from.
+        copies: the copies with their originals.
     """
     known = {
         function: sum(
@@ -212,7 +211,7 @@ def warn_of_public_functions(copies: Mapping[FuncOp, FuncOp]) -> None:
     remedy = "make it private, or add statistics of its arguments"
     for function in warned:
         warn(
-            f"public function '{function.sym_name.data}' does not get the constraints of "
-            f"its calls, which take a copy; {remedy}",
+            f"public function '{function.sym_name.data}' ignores the constraints of its "
+            f"calls, which use a copy; {remedy}",
             location_prefix(function.location),
         )

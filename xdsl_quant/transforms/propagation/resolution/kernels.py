@@ -1,7 +1,4 @@
-"""
-Values and kernels while their parameters are being resolved: what each port is, what
-holds between ports, and what is known so far, first of all from specifications.
-"""
+"""State of kernels and values during propagation, initialized from specifications."""
 
 from __future__ import annotations
 
@@ -53,50 +50,49 @@ from ..target_spec import (
 from .parameters import ParameterChoice
 
 Range: TypeAlias = tuple[float, float]
-"""The smallest and the largest number."""
+"""Minimum and maximum."""
 
 
 SPECIFICATION = "specification"
-"""Why a value has the parameters that it had before propagation."""
+"""Decision of parameters that a value had before propagation."""
 
 
 @dataclass(eq=False, slots=True, repr=False)
 class PortValue:
     """
-    A value at the ports of kernels: one state for its definition and all uses. Each use of
-    a constant is a value of its own.
+    State of a value at all ports of kernels. Each use of a constant has its own state.
     """
 
     ssa: SSAValue
     producer: tuple[Kernel, int] | None = None
-    """The kernel that computes the value, and the port there."""
+    """Kernel and port that compute the value."""
 
     users: list[tuple[Kernel, int]] = field(default_factory=list["tuple[Kernel, int]"])
-    """The kernels that take the value, and the ports there, in the order of the text."""
+    """Kernels and ports that use the value, in textual order."""
 
     is_constant: bool = False
 
-    said: Range | None = None
-    """The smallest and the largest element, if statistics say so."""
+    observed: Range | None = None
+    """Range of the elements from statistics."""
 
     range: Range | None = None
-    """That range, or another one that parameters are chosen for."""
+    """Range for choosing parameters: from statistics, or widened by other values."""
 
     ranges: ValueRanges | None = None
-    """The said range with those of a dimension, if statistics say so."""
+    """Statistics with per-axis ranges."""
 
     coupled: list[PortValue] = field(default_factory=list["PortValue"])
-    """The values that have the same parameters, with this one; none if it is alone."""
+    """Values with the same parameters, this one included; empty if uncoupled."""
 
     parameters: UniformType | None = None
     is_immutable: bool = False
-    """True if parameters were said before propagation."""
+    """True if the parameters come from a specification or statistics."""
 
     decision: str | None = None
-    """What decided the parameters: `statistics`, `bias of` a kernel and the like."""
+    """Origin of the parameters, e.g. `statistics` or `bias of` a kernel."""
 
     float_reason: str | None = None
-    """Why there are no parameters, if there are none."""
+    """Reason for the lack of parameters."""
 
     @property
     def expressed_type(self) -> AnyFloat:
@@ -104,11 +100,11 @@ class PortValue:
 
     def content(self) -> Array:
         """
-        Return the numbers of a constant.
+        Return the elements of a constant.
 
         Raises:
-            ValueError: if they are not there, or NumPy has no such floats.
-            ImportError: if their type needs a package that is not installed.
+            ValueError: if the elements are unavailable, or NumPy lacks the float type.
+            ImportError: if the type needs a package that is not installed.
         """
         op = self.ssa.owner
         assert isinstance(op, Operation)
@@ -119,54 +115,54 @@ class PortValue:
 
     @property
     def ports(self) -> Sequence[tuple[Kernel, int]]:
-        """Where kernels compute and take the value."""
+        """Ports that compute or use the value."""
         return [*(() if self.producer is None else (self.producer,)), *self.users]
 
 
 @dataclass
 class Constraints:
-    """What holds between the ports of a kernel, which are numbered as in `Kernel`."""
+    """Constraints between the ports of a kernel, numbered as in `Kernel`."""
 
     is_same_scale: bool = False
     is_power_of_two: bool = False
     fixed: dict[int, traits.FixedResultUniformScale] = field(
         default_factory=dict[int, traits.FixedResultUniformScale]
     )
-    """The results that have a fixed range."""
+    """Results with a fixed range."""
 
     products: list[tuple[int, Sequence[int]]] = field(
         default_factory=list[tuple[int, Sequence[int]]]
     )
-    """Results whose scale is the product of those of other ports."""
+    """Results whose scale is the product of the scales of other ports."""
 
     biases: list[tuple[int, Sequence[int]]] = field(
         default_factory=list[tuple[int, Sequence[int]]]
     )
-    """Biases, and the ports whose scales they multiply."""
+    """Biases with the ports of their factors."""
 
     coefficients: dict[int, int | None] = field(default_factory=dict[int, "int | None"])
-    """Weights, with the dimension of per-axis scales."""
+    """Weights with the dimension of per-axis scales."""
 
     functions: list[QuantFn] = field(default_factory=list[QuantFn])
 
 
 @dataclass(eq=False, slots=True, repr=False)
 class Kernel:
-    """A kernel of the target. Its ports are operands, then results."""
+    """Kernel of the target. Port numbers count operands, then results."""
 
     op: RegionOp
     ports: Sequence[Port]
     constraints: Constraints
     values: list[PortValue | None] = field(default_factory=list["PortValue | None"])
-    """The value at each port; `None` where a port is not quantized."""
+    """Value at each port, or `None` for an unquantized port."""
 
     rescaled: dict[int, tuple[UniformType, str]] = field(
         default_factory=dict[int, tuple[UniformType, str]]
     )
-    """The parameters at ports that differ from those of the value there."""
+    """Parameters and decision of ports that differ from their value."""
 
     ranges: Mapping[int, ValueRanges] = field(default_factory=dict[int, ValueRanges])
-    """What the attribute `quant.port_stats` says about ports."""
+    """Ranges from the attribute `quant.port_stats` by port."""
 
     is_done: bool = False
 
@@ -180,30 +176,30 @@ class Kernel:
 
     @property
     def inputs(self) -> range:
-        """The numbers of the ports that are operands."""
+        """Port numbers of operands."""
         return range(self.input_count)
 
     @property
     def outputs(self) -> range:
-        """The numbers of the ports that are results."""
+        """Port numbers of results."""
         return range(self.input_count, len(self.ports))
 
     def parameters(self, port: int) -> UniformType | None:
-        """Return the parameters at a port, if they are known."""
+        """Return the parameters at a port, or `None` if unknown."""
         if port in self.rescaled:
             return self.rescaled[port][0]
         value = self.values[port]
         return None if value is None else value.parameters
 
     def accepts(self, port: int, parameters: UniformType) -> bool:
-        """Return True if a port may have parameters, whatever the others have."""
+        """Return True if a port accepts parameters, independently of other ports."""
         return self.ports[port].accepts(parameters) and (
             not self.constraints.is_power_of_two
             or all(math.frexp(scale)[0] == 0.5 for scale in parameters.scale_array())
         )
 
     def decision(self, port: int) -> str:
-        """Why a port with parameters has them."""
+        """Return the reason for the parameters of a port."""
         value = self.values[port]
         assert value is not None
         _, decision = self.rescaled.get(port, (None, value.decision))
@@ -211,7 +207,7 @@ class Kernel:
         return decision
 
     def choice(self, port: int, rule: RangeRule) -> ParameterChoice:
-        """How parameters are chosen for a port."""
+        """Return the settings for choosing parameters of a port."""
         value, storage = self.values[port], self.ports[port].storage
         assert value is not None
         assert storage is not None
@@ -224,24 +220,23 @@ class Kernel:
         )
 
     def port_name(self, port: int) -> str:
-        """Return a port in words, e.g. `operand 1`."""
         return port_name(self.op, port)
 
     def port_text(self, port: int) -> str:
-        """Return a port in words, with the name of the kernel."""
+        """Return a port and its kernel in words, e.g. `operand 1 of kernel 'k'`."""
         return f"{self.port_name(port)} of kernel '{self.name}'"
 
     def rule_text(self, rule: str) -> str:
-        """Return a rule of the kernel as what decides parameters."""
+        """Return the decision text for a rule of the kernel, e.g. `bias of k`."""
         return f"{rule} of {self.name}"
 
     def warn(self, message: str) -> None:
-        """Say something about the kernel on standard error."""
+        """Print a warning with the kernel's location on standard error."""
         warn(message, location_prefix(self.op.location))
 
 
 def port_name(op: RegionOp, port: int) -> str:
-    """Return a port of a kernel in words, e.g. `operand 1`."""
+    """Return the name of a port, e.g. `operand 1`."""
     count = len(op.inputs)
     return f"operand {port}" if port < count else f"result {port - count}"
 
@@ -251,46 +246,45 @@ def port_name(op: RegionOp, port: int) -> str:
 
 def constraints_of(op: RegionOp, signature: Signature) -> Constraints:
     """
-    Return the constraints of a signature, or those that the ops of a kernel say with
-    traits.
+    Return the constraints of a signature, or of the kernel's op traits if it has none.
     """
     if signature.constraints is None:
         return _constraints_of_ops(op)
-    count, found = len(op.inputs), Constraints()
+    count, constraints = len(op.inputs), Constraints()
     for constraint in signature.constraints:
         match constraint:
             case traits.SameOperandsAndResultsScale():
-                found.is_same_scale = True
+                constraints.is_same_scale = True
             case PowerOfTwoScale():
-                found.is_power_of_two = True
+                constraints.is_power_of_two = True
             case traits.FixedResultUniformScale() as trait:
-                found.fixed |= {count + i: trait for i in range(len(op.results))}
+                constraints.fixed |= {count + i: trait for i in range(len(op.results))}
             case MultiplierUniformScale(result, factors):
-                found.products.append((count + result, factors))
+                constraints.products.append((count + result, factors))
             case traits.AccumulatorUniformScale() as trait:
                 if trait.bias < count:
-                    found.biases.append((trait.bias, trait.factors))
+                    constraints.biases.append((trait.bias, trait.factors))
             case traits.AffineOpCoefficient() as trait:
                 if trait.operand < count:
-                    found.coefficients[trait.operand] = trait.dimension
+                    constraints.coefficients[trait.operand] = trait.dimension
             case CoefficientOfOp():
-                of_ops = _constraints_of_ops(op).coefficients
-                found.coefficients = of_ops | found.coefficients
+                from_traits = _constraints_of_ops(op).coefficients
+                constraints.coefficients = from_traits | constraints.coefficients
             case traits.QuantizationTrait():
                 pass
             case _:
-                found.functions.append(constraint)
-    return found
+                constraints.functions.append(constraint)
+    return constraints
 
 
 def computing_ops(op: RegionOp) -> Sequence[Operation]:
-    """Return the ops of a kernel but for constants."""
+    """Return the ops of a kernel, except constants."""
     *ops, _ = op.body.block.ops
     return [inner for inner in ops if not inner.has_trait(ConstantLike)]
 
 
 def _operand_port(block: Block, op: Operation, operand: int) -> int | None:
-    """Return the port of a kernel whose value is an operand of an op in its block."""
+    """Return the port that an op of the kernel's block takes as operand, or `None`."""
     if operand >= len(op.operands):
         return None
     value = op.operands[operand]
@@ -302,7 +296,7 @@ def _operand_port(block: Block, op: Operation, operand: int) -> int | None:
 def _constraints_of_ops(op: RegionOp) -> Constraints:
     block = op.body.block
     ops = computing_ops(op)
-    found = Constraints(
+    constraints = Constraints(
         is_same_scale=bool(ops)
         and all(
             quantization_trait(inner, traits.SameOperandsAndResultsScale) is not None
@@ -313,7 +307,7 @@ def _constraints_of_ops(op: RegionOp) -> Constraints:
         if isinstance(value.owner, Operation):
             trait = quantization_trait(value.owner, traits.FixedResultUniformScale)
             if trait is not None:
-                found.fixed[i] = trait
+                constraints.fixed[i] = trait
     for inner in ops:
         if (
             bias := quantization_trait(inner, traits.AccumulatorUniformScale)
@@ -322,14 +316,14 @@ def _constraints_of_ops(op: RegionOp) -> Constraints:
             factors = [_operand_port(block, inner, f) for f in bias.factors]
             known = [factor for factor in factors if factor is not None]
             if index is not None and len(known) == len(factors):
-                found.biases.append((index, known))
+                constraints.biases.append((index, known))
         if (
             weight := quantization_trait(inner, traits.AffineOpCoefficient)
         ) is not None:
             index = _operand_port(block, inner, weight.operand)
             if index is not None:
-                found.coefficients[index] = weight.dimension_of(inner)
-    return found
+                constraints.coefficients[index] = weight.dimension_of(inner)
+    return constraints
 
 
 # The kernels and values of a module
@@ -337,18 +331,18 @@ def _constraints_of_ops(op: RegionOp) -> Constraints:
 
 @dataclass
 class Graph:
-    """The kernels of a module that a target has, and the values at their ports."""
+    """Kernels of a module that the target supports, and the values at their ports."""
 
     items: list[Kernel | PortValue] = field(default_factory=list["Kernel | PortValue"])
-    """Kernels and constants, in the order of the text."""
+    """Kernels and constants in textual order."""
 
     values: dict[SSAValue, PortValue] = field(default_factory=dict[SSAValue, PortValue])
-    """The values that are no constants, in the order of the text."""
+    """Non-constant values in textual order."""
 
     float_kernels: list[tuple[RegionOp, str]] = field(
         default_factory=list["tuple[RegionOp, str]"]
     )
-    """The kernels that stay as they are, and why."""
+    """Kernels that stay in floating point, with reasons."""
 
     @property
     def kernels(self) -> Sequence[Kernel]:
@@ -356,13 +350,13 @@ class Graph:
 
     @property
     def all_values(self) -> Sequence[PortValue]:
-        """The values at the ports of kernels of the target, with those of constants."""
+        """Values at the ports of kernels, constants last."""
         constants = [item for item in self.items if isinstance(item, PortValue)]
         return [*self.values.values(), *constants]
 
 
 _Source: TypeAlias = Callable[[SSAValue], SSAValue]
-"""Returns where a value comes from, through calls of functions that are called once."""
+"""Function that traces a value through calls to its definition."""
 
 
 def _sources(calls: Mapping[CallOp, FuncOp]) -> _Source:
@@ -388,13 +382,13 @@ def collect(
     module: ModuleOp, target: TargetSpec, calls: Mapping[CallOp, FuncOp]
 ) -> Graph:
     """
-    Return the kernels and values of a module, with what specifications say about them.
+    Build the graph of a module, with parameters and ranges from specifications.
 
     Args:
-        module: it is not changed.
-        target: what its kernels are.
-        calls: calls of functions that are called only there: their arguments are the
-            operands of the call, and its results are what they return.
+        module: the module, which is not changed.
+        target: the target with the kernels.
+        calls: calls whose callee has no other caller, so values are traced through
+            them.
     """
     graph, source = Graph(), _sources(calls)
     ops = [*ops_outside_kernels(module)]
@@ -426,14 +420,14 @@ def collect(
 
 
 def _couple(graph: Graph) -> None:
-    """Find the values of one float type whose ports have one key."""
+    """Couple the values of one float type whose ports share a key."""
     by_key: dict[tuple[str, Attribute], list[PortValue]] = {}
     for kernel in graph.kernels:
         if COUPLED_PORTS not in kernel.op.attributes:
             continue
         for port, key in coupled_ports(kernel.op).items():
             value = kernel.values[port]
-            # A constant has the parameters of its content.
+            # A constant gets its parameters from its content.
             if value is None or value.is_constant or value.coupled:
                 continue
             value.coupled = by_key.setdefault((key, value.expressed_type), [])
@@ -447,8 +441,8 @@ def _kernel_of(
     unquantized: Mapping[SSAValue, Attribute],
     source: _Source,
 ) -> Kernel | None:
-    """Return a kernel with a signature; `None` if the target has none that fits."""
-    # The content of a constant says more than a range of it, which any port may ignore.
+    """Return the kernel, or `None` with a reason in `graph` if no signature matches."""
+    # The content of a constant takes precedence over a range, so any port fits it.
     specs = [
         spec.expressed_type
         if isinstance(spec, CalibratedQuantizedType) and is_constant(value)
@@ -460,7 +454,7 @@ def _kernel_of(
         graph.float_kernels.append((op, reason))
         return None
     if (signature := fitting_signature(op, known, specs)) is None:
-        graph.float_kernels.append((op, _misfit(op, known, specs)))
+        graph.float_kernels.append((op, _mismatch_reason(op, known, specs)))
         return None
     ports = [
         replace(port, storage=spec)
@@ -470,13 +464,17 @@ def _kernel_of(
             (*signature.inputs, *signature.outputs), specs, strict=True
         )
     ]
-    # The ranges of calibrated types are read without arrays.
+    # Parsing the attribute costs time, and calibrated types alone do not need it.
     ranges = port_ranges(op) if PORT_STATS in op.attributes else {}
     return Kernel(op, ports, constraints_of(op, signature), ranges=ranges)
 
 
-def _misfit(op: RegionOp, known: KernelSpec, specs: Sequence[Attribute]) -> str:
-    """Why no signature fits: because of one specification if there is such a one."""
+def _mismatch_reason(
+    op: RegionOp, known: KernelSpec, specs: Sequence[Attribute]
+) -> str:
+    """
+    Return the reason why no signature matches: a single specification if possible.
+    """
     count = len(op.inputs)
     types = [scalar_or_element_type(value.type) for value, _ in ports_of(op)]
 
@@ -504,7 +502,7 @@ def _connect(
     constants: dict[Operation, list[PortValue]],
     source: _Source,
 ) -> None:
-    """Find or make the values at the ports of a kernel."""
+    """Connect a kernel to the values at its ports, creating missing ones."""
     op = kernel.op
     for port, ssa in enumerate((*op.inputs, *op.results)):
         if kernel.ports[port].storage is None or not is_float_value(ssa):
@@ -524,7 +522,7 @@ def _connect(
 
 
 def _new_constant(ssa: SSAValue, uses: list[PortValue]) -> PortValue:
-    """Return a value for one more use of a constant."""
+    """Create the state for another use of a constant."""
     value = PortValue(ssa, is_constant=True)
     uses.append(value)
     return value
@@ -532,14 +530,14 @@ def _new_constant(ssa: SSAValue, uses: list[PortValue]) -> PortValue:
 
 def _read_specs(value: PortValue) -> None:
     """
-    What specifications say about a value. That where it is computed counts more than those
-    where it is used. There a uniform type is that of the port alone, unless all uses have
-    it. The range of a constant is that of its content.
+    Initialize a value from specifications. The producer's specification takes
+    precedence over those of users. A uniform type at a user applies to the port alone,
+    unless all users agree. Ranges of constants are ignored.
     """
-    said = [(kernel, port, kernel.op.specs[port]) for kernel, port in value.ports]
-    is_common = value.is_constant or _have_common_spec(value)
+    specs = [(kernel, port, kernel.op.specs[port]) for kernel, port in value.ports]
+    is_common = value.is_constant or _has_common_spec(value)
     for kernel, port, spec in sorted(
-        said,
+        specs,
         key=lambda entry: (
             entry[1] < entry[0].input_count,
             not isinstance(entry[2], UniformType),
@@ -547,15 +545,15 @@ def _read_specs(value: PortValue) -> None:
     ):
         is_known = value.parameters is not None or value.range is not None
         ranges = kernel.ranges.get(port)
-        found: Sequence[float] | None = None
+        min_max: Sequence[float] | None = None
         if isinstance(spec, CalibratedQuantizedType):
-            found = spec.min.data, spec.max.data
+            min_max = spec.min.data, spec.max.data
         elif ranges is not None:
-            found = ranges.layer[0].tolist()
-        if found is not None:
+            min_max = ranges.layer[0].tolist()
+        if min_max is not None:
             if not is_known and not value.is_constant:
-                low, high = found
-                value.said = value.range = low, high
+                low, high = min_max
+                value.observed = value.range = low, high
                 value.ranges = ranges
         elif isinstance(spec, UniformType):
             is_of_value = is_common or port >= kernel.input_count
@@ -566,8 +564,8 @@ def _read_specs(value: PortValue) -> None:
                 kernel.rescaled[port] = spec, SPECIFICATION
 
 
-def _have_common_spec(value: PortValue) -> bool:
-    """True if all uses of a value are in kernels and have one uniform type."""
+def _has_common_spec(value: PortValue) -> bool:
+    """Return True if all uses of a value are in kernels with the same uniform type."""
     specs = {kernel.op.specs[port] for kernel, port in value.users}
     return (
         len(specs) == 1

@@ -1,4 +1,4 @@
-"""Parameters from ranges, contents of constants, and other parameters."""
+"""Choose parameters from ranges, constants, and other parameters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,13 +19,13 @@ from xdsl_quant.numerics.arrays import Array
 
 @dataclass(frozen=True)
 class ParameterChoice:
-    """How parameters are chosen for a port."""
+    """Settings for choosing the parameters of a port."""
 
     storage: AnyQuantizedType
     expressed_type: AnyFloat
     rule: RangeRule
     is_symmetric: bool = False
-    """True if the zero point is the middle."""
+    """True if the zero point is the middle of the storage range."""
 
     is_power_of_two: bool = False
     """True if scales are rounded up to powers of two."""
@@ -40,12 +40,13 @@ class ParameterChoice:
         axis: int | None = None,
     ) -> UniformType:
         """
-        Return the parameters for a range, or for one range for each index of `axis`.
-        Symmetric ones have the middle as zero point. Weights are symmetric, if they are
-        stored with a sign, and do not use the smallest stored value.
+        Return the parameters for a range, or for one range per index of `axis`.
+        Symmetric parameters have the middle of the storage range as zero point. Signed
+        weights are symmetric, and weights do not use the smallest stored value.
 
         Raises:
-            ValueError: if a range is not finite, or the expressed type has no such scale.
+            ValueError: if a range is not finite, or the expressed type cannot represent
+                the scale.
         """
         storage = self.storage
         first, last = storage.storage_range
@@ -53,7 +54,8 @@ class ParameterChoice:
             first = max(first, storage.full_storage_range[0] + 1)
         is_symmetric |= self.is_symmetric or (is_weight and storage.is_signed)
         chosen = choose_parameters(
-            # The other rules move a range without 0, which cuts values off.
+            # Include 0: rules other than `exact` shift ranges without 0, which clamps
+            # values.
             np.minimum(low, 0.0),
             np.maximum(high, 0.0),
             storage=storage.storage_type_name,
@@ -71,33 +73,33 @@ class ParameterChoice:
         self, content: Array, *, is_weight: bool, axis: int | None = None
     ) -> UniformType:
         """
-        Return the parameters for a constant; with `axis` one scale for each of its
-        indices.
+        Return the parameters for a constant, with one scale per index of `axis` if
+        given.
 
         Raises:
-            ValueError: if there are no elements, some are not finite, or the expressed type
-                has no such scale.
+            ValueError: if the constant is empty or not finite, or the expressed type
+                cannot represent the scale.
         """
         if not content.size:
             raise ValueError("there are no elements")
-        others = None
+        reduced_axes = None
         if axis is not None:
-            others = tuple(i for i in range(content.ndim) if i != axis)
+            reduced_axes = tuple(i for i in range(content.ndim) if i != axis)
         low, high = (
             np.asarray(end, np.float64)
-            for end in (content.min(others), content.max(others))
+            for end in (content.min(reduced_axes), content.max(reduced_axes))
         )
         if self.rule == "tflite":
-            low, high = _wide_enough(low, high, is_weight and self.storage.is_signed)
+            low, high = _widened(low, high, is_weight and self.storage.is_signed)
         return self.for_range(low, high, is_weight=is_weight, axis=axis)
 
     def for_fixed_result(self, trait: FixedResultUniformScale) -> UniformType:
         """
-        Return the parameters of results that lie in a fixed range.
+        Return the parameters of a result with a fixed range.
 
         Raises:
-            ValueError: if the expressed type has no such scale, or the storage range no
-                such zero point.
+            ValueError: if the expressed type cannot represent the scale, or the storage
+                range excludes the zero point.
         """
         scale, zero_point = trait.parameters(self.storage)
         return self._with(np.asarray(scale), zero_point)
@@ -106,13 +108,12 @@ class ParameterChoice:
         self, factors: Sequence[UniformType], axis: int
     ) -> UniformType | None:
         """
-        Return the parameters whose scale is the product of those of factors, and whose
-        zero point is 0: per-axis along `axis` if a factor has several scales, otherwise
-        per-tensor. `None` if the numbers of scales differ, or scales are those of
-        blocks.
+        Return the product of the scales of factors with zero point 0: per-axis along
+        `axis` if a factor has several scales, else per-tensor. Return `None` if the
+        numbers of scales differ, or factors are sub-channel quantized.
 
         Raises:
-            ValueError: if the expressed type has no such scale.
+            ValueError: if the expressed type cannot represent the scale.
         """
         shapes = {shape for f in factors if (shape := f.get_scales_shape())}
         if len(shapes) > 1 or any(len(shape) > 1 for shape in shapes):
@@ -121,17 +122,17 @@ class ParameterChoice:
         for factor in factors:
             product = product * factor.get_scales()
         if product.size == 1:
-            # A bias of one channel is per-tensor in TensorFlow Lite.
+            # TensorFlow Lite quantizes a bias of one channel per tensor.
             return self._with(product.reshape(()), 0)
         return self._with(product, 0, axis)
 
     def for_range_of(self, parameters: UniformType) -> UniformType:
         """
-        Return the parameters for what other parameters can express, e.g. in another
+        Return parameters for the range that other parameters cover, e.g. in another
         storage type.
 
         Raises:
-            ValueError: if the expressed type has no such scale.
+            ValueError: if the expressed type cannot represent the scale.
         """
         scales, zero_points = parameters.get_scales(), parameters.get_zero_points()
         low, high = ((end - zero_points) * scales for end in parameters.storage_range)
@@ -159,15 +160,15 @@ class ParameterChoice:
 
 
 _NARROWEST = 1e-6
-"""The least width of the range of a constant in TensorFlow Lite."""
+"""Minimum width of a constant's range in TensorFlow Lite."""
 
 
-def _wide_enough(
+def _widened(
     low: NDArray[np.float64], high: NDArray[np.float64], is_symmetric: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """
-    Ranges of constants around 0: narrow ones are widened before parameters are chosen, and
-    less than those of statistics are.
+    Widen narrow ranges of constants around 0, as TensorFlow Lite does before it chooses
+    parameters. The minimum width is smaller than for statistics.
     """
     low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
     if is_symmetric:
@@ -183,17 +184,17 @@ def _wide_enough(
 
 def with_scales(parameters: UniformType, scales: NDArray[np.float64]) -> UniformType:
     """
-    Return the same parameters with other scales, as many as there are.
+    Replace the scales of parameters, keeping their number.
 
     Raises:
-        ValueError: if the expressed type has no such scale.
+        ValueError: if the expressed type cannot represent a scale.
     """
     changed = QuantizationParameters.from_integer_type(parameters)
     return uniform_type(replace(changed, scales=scales), parameters.expressed_type)
 
 
 def with_axis(parameters: UniformType, axis: int) -> UniformType:
-    """Return the same per-axis parameters for another dimension."""
+    """Replace the axis of per-axis parameters."""
     changed = QuantizationParameters.from_integer_type(parameters)
     return uniform_type(
         replace(changed, quantized_dimension=axis), parameters.expressed_type

@@ -1,4 +1,4 @@
-"""What propagation decided, for people and for programs."""
+"""Report of the decisions of propagation, as tables and as JSON."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,130 +26,129 @@ from .writing import conflicts_of
 
 @dataclass(frozen=True)
 class PortRescale:
-    """A use of a value with other parameters than those with which it is computed."""
+    """Use of a value with other parameters than its definition."""
 
     kernel: str
-    """The kernel that uses the value."""
+    """Kernel that uses the value."""
 
     operand: int
-    """The number of the operand."""
+    """Operand number."""
 
     parameters: str
-    """The type with the parameters that the kernel needs."""
+    """Quantized type that the kernel needs."""
 
     decided_by: str
-    """The constraint that made the difference, and the kernel whose constraint it is."""
+    """Constraint that caused the rescale, and its kernel."""
 
 
 Rescale = PortRescale
-"""The former name, which the API reference printed."""
+"""Former name, kept for compatibility."""
 
 
 @dataclass(frozen=True)
 class ValueReport:
-    """What is known of a value at the ports of kernels."""
+    """Decision about a value at the ports of kernels."""
 
     function: str
-    """The name of the function."""
+    """Name of the function."""
 
     name: str
-    """The name of the value in the text of the function."""
+    """Name of the value in the printed function."""
 
     type: str
-    """The type of the value, which propagation does not change."""
+    """Type of the value, which propagation does not change."""
 
     kernel: str | None
-    """The kernel that computes the value; `None` for arguments and other ops."""
+    """Kernel that computes the value, or `None` for arguments and other ops."""
 
     parameters: str | None
-    """The type with the parameters; `None` if the value stays in floating point."""
+    """Quantized type, or `None` if the value stays in floating point."""
 
     decided_by: str | None
-    """The constraint that decided them, and the kernel whose constraint it is."""
+    """Constraint that decided the parameters, and its kernel."""
 
     float_reason: str | None
-    """Why the value stays in floating point, if it does."""
+    """Reason why the value stays in floating point, or `None`."""
 
     rescales: Sequence[PortRescale] = ()
-    """The uses with other parameters."""
+    """Uses with other parameters."""
 
 
 @dataclass(frozen=True)
 class FloatKernelReport:
-    """A kernel that stays in floating point."""
+    """Kernel that stays in floating point."""
 
     function: str
-    """The name of the function."""
+    """Name of the function."""
 
     kernel: str
-    """The name of the kernel."""
+    """Name of the kernel."""
 
     value: str
-    """The name of its first result in the text of the function."""
+    """Name of its first result in the printed function."""
 
     location: str
-    """The location of the kernel; empty if it is not known."""
+    """Location of the kernel; empty if unknown."""
 
     float_reason: str
-    """Why it stays in floating point."""
+    """Reason why it stays in floating point."""
 
 
 KernelReport = FloatKernelReport
-"""The former name, which the API reference printed."""
+"""Former name, kept for compatibility."""
 
 
 @dataclass(frozen=True)
 class OpReport:
-    """An op of floats that is in no kernel."""
+    """Float op outside of kernels."""
 
     function: str
-    """The name of the function."""
+    """Name of the function."""
 
     op: str
-    """The name of the op."""
+    """Name of the op."""
 
     value: str
-    """The name of its first result in the text of the function; `-` if it has none."""
+    """Name of its first result in the printed function; `-` without results."""
 
     location: str
-    """The location of the op; empty if it is not known."""
+    """Location of the op; empty if unknown."""
 
 
 @dataclass(frozen=True)
 class PropagationReport:
     """
-    What propagation decided: every value at the ports of kernels in the order of the text,
-    kernels that stay in floating point, ops of floats that are in no kernel, and functions
-    that were duplicated.
+    Decisions of propagation: values at the ports of kernels in textual order, kernels
+    in floating point, float ops outside of kernels, and duplicated functions.
     """
 
     target: str
-    """The name of the target."""
+    """Name of the target."""
 
     values: Sequence[ValueReport]
     float_kernels: Sequence[FloatKernelReport] = ()
     float_ops: Sequence[OpReport] = ()
     duplicates: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The names of new functions, with those of the functions that they are copies of."""
+    """Names of copied functions, with the names of their originals."""
 
     @property
     def rescales(self) -> Sequence[tuple[ValueReport, PortRescale]]:
-        """The conflicts: values with the uses that need other parameters."""
+        """Rescales with their values."""
         return [(value, rescale) for value in self.values for rescale in value.rescales]
 
     @property
     def float_values(self) -> Sequence[ValueReport]:
-        """The values that stay in floating point."""
+        """Values that stay in floating point."""
         return [value for value in self.values if value.parameters is None]
 
     def json(self) -> str:
         """
-        Return the report as JSON: objects whose keys are the fields of these classes.
+        Return the report as JSON objects with the fields of these classes as keys.
         """
         return json.dumps(asdict(self), indent=2) + "\n"
 
     def __str__(self) -> str:
-        """Return the report as tables, one for each function."""
+        """Return the report as one table per function."""
         decided = len(self.values) - len(self.float_values)
         lines = [
             f"target {self.target}, quantized values: {decided} of {len(self.values)}, "
@@ -210,7 +209,7 @@ _SHOWN_SCALES = 2
 
 
 def _shortened(parameters: str) -> str:
-    """Return a type in a table, with the first of many scales."""
+    """Shorten a type for a table: list only the first of more than two scales."""
     start, brace, rest = parameters.partition("{")
     scales = rest.split(",")
     if len(scales) <= _SHOWN_SCALES:
@@ -218,20 +217,20 @@ def _shortened(parameters: str) -> str:
     return f"{start}{brace}{scales[0]}, ... {len(scales)} in all}}>"
 
 
-# From decisions to the report
+# Construction of the report
 
 
 def describe(
     module: ModuleOp, target: str, graph: Graph, copies: Mapping[FuncOp, FuncOp]
 ) -> PropagationReport:
     """
-    Return the report of a propagation.
+    Build the report of a propagation.
 
     Args:
-        module: the result.
+        module: the module after propagation.
         target: the name of the target.
-        graph: what was decided.
-        copies: functions that were duplicated, with what they are copies of.
+        graph: the decisions.
+        copies: the duplicated functions with their originals.
     """
     description = _Description(graph)
     for top in module.body.block.ops:
@@ -247,8 +246,8 @@ def describe(
 
 def undecided_port(kernel: Kernel) -> str | None:
     """
-    Return the first port without parameters, e.g. `operand 0`, for which a kernel stays
-    in floating point; `None` if it need not.
+    Return the first port without parameters, e.g. `operand 0`, which keeps its kernel
+    in floating point, or `None`.
     """
     undecided = (
         kernel.port_name(port)
@@ -264,7 +263,7 @@ _OpPort: TypeAlias = tuple[RegionOp, int]
 
 
 class _Description:
-    """The values and kernels that were described so far."""
+    """Builder that collects the entries of the report."""
 
     def __init__(self, graph: Graph):
         self.values: list[ValueReport] = []
@@ -278,7 +277,7 @@ class _Description:
         }
 
     def add(self, top: Operation) -> None:
-        """Describe the values and kernels of a function."""
+        """Add the values and kernels of a function."""
         function = top.sym_name.data if isinstance(top, FuncOp) else ""
         regions = [op for op in top.walk() if isinstance(op, RegionOp)]
         names = dict(value_names(top))
@@ -311,7 +310,7 @@ class _Description:
             if (kernel := self._kernels.get(op)) is not None
             and kernel.values[port] is not None
         ]
-        # A value is computed before it is used.
+        # Producers come first: their parameters are those of the value.
         known.sort(key=lambda entry: entry[1] < entry[0].input_count)
         parameters, decision = _decision(*known[0]) if known else (None, None)
         return ValueReport(
@@ -332,7 +331,7 @@ class _Description:
     def _float_reason(
         self, ports: Sequence[_OpPort], known: Sequence[tuple[Kernel, int]]
     ) -> str:
-        """Why a value has no parameters."""
+        """Return the reason why a value has no parameters."""
         for op, port in ports:
             if isinstance(op.specs[port], NoQuantizedType):
                 return f"kept by '{op.specs[port]}'"
@@ -351,18 +350,18 @@ def _place_text(op: Operation) -> str:
 
 
 def _decision(kernel: Kernel, port: int) -> tuple[object, str | None]:
-    """Return the parameters of a value, and why it has them."""
+    """Return the parameters of a value, and the reason for them."""
     value = kernel.values[port]
     assert isinstance(value, PortValue)
     is_computed = port >= kernel.input_count
-    # Only where a value is computed, or for a constant, the port counts for all of it.
+    # Parameters of a port are those of its value only for producers and constants.
     if port in kernel.rescaled and (is_computed or value.is_constant):
         return kernel.rescaled[port]
     return value.parameters, value.decision
 
 
 def name_of(value: SSAValue) -> str:
-    """Return the name of a value in the text of its function."""
+    """Return the name of a value in its printed function."""
     owner = value.owner
     top = owner if isinstance(owner, Operation) else owner.parent_op()
     assert top is not None
@@ -372,9 +371,7 @@ def name_of(value: SSAValue) -> str:
 
 
 def value_names(top: Operation) -> Iterator[tuple[SSAValue, str]]:
-    """
-    Yield the values of a function but for those in kernels, with the names of the text.
-    """
+    """Yield the values of a function outside of kernels, with their printed names."""
     printer = Printer(StringIO())
     for value in _values_outside_kernels(top):
         yield value, f"%{printer.print_ssa_value(value)}"

@@ -1,9 +1,9 @@
 """
-Ranges that statistics say: those that say nothing new, and those that parameters cut off.
+Remove redundant ranges before propagation, and find values that parameters clamp.
 
-The results of an op that only moves elements have the parameters of its operand, and those
-of an op with a fixed range have that range. Kernels of same scale make their ports share
-parameters, and what exceeds these is clamped.
+Results of data movement ops inherit the parameters of their operand, and results with a
+fixed range have that range. The ports of same-scale kernels share parameters, which may
+clamp some of their values.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,11 +21,12 @@ from .kernels import Kernel, PortValue, Range, computing_ops
 
 def unite_ranges(kernels: Iterable[Kernel]) -> None:
     """
-    Give results of kernels of same scale the ranges of the operands, too, so that these
-    lose no numbers when their ranges are removed. TensorFlow Lite does not do so.
+    Extend the ranges of results of same-scale kernels by the ranges of their operands,
+    so that removing operand ranges clamps nothing. TensorFlow Lite does not extend
+    ranges.
 
     Args:
-        kernels: in the order of the text, so that ranges go along chains of kernels.
+        kernels: the kernels in textual order, so that ranges propagate along chains.
     """
     for kernel in kernels:
         if not kernel.constraints.is_same_scale:
@@ -53,12 +54,12 @@ def unite_ranges(kernels: Iterable[Kernel]) -> None:
 
 def remove_redundant_statistics(values: Iterable[PortValue]) -> None:
     """
-    Forget ranges that follow from others.
+    Remove ranges that follow from others.
 
-    That of a fixed result goes, and those of the results of a kernel of same scale whose
-    only operand has a range. Of the ranges that are left, one of a result of any other
-    kernel of same scale removes those of the operands, and so on backwards. Values that
-    are coupled keep their range.
+    Fixed results lose their range, and so do results of same-scale kernels with one
+    operand if that operand has a range. A remaining range of a result of any other
+    same-scale kernel removes those of its operands, recursively. Coupled values keep
+    their ranges.
     """
     with_range = [value for value in values if value.range is not None]
     redundant = {
@@ -66,7 +67,7 @@ def remove_redundant_statistics(values: Iterable[PortValue]) -> None:
         for value in with_range
         if _has_fixed_range(value) or _has_range_of_operand(value)
     }
-    redundant |= _followed_by_range([v for v in with_range if v not in redundant])
+    redundant |= _preceding_ranges([v for v in with_range if v not in redundant])
     for value in redundant:
         if not value.coupled:
             value.range = None
@@ -75,18 +76,18 @@ def remove_redundant_statistics(values: Iterable[PortValue]) -> None:
 
 def _reverse_users(value: PortValue) -> None:
     """
-    Change the order in which the users of a value without its range take their turn: in
-    TensorFlow Lite removing the op of the range does so.
+    Reverse the processing order of the users of a value without range, as TensorFlow
+    Lite does when it removes the op with the range.
     """
     value.users.reverse()
 
 
-def _followed_by_range(values: Sequence[PortValue]) -> set[PortValue]:
+def _preceding_ranges(values: Sequence[PortValue]) -> set[PortValue]:
     """
-    Return the values with ranges that kernels of same scale take, where a result has
-    one of these ranges, and so on backwards.
+    Return the operands with ranges from which same-scale kernels compute these values,
+    directly or indirectly.
     """
-    found: set[PortValue] = set()
+    preceding: set[PortValue] = set()
     stack, seen = [*values], {*values}
     while stack:
         value = stack.pop()
@@ -97,14 +98,14 @@ def _followed_by_range(values: Sequence[PortValue]) -> set[PortValue]:
             continue
         for port in kernel.inputs:
             operand = kernel.values[port]
-            # A specification of the port is a rescale in between.
+            # A specification of the port means a rescale between value and kernel.
             if operand is None or operand.range is None or port in kernel.rescaled:
                 continue
-            found.add(operand)
+            preceding.add(operand)
             if operand not in seen:
                 seen.add(operand)
                 stack.append(operand)
-    return found
+    return preceding
 
 
 def _has_fixed_range(value: PortValue) -> bool:
@@ -125,45 +126,45 @@ def _has_range_of_operand(value: PortValue) -> bool:
     )
 
 
-# Values that exceed the parameters that they got
+# Values that exceed the range of their parameters
 
 
 @dataclass(frozen=True)
 class Clamped:
-    """A value of which numbers are cut off where it is computed or used."""
+    """Value that its parameters clamp where it is computed or used."""
 
     value: PortValue
     numbers: Range
-    """The smallest and the largest number that the value has."""
+    """Minimum and maximum of the value."""
 
     limits: Range
-    """The smallest and the largest number that is left."""
+    """Minimum and maximum that the parameters represent."""
 
     kernel: Kernel
-    """The kernel that computes the value, or takes what is left."""
+    """Kernel that computes the value, or uses the clamped value."""
 
     port: int
 
 
 def clamped_values(values: Iterable[PortValue]) -> Sequence[Clamped]:
     """
-    Return the values with statistics that parameters exceed, but for those that only
-    kernels take which move or order elements: of these, the results count.
+    Return the values whose statistics exceed their parameters. Values that only data
+    movement and ordering kernels use are judged by the results of these kernels.
     """
     return [
         clamped
         for value in values
-        if not value.is_constant and value.said is not None
-        if (clamped := _clamped_parameters(value, value.said)) is not None
+        if not value.is_constant and value.observed is not None
+        if (clamped := _clamped_parameters(value, value.observed)) is not None
     ]
 
 
 def clamped_constants(values: Iterable[PortValue]) -> Sequence[Clamped]:
     """
-    Return the constants that exceed what they have one scale with, if that changes
-    results.
+    Return the constants that exceed the range of their shared scale, if clamping
+    changes results.
     """
-    found: list[Clamped] = []
+    clamped: list[Clamped] = []
     for value in values:
         if not value.is_constant:
             continue
@@ -180,14 +181,15 @@ def clamped_constants(values: Iterable[PortValue]) -> Sequence[Clamped]:
         names = {op.name.partition(".")[2] for op in kernel.op.body.block.ops}
         low, high = float(content.min()), float(content.max())
         limits, tolerance = _range_limits(type_)
-        # In the range of the results, these are as good as larger or smaller numbers.
+        # A bound beyond the range of the results has the same effect as the range
+        # itself.
         numbers = (
             max(low, limits[0]) if "maximum" in names else low,
             min(high, limits[1]) if "minimum" in names else high,
         )
         if _exceeds(numbers, limits, tolerance):
-            found.append(Clamped(value, (low, high), limits, kernel, port))
-    return found
+            clamped.append(Clamped(value, (low, high), limits, kernel, port))
+    return clamped
 
 
 def _clamped_parameters(value: PortValue, numbers: Range) -> Clamped | None:
@@ -205,12 +207,12 @@ def _clamped_parameters(value: PortValue, numbers: Range) -> Clamped | None:
                 not isinstance(use.operation, RegionOp | CallOp)
                 for use in value.ssa.uses
             )
-            or not all(_decides_by_itself(user) for user, _ in value.users)
+            or not all(_is_judged_by_results(user) for user, _ in value.users)
         ):
             return Clamped(value, numbers, limits, kernel, port)
     for user, use in value.users:
         type_ = user.parameters(use)
-        if type_ is None or _decides_by_itself(user):
+        if type_ is None or _is_judged_by_results(user):
             continue
         limits, tolerance = _range_limits(type_)
         if _exceeds(numbers, limits, tolerance):
@@ -218,15 +220,15 @@ def _clamped_parameters(value: PortValue, numbers: Range) -> Clamped | None:
     return None
 
 
-def _decides_by_itself(kernel: Kernel) -> bool:
+def _is_judged_by_results(kernel: Kernel) -> bool:
     """
-    Return True if the statistics of the results of a kernel say what of its operands
-    counts: it moves and orders elements.
+    Return True if a data movement or ordering kernel has statistics of its results,
+    which decide what matters of its operands.
     """
     outputs = [value for p in kernel.outputs if (value := kernel.values[p]) is not None]
     return (
         kernel.constraints.is_same_scale
-        and all(value.said is not None for value in outputs)
+        and all(value.observed is not None for value in outputs)
         and all(
             has_quantization_trait(
                 op, traits.Clamps, traits.MovesElements, traits.OrdersElements
@@ -237,7 +239,10 @@ def _decides_by_itself(kernel: Kernel) -> bool:
 
 
 def _range_limits(type_: UniformType) -> tuple[Range, float]:
-    """What a type can express, for all of its scales, and the largest scale."""
+    """
+    Return the range that a type represents with each of its scales, and its largest
+    scale.
+    """
     low, high = type_.storage_range
     scales = type_.scale_array()
     pairs = [*zip(scales, type_.zero_point_array(), strict=True)]

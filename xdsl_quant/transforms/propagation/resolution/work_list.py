@@ -1,10 +1,10 @@
 """
-The greedy work list: constraints of kernels are applied until no parameters change.
+Greedy work list that applies the constraints of kernels until no parameters change.
 
-Items are taken from the end of the list, which begins as kernels and constants in the order
-of the text. Once a value has parameters they stay: a constraint that asks for others is
-fulfilled by a rescale at the port of the kernel. So each constraint that was fulfilled
-stays fulfilled, and the list ends.
+Items are popped from the end of the list, which starts with kernels and constants in
+textual order. Parameters of a value never change: a constraint that needs different
+ones inserts a rescale at the port of its kernel. Fulfilled constraints therefore stay
+fulfilled, and the work list terminates.
 """
 
 import operator
@@ -29,11 +29,11 @@ from .parameters import ParameterChoice, with_scales
 from .statistics import remove_redundant_statistics, unite_ranges
 
 _LARGEST_BIAS = (2**31 - 1) // 2
-"""Stored biases from here on might overflow when products are added."""
+"""Smallest absolute stored bias value that might overflow after adding products."""
 
 
 class Resolver:
-    """Decides the parameters of all values that constraints say anything about."""
+    """Resolver of the parameters of all constrained values."""
 
     def __init__(self, graph: Graph, rule: RangeRule):
         self.graph = graph
@@ -41,12 +41,12 @@ class Resolver:
         self.work: list[Kernel | PortValue] = []
         self.waiting: list[Kernel] = []
         """
-        Kernels of which an operand was decided by another one that takes it. Their turn is
-        when the list is empty.
+        Kernels with an operand that another user decided, resumed once the list is
+        empty.
         """
 
     def run(self) -> None:
-        """Decide what can be decided."""
+        """Resolve all parameters that constraints determine."""
         values = self.graph.all_values
         if self.rule != "tflite":
             unite_ranges(self.graph.kernels)
@@ -54,17 +54,17 @@ class Resolver:
         for value in values:
             self._decide_by_range(value)
         self.work = [*self.graph.items]
-        self._work_off()
+        self._process()
         for value in values:
             if _is_only_moved(value):
                 self._choose_for_content(value)
-                self._work_off()
+                self._process()
             elif (parameters := _first_specification(value)) is not None:
                 self._decide(value, parameters, SPECIFICATION)
                 self._push_producer(value)
-                self._work_off()
+                self._process()
 
-    def _work_off(self) -> None:
+    def _process(self) -> None:
         while self.work or self.waiting:
             while self.work:
                 item = self._next()
@@ -78,16 +78,16 @@ class Resolver:
     def _next(self) -> Kernel | PortValue:
         return self.work.pop()
 
-    # What is known before propagation
+    # Before propagation
 
     def _decide_by_range(self, value: PortValue) -> None:
         if value.parameters is None and value.range is not None:
             choice = self._choice(value)
             try:
-                if (of_axis := coefficient_ranges(value)) is None:
+                if (per_axis := coefficient_ranges(value)) is None:
                     parameters = choice.for_range(*value.range)
                 else:
-                    axis, pairs = of_axis
+                    axis, pairs = per_axis
                     parameters = choice.for_range(*pairs.T, is_weight=True, axis=axis)
             except ValueError as e:
                 value.float_reason = str(e)
@@ -99,30 +99,30 @@ class Resolver:
             self._share(value)
 
     def _share(self, value: PortValue) -> None:
-        """Give the values that are coupled with one its parameters, if it has one scale."""
+        """Give a value's per-tensor parameters to the values coupled with it."""
         if value.parameters is None or not value.parameters.is_per_tensor:
             return
-        others = [*value.coupled]
-        # From now on all of them have parameters.
+        coupled_values = [*value.coupled]
+        # All of them have parameters after this loop.
         value.coupled.clear()
-        for other in others:
-            if other.parameters is None:
-                other.parameters = value.parameters
-                other.decision = "coupling"
-                other.is_immutable = value.is_immutable
-                self._fit_ports(other)
-                self._push_users(other)
-                self._push_producer(other)
+        for coupled in coupled_values:
+            if coupled.parameters is None:
+                coupled.parameters = value.parameters
+                coupled.decision = "coupling"
+                coupled.is_immutable = value.is_immutable
+                self._fit_ports(coupled)
+                self._push_users(coupled)
+                self._push_producer(coupled)
 
     def _choice(self, value: PortValue) -> ParameterChoice:
-        """How a value is stored where it is computed, or where it is first used."""
+        """Return the choice at the port where a value is computed or first used."""
         kernel, port = min(value.ports, key=lambda p: p[0].ports[p[1]].is_wildcard)
         choice = kernel.choice(port, self.rule)
         is_power_of_two = any(k.constraints.is_power_of_two for k, _ in value.ports)
         return replace(choice, is_power_of_two=is_power_of_two)
 
     def _fit_ports(self, value: PortValue) -> None:
-        """Rescale at ports that store values in another way."""
+        """Rescale at ports that cannot store the value with its parameters."""
         assert value.parameters is not None
         for kernel, port in value.ports:
             if port in kernel.rescaled or kernel.accepts(port, value.parameters):
@@ -132,25 +132,30 @@ class Resolver:
     def _rescale(
         self, kernel: Kernel, port: int, parameters: UniformType, decision: str
     ) -> None:
-        """Give a port parameters of its own."""
+        """Give a port different parameters than its value."""
         kernel.rescaled[port] = self._acceptable(kernel, port, parameters), decision
 
     def _acceptable(
         self, kernel: Kernel, port: int, parameters: UniformType
     ) -> UniformType:
-        """Parameters for the same range that a port may have."""
+        """
+        Return the parameters, converted for the same range if the port cannot have
+        them.
+        """
         if kernel.accepts(port, parameters):
             return parameters
         try:
             return kernel.choice(port, self.rule).for_range_of(parameters)
         except ValueError:
-            # No scale of the expressed type is right.
+            # The expressed type cannot represent a suitable scale.
             return parameters
 
     # Constants
 
     def _decide_by_content(self, value: PortValue) -> None:
-        """The parameters of a weight, or of any constant that nothing else decides."""
+        """
+        Choose the parameters of a weight, or of a constant without other constraints.
+        """
         kernel, port = value.users[0]
         constraints = kernel.constraints
         is_bias = any(port == bias for bias, _ in constraints.biases)
@@ -174,7 +179,9 @@ class Resolver:
     # Constraints
 
     def _apply(self, kernel: Kernel) -> bool:
-        """Apply the constraints of a kernel; whether nothing is left to be decided."""
+        """
+        Apply the constraints of a kernel. Return True if nothing is left to decide.
+        """
         constraints = kernel.constraints
         is_done = not constraints.functions
         if constraints.is_same_scale:
@@ -206,8 +213,8 @@ class Resolver:
 
     def _carry_axis(self, kernel: Kernel) -> bool:
         """
-        Give all ports of a kernel of same scale the parameters of one that has several
-        scales; whether that was possible.
+        Give all ports of a same-scale kernel the per-axis parameters of one port.
+        Return True on success.
         """
         ports = [port for port, value in enumerate(kernel.values) if value is not None]
         known = [port for port in ports if kernel.parameters(port) is not None]
@@ -215,17 +222,17 @@ class Resolver:
             return False
         fixed = (port for port in known if _is_immutable(kernel, port))
         source = next(fixed, known[0])
-        carried_to = {port: carried(kernel, source, port) for port in ports}
+        by_port = {port: carried(kernel, source, port) for port in ports}
         decision = kernel.rule_text("same scale")
-        if None in carried_to.values():
+        if None in by_port.values():
             for port in ports:
                 if (value := kernel.values[port]) is not None:
                     value.float_reason = (
                         f"{kernel.port_name(source)} of {kernel.name} has several scales, "
-                        "and they belong to no known dimension of other ports"
+                        "and their axis maps to no known dimension of other ports"
                     )
             return False
-        for port, parameters in carried_to.items():
+        for port, parameters in by_port.items():
             if parameters is not None:
                 self._set(kernel, port, parameters, decision)
         return True
@@ -233,7 +240,10 @@ class Resolver:
     def _set(
         self, kernel: Kernel, port: int, parameters: UniformType, decision: str
     ) -> None:
-        """Set the parameters at a port: those of the value, unless it has others."""
+        """
+        Set the parameters at a port: of its value, or by a rescale if the value has
+        others.
+        """
         parameters = self._acceptable(kernel, port, parameters)
         if kernel.parameters(port) == parameters:
             return
@@ -255,7 +265,7 @@ class Resolver:
         self._share(value)
 
     def _push_users(self, value: PortValue) -> None:
-        """The first user in the text is the next in turn."""
+        """Push the users of a value, first in text on top."""
         self.work += [user for user, _ in reversed(value.users)]
 
     def _push_producer(self, value: PortValue) -> None:
@@ -264,8 +274,8 @@ class Resolver:
 
     def _wait(self, value: PortValue) -> None:
         """
-        Let the other users of a value wait. TensorFlow Lite forgets them, so that a second
-        run would decide what the first one left.
+        Let the unresolved users of a value wait. TensorFlow Lite drops them, and would
+        resolve them in a second run.
         """
         self.waiting += [user for user, _ in value.users if not user.is_done]
 
@@ -275,13 +285,13 @@ class Resolver:
         self, kernel: Kernel, port: int, factors: Sequence[int], rule: str
     ) -> bool:
         """
-        Set a port to the product of the scales of others; whether that was possible, or
-        needless.
+        Set a port to the product of the scales of its factors. Return False if a factor
+        is unknown.
         """
         value = kernel.values[port] if port < len(kernel.values) else None
         if value is None or (rule == "bias" and value.parameters is not None):
             return True
-        known = [found for i in factors if (found := kernel.parameters(i)) is not None]
+        known = [each for i in factors if (each := kernel.parameters(i)) is not None]
         if len(known) < len(factors):
             return False
         axis = channel_axis(kernel, value.ssa.type)
@@ -306,9 +316,8 @@ class Resolver:
         parameters: UniformType,
     ) -> UniformType:
         """
-        Return the parameters of a bias: if it would not fit storage, its scale is
-        enlarged, and with it that of the filter, so that it is the product of scales
-        still.
+        Return the parameters of a bias. If the bias would overflow its storage, enlarge
+        its scale, and the scale of the filter to keep the product of scales.
         """
         bias = kernel.values[port]
         if bias is None or not bias.is_constant:
@@ -334,10 +343,11 @@ class Resolver:
 
     def _call(self, kernel: Kernel, function: QuantFn) -> None:
         """
-        Apply a constraint in Python.
+        Apply a Python constraint.
 
         Raises:
-            PassFailedException: if it fails, or changes a port to no uniform type.
+            PassFailedException: if it fails, or sets a port to something else than a
+                uniform type.
         """
         specs = [kernel.parameters(i) or spec for i, spec in enumerate(kernel.op.specs)]
         count = kernel.input_count
@@ -355,19 +365,20 @@ class Resolver:
                 [*map(operator.index, ports)] for ports in returned
             )
         except (TypeError, ValueError):
-            expected = "the indices of changed operands and those of changed results"
+            expected = "indices of changed operands and indices of changed results"
             fail(kernel.op, f"{subject} returned '{returned}', expected {expected}")
-        for kind, ports, changed, found in (
+        for kind, ports, changed, new_specs in (
             ("operand", kernel.inputs, changed_inputs, inputs),
             ("result", kernel.outputs, changed_outputs, outputs),
         ):
             for index in changed:
-                is_port = 0 <= index < min(len(ports), len(found))
+                is_port = 0 <= index < min(len(ports), len(new_specs))
                 if not is_port or kernel.values[ports[index]] is None:
                     changed_port = f"{kind} {index}, which is not quantized"
                     fail(kernel.op, f"{subject} changed {changed_port}")
                 port = ports[index]
-                parameters = _checked_parameters(kernel, port, found[index], subject)
+                spec = new_specs[index]
+                parameters = _checked_parameters(kernel, port, spec, subject)
                 self._set(kernel, port, parameters, kernel.rule_text(name))
 
 
@@ -375,19 +386,19 @@ def _filter_and_input(
     kernel: Kernel, bias: int, factors: Sequence[int]
 ) -> tuple[int, int] | None:
     """
-    Return the ports of a constant filter of 8 bits and of its input, if they are
-    factors.
+    Return the ports of a constant 8-bit filter and of its input, if these are the
+    factors of a 32-bit bias.
     """
     filters = [f for f in factors if f in kernel.constraints.coefficients]
     if len(factors) != 2 or len(filters) != 1:
         return None
-    (port,), (other,) = filters, {*factors} - {*filters}
-    filter = kernel.values[port]
+    (filter_port,), (input_port,) = filters, {*factors} - {*filters}
+    filter = kernel.values[filter_port]
     if filter is None or not filter.is_constant or filter.is_immutable:
         return None
-    storages = [kernel.ports[i].storage for i in (port, other, bias)]
+    storages = [kernel.ports[i].storage for i in (filter_port, input_port, bias)]
     widths = [each.storage_type_integral_width for each in storages if each is not None]
-    return (port, other) if widths == [8, 8, 32] else None
+    return (filter_port, input_port) if widths == [8, 8, 32] else None
 
 
 def _set_filter_scales(
@@ -397,7 +408,7 @@ def _set_filter_scales(
     is_large: NDArray[np.bool_],
     bias_scales: Floats,
 ) -> None:
-    """Enlarge the scales of a filter where those of the bias were."""
+    """Enlarge the filter scales at channels with an enlarged bias scale."""
     filter = kernel.values[filter_port]
     filter_parameters = kernel.parameters(filter_port)
     input_parameters = kernel.parameters(input_port)
@@ -414,23 +425,28 @@ def _set_filter_scales(
 
 
 def _checked_parameters(
-    kernel: Kernel, port: int, found: Attribute, subject: str
+    kernel: Kernel, port: int, spec: Attribute, subject: str
 ) -> UniformType:
-    """Raise unless a constraint in Python made a uniform type for a port."""
+    """
+    Return the uniform type that a Python constraint set a port to.
+
+    Raises:
+        PassFailedException: if it is not a uniform type for the value.
+    """
     value = kernel.values[port]
     assert value is not None
     type_ = value.ssa.type
-    if not isinstance(found, UniformType) or not is_specification(found, type_):
-        expected = f"'!quant.uniform' of elements of '{type_}'"
-        made = f"{subject} made {kernel.port_name(port)} '{found}'"
-        fail(kernel.op, f"{made}; expected {expected}")
-    return found
+    if not isinstance(spec, UniformType) or not is_specification(spec, type_):
+        expected = f"'!quant.uniform' for elements of '{type_}'"
+        problem = f"{subject} set {kernel.port_name(port)} to '{spec}'"
+        fail(kernel.op, f"{problem}; expected {expected}")
+    return spec
 
 
 def _is_only_moved(value: PortValue) -> bool:
     """
-    Return True if a value is a constant that a kernel moves, and nothing decides the
-    result.
+    Return True if a value is an undecided constant in a same-scale kernel without
+    non-constant operands.
     """
     if value.parameters is not None or not value.is_constant or not value.users:
         return False
@@ -443,8 +459,8 @@ def _is_only_moved(value: PortValue) -> bool:
 
 def _first_specification(value: PortValue) -> UniformType | None:
     """
-    Return the parameters of the first kernel that takes a value, if those of all
-    kernels that take it are specified, and nothing else decides it.
+    Return the specification of a value's first user, if all users specify its ports and
+    the value has no parameters.
     """
     if value.parameters is not None or value.is_constant:
         return None
@@ -458,16 +474,15 @@ def _first_specification(value: PortValue) -> UniformType | None:
 
 def _shared_parameters(kernel: Kernel) -> UniformType | None:
     """
-    Return the parameters that all ports of a kernel of same scale take. What was said
-    before propagation comes before what propagation decided; then that of an only
-    operand comes before that of an only result, and this before the first that is
-    known.
+    Return the per-tensor parameters for all ports of a same-scale kernel. Parameters
+    from before propagation take precedence over propagated ones; then those of an only
+    operand, then of an only result, then of the first port.
     """
     known = [
         (port, parameters)
         for port in range(len(kernel.ports))
         if (parameters := kernel.parameters(port)) is not None
-        # Which dimension has several scales is another one at another port.
+        # Per-axis parameters may need another axis at another port.
         and parameters.is_per_tensor
     ]
     for candidates in ([e for e in known if _is_immutable(kernel, e[0])], known):

@@ -1,4 +1,7 @@
-"""Specifications after propagation, and the places where values are rescaled."""
+"""
+Write parameters to the specifications of kernels, and find rescales and overruled
+specifications.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,27 +19,25 @@ from .kernels import Kernel, PortValue
 @dataclass(frozen=True)
 class ParameterChange:
     """
-    A port with other parameters than its value, which is a rescale, or than its
-    specification had.
+    Port whose parameters differ from those of its value (a rescale) or from its
+    specification.
     """
 
     kernel: Kernel
     port: int
     before: UniformType
-    """The parameters with which the value is computed, or those of the specification."""
+    """Parameters of the computed value, or of the specification."""
 
     after: UniformType
-    """The parameters of the port."""
+    """Parameters of the port."""
 
     decision: str
-    """Why they differ."""
+    """Reason for the difference."""
 
 
 def conflicts_of(values: Iterable[PortValue]) -> Sequence[ParameterChange]:
-    """
-    Return the rescales that values need, in the order of values and of their users.
-    """
-    found: list[ParameterChange] = []
+    """Return the rescales of values, in the order of values and of their users."""
+    rescales: list[ParameterChange] = []
     for value in values:
         before, cause = value.parameters, value.decision
         if value.producer is not None:
@@ -50,16 +51,16 @@ def conflicts_of(values: Iterable[PortValue]) -> Sequence[ParameterChange]:
                 continue
             decision = user.rescaled[port][1] if port in user.rescaled else cause
             assert decision is not None
-            found.append(ParameterChange(user, port, before, after, decision))
-    return found
+            rescales.append(ParameterChange(user, port, before, after, decision))
+    return rescales
 
 
 def overruled_specs(kernels: Iterable[Kernel]) -> Sequence[ParameterChange]:
     """
-    Return the specifications that do not hold, before they are replaced. A rescale is
-    none: the value is computed, or used elsewhere, as specified.
+    Return the specifications that propagation overruled, before they are replaced. A
+    rescale overrules nothing if the value is computed or used elsewhere as specified.
     """
-    found: list[ParameterChange] = []
+    overruled: list[ParameterChange] = []
     for kernel in kernels:
         for port, spec in enumerate(kernel.op.specs):
             if not isinstance(spec, UniformType):
@@ -67,13 +68,13 @@ def overruled_specs(kernels: Iterable[Kernel]) -> Sequence[ParameterChange]:
             value, after = kernel.values[port], kernel.parameters(port)
             if value is None or after is None or after == spec:
                 continue
-            others = value.users if value.producer is None else [value.producer]
+            ports = value.users if value.producer is None else [value.producer]
             if port < kernel.input_count:
-                if any(other.parameters(i) == spec for other, i in others):
+                if any(peer.parameters(i) == spec for peer, i in ports):
                     continue
             decision = kernel.decision(port)
-            found.append(ParameterChange(kernel, port, spec, after, decision))
-    return found
+            overruled.append(ParameterChange(kernel, port, spec, after, decision))
+    return overruled
 
 
 def write_specs(kernels: Iterable[Kernel]) -> None:
@@ -89,7 +90,7 @@ def write_specs(kernels: Iterable[Kernel]) -> None:
 
 
 def duplicate_constants(values: Iterable[PortValue]) -> None:
-    """Give each constant one set of parameters: a copy for each other one that it has."""
+    """Copy constants so that each has a single set of parameters."""
     copies: dict[tuple[Operation, UniformType | None], Operation] = {}
     first: dict[Operation, UniformType | None] = {}
     for value in values:
@@ -98,7 +99,7 @@ def duplicate_constants(values: Iterable[PortValue]) -> None:
             continue
         kernel, port = value.users[0]
         if kernel.op.operands[port] is not value.ssa:
-            # It comes from another function.
+            # The constant belongs to another function.
             continue
         parameters = kernel.parameters(port)
         if first.setdefault(constant, parameters) == parameters:
