@@ -70,8 +70,7 @@ class Rounding(NamedTuple):
             return None
         if self.mode != "nearest-even":
             return (
-                f"unsupported rounding mode '{self.mode}' for storage type "
-                f"'{storage}'; "
+                f"unsupported rounding mode '{self.mode}' for storage type '{storage}'; "
                 "use 'nearest-even'"
             )
         if has_zero_points and self.zero_point_order == "after-rounding":

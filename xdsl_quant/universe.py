@@ -112,14 +112,12 @@ def _united(
 _DECLARED = [*_declarations()]
 
 # xDSL's own dialects parse lowered modules, and need the patches for it.
-xdsl_patches.apply_on_load(_united(lambda declaration: declaration.on_load))
+xdsl_patches.apply_on_load(_united(lambda part: part.on_load))
 
 # xDSL tools refuse to start if a plugin declares a name of xDSL.
 XDSL_QUANT_UNIVERSE = _PluginUniverse(
-    all_dialects=_united(
-        lambda declaration: declaration.all_dialects, get_all_dialects()
-    ),
-    all_passes=_united(lambda declaration: declaration.all_passes, get_all_passes()),
-    all_targets=_united(lambda declaration: declaration.all_targets, get_all_targets()),
+    all_dialects=_united(lambda part: part.all_dialects, get_all_dialects()),
+    all_passes=_united(lambda part: part.all_passes, get_all_passes()),
+    all_targets=_united(lambda part: part.all_targets, get_all_targets()),
 )
 add_extensions(XDSL_QUANT_UNIVERSE, _DECLARED)

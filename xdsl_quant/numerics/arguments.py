@@ -86,8 +86,7 @@ def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> Array
             array,
             parameters.table_min,
             last,
-            f"expected table indices from {parameters.table_min} to {last}, "
-            "found stored value {}",
+            f"expected table indices from {parameters.table_min} to {last}, found {{}}",
         )
     return array.astype(expected, copy=False)
 
@@ -95,8 +94,7 @@ def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> Array
 def _small_float_codes(values: ArrayLike, format: SmallFloat, expected: DType) -> Array:
     if not isinstance(values, np.ndarray | np.generic):
         raise TypeError(
-            "expected an array of uint8 codes or ml_dtypes floats as stored values of "
-            f"'{format.name}', found {type(values).__name__}"
+            f"expected an array of '{format.name}', found {type(values).__name__}"
         )
     array = cast(Array, values)
     if array.dtype != np.uint8:

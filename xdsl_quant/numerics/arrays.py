@@ -24,8 +24,7 @@ def check_unmasked(values: object, what: str) -> None:
     """
     if _has_mask(values):
         raise TypeError(
-            f"unsupported masked array in {what}; use its .filled(value) or "
-            ".compressed()"
+            f"unsupported masked array in {what}; use its .filled(value) or .compressed()"
         )
 
 
@@ -55,9 +54,7 @@ def numbers(values: ArrayLike, what: str, kinds: str) -> Array:
     try:
         array = np.asarray(values)
     except ValueError:
-        raise ValueError(
-            f"expected {what} in lists of equal length, found ragged lists"
-        ) from None
+        raise ValueError(f"unsupported ragged lists in {what}") from None
     if not array.size and array.dtype == np.float64:
         # An empty list has float64, which does not express its kind.
         return array.astype(np.int64)

@@ -44,8 +44,7 @@ def grid_block_shape(parameters: QuantizationParameters, shape: Shape) -> Shape:
         if shape[dimension] != size * counts[dimension]:
             raise ValueError(
                 f"expected size {size * counts[dimension]} of dimension {dimension} of "
-                f"values, {counts[dimension]} blocks of size {size}, found "
-                f"{shape[dimension]}"
+                f"values, found {shape[dimension]}"
             )
     return tuple(sizes.get(dimension, size) for dimension, size in enumerate(shape))
 
@@ -53,8 +52,7 @@ def grid_block_shape(parameters: QuantizationParameters, shape: Shape) -> Shape:
 def _channel_shape(dimension: int, count: int, shape: Shape) -> Shape:
     if dimension >= len(shape):
         raise ValueError(
-            f"expected values with the quantized dimension {dimension}, found shape "
-            f"{shape}"
+            f"expected values with the quantized dimension {dimension}, found shape {shape}"
         )
     if shape[dimension] != count:
         raise ValueError(

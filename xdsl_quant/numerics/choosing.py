@@ -85,7 +85,7 @@ def choose_parameters(
     bounds = _used_bounds(storage, storage_min, storage_max, narrow_range, symmetric)
     dtype = _range_dtype(expressed, bounds)
     ranges = _checked_ranges(min, max, quantized_dimension)
-    ranges = _adapted_ranges(ranges, rule, symmetric, dtype)
+    ranges = _adapt(ranges, rule, symmetric, dtype)
     choose = _symmetric_choice if symmetric else _affine_choice
     # `QuantizationParameters` reports scales that underflow f64.
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -119,13 +119,12 @@ def _used_bounds(
         raise ValueError(f"storage type '{storage}' is too narrow for a narrow range")
     if symmetric and high - low < 2:
         raise ValueError(
-            f"storage type '{storage}' has no stored values on both sides of a zero "
-            "point"
+            f"storage type '{storage}' has no stored values on both sides of a zero point"
         )
     return low, high
 
 
-def _adjusted_scales(scales: Array, power_of_two: bool) -> Array:
+def _adjust(scales: Array, power_of_two: bool) -> Array:
     """Return scales, rounded up to powers of two if requested."""
     if not power_of_two:
         return scales
@@ -141,8 +140,7 @@ def _checked_ranges(
     )
     if smallest.shape != largest.shape:
         raise ValueError(
-            f"expected min and max of equal shape, found {smallest.shape} and "
-            f"{largest.shape}"
+            f"expected min and max of one shape, found {smallest.shape} and {largest.shape}"
         )
     if smallest.ndim != (quantized_dimension is not None):
         raise ValueError(
@@ -162,9 +160,7 @@ def _checked_ranges(
     raise ValueError(f"range {low} to {high}{where} is {reason}")
 
 
-def _adapted_ranges(
-    ranges: Ranges, rule: RangeRule, symmetric: bool, dtype: DType
-) -> Ranges:
+def _adapt(ranges: Ranges, rule: RangeRule, symmetric: bool, dtype: DType) -> Ranges:
     if rule not in get_args(RangeRule):
         rules = ", ".join(map(repr, get_args(RangeRule)))
         raise ValueError(f"unknown rule {rule!r}, available: {rules}")
@@ -192,14 +188,12 @@ def _affine_choice(
 ) -> tuple[Array, Array]:
     (smallest, largest), (low, high) = ranges, bounds
     if rule == "onnx":
-        scales = _adjusted_scales(
-            range_scale(smallest, largest, high - low), power_of_two
-        )
+        scales = _adjust(range_scale(smallest, largest, high - low), power_of_two)
         zero_points = range_zero_point(smallest, scales, low, high)
         return scales, zero_points.astype(np.int64)
     is_zero = _is_zero_range(largest - smallest, rule)
     scales = np.where(is_zero, 1.0, (largest - smallest) / (high - low))
-    scales = _adjusted_scales(scales, power_of_two)
+    scales = _adjust(scales, power_of_two)
     # Either end of the range determines the zero point; the smaller numbers are more
     # exact.
     from_smallest, from_largest = smallest / scales, largest / scales
@@ -222,7 +216,7 @@ def _symmetric_choice(
     steps = min(zero_point - low, high - zero_point)
     bound = np.maximum(abs(smallest), abs(largest))
     scales = np.where(_is_zero_range(2 * bound, rule), 1.0, bound / steps)
-    return _adjusted_scales(scales, power_of_two), np.full(scales.shape, zero_point)
+    return _adjust(scales, power_of_two), np.full(scales.shape, zero_point)
 
 
 # Parameters at run time
@@ -300,9 +294,7 @@ def _number_bounds(options: StorageArguments, symmetric: bool) -> tuple[float, f
             f"found {low:g} to {high:g} of '{stored.storage}'"
         )
     if stored.has_codes and not symmetric:
-        raise ValueError(
-            "unsupported zero points of floats and tables; use symmetric=True"
-        )
+        raise ValueError("floats and tables have no zero points; use symmetric=True")
     return low, high
 
 

@@ -288,7 +288,7 @@ def normalize_multiplier(
         ValueError: if a multiplier is not positive or has more than 31 significant bits,
             the shift is not from 2 to 62, or the shapes do not broadcast.
     """
-    return _pair(*_normalized_pair(*_broadcast_pair(multiplier, shift)))
+    return _pair(*_normalize(*_broadcast_pair(multiplier, shift)))
 
 
 def _broadcast_pair(
@@ -312,9 +312,7 @@ def _broadcast_pair(
     return multipliers.astype(np.int64), shifts.astype(np.int64)
 
 
-def _normalized_pair(
-    multipliers: Integers, shifts: Integers
-) -> tuple[Integers, Integers]:
+def _normalize(multipliers: Integers, shifts: Integers) -> tuple[Integers, Integers]:
     if (wrong := multipliers[multipliers < 1]).size:
         raise ValueError(f"expected a positive multiplier, found {wrong[0]}")
     # Integers of more than 53 bits may be rounded to one bit more, but are too long
@@ -324,8 +322,7 @@ def _normalized_pair(
     significands = multipliers << left >> right
     if (is_long := significands << right != multipliers << left).any():
         raise ValueError(
-            f"expected at most {_BITS} significant bits of a multiplier, found "
-            f"{multipliers[is_long][0]}"
+            f"multiplier {multipliers[is_long][0]} has more than {_BITS} significant bits"
         )
     right_shifts = shifts + zeros
     if (is_wrong := (right_shifts < MIN_SHIFT) | (right_shifts > MAX_SHIFT)).any():
@@ -370,7 +367,7 @@ def multiplier_from_tflite(
             which replaces scales less than `2**-32`, and for shifts greater than 29.
     """
     multipliers, shifts = _broadcast_pair(multiplier, shift)
-    return _pair(*_normalized_pair(multipliers, _BITS - shifts))
+    return _pair(*_normalize(multipliers, _BITS - shifts))
 
 
 @overload

@@ -176,10 +176,10 @@ def _requantize(
         for array in (multipliers, shifts, source_zero_points, zero_points)
     ]
     low, high = types[1].storage_min, types[1].storage_max
-    for x, y, m, s, source_zero_point, target_zero_point in pieces(
+    for x, y, m, s, source_zero, target_zero in pieces(
         [stored, result, *operands], PIECE
     ):
-        rescaled = scaled(x.astype(np.int64) - source_zero_point, m, s, rounding)
-        rescaled += target_zero_point
+        rescaled = scaled(x.astype(np.int64) - source_zero, m, s, rounding)
+        rescaled += target_zero
         np.clip(rescaled, low, high, out=rescaled)
         np.copyto(y, rescaled, casting="unsafe")

@@ -48,8 +48,7 @@ def float_dtype(name: str) -> DType:
         return np.dtype(getattr(import_module("ml_dtypes"), ml_name))
     except ImportError:
         raise ImportError(
-            f"expressed type '{name}' requires the package ml_dtypes; use pip install "
-            "'ml_dtypes>=0.5'"
+            f"expressed type '{name}' requires ml_dtypes; use pip install 'ml_dtypes>=0.5'"
         ) from None
 
 

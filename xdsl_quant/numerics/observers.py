@@ -147,8 +147,7 @@ class MovingAverageObserver(BatchMinMaxObserver):
     def __post_init__(self):
         if not 0 <= self.weight < 1:
             raise ValueError(
-                "expected a weight of a moving average from 0 to less than 1, found "
-                f"{self.weight}"
+                f"expected a moving average weight in [0, 1), found {self.weight}"
             )
 
     def ranges(self, observation: Observation) -> Ranges:
@@ -203,8 +202,7 @@ class PercentileObserver(_HistogramObserver):
     def __post_init__(self):
         if not 0 < self.percentile <= 100:
             raise ValueError(
-                "expected a percentile greater than 0 and at most 100, found "
-                f"{self.percentile}"
+                f"expected a percentile in (0, 100], found {self.percentile}"
             )
 
     def ranges(self, observation: Observation) -> Ranges:
@@ -261,8 +259,7 @@ class ClippingObserver(_HistogramObserver):
     def __post_init__(self):
         if not 2 <= self.bits <= MAX_BITS:
             raise ValueError(
-                f"expected stored values of 2 to {MAX_BITS} bits for an observer, "
-                f"found {self.bits}"
+                f"expected stored values of 2 to {MAX_BITS} bits, found {self.bits}"
             )
 
     @abstractmethod
@@ -421,8 +418,7 @@ def parse_observer(text: str) -> Observer:
     """
     if not isinstance(cast(object, text), str):
         raise TypeError(
-            "expected the name of an observer, e.g. 'min-max', found "
-            f"{type(text).__name__}"
+            f"expected the name of an observer, e.g. 'min-max', found {type(text).__name__}"
         )
     observer, comma, flag = text.partition(",")
     name, equals, number = observer.partition("=")

@@ -34,18 +34,15 @@ def storage_range(storage: str) -> tuple[int, int]:
         TypeError: if `storage` is not a string.
     """
     if not isinstance(cast(object, storage), str):
-        raise TypeError(
-            f"expected the name of a storage type, e.g. 'i8', found {storage!r}"
-        )
+        raise TypeError(f"expected a storage type, e.g. 'i8', found {storage!r}")
     if (format := SMALL_FLOATS.get(storage)) is not None:
         largest = int(format.largest)
         return -largest if format.is_signed else 0, largest
     match = _STORAGE.fullmatch(storage)
     if match is None or int(match["width"]) > MAX_STORAGE_BITS:
         raise ValueError(
-            f"unknown storage type '{storage}', available: 'i1' to "
-            f"'i{MAX_STORAGE_BITS}', 'u1' to 'u{MAX_STORAGE_BITS}', and float types, "
-            "e.g. 'f8E4M3FN'"
+            f"unknown storage type '{storage}', available: 'i1' to 'i{MAX_STORAGE_BITS}', "
+            f"'u1' to 'u{MAX_STORAGE_BITS}', and float types, e.g. 'f8E4M3FN'"
         )
     width = int(match["width"])
     if match["signedness"] in ("u", "ui"):
@@ -241,8 +238,7 @@ class QuantizationParameters:
         self._set_scales(scales, zero_points)
         if not isinstance(cast(object, expressed), str):
             raise TypeError(
-                "expected the name of an expressed type, e.g. 'f32', found "
-                f"{expressed!r}"
+                f"expected an expressed type, e.g. 'f32', found {expressed!r}"
             )
         if quantized_dimension is not None:
             quantized_dimension = _checked_integer(
@@ -294,8 +290,7 @@ class QuantizationParameters:
         shape, dimension = self.scales.shape, self.quantized_dimension
         if self.zero_points.shape != shape:
             raise ValueError(
-                f"expected zero points in the shape of scales, {shape}, found "
-                f"{self.zero_points.shape}"
+                f"expected zero points of shape {shape}, found {self.zero_points.shape}"
             )
         if not self.scales.size:
             raise ValueError(f"expected at least one scale, found shape {shape}")
@@ -307,18 +302,14 @@ class QuantizationParameters:
             _check_block_sizes(self.block_sizes, shape)
         elif dimension is None and shape:
             raise ValueError(
-                "missing quantized_dimension or block_sizes for scales of shape "
-                f"{shape}"
+                f"missing quantized_dimension or block_sizes for scales of shape {shape}"
             )
         elif dimension is not None and dimension < 0:
             raise ValueError(
                 f"expected a quantized dimension of at least 0, found {dimension}"
             )
         elif dimension is not None and len(shape) != 1:
-            raise ValueError(
-                "expected one-dimensional scales along a quantized dimension, found "
-                f"shape {shape}"
-            )
+            raise ValueError(f"expected one-dimensional scales, found shape {shape}")
 
     def _check_scales(self) -> None:
         info = float_info(self.expressed_dtype)
@@ -429,8 +420,7 @@ class QuantizationParameters:
         """
         if not isinstance(getattr(quantized_type, "name", None), str):
             raise TypeError(
-                "expected a '!quant.uniform' type, found "
-                f"{type(quantized_type).__name__}"
+                f"expected a '!quant.uniform' type, found {type(quantized_type).__name__}"
             )
         if quantized_type.name == "quant.block_scaled":
             raise ValueError(
@@ -485,8 +475,7 @@ def storage_arguments(quantized_type: StoredType) -> StorageArguments:
     table = nearest_floats(values, name)
     if (wrong := values[~np.isfinite(table)]).size:
         raise ValueError(
-            f"value {wrong[0]} of a table is not representable in {name}; use a wider "
-            "type"
+            f"value {wrong[0]} of a table is not representable in {name}; use a wider type"
         )
     table_min, _ = table_type.storage_range
     storage = f"{'i' if quantized_type.is_signed else 'u'}{table_type.bitwidth}"
@@ -500,8 +489,7 @@ def _checked_table(
     values = numbers(table, "table", "iuf").astype(np.float64)
     if storage in SMALL_FLOATS:
         raise ValueError(
-            f"unsupported table for storage type '{storage}'; use integer indices, "
-            "e.g. 'u4'"
+            f"unsupported table for storage type '{storage}'; use an integer type"
         )
     if values.ndim != 1 or values.size < 2:
         raise ValueError(
@@ -554,8 +542,7 @@ class DynamicParameters(QuantizationParameters):
         if zero_points is not None and self.has_codes:
             what = "a table" if self.small_float is None else f"'{self.storage}'"
             raise ValueError(
-                f"unsupported zero points for stored values of {what}; expected "
-                "integers"
+                f"unsupported zero points for stored values of {what}; expected integers"
             )
         # The fields of a frozen dataclass are set once, here.
         vars(self).update(
@@ -659,8 +646,7 @@ def block_size_pairs(
         pairs = [(dimension, size) for dimension, size in block_sizes]
     except (TypeError, ValueError):
         raise TypeError(
-            "expected block sizes as a mapping or pairs of dimension and size, found "
-            f"{block_sizes!r}"
+            f"expected pairs of dimension and block size, found {block_sizes!r}"
         ) from None
     return tuple(
         (

@@ -146,8 +146,7 @@ def requantize(
     out: Array | None = None,
 ) -> Array:
     """
-    Requantize values: [`quantize`][xdsl_quant.numerics.quantize] the result of
-    [`dequantize`][xdsl_quant.numerics.dequantize], without an intermediate array.
+    Requantize values: dequantize and quantize them without an intermediate array.
 
     Args:
         stored_values: an array in a shape that matches all parameters, with dtype
@@ -156,8 +155,7 @@ def requantize(
         target: the parameters of the result, with the expressed type of `source`.
         rounding_mode: the rounding mode of both steps.
         zero_point_order: the order of rounding and addition of the zero point of `target`.
-        nan: the stored value of NaN, to which values overflow in expressed types without
-            infinities.
+        nan: the stored value of NaN, e.g. of overflows in types without infinities.
         out: the output array. It may overlap `stored_values`.
 
     Returns:
@@ -165,9 +163,8 @@ def requantize(
 
     Raises:
         TypeError: if an array has the wrong dtype, or an argument has the wrong type.
-        ValueError: if the expressed types differ, an array has the wrong shape, a stored
-            value is out of range of the storage type of `source`, or the rounding is
-            unsupported.
+        ValueError: if expressed types differ, an array has the wrong shape, a stored value
+            is out of range, or the rounding is unsupported.
     """
     check_requantization(source, target)
     values = stored_array(stored_values, source)
@@ -186,10 +183,8 @@ def _requantize_pieces(
 ) -> Array:
     limit = min(first.limit, second.limit)
     expressed_buffer = np.empty(limit, first.parameters.expressed_dtype)
-    for source_stored, target_stored, *operands in operand_pieces(
-        [values, out], [first, second]
-    ):
-        expressed = expressed_buffer[: source_stored.size].reshape(source_stored.shape)
-        first.dequantize(source_stored, operands[: first.count], expressed)
-        second.quantize(expressed, operands[first.count :], target_stored)
+    for stored, result, *operands in operand_pieces([values, out], [first, second]):
+        expressed = expressed_buffer[: stored.size].reshape(stored.shape)
+        first.dequantize(stored, operands[: first.count], expressed)
+        second.quantize(expressed, operands[first.count :], result)
     return out

@@ -82,9 +82,7 @@ def _block_scales(
     largest = np.maximum(blocks.max(-1), -blocks.min(-1)).astype(np.float64)
     smallest = np.finfo(blocks.dtype).tiny
     scales = np.where(largest > 0, np.maximum(largest / last, smallest), 1.0)
-    if weight_range == "mse":
-        return _least_error_scales(blocks, scales, last)
-    return scales
+    return _mse_scales(blocks, scales, last) if weight_range == "mse" else scales
 
 
 def blocks_of(weights: Array, block_shape: tuple[int, ...]) -> Array:
@@ -119,7 +117,7 @@ def blocks_of(weights: Array, block_shape: tuple[int, ...]) -> Array:
     return parts.reshape(*counts, -1).astype(dtype)
 
 
-def _least_error_scales(blocks: Array, scales: Floats, last: int) -> Floats:
+def _mse_scales(blocks: Array, scales: Floats, last: int) -> Floats:
     """Return the candidates for scales with the least sum of squared errors."""
     rows, best = blocks.reshape(-1, blocks.shape[-1]), scales.reshape(-1).copy()
     step = max(1, _PIECE // rows.shape[1])

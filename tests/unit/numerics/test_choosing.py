@@ -204,7 +204,7 @@ def test_chosen_parameters_express_the_range(
         ),
         (
             lambda: choose_parameters([0, 0], [1, 1, 1], quantized_dimension=0),
-            "expected min and max of equal shape, found (2,) and (3,)",
+            "expected min and max of one shape, found (2,) and (3,)",
         ),
         (
             lambda: choose_parameters([0, 0], [1, 1]),

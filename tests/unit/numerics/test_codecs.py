@@ -528,8 +528,7 @@ def test_powers_of_two_have_no_sign():
         ),
         (
             {"storage": "f8E4M3FN", "table": NF4},
-            "unsupported table for storage type 'f8E4M3FN'; use integer indices, e.g. "
-            "'u4'",
+            "unsupported table for storage type 'f8E4M3FN'; use an integer type",
         ),
         (
             {"storage": "u4", "table": [1]},
@@ -567,13 +566,11 @@ def test_mistakes_in_stored_values():
     ):
         dequantize(np.array([16], np.uint8), f4)
     with pytest.raises(
-        TypeError, match=r"^expected an array of uint8 codes or ml_dtypes floats"
+        TypeError, match=r"^expected an array of 'f4E2M1FN', found list"
     ):
         dequantize([1, 2], f4)
     with pytest.raises(TypeError, match=r"^expected stored values .* found int8$"):
         dequantize(np.array([1], np.int8), f4)
     table = QuantizationParameters(1, storage="u8", table=[1, 2, 3])
-    with pytest.raises(
-        ValueError, match=r"^expected table indices from .*, found stored value 3$"
-    ):
+    with pytest.raises(ValueError, match=r"^expected table indices from .*, found 3$"):
         dequantize(np.array([3], np.uint8), table)

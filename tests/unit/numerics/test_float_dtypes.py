@@ -74,8 +74,7 @@ def test_missing_package(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ImportError) as raised:
         QuantizationParameters(1, expressed="bf16")
     assert str(raised.value) == (
-        "expressed type 'bf16' requires the package ml_dtypes; use pip install "
-        "'ml_dtypes>=0.5'"
+        "expressed type 'bf16' requires ml_dtypes; use pip install 'ml_dtypes>=0.5'"
     )
     assert QuantizationParameters(1, expressed="f16").expressed_dtype == np.float16
 

@@ -99,7 +99,7 @@ def test_a_multiplier_of_0_is_tflites():
             normalize_multiplier,
             (1 << 31) + 1,
             31,
-            "expected at most 31 significant bits of a multiplier, found 2147483649",
+            "multiplier 2147483649 has more than 31 significant bits",
         ),
         (
             normalize_multiplier,

@@ -670,21 +670,21 @@ def test_kinds_that_do_not_merge():
         ("percentile=nan", "observer 'percentile' takes a number, found 'nan'"),
         (
             "percentile=0",
-            "expected a percentile greater than 0 and at most 100, found 0.0",
+            "expected a percentile in \\(0, 100\\], found 0.0",
         ),
         (
             "percentile=100.5",
-            "expected a percentile greater than 0 and at most 100, found 100.5",
+            "expected a percentile in \\(0, 100\\], found 100.5",
         ),
         (
             "moving-average=1",
-            "expected a weight of a moving average from 0 to less than 1, found 1.0$",
+            "expected a moving average weight in \\[0, 1\\), found 1.0$",
         ),
         (
             "entropy=17",
-            "expected stored values of 2 to 16 bits for an observer, found 17",
+            "expected stored values of 2 to 16 bits, found 17",
         ),
-        ("mse=1", "expected stored values of 2 to 16 bits for an observer, found 1"),
+        ("mse=1", "expected stored values of 2 to 16 bits, found 1"),
         ("mse=4.0", "observer 'mse' takes an integer, found '4.0'"),
         (
             "mse=4,signed",

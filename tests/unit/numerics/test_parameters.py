@@ -142,7 +142,7 @@ def test_equality_and_hash():
         (
             {"scales": [[1], [1, 2]]},
             ValueError,
-            "expected scales in lists of equal length, found ragged lists",
+            "unsupported ragged lists in scales",
         ),
         (
             {"scales": 0},
@@ -181,7 +181,7 @@ def test_equality_and_hash():
         (
             {"scales": [1, 2], "zero_points": [0], "quantized_dimension": 0},
             ValueError,
-            "expected zero points in the shape of scales, (2,), found (1,)",
+            "expected zero points of shape (2,), found (1,)",
         ),
         (
             {"scales": [1], "quantized_dimension": -1},
@@ -191,8 +191,7 @@ def test_equality_and_hash():
         (
             {"scales": [[1]], "quantized_dimension": 0},
             ValueError,
-            "expected one-dimensional scales along a quantized dimension, found shape "
-            "(1, 1)",
+            "expected one-dimensional scales, found shape (1, 1)",
         ),
         (
             {"scales": [1], "quantized_dimension": 0, "block_sizes": {0: 1}},
@@ -229,24 +228,22 @@ def test_equality_and_hash():
         (
             {"storage": 8},
             TypeError,
-            "expected the name of a storage type, e.g. 'i8', found 8",
+            "expected a storage type, e.g. 'i8', found 8",
         ),
         (
             {"expressed": np.float32},
             TypeError,
-            "expected the name of an expressed type, e.g. 'f32', found <class "
-            "'numpy.float32'>",
+            "expected an expressed type, e.g. 'f32', found <class 'numpy.float32'>",
         ),
         (
             {"scales": [[1]], "block_sizes": [2, 1]},
             TypeError,
-            "expected block sizes as a mapping or pairs of dimension and size, found "
-            "[2, 1]",
+            "expected pairs of dimension and block size, found [2, 1]",
         ),
         (
             {"scales": [[1]], "block_sizes": 2},
             TypeError,
-            "expected block sizes as a mapping or pairs of dimension and size, found 2",
+            "expected pairs of dimension and block size, found 2",
         ),
         (
             {"scales": [[1]], "block_sizes": {0: 1.5}},

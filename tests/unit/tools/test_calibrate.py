@@ -612,8 +612,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--observer", "percentile=0"),
-            "--observer: error: expected a percentile greater than 0 and at most 100, "
-            "found 0.0",
+            "--observer: error: expected a percentile in (0, 100], found 0.0",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--entry", "g"),

@@ -130,9 +130,8 @@ class BlockScaled(Stored):
                 )
             if numbers.shape != counts:
                 raise ValueError(
-                    f"expected {name} of shape {counts} for codes of shape "
-                    f"{self.shape} "
-                    f"in blocks of shape {self.block_shape}, found {numbers.shape}"
+                    f"expected {name} of shape {counts} for codes of shape {self.shape} in "
+                    f"blocks of shape {self.block_shape}, found {numbers.shape}"
                 )
 
     @property
@@ -296,9 +295,8 @@ def to_f16(numbers: F32 | Floats, what: str, first: int = 0) -> NDArray[np.float
     wrong = np.flatnonzero(~np.isfinite(rounded))
     if wrong.size:
         raise ValueError(
-            f"{what} is not representable in f16, found {numbers.flat[wrong[0]]} for "
-            f"block {first + wrong[0]} in row-major order; divide the values by a "
-            "constant"
+            f"{what} is not representable in f16, found {numbers.flat[wrong[0]]} for block "
+            f"{first + wrong[0]} in row-major order; divide the values by a constant"
         )
     return rounded
 

@@ -35,8 +35,7 @@ class Format(ABC):
     def __post_init__(self):
         if not is_positive_integer(self.block):
             raise ValueError(
-                f"expected a positive integer as block of {self.name}, found "
-                f"{self.block!r}"
+                f"expected a positive integer as block of {self.name}, found {self.block!r}"
             )
 
     @abstractmethod
@@ -139,8 +138,7 @@ class Format(ABC):
         if (stored.type, stored.block_shape) != (self.type, expected):
             raise ValueError(
                 f"{self.name} has elements of type {self.type} in blocks of shape "
-                f"{expected}, found {stored.type} in blocks of shape "
-                f"{stored.block_shape}"
+                f"{expected}, found {stored.type} in blocks of shape {stored.block_shape}"
             )
 
     def check_parameters(self, stored: BlockScaled):

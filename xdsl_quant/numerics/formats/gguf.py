@@ -328,8 +328,7 @@ class GGUFSuperBlocks(GGUFFormat):
         (scale_codes, scale_of), (offset_codes, offset_of) = parts
         # Dequantized scales and offsets, which are exact.
         scales, offsets = (
-            (codes * of_super[:, np.newaxis])[..., np.newaxis]
-            for codes, of_super in parts
+            (codes * scale[:, np.newaxis])[..., np.newaxis] for codes, scale in parts
         )
         quotients = (rows - offsets) / np.where(scales == 0, np.inf, scales)
         low = -(1 << (self.bits - 1)) if self.is_signed else 0

@@ -100,8 +100,7 @@ class PackedElements(Format):
         codes, scales = self.arrays(packed, "qdata", "scale")
         if codes.dtype.itemsize != 1 or scales.dtype.itemsize != 1:
             raise ValueError(
-                f"{self.name} is packed into bytes, found {codes.dtype} and "
-                f"{scales.dtype}"
+                f"{self.name} is packed into bytes, found {codes.dtype} and {scales.dtype}"
             )
         codes, scales = codes.view(np.uint8), scales.view(np.uint8)
         return split_bits(codes, 4) if code_width(self.type) == 4 else codes, scales
@@ -219,15 +218,12 @@ class NVFP4(PackedElements):
         Quantize values to this format, with torchao's arithmetic.
 
         Args:
-            values: finite numbers, an array of at least one dimension, which is rounded to
-                f32.
-            tensor_scale: the f32 factor of all block scales; 1 for the format without
-                per-tensor scale. By default, the scale that maps the largest magnitude of
-                the tensor to 448 times 6, or 1 if this scale has no finite reciprocal.
+            values: finite numbers in at least one dimension, which are rounded to f32.
+            tensor_scale: the f32 factor of all block scales. By default, it maps the
+                largest magnitude to 448 times 6, or is 1 if its reciprocal is not finite.
 
         Warns:
-            RuntimeWarning: if nonzero values all become 0: the smallest block scale is
-                2**-6.
+            RuntimeWarning: if nonzero values all become 0; scales are at least 2**-6.
 
         Raises:
             TypeError: if values or the scale are not numeric.

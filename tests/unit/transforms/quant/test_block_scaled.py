@@ -309,7 +309,9 @@ def test_run_time_checks_count_blocks(shape: str):
 
 def test_interpreter_checks_sizes():
     text = functions(block_type("i4", "f32", SCALES), "?x?x")
-    with pytest.raises(Exception, match="do not have 3 blocks of size 5 along dim"):
+    with pytest.raises(
+        Exception, match="expected 3 blocks of size 5 along dimension 1 of values"
+    ):
         run_function(text, "dequantize", np.ones((7, 16), np.int8))
 
 

@@ -557,7 +557,7 @@ def test_sizes_at_run_time():
     x = np.zeros((4, 10), np.float32)
     s, z = np.ones(2, np.float32), np.zeros(2, np.int8)
     with pytest.raises(
-        InterpretationError, match=r"3 blocks of size 4, but there are 2"
+        InterpretationError, match=r"expected 3 scales for blocks of size 4 .* found 2"
     ):
         run_function(text, "quantize", x, s, z)
     module = parse_module(text)

@@ -347,7 +347,7 @@ def test_tables_without_the_package(monkeypatch: pytest.MonkeyPatch):
         module_text(f"!quant.uniform<{TABLES['ternary']}:bf16, 0.5>", "bf16")
     )
     message = (
-        "'quant.qcast' op cannot be lowered: expressed type 'bf16' needs the package"
+        "'quant.qcast' op cannot be lowered: expressed type 'bf16' requires ml_dtypes"
     )
     with pytest.raises(IRError, match=message):
         apply_passes(module, "lower-quant-ops{rounding-mode=nearest-even}")

@@ -139,7 +139,7 @@ def test_zero_point_order(
 
 
 def test_no_order_of_truncation():
-    with pytest.raises(PassFailedException, match="needs rounding to nearest"):
+    with pytest.raises(PassFailedException, match="for rounding mode 'truncate'"):
         convert(ModuleOp([]), "truncate", "after-rounding")
 
 
