@@ -1,7 +1,7 @@
 """
-What makes compiled code fast and changes no number.
+Optimizations of compiled code that do not change its results.
 
 `execution.machine_code` calls the methods of a `FastSchedule` between the passes of its
-lowering, and works without them as well: `compile(..., schedule=False)`. A step that fails
-is left out.
+lowering. They are optional: `compile(..., schedule=False)` disables them, and a step
+that fails is skipped.
 """

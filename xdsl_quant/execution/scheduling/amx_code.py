@@ -1,18 +1,19 @@
 """
-The text of functions that compute products of bytes with the tiles of AMX.
+Code generator for 8-bit integer products on AMX tile registers.
 
-A tile is a register of up to 16 rows of 64 bytes. An instruction multiplies 16 rows of 64
-bytes by a matrix of 16 columns, which is packed so that four bytes of a column are beside
-each other, and adds the products to a tile of 16 x 16 sums. Bytes have their own signs.
+A tile register has up to 16 rows of 64 bytes. One instruction multiplies a tile of 16 x
+64 bytes by a packed matrix of 64 x 16 bytes (four consecutive bytes of each column are
+adjacent) and accumulates into a tile of 16 x 16 sums. Either factor may be signed.
 
-A function has loops over blocks of rows that fit the second cache, over columns, and over
-blocks of what is summed up whose columns fit the first cache. Inside there are loops over
-groups of tiles that have their sums in registers. As only tiles are multiplied there, the
-sums go through memory to what follows.
+The loop nest is blocked: rows for the L2 cache, then columns, then the reduction, so
+that a panel of columns fits the L1 cache. The inner loops run over groups of tiles
+whose accumulators stay in registers. Tile registers support only multiplication, so the
+sums are spilled to memory before the epilogue.
 
-All tiles of a function have as many rows and bytes, so it configures them once. Where rows
-or bytes are left, the last tile begins earlier: its first rows are not stored again, and
-its first bytes are multiplied by 0. So nothing else is read than what the product is of.
+All tiles of a function have the same shape, so the registers are configured once. A
+partial tile at the end is shifted back to overlap the previous one: overlapping rows
+are not stored again, and overlapping bytes are multiplied by 0. No byte outside the
+operands is read.
 """
 
 from __future__ import annotations
@@ -30,46 +31,46 @@ from .vector_code import LANES, SUMS, Axis, Memref, Names, packed_loops
 from .vnni_code import Product, ProductFunction, RuntimeMatrix, Weighted
 
 _ROWS = 16
-"""The most rows of a tile."""
+"""Maximum number of rows per tile."""
 
 _BYTES = 64
-"""The most bytes of a row of a tile."""
+"""Maximum number of bytes per tile row."""
 
 _REGISTERS = 8
 
 _LEAST = 1 << 18
-"""So many products are worth it that tiles are configured."""
+"""Minimum number of multiply-accumulates that pays for the tile configuration."""
 
 _LEAST_OF_TILES = 1 << 13
-"""So many of the 16,384 products of an instruction must be needed."""
+"""Minimum number of useful products among the 16,384 of an instruction."""
 
 _PANEL = 24 << 10
-"""The bytes of columns that stay in the first cache while rows are read."""
+"""Bytes of packed columns that stay in the L1 cache while rows are read."""
 
 _BLOCK = 512 << 10
-"""The bytes of rows that stay in the second cache while columns are read."""
+"""Bytes of rows that stay in the L2 cache while columns are read."""
 
 _SUMS = 128 << 10
-"""The most bytes of sums that are in memory at a time."""
+"""Maximum number of bytes of spilled sums."""
 
 
 class _Run(NamedTuple):
-    """The innermost loop that sums up, over bytes beside each other."""
+    """Innermost reduction loop, over contiguous bytes."""
 
     size: int
 
     depth: int
-    """The bytes of a tile."""
+    """Number of bytes per tile row."""
 
     steps: int
-    """How many tiles have all of them. The last ones may have some that others have."""
+    """Number of tiles; the last ones may overlap."""
 
     blocks: int
-    """The steps are in so many blocks of equal size."""
+    """Number of blocks with equally many tiles."""
 
     @staticmethod
     def of(size: int, most: int) -> _Run:
-        """Tiles for at least four bytes, in blocks of at most so many tiles."""
+        """Return tiles of at least four bytes, in blocks of at most `most` tiles."""
         steps = -(-size // _BYTES)
         depth = min(-(-size // (4 * steps)) * 4, size // 4 * 4)
         steps = -(-size // depth)
@@ -83,36 +84,36 @@ class _Run(NamedTuple):
 
 @dataclass(frozen=True)
 class _Tiles:
-    """How a product is computed by tiles."""
+    """Tiling of a product."""
 
     product: Product
 
     outer: Sequence[Axis]
-    """The loops over rows around those over tiles."""
+    """Loops over rows outside the loop over tiles."""
 
     tiles: Axis
-    """The loop over tiles."""
+    """Loop over tiles."""
 
     row: Axis
-    """The loop over rows of a tile."""
+    """Loop over the rows of a tile."""
 
     overlap: int
-    """How many rows of the last tile are those of the one before it."""
+    """Number of rows that the last tile shares with the previous one."""
 
     group: tuple[int, int]
-    """How many tiles of rows, and how many of columns, are computed at once."""
+    """Number of row tiles and of column tiles per group of accumulators."""
 
     around: Sequence[Axis]
-    """The loops that sum up around those over rows."""
+    """Reduction loops outside the loops over rows."""
 
     inside: Sequence[Axis]
-    """Other loops that sum up, around the run."""
+    """Other reduction loops, outside the run."""
 
     run: _Run
 
     @staticmethod
     def of(product: Product, weights: NDArray[np.int8]) -> _Tiles:
-        """Return the tiles for a product of runs of at least four bytes."""
+        """Return the tiling of a product whose runs have at least four bytes."""
         *outer, (size, steps) = product.rows
         if size <= _ROWS and outer:
             *outer, tiles = outer
@@ -123,7 +124,7 @@ class _Tiles:
             tiles = Axis(count, [row.size * step for step in steps])
             overlap = count * row.size - size
         vectors = -(-weights.shape[1] // LANES)
-        # Four tiles of sums; each tile of columns or of rows is needed as often.
+        # Four accumulators, balanced between row tiles and column tiles.
         high = min(4 if vectors == 1 else 2, tiles.size)
         group = high, min(4 // high, vectors)
         *reductions, (length, _) = product.reductions
@@ -140,33 +141,33 @@ class _Tiles:
         )
         if not found.has_blocks or found.block:
             return found
-        # Sums of a row of images would need too much memory.
+        # The spilled sums of an image row would need too much memory.
         run, inside = _Run.of(length, length), [*product.reductions[:-1]]
         return replace(found, around=(), inside=inside, run=run)
 
     @property
     def loops(self) -> Sequence[Axis]:
-        """All loops over rows up to that over tiles."""
+        """Loops over rows, down to the loop over tiles."""
         return [*self.outer, self.tiles]
 
     @property
     def has_blocks(self) -> bool:
-        """True if sums are in memory while blocks are added to them."""
+        """True if sums are spilled between blocks of the reduction."""
         return bool(self.around) or self.run.blocks > 1
 
     @property
     def sums_bytes(self) -> int:
-        """The bytes of a tile of sums in memory."""
+        """Bytes of a spilled accumulator tile."""
         return 4 * LANES * self.row.size
 
     @property
     def columns_bytes(self) -> int:
-        """The bytes of a tile of columns."""
+        """Bytes of a packed column tile."""
         return LANES * self.run.depth
 
     @property
     def block(self) -> int:
-        """How many iterations of the outermost loop over rows are a block, if any fit."""
+        """Iterations of the outermost row loop per block; 0 if no block fits."""
         first, *inner = self.loops
         most = _BLOCK // max(abs(first.steps[0]), 1)
         unit = 1 if inner else self.group[0]
@@ -188,9 +189,7 @@ class _Tiles:
         return needed >= max(_LEAST, products * _LEAST_OF_TILES)
 
     def packed(self, weights: NDArray[np.int8]) -> NDArray[np.int8]:
-        """
-        Return the bytes of the right factor in the order in which they are needed.
-        """
+        """Return the right factor, packed in the order of access."""
         run, width = self.run, weights.shape[1]
         count = -(-width // LANES)
         numbers = weights.reshape(-1, run.size, width)
@@ -208,7 +207,7 @@ class _Tiles:
 
     @property
     def configuration(self) -> NDArray[np.uint8]:
-        """The operand of `ldtilecfg`: tiles of sums, of rows and of columns."""
+        """Operand of `ldtilecfg`: shapes of accumulators, row and column tiles."""
         high, wide = self.group
         rows, depth = self.row.size, self.run.depth
         sums = [(rows, 4 * LANES)] * (high * wide)
@@ -229,34 +228,34 @@ class _Tiles:
 
 
 class _Panel(NamedTuple):
-    """The columns of a group of tiles."""
+    """Column vectors of a group of tiles."""
 
     vectors: int
 
     rest: int
-    """How many columns the last vector has, if they are less than 16; otherwise 0."""
+    """Number of columns in a partial last vector; 0 if it is full."""
 
 
 class _TileGroup(NamedTuple):
-    """Tiles whose sums are in registers."""
+    """Group of tiles whose accumulators are in registers."""
 
     pointers: Names
     """
-    Where the packed columns begin, the table of constants, sums, rows of the left factor,
-    the result, and what else is read.
+    Pointers to packed columns, column constants, sums, rows of the left factor, the
+    result, and other epilogue operands.
     """
 
     high: int
-    """The number of tiles of rows."""
+    """Number of row tiles."""
 
     overlap: int
-    """How many rows of the last one came before."""
+    """Number of rows that the last row tile shares with the previous one."""
 
     panel: _Panel
 
 
 class _TileFunction(ProductFunction):
-    """A function that computes a product by tiles."""
+    """Builder of a function that computes a product with AMX tiles."""
 
     def __init__(
         self,
@@ -273,7 +272,7 @@ class _TileFunction(ProductFunction):
         self._multiply = "tdpbssd" if tiles.product.is_signed else "tdpbusd"
 
     def add(self, memrefs: Names) -> None:
-        """Add all instructions."""
+        """Add the whole function body."""
         code, tiles = self.code, self._tiles
         first, *inner = tiles.loops
         block = tiles.block
@@ -290,7 +289,7 @@ class _TileFunction(ProductFunction):
         self._instruction("ldtilecfg", (configuration, "!llvm.ptr"))
         pointers = [weights, columns, sums, *memrefs]
         steps = [0, 0, 0, *(block * step for step in first.steps)]
-        # The last tile has its own code if rows of it come again.
+        # The last tile has its own code if it overlaps the previous one.
         is_last = not inner and tiles.overlap > 0
         whole = (first.size - is_last) // block
         with code.loop(whole) as index:
@@ -302,7 +301,7 @@ class _TileFunction(ProductFunction):
         self._instruction("tilerelease")
 
     def _instruction(self, name: str, *operands: tuple[str | int, str]) -> None:
-        """Add an instruction. Operands have types, and tiles are numbers."""
+        """Add an intrinsic; tile numbers are given as integers."""
         values = [
             self.code.constant(value, type_) if isinstance(value, int) else value
             for value, type_ in operands
@@ -313,13 +312,12 @@ class _TileFunction(ProductFunction):
         )
 
     def _move_tile(self, name: str, number: int, place: str, stride: int) -> None:
-        """Load or store a tile."""
         self._instruction(name, (number, "i8"), (place, "!llvm.ptr"), (stride, "i64"))
 
     def _add_columns(
         self, pointers: Names, loops: Sequence[Axis], is_end: bool
     ) -> None:
-        """Add the loops over columns, for a block of rows, maybe with the last tile."""
+        """Add the loop over column panels for a block of rows."""
         code, tiles = self.code, self._tiles
         vectors = tiles.group[1]
         width = self._weights.shape[1]
@@ -334,7 +332,7 @@ class _TileFunction(ProductFunction):
     def _add_panel(
         self, pointers: Names, loops: Sequence[Axis], is_end: bool, panel: _Panel
     ) -> None:
-        """Add the loops over rows, for some columns."""
+        """Add the loops over rows for a panel of columns."""
         code, tiles, run = self.code, self._tiles, self._tiles.run
         zero = code.constant(0)
         if not tiles.has_blocks:
@@ -363,7 +361,7 @@ class _TileFunction(ProductFunction):
     def _moving(
         self, loops: Sequence[Axis], inside: Sequence[Axis], panel: _Panel
     ) -> Sequence[Axis]:
-        """Loops that sum up, with the steps of columns before those of rows."""
+        """Return reduction loops with packed-column steps before the row steps."""
         tiles = self._tiles
         size = tiles.run.steps * math.prod(loop.size for loop in inside)
         return packed_loops(loops, size * tiles.columns_bytes * panel.vectors)
@@ -372,8 +370,8 @@ class _TileFunction(ProductFunction):
         self, pointers: Names, loops: Sequence[Axis], is_end: bool, panel: _Panel
     ) -> Iterator[_TileGroup]:
         """
-        Add the loops over the rows of a block. What is added while a group is taken is
-        inside of them.
+        Yield groups of tiles inside new loops over the rows of a block. Code that is
+        added while a group is current becomes part of the loop body.
         """
         code, tiles = self.code, self._tiles
         size = panel.vectors * tiles.sums_bytes if tiles.has_blocks else 0
@@ -393,10 +391,7 @@ class _TileFunction(ProductFunction):
                 yield _TileGroup(place, left, overlap, panel)
 
     def _add_sums(self, group: _TileGroup, first: str) -> None:
-        """
-        Add up products, from a byte of the run on, and store the sums. If there are
-        blocks, they are added to the sums in memory.
-        """
+        """Accumulate products from byte `first` of the run, and spill the sums."""
         code, tiles, run = self.code, self._tiles, self._tiles.run
         weights, _, sums, lhs, *_ = group.pointers
         vectors = group.panel.vectors
@@ -432,7 +427,7 @@ class _TileFunction(ProductFunction):
             self._move_tile("tilestored64", number, place, 4 * LANES)
 
     def _add_products(self, rows: Names, columns: Names) -> None:
-        """Add the products of tiles of rows with tiles of columns to their sums."""
+        """Add the products of row tiles and column tiles to the accumulators."""
         tiles = self._tiles
         high, wide = tiles.group
         factors = [(rows, tiles.row.steps[0]), (columns, 4 * LANES)]
@@ -457,7 +452,7 @@ class _TileFunction(ProductFunction):
                 )
 
     def _add_results(self, group: _TileGroup) -> None:
-        """Compute what follows, for rows that were not there before."""
+        """Add the epilogue for rows that do not overlap the previous tile."""
         code, tiles = self.code, self._tiles
         _, columns, sums, _, *others = group.pointers
         size = 4 * LANES
@@ -474,7 +469,7 @@ class _TileFunction(ProductFunction):
                     self._add_vector(moved, columns, group.panel, v)
 
     def _add_vector(self, pointers: Names, columns: str, panel: _Panel, v: int) -> None:
-        """Compute what follows for the sums of a vector of columns of a row."""
+        """Add the epilogue for one vector of columns of a row."""
         code, (sums, *row) = self.code, pointers
         count = panel.rest if panel.rest and v + 1 == panel.vectors else LANES
         sums = code.at(sums, v * self._tiles.sums_bytes)
@@ -487,9 +482,8 @@ def tile_product_text(
     name: str, memrefs: Sequence[Memref], product: Weighted, epilogue: Epilogue | None
 ) -> str | None:
     """
-    Return the text of a private function that computes a product, and of its constants;
-    `None` if it is better computed by vectors. The arguments are those of
-    `product_text`.
+    Return the MLIR text of a private function for a product, with its constants; `None`
+    if vectors are faster. See `product_text` for the arguments.
     """
     weights = product.weights
     if (

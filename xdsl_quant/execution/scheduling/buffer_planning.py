@@ -1,4 +1,4 @@
-"""One block of memory for the intermediate values of a function."""
+"""Memory planning: buffers of a function in one allocation."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,36 +10,36 @@ from ..mlir_bindings import ir, memref
 from .memrefs import VIEWS
 
 ALIGNMENT = 64
-"""Bytes, of a cache line and of the widest vectors."""
+"""Bytes of a cache line and of the widest vectors."""
 
 
 @dataclass(frozen=True)
 class Lifetime:
-    """How large a value is, and when it is needed."""
+    """Size and lifetime of a buffer."""
 
     size: int
-    """Bytes."""
+    """Size in bytes."""
 
     start: int
-    """The first step that needs the value."""
+    """First step that uses the buffer."""
 
     stop: int
-    """The last step that needs it, too."""
+    """Last step that uses the buffer."""
 
 
 Plan: TypeAlias = tuple[Sequence[int], int]
-"""Where values are in a block of memory, and the size of the block in bytes."""
+"""Byte offsets of the buffers, and total size in bytes."""
 
 
 Order: TypeAlias = Callable[[Lifetime], int]
-"""A key by which values are sorted before they are placed."""
+"""Sort key for the order in which buffers are placed."""
 
 
 def by_size(value: Lifetime) -> int:
     """
-    Place larger values first: "Greedy by Size for Offset Calculation" in Pisarchyk and Lee,
-    "Efficient Memory Management for Deep Neural Net Inference" (arXiv 2001.03288). So does
-    LiteRT.
+    Return a key that places larger buffers first, as LiteRT does. Source: "Greedy by
+    Size for Offset Calculation" in Pisarchyk and Lee, "Efficient Memory Management for
+    Deep Neural Net Inference" (arXiv 2001.03288).
     """
     return -value.size
 
@@ -57,13 +57,14 @@ def plan_memory(
     orders: Sequence[Order] = (by_size, _by_start, _by_duration),
 ) -> Plan:
     """
-    Return the smallest plan for a block of memory, of one for each order. Values that
-    are needed in the same step are apart, and all are aligned to 64 bytes. Each is
-    placed in the smallest gap that is large enough.
+    Return the smallest of the plans that greedy placement finds for several orders.
+
+    Buffers with overlapping lifetimes get disjoint ranges, aligned to 64 bytes. Each
+    buffer is placed in the smallest gap that fits.
 
     Args:
-        lifetimes: the values, of at least one byte each.
-        orders: the orders in which values are placed.
+        lifetimes: buffers of at least one byte each.
+        orders: orders in which buffers are placed.
     """
     neighbors = _neighbors(lifetimes)
     plans = [_placed_in_order(lifetimes, neighbors, order) for order in orders]
@@ -71,7 +72,7 @@ def plan_memory(
 
 
 def _neighbors(lifetimes: Sequence[Lifetime]) -> Sequence[Sequence[int]]:
-    """For each value those that are needed in one of its steps."""
+    """Return the buffers whose lifetimes overlap each buffer's lifetime."""
     neighbors: list[list[int]] = [[] for _ in lifetimes]
     needed: list[int] = []
     for i in sorted(range(len(lifetimes)), key=lambda i: lifetimes[i].start):
@@ -88,7 +89,7 @@ def _placed_in_order(
     neighbors: Sequence[Sequence[int]],
     key: Order,
 ) -> Plan:
-    """Return a plan for which values are placed in the order of a key."""
+    """Return the plan that places buffers in the order of a key."""
     sizes = [_aligned_size(value.size) for value in lifetimes]
     offsets: dict[int, int] = {}
     for i in sorted(range(len(lifetimes)), key=lambda i: key(lifetimes[i])):
@@ -105,10 +106,7 @@ def _aligned_size(size: int) -> int:
 
 
 def _offset(size: int, taken: Sequence[tuple[int, int]]) -> int:
-    """
-    Return the start of the smallest gap between ranges that has room, or the end of
-    all.
-    """
+    """Return the offset of the smallest sufficient gap, or the end of all ranges."""
     gaps: list[tuple[int, int]] = []
     end = 0
     for start, stop in taken:
@@ -129,14 +127,14 @@ _USES = (
     "vector.load",
     "vector.store",
 )
-"""Ops that use a buffer and keep no hold of it."""
+"""Ops that access a buffer without creating an alias."""
 
 
 def plan_buffers(module: ir.Module, name: str) -> None:
     """
-    Let buffers of a function be parts of one that is allocated once a call: those of static
-    sizes that only calls, copies, loads and stores of its outermost block use. Buffers
-    whose lifetimes do not overlap share memory.
+    Replace buffers of a function by views of one allocation per call. This covers
+    buffers of static sizes that only calls, copies, loads and stores in the outermost
+    block use. Buffers with disjoint lifetimes share memory.
     """
     (function,) = mlir.functions_in(module, [name])
     ops = mlir.operations_of(mlir.body_of(function))
@@ -161,7 +159,7 @@ def plan_buffers(module: ir.Module, name: str) -> None:
 
 
 def _lifetimes(ops: Sequence[ir.Operation]) -> dict[ir.Value, Lifetime]:
-    """Return the buffers that can share memory, of the ops of a block."""
+    """Return the lifetimes of the plannable buffers of a block."""
     positions = {mlir.identity_of(op): position for position, op in enumerate(ops)}
     planned: dict[ir.Value, Lifetime] = {}
     for position, op in enumerate(ops):
@@ -174,12 +172,14 @@ def _lifetimes(ops: Sequence[ir.Operation]) -> dict[ir.Value, Lifetime]:
 
 def _use_positions(buffer: ir.Value, positions: dict[int, int]) -> Sequence[int] | None:
     """
-    Return the positions of the ops that use a buffer or views of it; `None` if they are
-    not known, or if the buffer is not freed in the block in which it is allocated.
+    Return the positions of the ops that use a buffer or views of it.
+
+    Return `None` if a user is unknown, or if the buffer is not freed in the block that
+    allocates it.
 
     Args:
-        buffer: the result of an allocation.
-        positions: the positions of all ops of the block, by identity.
+        buffer: result of an allocation.
+        positions: positions of the ops of the block, by identity.
     """
     steps: list[int] = []
     freed = 0

@@ -1,4 +1,4 @@
-"""Which contractions are products of bytes, and with which loops over memory."""
+"""Contractions that can be computed as byte products, and their loops over memory."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,24 +18,24 @@ from .vector_code import LANES, Axis, merged
 from .vnni_code import ChannelProduct, Product, RuntimeMatrix
 
 _MOST_GROUPS = 32
-"""More groups of products make more code than a window is worth."""
+"""Maximum number of groups of products, which limits the code size of a window."""
 
 _LEAST_ROWS = 2
-"""With so many rows it takes less time to pack a matrix than it saves."""
+"""Minimum number of rows that pays for packing a matrix at run time."""
 
 
 class BytesOperand(NamedTuple):
-    """A memref, of which a product has elements."""
+    """Memref operand of a product."""
 
     value: FieldValue
 
     steps: Mapping[int, int]
-    """For each dimension of the sums the distance of neighbours in bytes."""
+    """Byte strides by dimension of the sums."""
 
 
 @dataclass(frozen=True)
 class ByteContraction:
-    """A contraction as a product of bytes."""
+    """Contraction that is computed as a product of bytes."""
 
     contraction: Contraction
 
@@ -43,30 +43,30 @@ class ByteContraction:
     rhs: Factor
 
     product: Product | ChannelProduct
-    """What is computed, without loops over rows."""
+    """Product without loops over rows."""
 
     column: int
-    """The dimension of the sums with columns."""
+    """Dimension of the sums that runs over columns."""
 
     lhs_steps: Mapping[int, int]
-    """For each loop the distance of bytes of the left factor, after a transposition."""
+    """Byte strides of the left factor by loop, after a transposition."""
 
     transposition: Transposition | None = None
-    """How the left factor is transposed at run time."""
+    """Transposition of the left factor at run time."""
 
     packing: Packing | None = None
-    """How the right factor is packed at run time, without loops over several."""
+    """Packing of the right factor at run time, without batch loops."""
 
     @cached_property
     def batches(self) -> Sequence[int]:
-        """The dimensions of the sums with matrices of their own."""
+        """Dimensions of the sums with a separate right matrix per index."""
         if self.packing is None:
             return []
         return [d for d in self._others if self.matrix.steps[d]]
 
     @cached_property
     def rows(self) -> Sequence[int]:
-        """The other dimensions of the sums."""
+        """Other dimensions of the sums, except the column."""
         return [d for d in self._others if d not in self.batches]
 
     @property
@@ -75,12 +75,12 @@ class ByteContraction:
 
     @property
     def bytes(self) -> BytesOperand:
-        """The left factor."""
+        """Left factor."""
         return BytesOperand(self.lhs.value, self._by_dimension(self.lhs_steps))
 
     @cached_property
     def matrix(self) -> BytesOperand:
-        """The right factor."""
+        """Right factor."""
         steps = steps_of(self.rhs.indices, self.rhs.value) or {}
         return BytesOperand(self.rhs.value, self._by_dimension(steps))
 
@@ -101,14 +101,14 @@ class ByteContraction:
         return merged(loops, len(operands))
 
     def with_loops(self, operands: Sequence[BytesOperand]) -> Product | ChannelProduct:
-        """Return the product with loops over rows of these memrefs."""
+        """Return the product with loops over batches and rows of these memrefs."""
         batches = self.loops(self.batches, operands) if self.batches else []
         rows = self.loops(self.rows, operands)
         return replace(self.product, rows=rows, batches=batches)
 
 
 def byte_contraction_of(contraction: Contraction | None) -> ByteContraction | None:
-    """Return a contraction as a product of bytes, if it is one that is done here."""
+    """Return a contraction as a product of bytes, or `None` if it is unsupported."""
     if contraction is None:
         return None
     i8, i32 = (ir.IntegerType.get_signless(width) for width in (8, 32))
@@ -130,7 +130,7 @@ def byte_contraction_of(contraction: Contraction | None) -> ByteContraction | No
 def _with_constant(
     contraction: Contraction, lhs: Factor, rhs: Factor, weights: NDArray[np.int64]
 ) -> ByteContraction | None:
-    """Return the product with a constant, if it is one that is done here."""
+    """Return the product with a constant matrix, or `None` if it is unsupported."""
     lhs, repeats = _undivided(lhs)
     lhs_steps = steps_of(lhs.indices, lhs.value)
     dimensions = dimensions_by_loop(rhs.indices, weights.shape)
@@ -170,10 +170,7 @@ def _with_constant(
 
 
 def _is_contiguous_in(contraction: Contraction, dimension: int) -> bool:
-    """
-    Return True if neighbours in a dimension of the sums are beside each other in
-    memory.
-    """
+    """Return True if the sums are contiguous along a dimension."""
     identity = ir.AffineMap.get_identity(len(contraction.result))
     steps = steps_of(identity.results, contraction.op.operands[2])
     return steps is not None and steps[dimension] == 1
@@ -182,7 +179,7 @@ def _is_contiguous_in(contraction: Contraction, dimension: int) -> bool:
 def _matrix_of(
     weights: NDArray[np.int64], rhs: Factor, order: Sequence[int]
 ) -> NDArray[np.int64]:
-    """Zero-point-corrected weights as a matrix whose columns are the last dimension."""
+    """Return the zero-point-corrected weights as a matrix with columns last."""
     numbers = weights & 0xFF if rhs.is_unsigned else weights
     others = [i for i in range(weights.ndim) if i not in order]
     width = weights.shape[order[-1]]
@@ -192,7 +189,7 @@ def _matrix_of(
 def _product_of_rows(
     lhs: Factor, matrix: NDArray[np.int64], loops: Sequence[Axis]
 ) -> Product | None:
-    """Return a product of rows, whose bytes are beside each other."""
+    """Return a product of rows of contiguous bytes."""
     zero_point = 0
     if matrix.min() < -128 or matrix.max() > 127:
         zero_point = -128 - int(matrix.min())
@@ -206,8 +203,8 @@ def _product_of_channels(
     lhs: Factor, matrix: NDArray[np.int64], loops: Sequence[Axis], repeats: int
 ) -> ChannelProduct | None:
     """
-    Return a product of signed bytes in groups that neighbouring rows of the result
-    share. Weights that are no signed bytes are sums of such.
+    Return a product of separate channels, with taps in groups of four that adjacent
+    result rows share. Weights out of range of i8 are split into several i8 terms.
     """
     loops = [loop for loop in loops if loop.size > 1] or [Axis(1, [0])]
     offsets: NDArray[np.int64] = np.zeros((), np.int64)
@@ -234,9 +231,7 @@ def _product_of_channels(
 def _of_two(
     contraction: Contraction, lhs: Factor, rhs: Factor
 ) -> ByteContraction | None:
-    """
-    Return the product with a matrix that is packed at run time, if it is one done here.
-    """
+    """Return the product with a matrix packed at run time, or `None`."""
     sizes, result = contraction.sizes, contraction.result
     reductions = [i for i in range(contraction.count) if i not in result]
     lhs_steps, rhs_steps = (
@@ -276,7 +271,7 @@ def _of_two(
 def _packed_product(
     lhs: Factor, rhs: Factor, loops: Sequence[Axis], width: int, column_step: int
 ) -> tuple[Product, Packing]:
-    """Return a product with a matrix that is packed before, and how it is packed."""
+    """Return a product with a matrix that is packed at run time, and its packing."""
     depth = math.prod(loop.size for loop in loops)
     low = -128 * (not rhs.is_unsigned) - rhs.zero_point
     product = Product(
@@ -298,8 +293,8 @@ def _row_major(
     sizes: Mapping[int, int],
 ) -> tuple[Transposition | None, Mapping[int, int]]:
     """
-    How a factor is transposed, if bytes that are summed up are not beside each other, but
-    those of rows are, and where they are then: for each loop their distance.
+    Return the transposition that makes the reduced dimensions of a factor contiguous,
+    if its rows are contiguous instead, and the byte strides by loop afterwards.
     """
     summed = [i for i in sizes if i not in contraction.result and sizes[i] > 1]
     if not summed or 1 in (steps.get(i) for i in summed):
@@ -327,8 +322,8 @@ def _row_major(
 
 def _undivided(lhs: Factor) -> tuple[Factor, int]:
     """
-    Return a factor with an index in the place of its quotient, which `merge_channels`
-    makes, and the divisor.
+    Return a factor indexed by the dividend of its last index, and the divisor:
+    `merge_channels` creates such quotients.
     """
     *indices, last = lhs.indices or [None]
     if isinstance(last, ir.AffineFloorDivExpr):

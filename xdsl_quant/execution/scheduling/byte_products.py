@@ -1,16 +1,15 @@
 """
-Products of 8-bit integers by the instructions of AVX-512 VNNI or AVX-VNNI, and large
-ones by those of AMX.
+Calls of functions for products of 8-bit integers, on AVX-512 VNNI, AVX-VNNI or AMX.
 
-`vpdpbusd` multiplies 64 unsigned bytes by 64 signed ones and adds the products, four by
-four, to 16 sums of 32 bits. Here four consecutive bytes of the left factor meet those of 16
-columns of the right one, which is packed so that they are beside each other: a constant at
-compile time, another one before each product. Windows that move over an image are products,
-too: the left factor is read where it is.
+`vpdpbusd` multiplies 64 unsigned by 64 signed bytes and adds the products in groups of
+four to 16 i32 accumulators. Four consecutive bytes of the left factor are broadcast
+against 16 packed columns of the right factor. A constant right factor is packed at
+compile time, others before each product. Convolutions are products too: the left factor
+is read in place through the window's strides.
 
-The left factor is not negative: signed bytes are read with 128 added, which is one bit
-flipped. What that and the zero point make too much of a column is a number for each column,
-and what a zero point of the right factor makes too much is a number for each row.
+The left factor must be unsigned: signed bytes are loaded with 128 added, by flipping a
+bit. A constant per column corrects the sums for this offset and the zero point; a term
+per row corrects them for a zero point of the right factor.
 """
 
 import math
@@ -46,14 +45,16 @@ from .vnni_code import ChannelProduct, Product, RuntimeMatrix, Weighted, product
 _MARK = "xdsl_quant.bytes"
 
 _LARGE = 1 << 25
-"""So many products take longer than it takes to let another thread compute some of them."""
+"""Minimum number of multiply-accumulates that pays for another thread."""
 
 
 def keep_byte_products(module: ir.Module) -> None:
     """
-    Keep products on tensors as they are, so that `call_byte_products` finds them: mark them
-    and have what they multiply in memory. What is made of their sums element by element is
-    kept out of other loops, also of those of another product.
+    Mark products of bytes on tensors for `call_byte_products`, and prevent loop fusion
+    that would break them up.
+
+    Computed factors are materialized in memory. Elementwise ops on the sums become the
+    epilogue of the last product only: they are not fused into other loops.
     """
     generic = mlir.ops_in(module, "linalg.generic")
     for op in generic:
@@ -66,14 +67,14 @@ def keep_byte_products(module: ir.Module) -> None:
                 _keep_in_memory(op, [*op.operands].index(factor.value))
     position = {result: i for i, op in enumerate(generic) for result in op.results}
     combined: set[ir.Value] = set()
-    """Results of elementwise ops on the sums of products."""
+    """Results of elementwise ops on sums of products."""
     for op in generic:
         if is_kept(op):
             continue
         inputs = [*op.operands][: input_count(op)]
         found = [(i, value) for i, value in enumerate(inputs) if value in combined]
         for i, value in found:
-            # What is elementwise is computed with the sums of the last product.
+            # Elementwise ops are the epilogue of the last product.
             if not _is_elementwise(op) or any(
                 position[value] < position[later] for _, later in found
             ):
@@ -94,12 +95,12 @@ def _is_elementwise(op: ir.Operation) -> bool:
 
 
 def is_kept(op: ir.Operation) -> bool:
-    """Return True if `keep_byte_products` has marked an op."""
+    """Return True if an op is marked by `keep_byte_products`."""
     return _MARK in op.attributes
 
 
 def _keep_in_memory(op: ir.Operation, operand: int) -> None:
-    """Have an operand in memory before the loops of an op."""
+    """Materialize an operand before the loops of an op."""
     maps = indexing_maps(op)
     with ir.InsertionPoint(op), op.location:
         kept = Factor(op.operands[operand], maps[operand].results, None).in_memory()
@@ -110,16 +111,16 @@ def _keep_in_memory(op: ir.Operation, operand: int) -> None:
 
 def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadFunctions:
     """
-    Replace the products on memrefs, and what only makes something of each of their sums, by
-    calls of functions that compute them.
+    Replace marked products on memrefs, with their elementwise epilogues, by calls of
+    new functions.
 
     Args:
-        module: where they are.
-        cpu: the instructions that there are.
-        threads: so many threads compute large products.
+        module: modified in place.
+        cpu: CPU features that the code may use.
+        threads: number of threads for large products.
 
     Returns:
-        what several threads call.
+        the functions that several threads call.
     """
     names = mlir.free_names(module, "byte_product")
     calls = _ProductCalls(module, cpu, threads, names)
@@ -142,7 +143,7 @@ def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadFunct
 
 
 class _ProductCalls:
-    """Inserts calls of functions, which it adds to a module, for products."""
+    """Builder of functions for products and of calls to them."""
 
     def __init__(self, module: ir.Module, cpu: Cpu, threads: int, names: Iterator[str]):
         self.by_threads: dict[str, tuple[int, Sequence[str]]] = {}
@@ -152,7 +153,7 @@ class _ProductCalls:
         self._names = names
 
     def compute(self, found: ByteContraction, epilogue: Epilogue | None) -> None:
-        """Compute a product and what follows."""
+        """Call functions that compute a product and its epilogue."""
         results = _result_operands(found.contraction.op, epilogue)
         buffers, bytes_ = _buffers(found), found.bytes
         if found.transposition is not None:
@@ -175,7 +176,7 @@ class _ProductCalls:
         operands: Sequence[BytesOperand],
         text: Callable[[str, Sequence[Memref]], str],
     ) -> None:
-        """Call a function, whose text is made for its name and these memrefs."""
+        """Add a function for these memrefs to the module, and call it."""
         name, values = next(self._names), [operand.value for operand in operands]
         _add_text(self._module, text(name, [*map(_memref, values)]))
         func.call([], name, values)
@@ -183,7 +184,7 @@ class _ProductCalls:
     def _transpose(
         self, transposition: Transposition, source: BytesOperand
     ) -> BytesOperand:
-        """Transpose the left factor."""
+        """Transpose the left factor into a new buffer."""
         target = source._replace(value=_allocated(transposition.size))
         self._call([source, target], partial(transposition_text, transposition))
         return target
@@ -191,7 +192,7 @@ class _ProductCalls:
     def _pack(
         self, found: ByteContraction, product: Product, buffers: Sequence[BytesOperand]
     ) -> Product:
-        """Pack the right factor, of the product that is returned."""
+        """Pack the right factor; return the product with its packed layout."""
         assert found.packing is not None
         assert isinstance(product.weights, RuntimeMatrix)
         bits = self._cpu.vnni_bits
@@ -208,7 +209,7 @@ class _ProductCalls:
         product: Weighted,
         operands: Sequence[BytesOperand],
     ) -> None:
-        """Sum up the bytes of each row; operands are these and sums."""
+        """Compute the zero-point-corrected sum of each row."""
         assert isinstance(product, Product)
         rows = found.loops([*found.batches, *found.rows], operands)
         signs = product.is_signed, product.zero_point
@@ -218,7 +219,7 @@ class _ProductCalls:
     def _multiply(
         self, product: Weighted, epilogue: Epilogue | None, values: Values
     ) -> None:
-        """Compute the product, by several threads if it is large."""
+        """Compute the product, on several threads if it is large."""
         parts = _parts_of_rows(product, [*map(_memref, values)], self._threads)
         functions = {n: part for part, n in zip(parts, self._names, strict=False)}
         for name, part in functions.items():
@@ -234,7 +235,7 @@ class _ProductCalls:
 def _declare_for_threads(
     module: ir.Module, name: str, arguments: Values, functions: Sequence[str]
 ) -> None:
-    """Declare a function that threads compute by others, which threads can find then."""
+    """Declare a function that threads replace by others, which become public."""
     with ir.InsertionPoint(module.body):
         new = mlir.declare(name, [value.type for value in arguments])
     parts = mlir.functions_in(module, functions)
@@ -247,7 +248,7 @@ def _declare_for_threads(
 def _result_operands(
     op: ir.Operation, epilogue: Epilogue | None
 ) -> Sequence[BytesOperand]:
-    """Return the memref of the result, and what else is read for each element."""
+    """Return the memref of the result and those of other elementwise operands."""
     if epilogue is not None:
         memrefs, steps = epilogue.memrefs, epilogue.steps
     else:
@@ -264,13 +265,13 @@ def _element_bytes(value: ir.Value) -> int:
     return mlir.bits(mlir.element(value)) // 8
 
 
-# What is prepared at run time
+# Run-time preparation
 
 
 def _buffers(found: ByteContraction) -> Sequence[BytesOperand]:
     """
-    Memory for what a product needs beside its factors: sums of rows, if weights have a zero
-    point, and what is packed with the sums of its columns.
+    Allocate the buffers that a product needs: row sums if weights have a zero point,
+    the packed matrix and its column sums.
     """
     product = found.product
     buffers: list[BytesOperand] = []
@@ -286,7 +287,7 @@ def _buffers(found: ByteContraction) -> Sequence[BytesOperand]:
 def _buffer(
     found: ByteContraction, dimensions: Sequence[int], size: int
 ) -> BytesOperand:
-    """Memory of so many bytes for each index of dimensions of the sums with rows."""
+    """Allocate `size` bytes per index of these dimensions, except the column."""
     steps: dict[int, int] = {}
     for d in reversed(dimensions):
         if d != found.column:
@@ -296,7 +297,6 @@ def _buffer(
 
 
 def _allocated(size: int) -> ir.Value:
-    """Return a memref of so many bytes."""
     type_ = ir.MemRefType.get([size], ir.IntegerType.get_signless(8))
     return memref.alloc(type_, [], [], alignment=ALIGNMENT)
 
@@ -308,7 +308,7 @@ def _fastest_text(
     epilogue: Epilogue | None,
     cpu: Cpu,
 ) -> str:
-    """Return the function that is fastest for a product."""
+    """Return the text of the fastest function for a product."""
     if cpu.has_tiles:
         text = tile_product_text(name, memrefs, product, epilogue)
         if text is not None and tiles_are_exact(cpu):
@@ -324,7 +324,7 @@ def _add_text(module: ir.Module, text: str) -> None:
 def _parts_of_rows(
     product: Weighted, memrefs: Sequence[Memref], threads: int
 ) -> Sequence[tuple[Sequence[Memref], Weighted]]:
-    """Return a product as several ones of some rows each, if it is large."""
+    """Split the rows of a large product into parts for threads."""
     loops = [*product.batches, *product.rows]
     first, *inner = loops
     size = math.prod(loop.size for loop in loops) * product.weights.size
@@ -343,7 +343,6 @@ def _parts_of_rows(
 
 
 def _with_loops(product: Weighted, loops: Sequence[Axis]) -> Weighted:
-    """Return the product with other loops over batches and rows."""
     count = len(product.batches)
     return replace(product, batches=loops[:count], rows=loops[count:])
 
@@ -352,8 +351,8 @@ def _with_pixels(
     product: ChannelProduct, epilogue: Epilogue | None, sizes: Sequence[int]
 ) -> tuple[ChannelProduct, Epilogue | None]:
     """
-    Return the same with several pixels as columns, if they are beside each other and
-    have few channels. `sizes` are the bytes of elements of the memrefs.
+    Return the product with several adjacent pixels of few channels as columns. `sizes`
+    are the element sizes of the memrefs in bytes.
     """
     assert isinstance(product.weights, np.ndarray)
     width, row = product.weights.shape[1], product.rows[-1]
@@ -372,7 +371,6 @@ def _with_pixels(
 
 
 def _memref(value: ir.Value) -> Memref:
-    """What a function needs to know of a memref."""
     type_ = value.type
     assert isinstance(type_, ir.MemRefType)
     _, offset = type_.get_strides_and_offset()

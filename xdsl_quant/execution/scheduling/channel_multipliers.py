@@ -1,10 +1,11 @@
 """
-Depthwise convolutions with one dimension for all channels of the result.
+Depthwise convolutions with a single channel dimension in the result, and folding of
+constant sums.
 
-Lowerings write them with two dimensions, for channels of the image and for those that are
-made of each, and then merge these. Here the image is read at the quotient of the channel
-instead. Multipliers that do not divide 16 stay as they are: each vector of columns would
-need another shuffle.
+Lowerings write depthwise convolutions with two dimensions, input channel and
+multiplier, and then merge these. Here the input is read at the quotient of the result
+channel instead. Multipliers that do not divide 16 are not rewritten: each column vector
+would need another shuffle.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from .vector_code import LANES
 
 
 def merge_channels(module: ir.Module) -> None:
-    """Rewrite depthwise convolutions of bytes on tensors, with constant weights."""
+    """Rewrite depthwise convolutions of bytes with constant weights, on tensors."""
     for op in mlir.ops_in(module, "linalg.generic"):
         contraction = contraction_of(op)
         merged = contraction and _merge(contraction)
@@ -34,10 +35,7 @@ def merge_channels(module: ir.Module) -> None:
 
 
 def _merge(contraction: Contraction) -> ir.Value | None:
-    """
-    Return the result of a new op, which has merged channels; `None` for other
-    contractions.
-    """
+    """Return the result of a new op with merged channels; `None` if unsupported."""
     op = contraction.op
     users = mlir.users_of(op.results[0]) if len(op.results) == 1 else []
     if len(users) != 1 or users[0].name != "tensor.reshape":
@@ -63,9 +61,7 @@ def _merge(contraction: Contraction) -> ir.Value | None:
 def _merged(
     contraction: Contraction, lhs: Factor, rhs: Factor, shape: Sequence[int], start: int
 ) -> ir.Value | None:
-    """
-    Return the same for one order of the factors, with the shape of the new result.
-    """
+    """Return the result for one order of the factors."""
     op, sizes = contraction.op, contraction.sizes
     *outer, channel, more = contraction.result
     reductions = [i for i in range(contraction.count) if i not in contraction.result]
@@ -106,14 +102,11 @@ def _merged(
 def _merged_maps(
     contraction: Contraction, lhs: Factor, kept: Sequence[int]
 ) -> Sequence[ir.AffineMap]:
-    """
-    Return the maps of both factors and of the sums, where some of the reductions are
-    left.
-    """
+    """Return the maps of both factors and of the sums, with the kept reductions."""
     *outer, channel, more = contraction.result
     dim, zero = ir.AffineExpr.get_dim, ir.AffineExpr.get_constant(0)
     count = len(outer) + 1 + len(kept)
-    # From the new loops to the old ones
+    # From the new loops to the old loops
     loops: list[ir.AffineExpr] = [zero] * contraction.count
     for new, old in enumerate([*outer, channel, *kept]):
         loops[old] = dim(new)
@@ -132,7 +125,7 @@ def _merged_maps(
 
 
 def fold_constant_sums(module: ir.Module) -> None:
-    """Replace reductions on tensors that only add up constants of integers."""
+    """Fold `linalg` reductions on tensors that only sum up integer constants."""
     for op in mlir.ops_in(module, "linalg.generic"):
         if (result := _constant_sums(op)) is None:
             continue
@@ -141,7 +134,7 @@ def fold_constant_sums(module: ir.Module) -> None:
 
 
 def _constant_sums(op: ir.Operation) -> ir.Attribute | None:
-    """Return the result of an op as an attribute, if it is known."""
+    """Return the constant result of an op, or `None`."""
     operands = [*op.operands]
     if len(operands) != 2 or len(op.results) != 1:
         return None
@@ -167,7 +160,7 @@ def _constant_sums(op: ir.Operation) -> ir.Attribute | None:
 
 
 def equal_elements(value: ir.Value) -> int | None:
-    """Return the integer that all elements of a tensor are."""
+    """Return the integer of a splat tensor, or `None`."""
     if op := mlir.made_by(value, "linalg.fill"):
         return mlir.integer_of(op.operands[0])
     if op := mlir.made_by(value, "linalg.generic"):

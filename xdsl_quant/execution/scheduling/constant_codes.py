@@ -1,10 +1,9 @@
 """
-Constant codes of at most 8 bits, stored such that few instructions decode them.
+Constant codes of at most 8 bits, re-encoded for cheap decoding.
 
-What a loop computes from a code and constants alone, e.g. the float that a code of 4 bits
-stands for, is a function of 256 bytes. If all results are integers of 8 bits, or floats
-with 2 bits of mantissa, these are stored in the place of the codes: one conversion of
-vectors makes floats of them.
+A float that a loop decodes from a code and constants is a function of 256 byte values.
+If all decoded values are 8-bit integers, or f16 with 2 bits of mantissa, the constant
+stores these in place of the codes, so that one vector conversion decodes them.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,18 +20,18 @@ from .memrefs import read_global, with_elements
 
 
 class _Encoding(NamedTuple):
-    """How numbers are stored in bytes."""
+    """Encoding of floats as bytes."""
 
     name: str
 
     encode: Callable[[Array], Array]
-    """The bytes of floats; what has none becomes any byte."""
+    """Encodes floats as bytes, arbitrarily if a float has no encoding."""
 
     decode: Callable[[Array], Array]
-    """The floats of bytes, which tells what has none."""
+    """Decodes bytes to floats; a difference reveals floats without an encoding."""
 
     build: Callable[[ir.Value], ir.Value]
-    """The ops that decode a byte to f32."""
+    """Builds the ops that decode a byte to f32."""
 
 
 def _integer_codes(numbers: Array) -> Array:
@@ -68,7 +67,7 @@ _ENCODINGS = (
 
 
 def decode_constants(module: ir.Module) -> None:
-    """Store constants that are decoded to f32 in one of `_ENCODINGS`."""
+    """Re-encode constants that are decoded to f32 with one of `_ENCODINGS`."""
     symbols = ir.SymbolTable(module.operation)
     known: dict[tuple[str, bytes], tuple[_Encoding, ir.Operation] | None] = {}
     for load in mlir.ops_in(module, "memref.load"):
@@ -85,7 +84,7 @@ def decode_constants(module: ir.Module) -> None:
                 break
 
 
-# What a loop computes from a byte
+# Abstract interpretation of a decoded byte
 
 _OPS: Mapping[str, Callable[..., Array]] = {
     "arith.andi": np.bitwise_and,
@@ -99,19 +98,19 @@ _OPS: Mapping[str, Callable[..., Array]] = {
     "arith.trunci": np.positive,
     "arith.uitofp": np.positive,
 }
-"""The ops that are followed; results have the dtype of their type."""
+"""Supported ops; results have the dtype of their type."""
 
 _UNSIGNED = "arith.extui", "arith.uitofp"
 
 
 _Numbers = tuple[ir.Value, Array]
-"""A value, and what it is for each byte, from 0 to 127 and -128 to -1."""
+"""Value, with its numbers for the bytes 0 to 127 and -128 to -1."""
 
 
 def decoded_from(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
     """
-    Return all f32 that are computed from a byte alone, or read from a constant of a
-    module, one after the other.
+    Return the f32 values in the single-use chain of ops from a byte, each with its
+    numbers. The ops may only use constants, or load from constant tables.
     """
     numbers: Array = np.arange(256).astype(np.uint8).view(np.int8)
     found: list[_Numbers] = []
@@ -125,10 +124,7 @@ def decoded_from(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
 def _next_numbers(
     value: ir.Value, numbers: Array, symbols: ir.SymbolTable
 ) -> _Numbers | None:
-    """
-    Return the only result that is computed from a value, and what it is, if it is
-    known.
-    """
+    """Return the only user's result and its numbers, or `None` if they are unknown."""
     uses = [*value.uses]
     if len(uses) != 1:
         return None
@@ -161,14 +157,14 @@ def _next_numbers(
 def _table_numbers(
     load: ir.Operation, numbers: Array, symbols: ir.SymbolTable
 ) -> _Numbers | None:
-    """What is read from a constant list, if it has floats that NumPy knows."""
+    """Return the numbers loaded from a constant table of a NumPy float type."""
     table, *indices = load.operands
     constant = mlir.made_by(table, "memref.get_global")
     is_known = isinstance(load.result.type, ir.F16Type | ir.F32Type)
     if constant is None or len(indices) != 1 or not is_known:
         return None
     floats = mlir.initial_value(symbols[mlir.symbol_of(constant, "name")])
-    # Bytes that do not occur may be no index.
+    # Unused byte values may be out of bounds.
     return load.result, floats.take(numbers, mode="clip")
 
 
@@ -182,7 +178,7 @@ def _bitcast_numbers(
 
 
 def _sign_extended(numbers: Array, type_: ir.Type) -> Array:
-    """Numbers with the bits of an integer type, sign-extended; floats as they are."""
+    """Return integers sign-extended from the width of a type, and floats unchanged."""
     if not isinstance(type_, ir.IntegerType):
         return numbers
     unused = 8 * numbers.dtype.itemsize - type_.width
@@ -190,7 +186,7 @@ def _sign_extended(numbers: Array, type_: ir.Type) -> Array:
 
 
 def _dtype(type_: ir.Type) -> DType | None:
-    """Return the dtype of a type; `None` if there is none."""
+    """Return the dtype of a type, or `None` if there is none."""
     if isinstance(type_, ir.IndexType):
         return np.dtype(np.int64)
     if isinstance(type_, ir.F16Type | ir.F32Type):
@@ -200,7 +196,7 @@ def _dtype(type_: ir.Type) -> DType | None:
         return None
     if isinstance(type_, ir.IntegerType):
         return np.dtype(f"i{next(n for n in (1, 2, 4) if width <= 8 * n)}")
-    # A small float, of which only the bits are known.
+    # For a small float only the bits are known.
     return np.dtype(np.int8) if width <= 8 else None
 
 
@@ -210,10 +206,7 @@ def _dtype(type_: ir.Type) -> DType | None:
 def _encoded(
     symbols: ir.SymbolTable, name: str, numbers: Array
 ) -> tuple[_Encoding, ir.Operation] | None:
-    """
-    Return a constant with other bytes, and how they are read; `None` for no such
-    encoding.
-    """
+    """Return an exact encoding and the re-encoded constant, or `None`."""
     codes, is_present = codes_of(symbols[name])
     for encoding in _ENCODINGS:
         with np.errstate(all="ignore"):
@@ -227,7 +220,7 @@ def _encoded(
 
 
 def codes_of(constant: Op) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Return the bytes of a constant, and which of all bytes it has."""
+    """Return the bytes of a constant, and a mask of the byte values that occur."""
     codes = mlir.initial_value(constant).view(np.uint8)
     is_present = np.zeros(256, np.bool_)
     is_present[codes] = True
@@ -237,25 +230,24 @@ def codes_of(constant: Op) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
 def _replace_decoded(
     load: ir.Operation, decoded: ir.Value, encoding: _Encoding, constant: ir.Operation
 ) -> None:
-    """Read the numbers of a constant in the place of what was computed from codes."""
+    """Replace a decoded value by one decoded from the re-encoded constant."""
     with ir.InsertionPoint(load), load.location:
         byte = memref.load(read_global(constant), [*load.operands][1:])
         decoded.replace_all_uses_with(encoding.build(byte))
 
 
-# Numbers of small tables whose indices are bits of a byte
+# Small tables indexed by bits of a byte
 
 
 _MOST = 16
-"""The size of the largest table: the numbers of one with 32 do not fit the registers."""
+"""Maximum table size: 32 values would exceed the registers."""
 
 
 def select_from_tables(module: ir.Module) -> None:
     """
-    Select numbers by the bits of a byte in place of loading them from a table.
-
-    A CPU with AVX-512 selects 16 numbers at once by a mask, which takes less time than to
-    load them one by one, as its instruction for 16 loads does.
+    Replace loads from tables of 16 values by selects on the bits of the index. With
+    AVX-512, 16 masked selects take less time than a gather instruction, which loads its
+    elements one by one.
     """
     symbols = ir.SymbolTable(module.operation)
     for load in mlir.ops_in(module, "memref.load"):
@@ -270,7 +262,7 @@ def select_from_tables(module: ir.Module) -> None:
 
 
 def _selected_number(numbers: list[float], byte: ir.Value, type_: ir.Type) -> ir.Value:
-    """Return one of the numbers: each bit of the byte leaves half of them."""
+    """Return the indexed number by halving the candidates with each bit."""
     candidates = [arith.constant(type_, number) for number in numbers]
     zero = arith.constant(byte.type, 0)
     for bit in range(len(numbers).bit_length() - 1):
@@ -283,16 +275,14 @@ def _selected_number(numbers: list[float], byte: ir.Value, type_: ir.Type) -> ir
 
 _BYTES = 256
 _TABULATED = ir.F16Type, ir.F32Type, ir.F64Type
-"""Types whose constants NumPy reads."""
+"""Element types of tables that NumPy can read."""
 
 
 def look_up_whole_bytes(module: ir.Module) -> None:
     """
-    Look up the lowest bits of a byte as the whole byte, in a table that repeats the numbers
-    of the given one.
-
-    Without AVX-512, elements of a table are loaded one by one. LLVM masks their indices in
-    a vector, and takes longer to get them out of it than to load them.
+    Index tables by the whole byte instead of its masked low bits, by repeating the
+    table. Without AVX-512, table elements are loaded one by one. LLVM would mask the
+    indices in a vector, and extracting them takes longer than the loads.
     """
     symbols = ir.SymbolTable(module.operation)
     repeated: dict[str, ir.Operation] = {}
@@ -311,9 +301,7 @@ def look_up_whole_bytes(module: ir.Module) -> None:
 
 
 def byte_looked_up(load: ir.Operation) -> ir.Value | None:
-    """
-    Return the byte of which as many bits are the index as a small table has; or `None`.
-    """
+    """Return the byte whose low bits index a small table, or `None`."""
     type_ = mlir.shaped_type(load.operands[0])
     size = type_.shape[0] if type_.rank == 1 else 0
     if not isinstance(type_.element_type, _TABULATED) or not 1 < size < _BYTES:

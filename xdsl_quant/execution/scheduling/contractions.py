@@ -1,4 +1,4 @@
-"""Contractions, that is sums of products, whatever op they are."""
+"""Recognition of contractions (sums of products) among `linalg` ops."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from .generic_ops import generic
 
 
 class Factor(NamedTuple):
-    """What a contraction multiplies."""
+    """Factor of a contraction."""
 
     value: FieldValue
-    """A tensor."""
+    """Tensor or memref of the factor."""
 
     indices: Sequence[ir.AffineExpr]
-    """Affine expressions of the loops: the element that is needed."""
+    """Affine expressions of the loops that index the element."""
 
     conversion: ir.Operation | None
-    """The op that extends elements to the type of the product, if one does."""
+    """Op that extends elements to the type of the product, or `None`."""
 
     zero_point: int = 0
-    """What is subtracted from elements then."""
+    """Zero point subtracted from the extended elements."""
 
     @property
     def is_unsigned(self) -> bool:
-        """True if elements are unsigned integers."""
+        """True if the conversion is `arith.extui`."""
         return self.conversion is not None and self.conversion.name == "arith.extui"
 
     def convert(self, element: ir.Value, type_: ir.Type) -> ir.Value:
-        """Return the number that is multiplied."""
+        """Return the converted, zero-point-corrected element."""
         value = applied(self.conversion, type_, element) if self.conversion else element
         if not self.zero_point:
             return value
@@ -42,17 +42,16 @@ class Factor(NamedTuple):
 
     @property
     def element_type(self) -> ir.Type:
-        """The type of the elements."""
         return mlir.element(self.value)
 
     @property
     def loops(self) -> set[int]:
-        """The loops that the element depends on."""
+        """Loops that the element index depends on."""
         return loops_in(*self.indices)
 
     @property
     def is_computed(self) -> bool:
-        """True if MLIR may fuse the loops that compute the tensor with others."""
+        """True if MLIR may fuse the ops that compute the tensor."""
         if not isinstance(self.value, ir.OpResult):
             return False
         name = self.value.owner.name
@@ -60,9 +59,7 @@ class Factor(NamedTuple):
         return name.startswith(fused) and name != "arith.constant"
 
     def as_numbers(self, type_: ir.Type) -> Factor:
-        """
-        Return the factor with the numbers that are multiplied as elements, in memory.
-        """
+        """Return the factor with its elements converted to a type in memory."""
         if self.element_type == type_:
             return self
         rank = mlir.shaped_type(self.value).rank
@@ -76,16 +73,13 @@ class Factor(NamedTuple):
         return self._replace(value=value, conversion=None, zero_point=0)
 
     def in_memory(self) -> Factor:
-        """
-        Return the factor after an op that keeps MLIR from computing it in the loops.
-        """
+        """Return the factor behind a reshape that prevents fusion of its producer."""
         zero = ir.AffineExpr.get_constant(0)
         value = reshaped_tensor(self.value, [1, *mixed_sizes(self.value)])
         return self._replace(value=value, indices=[zero, *self.indices])
 
 
 def loops_in(*indices: ir.AffineExpr) -> set[int]:
-    """Return the loops that affine expressions depend on."""
     loops: set[int] = set()
     for index in indices:
         if isinstance(index, ir.AffineDimExpr):
@@ -97,40 +91,37 @@ def loops_in(*indices: ir.AffineExpr) -> set[int]:
 
 @dataclass(frozen=True)
 class Contraction:
-    """Sums of products as one op, on tensors or on memrefs."""
+    """Sum of products as one op, on tensors or memrefs."""
 
     op: ir.Operation
 
     count: int
-    """The number of loops."""
+    """Number of loops."""
 
     lhs: Factor
     rhs: Factor
 
     result: Sequence[int]
-    """For each dimension of the result its loop."""
+    """Loop of each dimension of the result."""
 
     product: ir.Operation
-    """The op that multiplies."""
+    """Op that multiplies."""
 
     total: ir.Operation
-    """The op that adds."""
+    """Op that accumulates."""
 
     @property
     def shape(self) -> Sequence[int]:
-        """The sizes of the result."""
+        """Sizes of the result."""
         return mlir.shape(self.op.operands[2])
 
     def size(self, loop: int) -> int:
-        """
-        Return the number of iterations of a loop over the result; negative if not
-        known.
-        """
+        """Return the trip count of a result loop; negative if dynamic."""
         return self.shape[self.result.index(loop)]
 
     @property
     def sizes(self) -> dict[int, int]:
-        """The numbers of iterations of loops, where operands say them."""
+        """Trip counts of all loops that index an operand directly."""
         sizes: dict[int, int] = {}
         for factor in (self.lhs, self.rhs):
             shape = mlir.shape(factor.value)
@@ -141,14 +132,11 @@ class Contraction:
 
     @property
     def sum_type(self) -> ir.Type:
-        """The type of the sums."""
+        """Type of the sums."""
         return mlir.element(self.op.operands[2])
 
     def body(self, lhs: Factor, rhs: Factor) -> Callable[[Values], Values]:
-        """
-        Return the body of a `linalg.generic` that adds up the products of other
-        factors.
-        """
+        """Return a `linalg.generic` body that accumulates products of new factors."""
 
         def added(arguments: Values) -> Values:
             left, right, so_far = arguments
@@ -160,9 +148,7 @@ class Contraction:
         return added
 
     def reuse(self, factor: Factor) -> int:
-        """
-        Return the number of products of each element of a factor, large if not known.
-        """
+        """Return the number of uses of each factor element; large if dynamic."""
         loops = factor.loops
         return math.prod(
             abs(self.size(loop)) for loop in self.result if loop not in loops
@@ -171,8 +157,9 @@ class Contraction:
 
 def contraction_of(op: ir.Operation) -> Contraction | None:
     """
-    Return a structured op as a contraction, whether it is a `linalg.generic` or a named
-    op: it multiplies two factors, which may be converted, and adds the products up.
+    Return a `linalg` op as a contraction, or `None` if it is something else. It must
+    multiply two factors, which may be extended and zero-point-corrected, and accumulate
+    the products.
     """
     if not op.name.startswith("linalg.") or len(op.regions) != 1:
         return None
@@ -215,7 +202,7 @@ def _is_plain_value(value: ir.Value) -> bool:
 def _converted_from(
     value: ir.Value,
 ) -> tuple[ir.Value, tuple[ir.Operation | None, int]]:
-    """What is converted to a value: with what op, and what is subtracted then."""
+    """Return the value before conversion, the conversion, and the zero point."""
     zero_point = 0
     if (
         (difference := mlir.made_by(value, "arith.subi"))
@@ -228,7 +215,7 @@ def _converted_from(
 
 
 def applied(op: ir.Operation, type_: ir.Type, *operands: ir.Value) -> ir.Value:
-    """Return the result, of a type, that a copy of an op has for other operands."""
+    """Clone an op with new operands and a new result type, and return its result."""
     copy = op.clone()
     for i, operand in enumerate(operands):
         copy.operands[i] = operand

@@ -1,7 +1,4 @@
-"""
-Memory of results: tensors that ops need not copy, because they write where the result is
-read, or each into memory of its own.
-"""
+"""Placement of tensors in destination buffers, which avoids copies."""
 
 from collections.abc import Iterable
 
@@ -11,10 +8,10 @@ from ..mlir_bindings import ir, linalg, tensor
 
 
 def share_destinations(module: ir.Module) -> None:
-    """Let tensors be computed where they are needed, before they have memory."""
+    """Rewrite tensors so that bufferization computes them in place of their use."""
     read_where_padded(module)
     separate_destinations(module)
-    # Or what one branch computes is written to a result of the size of another.
+    # Otherwise a branch could write its result to a buffer of another size.
     if not _has_dynamic_branches(module) and _may_write_results_at_once(module):
         mlir.run_passes(module, ("eliminate-empty-tensors",))
 
@@ -23,9 +20,7 @@ _BRANCHES = ("arith.select", "scf.for", "scf.if", "scf.index_switch", "scf.while
 
 
 def _has_dynamic_branches(module: ir.Module) -> bool:
-    """
-    Return True if a tensor may be one of several, and these may be of different sizes.
-    """
+    """Return True if control flow yields a tensor of dynamic shape."""
     return any(
         isinstance(result.type, ir.RankedTensorType)
         and not result.type.has_static_shape
@@ -36,11 +31,9 @@ def _has_dynamic_branches(module: ir.Module) -> bool:
 
 def _may_write_results_at_once(module: ir.Module) -> bool:
     """
-    Return whether intermediate values may be stored in the arrays of results.
-
-    MLIR does so if ops that may work in place turn the value into the result. It misses
-    that the array no longer holds the value once the result is written: other results that
-    are computed from the value later would read the result.
+    Return True if intermediate values may share the buffers of results. MLIR shares
+    them if in-place ops turn the value into the result. It misses later reads of the
+    value for other results, which would then read the result.
     """
     ends = mlir.ops_in(module, "bufferization.materialize_in_destination")
     for end in ends:
@@ -59,7 +52,7 @@ def _is_computed(value: ir.Value) -> bool:
 
 
 def _origins(values: Iterable[ir.Value]) -> set[ir.Value]:
-    """Values, and all that may alias them if ops work in place."""
+    """Return the values and all tensors that may alias them after in-place ops."""
     found: set[ir.Value] = set()
     todo = [*values]
     while todo:
@@ -72,7 +65,7 @@ def _origins(values: Iterable[ir.Value]) -> set[ir.Value]:
             continue
         op = value.owner.operation
         is_linalg = op.name.startswith("linalg.")
-        # The last operands of these are what results are written to.
+        # The last operands of `linalg` ops are their destinations.
         todo += [*op.operands][-len(op.results) if is_linalg else 0 :]
         todo += [v for region in op.regions for b in region for v in mlir.yielded_by(b)]
     return found
@@ -80,8 +73,8 @@ def _origins(values: Iterable[ir.Value]) -> set[ir.Value]:
 
 def read_where_padded(module: ir.Module) -> None:
     """
-    Let ops read a tensor where it is with padding around it, so that it is in memory once.
-    Those with other shapes can do so, too, if their reshapes only add a dimension of 1.
+    Make ops read a padded tensor through a slice, so that it is stored only once.
+    Reshapes that only add a leading dimension of 1 become views for this.
     """
     for reshape in mlir.ops_in(module, "tensor.reshape"):
         _add_dimension(reshape)
@@ -102,7 +95,7 @@ _READS = "linalg.", "tensor.expand_shape"
 
 
 def _add_dimension(reshape: ir.Operation) -> None:
-    """Replace a reshape that adds a first dimension of 1, as only views may have gaps."""
+    """Replace a reshape that prepends a dimension of 1 by a view."""
     source, result = reshape.operands[0], reshape.results[0]
     type_ = mlir.shaped_type(source)
     shape = type_.shape if type_.has_rank else []
@@ -116,10 +109,7 @@ def _add_dimension(reshape: ir.Operation) -> None:
 
 
 def _pads(insert: ir.Operation) -> bool:
-    """
-    Return True if a slice of static sizes is inserted into equal elements, and nothing
-    else.
-    """
+    """Return True if an op only pads: it inserts a static slice into a splat."""
     if len(insert.operands) != 2 or any(map(_writes_to, insert.results[0].uses)):
         return False
     source, target = insert.operands
@@ -129,7 +119,7 @@ def _pads(insert: ir.Operation) -> bool:
 
 
 def _read_inside(insert: ir.Operation) -> None:
-    """Read the slice of the result of an insertion in place of what is inserted."""
+    """Redirect other readers of the source to a slice of the padded result."""
     source, *_ = insert.operands
     names = ("static_offsets", "static_sizes", "static_strides")
     parts = [insert.attributes[name] for name in names]
@@ -142,9 +132,9 @@ def _read_inside(insert: ir.Operation) -> None:
 
 def separate_destinations(module: ir.Module) -> None:
     """
-    Let each op that writes to an empty tensor, or to one of equal elements, have one of its
-    own. MLIR merges the ops that make them, and would copy the tensor for all but the last
-    of those that write to it.
+    Give each op that writes to an empty tensor or a splat its own destination. MLIR
+    merges equal producers, and would copy the tensor for all but the last op that
+    writes to it.
     """
     for names in (("linalg.fill", "linalg.generic"), ("tensor.empty",)):
         for op in filter(_has_equal_elements, mlir.ops_in(module, *names)):
@@ -153,7 +143,7 @@ def separate_destinations(module: ir.Module) -> None:
                 with ir.InsertionPoint(use.owner):
                     copy = op.clone()
                 if len(uses) > 1:
-                    # It is merged from ops of several locations.
+                    # The merged producer has the locations of several ops.
                     copy.location = use.owner.location
                 use.owner.operands[use.operand_number] = copy.results[0]
             if not any(op.results[0].uses):
@@ -161,9 +151,7 @@ def separate_destinations(module: ir.Module) -> None:
 
 
 def _has_equal_elements(op: ir.Operation) -> bool:
-    """
-    Return True if an op makes one tensor, whose elements are one constant or undefined.
-    """
+    """Return True if an op has one result, which is a splat constant or undefined."""
     if len(op.results) != 1 or op.name == "tensor.empty":
         return len(op.results) == 1
     if op.name == "linalg.fill":
@@ -175,7 +163,7 @@ def _has_equal_elements(op: ir.Operation) -> bool:
 
 
 def _writes_to(use: ir.OpOperand) -> bool:
-    """Return whether an op writes its result to an operand, if it may."""
+    """Return True if an op may write its result in place to an operand."""
     op, number = use.owner, use.operand_number
     if op.name == "tensor.insert_slice":
         return number == 1
@@ -189,11 +177,9 @@ def _writes_to(use: ir.OpOperand) -> bool:
 
 def copy_in_loops(module: ir.Module) -> None:
     """
-    Erase copies of a memref to itself, and let copies be loops where memory has gaps: MLIR
-    calls a function for these.
-
-    Copies to themselves are left where results are computed in place, but a memref has
-    become more static than the one that it was written to.
+    Erase copies of memrefs to themselves, and lower strided copies to loops. MLIR would
+    call a runtime function for strided copies. Copies to themselves remain when results
+    computed in place have a more static memref type than their destination.
     """
     for copy in mlir.ops_in(module, "memref.copy"):
         source, target = copy.operands
@@ -206,7 +192,7 @@ def copy_in_loops(module: ir.Module) -> None:
 
 
 def _is_contiguous(buffer: ir.Value) -> bool:
-    # Without a rank, there are no loops.
+    # Unranked memrefs cannot be lowered to loops.
     is_ranked = isinstance(buffer.type, ir.MemRefType)
     return not is_ranked or has_identity_layout(buffer.type)
 

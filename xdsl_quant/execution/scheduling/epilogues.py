@@ -1,4 +1,4 @@
-"""What is made of sums element by element, by the function that computes them."""
+"""Elementwise epilogues that a product applies to its sums in registers."""
 
 from __future__ import annotations
 
@@ -25,51 +25,48 @@ from .vector_bodies import VectorBody
 
 @dataclass(frozen=True)
 class Epilogue:
-    """An elementwise op on memrefs, of sums that nothing else reads."""
+    """Elementwise op on memrefs that consumes the sums of a product."""
 
     op: ir.Operation
 
     sums: int
-    """Which operand the sums are."""
+    """Operand number of the sums."""
 
     start: int
-    """With what sums begin."""
+    """Initial value of the sums."""
 
     filled: ir.Operation
-    """The op that stores this first."""
+    """Op that stores the initial value."""
 
     constants: Mapping[int, NDArray[np.int64]]
-    """Of operands that are constants of columns the numbers."""
+    """Values per column of constant operands, by operand number."""
 
     inputs: Sequence[int]
-    """The operands that are other memrefs."""
+    """Operand numbers of other memrefs."""
 
     steps: Sequence[Mapping[int, int]]
-    """
-    Of the result and of these: for each dimension of the sums the distance in memory of
-    neighbours, in elements.
-    """
+    """Element strides of the result and the other memrefs, by dimension of the sums."""
 
     @property
     def result(self) -> ir.Value:
-        """The memref of the result."""
+        """Memref of the result."""
         return self.op.operands[len(self.op.operands) - 1]
 
     @property
     def memrefs(self) -> Values:
-        """The result and the other memrefs."""
+        """Memrefs of the result and of the other inputs."""
         return [self.result, *(self.op.operands[i] for i in self.inputs)]
 
     @cached_property
     def body(self) -> VectorBody:
-        """What is computed."""
+        """Scalar body of the op."""
         return VectorBody(mlir.body_of(self.op), self.constants)
 
     @cached_property
     def first(self) -> tuple[ir.Value, NDArray[np.int64]]:
         """
-        The value in the body that sums are, and what they begin with: a constant that is
-        added to them is added before.
+        Value in the body that stands for the sums, and their initial value. A constant
+        addend of the sums is folded into the initial value.
         """
         value, start = self.body.argument(self.sums), np.array(self.start)
         if (added := self.body.only_use(value, "addi")) is not None:
@@ -78,12 +75,12 @@ class Epilogue:
         return value, start
 
     def repeated(self, count: int) -> Epilogue:
-        """Return the op for columns that come so many times, one after the other."""
+        """Return the epilogue for columns repeated `count` times."""
         constants = {i: np.tile(n, count) for i, n in self.constants.items()}
         return replace(self, constants=constants)
 
     def erase(self) -> None:
-        """Erase what the op was, with its sums in memory."""
+        """Erase the op and the buffer of the sums."""
         sums = self.op.operands[self.sums]
         for op in (self.op, self.filled):
             op.erase()
@@ -94,12 +91,11 @@ class Epilogue:
 
 def epilogue_of(op: ir.Operation, column: int) -> Epilogue | None:
     """
-    Return the op that follows an op on memrefs which computes sums, if it is to be
-    computed with the sums in registers.
+    Return the elementwise op that can be the epilogue of an op, or `None`.
 
     Args:
-        op: the op; its last operand are the sums.
-        column: the dimension of the sums with columns.
+        op: op on memrefs; its last operand holds the sums.
+        column: dimension of the sums that runs over columns.
     """
     sums = op.operands[len(op.operands) - 1]
     if not mlir.made_by(sums, "memref.alloc"):
@@ -124,11 +120,11 @@ def epilogue_of(op: ir.Operation, column: int) -> Epilogue | None:
 
 
 def _fill_of(op: ir.Operation) -> int | None:
-    """Return the integer that an op stores in all elements of its only memref."""
+    """Return the integer that an op fills a memref with, or `None`."""
     if op.name == "linalg.fill":
         stored = op.operands[0]
     elif op.name == "linalg.generic" and len(op.operands) == 1:
-        # An op that only checks its operand yields nothing.
+        # A body that only asserts yields nothing.
         if not (yielded := [*mlir.yielded_by(mlir.body_of(op))]):
             return None
         (stored,) = yielded
@@ -148,9 +144,7 @@ def _in_order(ops: Sequence[ir.Operation]) -> bool:
 def _elementwise_epilogue(
     op: ir.Operation, filled: ir.Operation, sums: ir.Value, column: int
 ) -> Epilogue | None:
-    """
-    Return an op on memrefs as an epilogue of sums that another op fills, if it is one.
-    """
+    """Return an op on memrefs as the epilogue of sums, or `None`."""
     operands, maps, start = [*op.operands], indexing_maps(op), _fill_of(filled)
     *others, result = operands
     *_, old_result = mlir.body_of(op).arguments
@@ -189,8 +183,8 @@ def _dimensions_of_sums(
     op: ir.Operation, position: int, column: int
 ) -> Mapping[int, int] | None:
     """
-    For each loop of an elementwise op the dimension of the sums; `None` if it reads an
-    element several times, or has no loop over columns.
+    Return the dimension of the sums by loop of an elementwise op; `None` if it reads
+    sums repeatedly or has no column loop.
     """
     maps, shapes = indexing_maps(op), [mlir.shape(v) for v in op.operands]
     loops = dimensions_by_loop(maps[position].results, shapes[position])
@@ -208,7 +202,7 @@ def _dimensions_of_sums(
 def _steps_by_dimension(
     value: ir.Value, map_: ir.AffineMap, loops: Mapping[int, int]
 ) -> Mapping[int, int] | None:
-    """For each dimension of the sums the distance of elements of a memref."""
+    """Return element strides by dimension of the sums; `None` if not constant."""
     if not isinstance(value.type, ir.MemRefType):
         return None
     steps = steps_of(map_.results, value)
@@ -220,7 +214,7 @@ def _steps_by_dimension(
 def _columns_of_constant(
     value: ir.Value, steps: Mapping[int, int], column: int, sums: ir.Value
 ) -> NDArray[np.int64] | None:
-    """Return the number of each column, if a memref is a constant of only these."""
+    """Return the values per column of a constant that depends only on the column."""
     shape = mlir.shape(sums)
     moving = {d for d, step in steps.items() if step and shape[d] > 1}
     numbers = constant_of(value) if moving <= {column} else None
@@ -232,8 +226,9 @@ def _columns_of_constant(
 
 def _can_be_delayed(op: ir.Operation, epilogue: Epilogue) -> bool:
     """
-    Return True if sums can be computed where the elementwise op is: until then nothing
-    writes to what they are computed of, and the result is stored elsewhere.
+    Return True if no aliasing prevents computing the sums at the elementwise op.
+    Nothing in between may write to the factors, and the result must be a separate
+    buffer.
     """
     read = {*map(buffer_of, [*op.operands][:-1])}
     result = buffer_of(epilogue.result)
@@ -257,7 +252,7 @@ _MEMREF_WRITES = "memref.dealloc", "memref.store"
 
 
 def _written(op: ir.Operation) -> Values:
-    """Return the memrefs that an op may write to, or frees."""
+    """Return the memrefs that an op may write to or free."""
     operands = [*op.operands]
     if op.name.startswith("linalg.") and "operandSegmentSizes" in op.attributes:
         operands = operands[input_count(op) :]

@@ -7,7 +7,7 @@ from ..mlir_bindings import Sizes, Values, arith, ir, linalg, tensor
 
 
 def filled(sizes: Sizes, element_type: ir.Type, number: float) -> ir.Value:
-    """Return a tensor of equal elements."""
+    """Return a splat tensor."""
     constant = arith.constant(element_type, number)
     return linalg.fill(constant, outs=[tensor.empty(sizes, element_type)])
 

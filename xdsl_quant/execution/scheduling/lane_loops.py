@@ -1,9 +1,8 @@
 """
-Loops over a few lanes as ops on vectors.
+Vectorization of loops over a few lanes.
 
-LLVM makes vectors of such loops itself, but only of what each lane does by itself: where
-vectors have an op of their own, e.g. one that selects from a table in a register, the loop
-is written with vectors from the start.
+LLVM vectorizes such loops itself, but only with operations of separate lanes. Loops
+that need a vector operation such as a table lookup in a register are vectorized here.
 """
 
 from __future__ import annotations
@@ -26,29 +25,33 @@ from .vector_code import INTEGER_OPS, LANES
 _Lanes = NDArray[np.int64]
 
 _MOST = 128
-"""The largest number of lanes, as the code of each vector is there once."""
+"""Maximum number of lanes, as the code of each vector is unrolled."""
 
 
 class LaneIndex(NamedTuple):
-    """An index in a loop over lanes: a sum of multiples of values, and a number."""
+    """
+    Index in a loop over lanes: a linear combination of values plus a number per lane.
+    """
 
     terms: Mapping[ir.Value | _Quotient, int]
-    """The factors of the values or quotients, which are the same in all lanes."""
+    """Factors of values or quotients that are equal in all lanes."""
 
     numbers: _Lanes
-    """What each lane adds."""
+    """Addend of each lane."""
 
     def is_same(self, other: LaneIndex) -> bool:
-        """Return True if this is the same index in all lanes."""
+        """Return True if two indices are equal in all lanes."""
         return self.terms == other.terms and np.array_equal(self.numbers, other.numbers)
 
     def advances(self, by: int) -> bool:
-        """Return True if each lane of a vector has so much more than the one before."""
+        """
+        Return True if the index increases by `by` from lane to lane of each vector.
+        """
         steps = np.diff(self.numbers.reshape(-1, LANES))
         return bool((steps == by).all())
 
     def build(self, lane: int) -> ir.Value:
-        """Return the index of a lane."""
+        """Build the index of a lane."""
         terms = [
             arith.muli(_term_value(value), index(factor))
             for value, factor in self.terms.items()
@@ -57,7 +60,7 @@ class LaneIndex(NamedTuple):
 
 
 class _Quotient(NamedTuple):
-    """What a term is if an index is divided; nothing of it is negative."""
+    """Quotient of an index with no negative terms."""
 
     terms: Sequence[tuple[ir.Value | _Quotient, int]]
     number: int
@@ -65,7 +68,7 @@ class _Quotient(NamedTuple):
 
 
 def _term_value(value: ir.Value | _Quotient) -> ir.Value:
-    """Return a term as a value."""
+    """Return the value of a term, building a quotient's ops."""
     if isinstance(value, ir.Value):
         return value
     dividend = LaneIndex(dict(value.terms), np.array([value.number]))
@@ -91,10 +94,9 @@ def _index_product(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
 
 def _index_quotient(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
     """
-    Return a quotient of what is not negative, rounded down.
-
-    With the largest common divisor `g` of the factors and the divisor, the sum of terms and
-    a number is divided as a whole by `g` where only the number may leave a remainder.
+    Return a quotient of nonnegative operands, rounded toward zero. Factors and divisor
+    are reduced by their greatest common divisor `g`; dividing the number by `g` is
+    exact enough, as only the number leaves a remainder.
     """
     divisor = int(right.numbers[0])
     if right.terms or (right.numbers != divisor).any() or divisor <= 0:
@@ -113,7 +115,7 @@ def _index_quotient(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
 
 
 def _is_positive(term: tuple[ir.Value | _Quotient, int]) -> bool:
-    """Return True if a multiple of a value is certainly not negative."""
+    """Return True if a multiple of a value is provably nonnegative."""
     value, factor = term
     if not isinstance(value, ir.Value):
         return factor >= 0
@@ -131,15 +133,15 @@ _ARITHMETIC: Mapping[str, Callable[[LaneIndex, LaneIndex], LaneIndex | None]] = 
     "arith.divui": _index_quotient,
     "arith.muli": _index_product,
 }
-"""The ops of indices."""
+"""Supported index arithmetic."""
 
 _ELEMENTWISE = INTEGER_OPS | {
     *("arith.addf", "arith.bitcast", "arith.extf", "arith.mulf", "arith.shrui"),
     *("arith.sitofp", "arith.subf", "arith.uitofp", "math.fma"),
 }
 """
-The ops whose operands can be vectors, and which later steps leave as they are. Their
-attributes only say what may be assumed.
+Ops that support vector operands and that later steps do not rewrite. Their attributes
+only allow optimizations.
 """
 
 _WITHOUT_OTHER_EFFECTS = (
@@ -153,20 +155,18 @@ _WITHOUT_OTHER_EFFECTS = (
 
 
 def has_lanes(loop: ir.Operation) -> bool:
-    """Return True if an `scf.for` runs over whole pairs of vectors, and only a few."""
+    """Return True if an `scf.for` runs over a few whole pairs of vectors."""
     lanes = iterations(loop)
     is_whole = lanes.step == 1 and not len(lanes) % (2 * LANES)
     return is_whole and 0 < len(lanes) <= _MOST and not loop.results
 
 
 class LaneLoop:
-    """A loop without loops inside, over a few lanes, each of which stores one number."""
+    """Innermost loop over a few lanes, each of which stores one number."""
 
     @classmethod
     def of(cls, loop: ir.Operation) -> LaneLoop | None:
-        """
-        Return an `scf.for` as such a loop, if it is one over whole pairs of vectors.
-        """
+        """Return an `scf.for` as a lane loop, or `None` if it is something else."""
         if not has_lanes(loop):
             return None
         ops = mlir.operations_of(mlir.body_of(loop))
@@ -188,15 +188,16 @@ class LaneLoop:
 
     @property
     def loads(self) -> Sequence[ir.Operation]:
-        """The loads in the loop."""
         return mlir.ops_in(self._loop, "memref.load")
 
     def define(self, value: ir.Value, vector_of: Callable[[int], ir.Value]) -> None:
-        """Say how vectors of a value are made, each from the number of its first lane."""
+        """
+        Set the function that builds a value's vector from the number of its first lane.
+        """
         self._defined[value] = vector_of
 
     def index(self, value: ir.Value) -> LaneIndex | None:
-        """Return an index, if it is a sum with what is known for each lane."""
+        """Return a value as an index with known addends per lane, or `None`."""
         if value not in self._found:
             self._found[value] = self._index(value)
         return self._found[value]
@@ -216,12 +217,12 @@ class LaneLoop:
         return None if left is None or right is None else computed(left, right)
 
     def is_supported(self) -> bool:
-        """Return True if all that is stored can be computed in vectors."""
+        """Return True if the stored value can be vectorized."""
         value, *target = self._store.operands
         return self.can_access(target, steps=(1,)) and self._is_supported(value)
 
     def replace(self) -> None:
-        """Compute vectors, and erase the loop."""
+        """Build the vector ops, and erase the loop."""
         value, target, *indices = self._store.operands
         with ir.InsertionPoint(self._loop), self._loop.location:
             for lane in range(0, self._numbers.size, LANES):
@@ -251,7 +252,7 @@ class LaneLoop:
 
     def _can_load(self, load: ir.Operation) -> bool:
         """
-        Return True if a load reads vectors, or one element, that no other lane stores.
+        Return True if a load is vectorizable and no other lane stores its elements.
         """
         if not self.can_access([*load.operands], steps=(0, 1)):
             return False
@@ -264,8 +265,8 @@ class LaneLoop:
 
     def can_access(self, operands: Values, steps: Sequence[int]) -> bool:
         """
-        Return True if of a memref and indices, lanes of a vector have equal indices but
-        for the last one, which advances by one of the steps.
+        Return True if the last index advances by one of the steps per lane, and all
+        other indices are equal in a vector.
         """
         source, *indices = operands
         if not indices or not has_identity_layout(source.type):
@@ -283,7 +284,7 @@ class LaneLoop:
         return [each.build(lane) for each in found if each is not None]
 
     def _vector(self, value: ir.Value, lane: int) -> ir.Value:
-        """Return the vector of a value, from a lane on."""
+        """Return the vector of a value that starts at a lane."""
         if (value, lane) not in self._vectors:
             if define := self._defined.get(value):
                 made = define(lane)
@@ -309,7 +310,7 @@ class LaneLoop:
 
 
 def _is_element(type_: ir.Type) -> bool:
-    """Return True if vectors have such elements."""
+    """Return True if vectors may have elements of a type."""
     if isinstance(type_, ir.IntegerType):
         return type_.width in (1, 8, 16, 32, 64)
     return isinstance(type_, ir.F16Type | ir.F32Type | ir.F64Type)

@@ -1,4 +1,4 @@
-"""Where elements of tensors and memrefs are, and what constants there are."""
+"""Memory layout, aliasing and constants of tensors and memrefs."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -20,27 +20,25 @@ VIEWS = (
     "memref.reshape",
     "memref.subview",
 )
-"""Ops whose result is in the memory of their first operand."""
+"""Ops whose result aliases their first operand."""
 
 
 def buffer_of(memref: ir.Value) -> ir.Value:
-    """What a memref is a view of."""
+    """Return the buffer that a memref is a view of."""
     while view := mlir.made_by(memref, *VIEWS):
         memref = view.operands[0]
     return memref
 
 
 def is_distinct_buffer(memref: ir.Value) -> bool:
-    """
-    Return True if a memref is certainly another one than others for which this is true.
-    """
+    """Return True if a buffer cannot alias other buffers for which this is true."""
     if (block := mlir.argument_block(memref)) is not None:
         return block.owner.operation.name == "func.func"
     return bool(mlir.made_by(memref, "memref.alloc", "memref.get_global"))
 
 
 def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
-    """Return the elements of a constant of integers, with their signs."""
+    """Return the elements of an integer constant, sign-extended; `None` otherwise."""
     if op := mlir.made_by(value, "arith.constant"):
         attribute = op.attributes["value"]
     elif op := mlir.made_by(value, "memref.get_global"):
@@ -58,7 +56,7 @@ def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
         splat = ir.IntegerAttr(attribute.get_splat_value()).value
         return np.full(tensor_type.shape, splat, np.int64)
     numbers: NDArray[np.integer] = np.array(attribute)
-    # Signless integers may be given as unsigned ones.
+    # NumPy may get signless integers as unsigned.
     unused = 64 - type_.width
     return numbers.astype(np.int64) << unused >> unused
 
@@ -70,10 +68,7 @@ def with_elements(
     numbers: Array,
     element_type: ir.Type | None = None,
 ) -> ir.Operation:
-    """
-    Return a copy of a constant with other elements, of other sizes too; by default
-    bytes.
-    """
+    """Return a copy of a global with other elements and shape, by default of i8."""
     constant, type_ = symbols[name], element_type or ir.IntegerType.get_signless(8)
     with ir.InsertionPoint(constant), constant.location:
         copy = constant.clone()
@@ -82,13 +77,13 @@ def with_elements(
     copy.attributes["initial_value"] = mlir.dense_attr(
         np.ascontiguousarray(numbers), ir.RankedTensorType.get(numbers.shape, type_)
     )
-    # It gets another name if a constant has several copies.
+    # The symbol table makes the name unique.
     symbols.insert(copy)
     return copy
 
 
 def read_global(constant: ir.Operation) -> ir.Value:
-    """Insert an op whose result is the memref of a constant."""
+    """Insert a `memref.get_global` of a constant."""
     return memref.get_global(mlir.type_of(constant), mlir.symbol_of(constant))
 
 
@@ -130,7 +125,9 @@ def steps_of(
 def dimensions_by_loop(
     indices: Sequence[ir.AffineExpr], shape: Sequence[int]
 ) -> dict[int, int] | None:
-    """For each loop the dimension that it is the index of; `None` if others are larger."""
+    """
+    Return the dimension that each loop indexes; `None` unless all others have size 1.
+    """
     positions = {
         index.position: dimension
         for dimension, index in enumerate(indices)
@@ -142,8 +139,8 @@ def dimensions_by_loop(
 
 def _linear_terms(index: ir.AffineExpr) -> list[tuple[int, int]] | None:
     """
-    Return the loops that an expression adds up, with their factors; `None` if it is
-    another expression.
+    Return the linear terms of an expression as pairs of loop and factor; `None` if it
+    is not linear.
     """
     match index:
         case ir.AffineDimExpr():

@@ -1,8 +1,8 @@
 """
-Functions of their own for the loop nests of a function.
+Outlining of the loop nests of a function.
 
-LLVM compiles 90 small loop nests in 12 ms each in functions of their own, and in 20 ms in
-one function. It also knows that their arguments are distinct buffers, wherever these are.
+LLVM compiles 90 small loop nests in 12 ms each as separate functions, and in 20 ms each
+within one function. Function arguments also tell it that the buffers are distinct.
 """
 
 from collections.abc import Collection
@@ -17,11 +17,10 @@ _CONSTANTS = "arith.constant", "memref.get_global"
 
 def outline_loops(module: ir.Module, name: str) -> list[str]:
     """
-    Move each outermost loop nest of a function into a function of its own, if there are
-    several. They run in the same order, and what they read and write is the same.
+    Move each outermost loop nest of a function to a new function, if there are several.
 
     Returns:
-        the names of the functions. Their arguments are parts of distinct buffers.
+        the names of the functions. Their memref arguments do not alias.
     """
     (caller,) = mlir.functions_in(module, [name])
     nests = [
@@ -39,10 +38,7 @@ def outline_loops(module: ir.Module, name: str) -> list[str]:
 
 
 def _can_be_outlined(nest: ir.Operation) -> bool:
-    """
-    Return True if a loop nest has no result and no assertion, and its buffers are
-    distinct.
-    """
+    """Return True if a nest has no results, no assertions and only distinct buffers."""
     if nest.results or mlir.ops_in(nest, "cf.assert"):
         return False
     memrefs = [v for v in _captured(nest) if isinstance(v.type, ir.MemRefType)]
@@ -51,7 +47,7 @@ def _can_be_outlined(nest: ir.Operation) -> bool:
 
 
 def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
-    """Make a function of a loop nest of `caller`, called in its place."""
+    """Replace a loop nest of `caller` by a call of a new function."""
     captured = _captured(nest)
     constants = [value for value in captured if mlir.made_by(value, *_CONSTANTS)]
     arguments = [value for value in captured if value not in constants]
@@ -59,7 +55,7 @@ def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
     with nest.location:
         with ir.InsertionPoint(caller):
             function = mlir.declare(name, types)
-        # LLVM may not inline it.
+        # The attributes prevent inlining.
         function.attributes["passthrough"] = caller.attributes["passthrough"]
         with ir.InsertionPoint(nest):
             func.call([], name, arguments)
@@ -75,7 +71,7 @@ def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
 
 
 def _captured(nest: ir.Operation) -> Values:
-    """Return the values from outside that ops of a loop nest use."""
+    """Return the values defined outside that ops of a loop nest use."""
     ops = mlir.ops_in(nest)
     defined = {
         value
@@ -89,9 +85,8 @@ def _captured(nest: ir.Operation) -> Values:
 
 def mark_buffers_as_distinct(module: ir.Module, names: Collection[str]) -> None:
     """
-    Mark the pointer arguments of functions as `llvm.noalias`.
-
-    MLIR drops that attribute of a memref when the memref becomes several arguments.
+    Mark the pointer arguments of functions as `llvm.noalias`: MLIR drops that attribute
+    of a memref when it expands the memref to several arguments.
     """
     for function in mlir.functions_in(module, names):
         with module.context:
@@ -106,13 +101,15 @@ def mark_buffers_as_distinct(module: ir.Module, names: Collection[str]) -> None:
 
 
 _MOST_ITERATIONS = 1 << 12
-"""Scalar code runs so many iterations in a few microseconds, the time of one callback."""
+"""
+Number of scalar iterations that take a few microseconds, the time of one callback.
+"""
 
 
 def keep_small_loops_plain(module: ir.Module) -> None:
     """
-    Let LLVM neither unroll nor vectorize loops that run at most 4096 iterations in a call,
-    those of the loops around them included. No number changes.
+    Disable unrolling and vectorization of loops that run at most 4096 iterations per
+    call, including those of outer loops.
     """
     with module.context:
         annotation = ir.Attribute.parse(
@@ -125,7 +122,7 @@ def keep_small_loops_plain(module: ir.Module) -> None:
 
 
 def _iterations_in_call(loop: ir.Operation) -> int:
-    """Return how often a call runs the body of a loop; 0 if that is not known."""
+    """Return how often a call runs a loop's body; 0 if that is not constant."""
     count, op = 1, loop
     while op.name != "func.func":
         if op.name == "scf.for":

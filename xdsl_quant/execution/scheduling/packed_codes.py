@@ -1,9 +1,9 @@
 """
-Constant codes with at most 16 numbers, two in a byte.
+Packing of constants with at most 16 distinct decoded values, two codes per byte.
 
-A register of AVX-512 has 16 numbers of 32 bits, and `vpermps` selects one for each lane:
-the lower half of a byte selects that of a lane, the upper half that of the lane 16 further
-on. That takes fewer instructions than any conversion, and half of the memory.
+An AVX-512 register holds 16 numbers of 32 bits, and `vpermps` selects one per lane: the
+lower half of a byte is the code of a lane, the upper half that of the lane 16 further
+on. This takes fewer instructions than any conversion, and half of the memory.
 """
 
 from itertools import chain
@@ -21,17 +21,17 @@ from .memrefs import read_global, with_elements
 from .vector_code import LANES
 
 _PAIR = 2 * LANES
-"""The distance of the lanes whose codes a byte begins."""
+"""Distance of lanes that share bytes, times two."""
 
 
 def pack_constants(module: ir.Module) -> None:
-    """Pack constants that loops over lanes decode to f32, and make vectors of these."""
+    """Pack constants that lane loops decode to f32, and vectorize these loops."""
     loops = filter(has_lanes, mlir.ops_in(module, "scf.for"))
     loads = chain(*(mlir.ops_in(loop, "memref.load") for loop in loops))
     if not any(map(_packable_constant, loads)):
         return
-    # Divisions of indices are those of MLIR's maps until they are known to be positive,
-    # and indices of tables are checked until they are known to be inside.
+    # Prove that indices are nonnegative and in bounds, which simplifies their divisions
+    # and removes their checks.
     mlir.run_passes(
         module, ("func.func(int-range-optimizations)", "canonicalize", "cse")
     )
@@ -59,7 +59,7 @@ def pack_constants(module: ir.Module) -> None:
 
 
 def _packable_constant(load: ir.Operation) -> str | None:
-    """Return the name of the constant with bytes that is read, if it is one."""
+    """Return the name of the i8 constant that is loaded, or `None`."""
     constant = mlir.made_by(load.operands[0], "memref.get_global")
     if constant is None or str(mlir.element(constant.result)) != "i8":
         return None
@@ -67,7 +67,7 @@ def _packable_constant(load: ir.Operation) -> str | None:
 
 
 def _can_be_packed(loop: LaneLoop, load: ir.Operation) -> bool:
-    """Return True if lanes read elements in order, from a whole pair of vectors on."""
+    """Return True if lanes read consecutive elements, aligned to a pair of vectors."""
     operands = [*load.operands]
     if not loop.can_access(operands, steps=(1,)):
         return False
@@ -81,18 +81,18 @@ def _can_be_packed(loop: LaneLoop, load: ir.Operation) -> bool:
 
 
 class _Packed(NamedTuple):
-    """A constant whose bytes have two codes."""
+    """Constant with two codes per byte."""
 
     constant: ir.Operation
 
     numbers: Array
-    """The f32 of each code."""
+    """Decoded f32 of each code."""
 
 
 def _packed_constant(
     symbols: ir.SymbolTable, name: str, numbers: Array
 ) -> _Packed | None:
-    """Return a constant packed, if its bytes stand for at most 16 different numbers."""
+    """Return a packed constant, or `None` if it has more than 16 distinct values."""
     codes, is_present = codes_of(symbols[name])
     present = numbers.view(np.int32)[is_present]
     distinct, short = np.unique(present, return_inverse=True)
@@ -108,14 +108,14 @@ def _packed_constant(
 
 
 class _Selection(NamedTuple):
-    """What a loop reads from a packed constant in the place of a load."""
+    """Vectors decoded from a packed constant in place of a load."""
 
     loop: LaneLoop
     load: ir.Operation
     packed: _Packed
 
     def vector(self, lane: int) -> ir.Value:
-        """Return the numbers from a lane on."""
+        """Return the decoded vector that starts at a lane."""
         _, *indices = self.load.operands
         *others, last = [found for each in indices if (found := self.loop.index(each))]
         half = int(last.numbers[lane]) // LANES % 2
@@ -134,14 +134,14 @@ class _Selection(NamedTuple):
             fours = mlir.dense_attr(np.full(LANES, 4, np.int32), i32)
             selecting = arith.shrui(selecting, arith.constant(i32, fours))
         table = arith.constant(f32, mlir.dense_attr(self.packed.numbers, f32))
-        # It takes no notice of the upper bits.
+        # The instruction ignores the upper bits.
         return llvm.call_intrinsic(
             f32, "llvm.x86.avx512.permvar.sf.512", [table, selecting], [], []
         )
 
 
 def _halved(last: LaneIndex, lane: int, half: int) -> ir.Value:
-    """Return the index of the byte with the code of a lane."""
+    """Return the index of the byte that holds the code of a lane."""
     terms = {value: factor // 2 for value, factor in last.terms.items()}
     numbers = (last.numbers - half * LANES) // 2
     return LaneIndex(terms, numbers).build(lane)

@@ -1,7 +1,6 @@
 """
-The text of functions that prepare products of two matrices that are not constant: they pack
-the right one as `vnni_code` needs it, sum up columns of it and rows of the left one, and
-transpose the left one.
+Code generator that prepares products of two variable matrices: packing, row sums and
+transposition.
 """
 
 import math
@@ -31,42 +30,44 @@ from .vector_code import (
 
 @dataclass(frozen=True)
 class Packing:
-    """How a matrix becomes groups of four bytes of each column."""
+    """Packing of a matrix into groups of four bytes per column."""
 
     batches: Sequence[Axis]
-    """Loops over several matrices: the bytes, the packed ones, and the sums."""
+    """
+    Loops over matrices; memrefs: the bytes, the packed bytes, and the initial values.
+    """
 
     reductions: Sequence[Axis]
-    """The loops over rows, as the product has them. The bytes are the second memref."""
+    """Reduction loops of the product; the bytes are the second memref."""
 
     width: int
-    """The number of columns."""
+    """Number of columns."""
 
     column_step: int
-    """The distance of the bytes of neighbouring columns."""
+    """Byte stride between adjacent columns."""
 
     is_unsigned: bool
-    """True if 128 is subtracted from bytes, which is one bit flipped."""
+    """True if 128 is subtracted from the bytes by flipping a bit."""
 
     offset: int
-    """Minus the factor of sums of columns."""
+    """Negated factor of the column sums."""
 
     vectors: int
-    """How many vectors of columns a tile has."""
+    """Number of column vectors per tile."""
 
 
 def packing_text(
     packing: Packing, bits: int, name: str, memrefs: Sequence[Memref]
 ) -> str:
     """
-    Return the text of a private function that packs a matrix.
+    Return the MLIR text of a private function that packs a matrix.
 
     Args:
-        packing: the loops.
-        bits: those of a register, 256 or 512.
-        name: that of the function.
-        memrefs: the arguments: the bytes, the packed ones, and what the sums of products of
-            each column begin with.
+        packing: loops and layout.
+        bits: width of the vector registers, 256 or 512.
+        name: function name.
+        memrefs: arguments: the bytes, the packed bytes, and the initial values of the
+            sums of each column.
     """
     code = Code()
     with code.nest(packing.batches, code.arguments(memrefs)) as pointers:
@@ -76,7 +77,7 @@ def packing_text(
 
 @dataclass(frozen=True)
 class _Packer:
-    """Adds the loops over one matrix."""
+    """Builder of the loops over one matrix."""
 
     code: Code
     packing: Packing
@@ -99,11 +100,11 @@ class _Packer:
 
     @property
     def _run_bytes(self) -> int:
-        """The packed bytes of the innermost loop for a vector of columns."""
+        """Packed bytes of the innermost loop per column vector."""
         return 64 * -(-self._run.size // 4)
 
     def _add_tile(self, pointers: Names, counts: Sequence[int]) -> None:
-        """Pack some vectors of columns, of which each has so many."""
+        """Pack column vectors with these numbers of columns."""
         code, packing = self.code, self.packing
         source, packed, starts = pointers
         pack = self._rows_packed if packing.column_step == 1 else self._columns_packed
@@ -123,12 +124,12 @@ class _Packer:
     def _rows_packed(
         self, sums: Names, pointers: Names, counts: Sequence[int]
     ) -> Names:
-        """Pack rows whose bytes are beside each other."""
+        """Pack rows of contiguous bytes."""
         code, step = self.code, self._run.steps[1]
         whole, rest = divmod(self._run.size, 4)
 
         def packed(pointers: Names, rows: Sequence[int | None]) -> list[str]:
-            """For each vector of columns its bytes of up to four rows."""
+            """Return the interleaved bytes of up to four rows per column vector."""
             bytes_, _ = pointers
             zero = code.splat(0, f"vector<{LANES}xi8>")
             return [
@@ -162,7 +163,7 @@ class _Packer:
     def _columns_packed(
         self, sums: Names, pointers: Names, counts: Sequence[int]
     ) -> Names:
-        """Pack columns whose bytes are beside each other: up to 16 groups at once."""
+        """Pack columns of contiguous bytes, up to 16 groups at once."""
         code = self.code
         whole, rest = divmod(self._run.size, 4)
         steps = [4, 64 * len(counts)]
@@ -191,7 +192,7 @@ class _Packer:
     def _column_groups(
         self, counts: Sequence[int], pointers: Names, load: Callable[[Names], Names]
     ) -> list[Names]:
-        """For each group the bytes of each vector of columns."""
+        """Return the bytes of each column vector, for each group."""
         bytes_, _ = pointers
         step = self.packing.column_step
         vectors = [
@@ -206,7 +207,7 @@ class _Packer:
         return [*zip(*vectors, strict=True)]
 
     def _transposed_groups(self, places: Names, size: int) -> Names:
-        """Vectors of groups of all columns, for so many groups at each place."""
+        """Load `size` groups per column and transpose them to one vector per group."""
         code = self.code
         rows = [code.load_lanes(place, "i32", size) for place in places]
         rows += [code.splat(0, SUMS)] * (LANES - len(rows))
@@ -214,8 +215,8 @@ class _Packer:
 
     def _last(self, places: Names, whole: int, rest: int) -> str:
         """
-        Return the vector of the last group, of which the first bytes may have come
-        before.
+        Return the last group of each column; bytes that overlap the previous group are
+        0.
         """
         code = self.code
         vector = code.splat(0, SUMS)
@@ -235,10 +236,10 @@ class _Packer:
         self, sums: Names, groups: Sequence[Names], pointers: Names, count: int
     ) -> Names:
         """
-        Store groups, in which so many bytes are not 0 for all columns.
+        Store groups with `count` nonzero bytes per column.
 
         Returns:
-            the sums with their bytes added.
+            the sums with these bytes added.
         """
         code, results = self.code, [*sums]
         _, packed = pointers
@@ -253,12 +254,12 @@ class _Packer:
         return results
 
     def _flipped(self, value: str, count: int) -> str:
-        """Bytes less 128; those that are not there stay 0."""
+        """Subtract 128 from the used bytes; padding stays 0."""
         code = self.code
         signs = SIGNS
         if count < 4:
             used = (1 << 8 * count) - 1
-            # The last bytes of a group, but the first ones of the only group
+            # Padding comes first, except in the only group.
             used = used if self._run.size < 4 else used << 8 * (4 - count)
             signs = wrapped_i32(SIGNS & used)
         flips = code.splat(signs, SUMS)
@@ -267,7 +268,7 @@ class _Packer:
 
 
 def _transposed_lanes(code: Code, rows: Names) -> Names:
-    """16 vectors of 16 numbers, transposed."""
+    """Transpose 16 vectors of 16 i32."""
     bit = LANES // 2
     while bit:
         low = [i if not i & bit else LANES + i - bit for i in range(LANES)]
@@ -283,32 +284,32 @@ def _transposed_lanes(code: Code, rows: Names) -> Names:
 
 
 class Transposition(NamedTuple):
-    """How a matrix is transposed; memrefs are the bytes and the transposed ones."""
+    """Transposition of matrices; memrefs: the source bytes and the target bytes."""
 
     batches: Sequence[Axis]
-    """Loops over several matrices."""
+    """Loops over matrices."""
 
     rows: Axis
-    """The loop over bytes that are beside each other before."""
+    """Loop over bytes that are contiguous in the source."""
 
     columns: Axis
-    """The loop over bytes that are beside each other afterwards, or over some more."""
+    """Loop over bytes that are contiguous in the target."""
 
     size: int
-    """The number of bytes afterwards."""
+    """Number of bytes of the target."""
 
 
 def transposition_text(
     transposition: Transposition, name: str, memrefs: Sequence[Memref]
 ) -> str:
     """
-    Return the text of a private function that transposes matrices of bytes.
+    Return the MLIR text of a private function that transposes matrices of bytes.
 
     Args:
-        transposition: the loops. What is behind a transposed row may be written to, up to
-            a multiple of 64 bytes.
-        name: that of the function.
-        memrefs: the arguments: the bytes, and the transposed ones.
+        transposition: loops. Padding of each target row to a multiple of 64 bytes may
+            be overwritten.
+        name: function name.
+        memrefs: arguments: the source and the target.
     """
     code, rows = Code(), transposition.rows
     transposer = _Transposer(code, rows, transposition.columns)
@@ -321,7 +322,7 @@ def transposition_text(
 
 @dataclass(frozen=True)
 class _Transposer:
-    """Adds the loops over the columns of some rows."""
+    """Builder of the loop over the columns of some rows."""
 
     code: Code
     rows: Axis
@@ -335,7 +336,7 @@ class _Transposer:
             self._add_block(moved, row_count, count)
 
     def _add_block(self, pointers: Names, row_count: int, count: int) -> None:
-        """Transpose so many bytes of each of some rows."""
+        """Transpose `count` bytes of each of some rows."""
         code, step = self.code, self.columns.steps[0]
         source, target = pointers
         groups: list[str] = []
@@ -351,33 +352,32 @@ class _Transposer:
 
 
 class RowSums(NamedTuple):
-    """How zero-point-corrected bytes of each row are summed up; memrefs are both."""
+    """Row sums of zero-point-corrected bytes; memrefs: the bytes and the sums."""
 
     rows: Sequence[Axis]
-    """The loops over rows."""
+    """Loops over rows."""
 
     reductions: Sequence[Axis]
-    """The loops over the bytes of a row, the last one over bytes beside each other."""
+    """Loops over the bytes of a row, the last one over contiguous bytes."""
 
     is_signed: bool
-    """True if bytes are signed."""
+    """True if the bytes are signed."""
 
     zero_point: int
-    """What is subtracted from each byte."""
+    """Zero point of the bytes."""
 
 
 def row_sums_text(
     sums: RowSums, bits: int, name: str, memrefs: Sequence[Memref]
 ) -> str:
     """
-    Return the text of a private function that sums up zero-point-corrected bytes of
-    each row.
+    Return the MLIR text of a private function that computes row sums.
 
     Args:
-        sums: the loops, and what the bytes are.
-        bits: those of a register, 256 or 512.
-        name: that of the function.
-        memrefs: the arguments: the bytes, and the sums.
+        sums: loops and properties of the bytes.
+        bits: width of the vector registers, 256 or 512.
+        name: function name.
+        memrefs: arguments: the bytes and the sums.
     """
     code = Code()
     depth = math.prod(loop.size for loop in sums.reductions)
@@ -396,7 +396,7 @@ def row_sums_text(
 
 @dataclass(frozen=True)
 class _RowAdder:
-    """Adds bytes beside each other to vectors of sums."""
+    """Builder that accumulates contiguous bytes."""
 
     code: Code
     sums: RowSums

@@ -1,11 +1,10 @@
 """
-Calls of Python functions that need no more than the min/max of a tensor: see
-[`MinMaxFunction`][xdsl_quant.runtime.host_functions.MinMaxFunction].
+Min/max reductions in compiled code, in place of calls of Python functions that record
+ranges: see [`MinMaxFunction`][xdsl_quant.runtime.host_functions.MinMaxFunction].
 
-Compiled code finds the smallest and the largest value while it computes the values. It
-uses instructions that ignore NaN, as these are the fastest. So it adds up the products of
-all values with zero, too: the sum is NaN if a value is NaN or infinite, and zero
-otherwise.
+The reductions are fused with the loops that compute the values. They use the fastest
+instructions, which ignore NaN. A third reduction therefore sums the products of all
+values with zero: it is NaN if a value is NaN or infinite, and zero otherwise.
 """
 
 import math
@@ -32,15 +31,14 @@ _Record = Callable[[NDArray[np.intp], NDArray[np.float64]], object]
 
 def reduce_min_max(module: ir.Module, functions: HostFunctions) -> dict[str, object]:
     """
-    Let the code find min/max in place of calling functions that need no more.
+    Replace calls of functions that only need the min/max by reductions.
 
     Args:
-        module: the module, which is changed.
-        functions: the Python functions that it calls, by name.
+        module: modified in place.
+        functions: Python functions that the module calls, by name.
 
     Returns:
-        what is called in place of these: ctypes callbacks by symbols, which must stay
-        alive.
+        ctypes callbacks by symbol, which replace these functions; keep them alive.
     """
     callbacks: dict[str, object] = {}
     taken = [*map(mlir.symbol_of, mlir.ops_in(module, "func.func"))]
@@ -54,7 +52,7 @@ def reduce_min_max(module: ir.Module, functions: HostFunctions) -> dict[str, obj
             for function, count in zip(group, counts, strict=True)
         ]
         all_positions = np.concatenate(positions)
-        # It is the same array in each call.
+        # Each call passes the same array.
         all_positions.flags.writeable = False
         symbol = f"_mlir_ciface_{name}"
         callbacks[symbol] = _callback(group[0].reduce_min_max, all_positions)
@@ -70,7 +68,9 @@ _Call = tuple[ir.Operation, MinMaxFunction]
 def _call_groups(
     module: ir.Module, functions: HostFunctions
 ) -> Iterable[Sequence[_Call]]:
-    """Calls in the same block that can record min/max with the same function."""
+    """
+    Return groups of calls in one block that record min/max with the same function.
+    """
     groups: dict[tuple[ir.Block, *tuple[int, ...]], list[_Call]] = {}
     for call in mlir.ops_in(module, "func.call"):
         function = functions.get(mlir.symbol_of(call, "callee"))
@@ -81,7 +81,7 @@ def _call_groups(
 
 
 def _has_min_max(call: ir.Operation, axis: int | None) -> bool:
-    """Return True if compiled code can find the min/max of the argument of a call."""
+    """Return True if compiled code can reduce the argument of a call."""
     if len(call.operands) != 1:
         return False
     type_ = mlir.shaped_type(call.operands[0])
@@ -90,7 +90,7 @@ def _has_min_max(call: ir.Operation, axis: int | None) -> bool:
 
 
 def _identity(function: _Record) -> tuple[int, ...]:
-    """Distinguishes a function from all others, also from equal ones."""
+    """Return a key that distinguishes functions by identity."""
     if isinstance(function, MethodType):
         # Each access to a method creates a new object.
         return id(function.__self__), id(function.__func__)
@@ -110,24 +110,24 @@ def _callback(record: _Record, positions: NDArray[np.intp]) -> object:
 
 
 class _MinMax(NamedTuple):
-    """Tensors of rank 0, or with the channels as their only dimension."""
+    """Min/max of a tensor, of rank 0 or per channel."""
 
     low: FieldValue
     high: FieldValue
 
     check: FieldValue
-    """NaN if a value is NaN or infinite, and 0 otherwise."""
+    """NaN if a value is NaN or infinite, 0 otherwise."""
 
     @property
     def shape(self) -> Sequence[int]:
-        """The number of channels, if there are any."""
+        """Number of channels, or an empty shape."""
         return mlir.shape(self.low)
 
 
 def _call_with_min_max(name: str, calls: Sequence[_Call]) -> Sequence[int]:
     """
-    Call a function with the min/max of the arguments of all calls in a block, at the end
-    of the block; the number of channels of each call.
+    Call a function with the min/max of all arguments at the end of the block, and
+    return the number of channels of each call.
     """
     reductions: list[_MinMax] = []
     for call, function in calls:
@@ -135,9 +135,9 @@ def _call_with_min_max(name: str, calls: Sequence[_Call]) -> Sequence[int]:
             reductions.append(_min_max_of(call.operands[0], function.axis))
     counts = [math.prod(reduction.shape) for reduction in reductions]
     last, _ = calls[-1]
-    # Whatever can share a loop comes before the end of the block.
+    # All ops that can share a loop come before the end of the block.
     with ir.InsertionPoint.at_block_terminator(last.block), last.location:
-        # Bufferization takes very long for a tensor that changes many times.
+        # Bufferization is slow for a tensor with many updates.
         buffer = memref.alloc(_buffer_type(sum(counts)), [], [])
         _store_all(reductions, buffer)
         func.call([], name, [buffer])
@@ -156,7 +156,7 @@ def _declare_callback(module: ir.Module, name: str, count: int) -> None:
 
 
 def _store_all(reductions: Sequence[_MinMax], buffer: ir.Value) -> None:
-    """Store the min/max of all calls side by side."""
+    """Store the min/max of all calls in adjacent columns."""
     start = 0
     for reduction in reductions:
         if not reduction.shape:
@@ -213,9 +213,9 @@ def _min_max_of(values: ir.Value, axis: int | None) -> _MinMax:
 def _combined(
     value: ir.Value, low: ir.Value, high: ir.Value, check: ir.Value
 ) -> Values:
-    """What is known with one value more."""
+    """Return the accumulators after one more value."""
     flags = arith.FastMathFlags
-    # Vectors, which compute sums in another order, are one instruction each.
+    # Vector instructions may reorder the accumulation.
     any_order = flags.nnan | flags.nsz
     min_max = [
         arith.minnumf(low, value, fastmath=any_order),

@@ -1,26 +1,24 @@
 """
-Conversions to integers that round to nearest.
+Fusion of rounding with conversion to integers.
 
-A quantization rounds to an integral float and converts that to an integer, with one op
-each, but processors have one instruction for both. The difference can be measured where the
-values come from the cache.
+Quantization rounds to an integral float and converts it, with one op each. CPUs do both
+with one instruction, which is measurably faster if values are in the cache.
 """
 
 from .. import mlir_bindings as mlir
 from ..mlir_bindings import arith, ir, llvm, math
 
 _CLAMPS = {"arith.maxnumf": arith.maxnumf, "arith.minnumf": arith.minnumf}
-"""The functions that insert ops, by the names of these."""
+"""Builders of clamps by op name."""
 
 _LIMIT = 1 << 31
 
 
 def round_while_converting(module: ir.Module) -> None:
     """
-    Clamp before rounding, and let the conversion to an i32 round.
-
-    The numbers are the same if a value is clamped once from below and once from above, to
-    integers that an i32 has: rounding keeps the order and integers as they are.
+    Clamp before rounding, and round half to even with the conversion to i32. The result
+    is the same if a value is clamped from below and above by integers in the range of
+    i32: rounding is monotonic and keeps integers.
     """
     i32 = ir.IntegerType.get_signless(32, module.context)
     for conversion in mlir.ops_in(module, "arith.fptosi"):
@@ -36,10 +34,9 @@ def round_while_converting(module: ir.Module) -> None:
 
 def round_in_f32(module: ir.Module) -> None:
     """
-    Round numbers of f32 half away from zero in f32, where that is done in f64.
-
-    They are clamped before, to integers of which f32 has all halves. Then the sum with the
-    largest number below a half is truncated to the same integer.
+    Round half away from zero in f32 where f32 values are rounded in f64. The values are
+    clamped first, to integers at which f32 still represents halves. Adding the largest
+    f32 below 0.5 and truncating then gives the same integer.
     """
     f32, i32 = (
         ir.F32Type.get(module.context),
@@ -68,8 +65,8 @@ def _rounded_away(
     value: ir.Value,
 ) -> tuple[ir.Value, list[tuple[str, int]], int] | None:
     """
-    What is rounded half away from zero, the ops that clamp it then and their bounds, and
-    what is added before these, if a value is made so of one of f32.
+    Return an f32 value that is rounded half away from zero in f64, the clamps after
+    that with their bounds, and the zero point added in between.
     """
     if not isinstance(value.type, ir.F64Type):
         return None
@@ -104,7 +101,7 @@ def _rounded_away(
 
 
 def _rounded_and_clamped(value: ir.Value) -> tuple[ir.Value, list[ir.Operation]] | None:
-    """What is rounded, and the ops that clamp it after that, if a value is made so."""
+    """Return a value that is rounded half to even, and the clamps after that."""
     if not isinstance(value.type, ir.F32Type | ir.F64Type):
         return None
     clamps: list[ir.Operation] = []
@@ -120,7 +117,7 @@ def _rounded_and_clamped(value: ir.Value) -> tuple[ir.Value, list[ir.Operation]]
 
 
 def _bound(value: ir.Value) -> int | None:
-    """Return the number of a constant without fraction and in the range of an i32."""
+    """Return a constant that is an integer in the range of i32, or `None`."""
     number = mlir.number_of(value)
     # NaN and infinities are not in range.
     if number is None or not -_LIMIT <= number < _LIMIT or number != int(number):

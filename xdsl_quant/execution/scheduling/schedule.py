@@ -1,4 +1,4 @@
-"""The steps of scheduling, at the levels of a lowering at which they work."""
+"""Scheduling steps, by the level of the lowering at which they run."""
 
 from collections.abc import Callable
 from typing import TypeVar, TypeVarTuple
@@ -31,14 +31,13 @@ _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
 
 _STREAMING = "streaming_stores"
-"""Steps at three levels, of which none works without the other."""
+"""Name of the steps at three levels that depend on each other."""
 
 
 class FastSchedule(Schedule):
-    """The steps of this folder."""
+    """Scheduling steps of this package."""
 
     def __init__(self, kernel: str, functions: HostFunctions, options: CodeOptions):
-        """The arguments are those of `schedule_for`."""
         super().__init__()
         self._kernel = kernel
         self._functions = functions
@@ -95,7 +94,7 @@ class FastSchedule(Schedule):
         self._run(look_up_whole_bytes, module)
 
     def schedule_kernel(self, module: ir.Module) -> None:
-        # Such code is compiled for one use.
+        # Code with host functions is compiled for a single use.
         if self._functions:
             self._run(keep_small_loops_plain, module)
         self._outlined = self._run(outline_loops, module, self._kernel) or []

@@ -1,9 +1,9 @@
 """
 Horizontal fusion: one loop nest for ops that iterate over the same elements.
 
-MLIR fuses an elementwise op only into its single user. Here all successive ops over the
-same elements, and reductions of these, become one op. Values that are only used inside are
-never stored in memory.
+MLIR fuses an elementwise op only into its single user. Here consecutive ops over the
+same elements, and reductions of these, become one op. Values that are only used inside
+are not stored in memory.
 """
 
 from collections.abc import Sequence
@@ -14,18 +14,13 @@ from ..mlir_bindings import Values, ir
 from .generic_ops import generic
 
 _Mapped = tuple[ir.Value, ir.AffineMap]
-"""An operand with its map."""
+"""Operand and its affine map."""
 
 
 def share_loops(module: ir.Module) -> None:
-    """
-    Put each sequence of `linalg.generic` that can share a loop nest into one.
-
-    Args:
-        module: the module, which is changed.
-    """
+    """Fuse each sequence of `linalg.generic` ops that can share a loop nest."""
     for op in mlir.ops_in(module):
-        # A body is not a sequence of loops.
+        # The body of a `linalg` op has no sequence of loops.
         if not op.name.startswith("linalg."):
             for region in op.regions:
                 for block in region:
@@ -72,12 +67,12 @@ def _can_share(op: ir.Operation) -> bool:
 
 
 class _SharedLoop:
-    """Ops that will share a loop nest."""
+    """Group of ops that will share a loop nest."""
 
     def __init__(self, first: ir.Operation):
         self._members: list[ir.Operation] = []
         self._results: set[ir.Value] = set()
-        # Tensors of which one element is needed at a time, each in its place.
+        # Tensors with one element in use at a time, at the loop's position.
         self._elements: set[ir.Value] = set()
         self._add(first)
 
@@ -89,7 +84,7 @@ class _SharedLoop:
         self._elements |= {result for (_, m), result in outputs if _is_identity(m)}
 
     def take(self, op: ir.Operation) -> bool:
-        """Take an op if it fits; whether the group may go on after it."""
+        """Add an op if it fits; return True if the group may go on after it."""
         if _can_share(op) and self._has_same_elements(op):
             self._add(op)
             return True
@@ -111,7 +106,7 @@ class _SharedLoop:
         )
 
     def close(self) -> None:
-        """Make one op of all."""
+        """Replace the group by one op."""
         if len(self._members) < 2:
             return
         last = self._members[-1]
@@ -145,7 +140,7 @@ class _SharedLoop:
                     elements[value] if value in elements else read[value, str(m)]
                     for value, m in _inputs(member)
                 ]
-                # The others are not read.
+                # Other arguments are unused.
                 values += [so_far.get(result, result) for result in member.results]
                 yielded = _inlined_body(member, values)
                 elements |= zip(member.results, yielded, strict=True)
@@ -162,11 +157,11 @@ class _SharedLoop:
             result.replace_all_uses_with(new)
 
     def _is_needed(self, result: ir.Value) -> bool:
-        """Return True if an op outside of the group uses a result."""
+        """Return True if an op outside the group uses a result."""
         return any(user not in self._members for user in mlir.users_of(result))
 
     def _kinds(self) -> Sequence[str]:
-        """Return the kinds of loops: that of a reduction if it is that for any op."""
+        """Return the iterator types, `reduction` if any op reduces that loop."""
         kinds = zip(*map(loop_kinds, self._members), strict=True)
         return [
             "reduction" if any("reduction" in kind for kind in each) else "parallel"
@@ -179,11 +174,11 @@ def _accumulators(op: ir.Operation) -> Values:
 
 
 _HARMLESS = ("cf.assert", "scf.if", "scf.yield", "linalg.yield", "tensor.yield")
-"""Ops without results that neither write nor call anything."""
+"""Ops without results that neither write to memory nor call functions."""
 
 
 def _depends(op: ir.Operation, values: set[ir.Value]) -> bool:
-    """Return True if an op uses a value, or may write to memory, or call a function."""
+    """Return True if an op uses a value, accesses memory or may have side effects."""
     return any(
         inner.name.startswith(("func.", "memref.", "bufferization."))
         or (not len(inner.results) and inner.name not in _HARMLESS)
@@ -193,7 +188,7 @@ def _depends(op: ir.Operation, values: set[ir.Value]) -> bool:
 
 
 def _inlined_body(member: ir.Operation, arguments: Values) -> Values:
-    """Return a copy of a body; what it yields."""
+    """Clone a body with new arguments, and return its yielded values."""
     body = mlir.body_of(member)
     known: dict[ir.Value, ir.Value] = dict(zip(body.arguments, arguments, strict=True))
     for op in mlir.operations_of(body):

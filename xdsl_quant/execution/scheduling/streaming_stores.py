@@ -1,14 +1,13 @@
 """
-Results that are written with non-temporal stores, which bypass the cache.
+Non-temporal stores of results, which bypass the cache.
 
-A store reads its cache line first, unless the whole line is written at once by
-non-temporal stores. So a result that does not fit the cache costs less to write with
-these, and one that does costs more. LLVM makes vectors of non-temporal stores only where it
-knows that they are aligned, which nobody knows of an array.
+A normal store first reads its cache line; non-temporal stores of a whole line do not.
+They are faster for results that exceed the cache, and slower for others. LLVM
+vectorizes them only for memory of known alignment, which arrays do not have.
 
-Therefore the loops of a result go on as they are, but write to a small buffer that stays in
-the cache. Whenever there is enough in it, whole lines are copied to the result. This works
-because these loops visit the elements in the order in which they are in memory.
+The loops of a result therefore write to a small buffer that stays in the cache.
+Whenever it holds a chunk, whole lines are copied to the result. This requires loops
+that visit the elements in memory order.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ _LINE = 64
 """Bytes of a cache line."""
 
 _CHUNK = 128 * _LINE
-"""Bytes in the buffer that are enough to be copied; the buffer is twice as large."""
+"""Bytes in the buffer that trigger a copy; the buffer is twice as large."""
 
 _MARK = '"streamed"'
-"""A memory space: stores to it become streaming stores."""
+"""Memory space that marks streamed results."""
 
 _COPY = """
 func.func private @{name}(%buffer: i64, %target: i64, %size: i64) attributes {{
@@ -61,20 +60,20 @@ func.func private @{name}(%buffer: i64, %target: i64, %size: i64) attributes {{
   return
 }}
 """
-"""Copies bytes from one address to another, whole lines with non-temporal stores."""
+"""Function that copies bytes, whole lines with non-temporal stores."""
 
 
 # Before there are loops
 
 
 _DYNAMIC_SIZE = 1024
-"""Stands for a dynamic size where only a comparison with others matters."""
+"""Assumed dynamic size, for comparison of total sizes."""
 
 
 def writes_more_than_it_reads(module: ir.Module, name: str) -> bool:
     """
-    Return True if memrefs, in which the kernel `name` stores its results, have more
-    bytes than tensors, its arguments.
+    Return True if the result memrefs of the kernel `name` have more bytes than its
+    argument tensors.
     """
     (kernel,) = mlir.functions_in(module, (name,))
     surplus = 0
@@ -88,10 +87,8 @@ def writes_more_than_it_reads(module: ir.Module, name: str) -> bool:
 
 def streamable_ops(module: ir.Module, name: str) -> Sequence[ir.Operation]:
     """
-    Return the ops that compute a result of the kernel `name` in such a way that it can
-    be streamed.
-
-    They are of `linalg`, so their loops will go through all elements in turn.
+    Return the `linalg` ops that compute a streamable result of the kernel `name`: their
+    loops visit the elements in memory order.
     """
     blocks = [*map(mlir.body_of, mlir.functions_in(module, (name,)))]
     generics = mlir.ops_in(module, "linalg.generic")
@@ -99,7 +96,7 @@ def streamable_ops(module: ir.Module, name: str) -> Sequence[ir.Operation]:
 
 
 def mark_results(streamable: Sequence[ir.Operation]) -> None:
-    """Mark the results of ops, so that they are known when there are loops."""
+    """Mark the results of ops by a memory space, for the lowering of loops."""
     for op in streamable:
         index = len(op.operands) - 1
         with ir.InsertionPoint(op), op.location:
@@ -112,7 +109,8 @@ def mark_results(streamable: Sequence[ir.Operation]) -> None:
 
 def _is_streamable(generic: ir.Operation) -> bool:
     """
-    Return True if an op writes each element of a result in turn, and does not read any.
+    Return True if an op writes each element of a result once, in memory order, and does
+    not read the result.
     """
     *others, output = generic.operands
     if input_count(generic) != len(others):
@@ -135,8 +133,7 @@ def _is_streamable(generic: ir.Operation) -> bool:
 
 def _is_contiguous_type(type_: ir.Type) -> bool:
     """
-    Return True if the memref is contiguous, has rank > 0 and a power-of-two element
-    width.
+    Return True for a contiguous memref of rank > 0 with a power-of-two element width.
     """
     return (
         isinstance(type_, ir.MemRefType)
@@ -147,7 +144,7 @@ def _is_contiguous_type(type_: ir.Type) -> bool:
 
 
 def _is_apart(value: ir.Value, result: ir.Value) -> bool:
-    """Return True if a value is certainly not in the memory of a result."""
+    """Return True if a value cannot alias a result."""
     if not isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType):
         return True
     buffer = buffer_of(value)
@@ -159,20 +156,20 @@ def _is_apart(value: ir.Value, result: ir.Value) -> bool:
 
 @dataclass(frozen=True)
 class _Buffer:
-    """What the loops of a kernel write to, one loop nest after the other."""
+    """Buffer that the loop nests of a kernel share."""
 
     copy: str
-    """The function that copies to a result."""
+    """Symbol of the copy function."""
 
     memory: FieldValue
-    """A memref of bytes."""
+    """Memref of bytes."""
 
     state: FieldValue
-    """A memref of two i64: the number of pending bytes, and the address they go to."""
+    """Memref of two i64: number of pending bytes, and their target address."""
 
     @staticmethod
     def of(module: ir.Module, name: str) -> _Buffer:
-        """Return a buffer in the kernel `name`."""
+        """Add a buffer to the kernel `name`."""
         copy = f"{name}_copy"
         helpers = ir.Module.parse(_COPY.format(name=copy))
         module.body.append(helpers.body.operations[0].detach_from_parent())
@@ -187,12 +184,12 @@ class _Buffer:
             )
 
     def view(self, element_type: ir.Type, length: int) -> ir.Value:
-        """Return the buffer as elements."""
+        """Return a typed view of the buffer."""
         type_ = ir.MemRefType.get([length], element_type)
         return memref.view(type_, self.memory, index(0), [])
 
     def begin(self, result: ir.Value) -> None:
-        """Start with nothing in the buffer and the first element of a result."""
+        """Empty the buffer and point it to the first element of a result."""
         self._set(0, _i64(0))
         self._set(1, _address_of(result))
 
@@ -202,7 +199,7 @@ class _Buffer:
         return arith.index_cast(ir.IndexType.get(), count)
 
     def advance(self, length: ir.Value, element_size: int) -> None:
-        """Count more elements as pending, and copy all if they are enough."""
+        """Add pending elements, and copy all if they fill a chunk."""
         more = arith.muli(_as_i64(length), _i64(element_size))
         pending = arith.addi(self._get(0), more)
         self._set(0, pending)
@@ -215,9 +212,9 @@ class _Buffer:
             scf.yield_([])
 
     def finish(self) -> None:
-        """Copy the rest."""
+        """Copy the remaining bytes."""
         self._copy()
-        # Only a fence puts non-temporal stores in order with others.
+        # Only a fence orders non-temporal stores with others.
         llvm.fence(llvm.AtomicOrdering.seq_cst)
 
     def _copy(self) -> None:
@@ -232,7 +229,7 @@ class _Buffer:
 
 
 def stream_marked_results(module: ir.Module, name: str) -> None:
-    """Let the loops of marked results write to a buffer of the kernel `name`."""
+    """Redirect the loops of marked results to a buffer in the kernel `name`."""
     buffer = _Buffer.of(module, name)
     for store in mlir.ops_in(module, "memref.store"):
         type_ = store.operands[1].type
@@ -243,10 +240,8 @@ def stream_marked_results(module: ir.Module, name: str) -> None:
 
 def _stream(store: ir.Operation, buffer: _Buffer) -> None:
     """
-    Let one loop nest write to the buffer.
-
-    Its innermost loop becomes two, of which the inner one writes at most a chunk. Before
-    it there is less than a chunk in the buffer, so there is room.
+    Redirect one loop nest to the buffer. Its innermost loop is split into chunks.
+    Before each chunk the buffer holds less than a chunk, so there is room.
     """
     value, marked, *indices = store.operands
     result = marked.owner.operands[0]

@@ -1,4 +1,4 @@
-"""Functions of compiled code that threads of Python call at the same time."""
+"""Concurrent calls of compiled functions by Python threads."""
 
 import ctypes
 import os
@@ -13,17 +13,17 @@ from ..runtime_library import ThreadFunctions, attempt, callback
 
 
 class ThreadCalls:
-    """Calls that are made by several threads, each with a function of its own."""
+    """Dispatcher that calls groups of functions on several threads."""
 
     callbacks: Mapping[str, object]
-    """What makes them: ctypes callbacks, by symbols."""
+    """Ctypes callbacks that dispatch the calls, by symbol."""
 
     def __init__(self, functions: ThreadFunctions):
         """
         Args:
-            functions: for each function that calls others, and returns when all of these
-                have returned: the number of its arguments, memrefs, and the names of the
-                others, which have the same arguments and no results.
+            functions: by symbol of a dispatching function that returns when all calls
+                have returned: the number of its memref arguments, and the names of the
+                functions to call. These take the same arguments and have no results.
         """
         self._functions = functions
         self._linked: dict[str, Callable[[int], None]] = {}
@@ -39,7 +39,7 @@ class ThreadCalls:
         return called
 
     def link(self, function: Callable[[str], Callable[[int], None]]) -> None:
-        """Look for the functions by their names, once there is code."""
+        """Look up the compiled functions by name."""
         for _, names in self._functions.values():
             self._linked |= {name: function(name) for name in names}
 
@@ -53,7 +53,8 @@ class ThreadCalls:
         functions = [self._linked[name] for name in names]
         work = _Work(functions, address)
         try:
-            # Without other threads, as at the end of the process, the caller does it all.
+            # At process exit no threads can be started, and the caller does all the
+            # work.
             with suppress(RuntimeError):
                 pool = _pool(os.getpid(), len(functions) - 1)
                 for _ in functions[1:]:
@@ -64,7 +65,7 @@ class ThreadCalls:
 
 
 class _Work:
-    """Functions that are called by the caller and those who help."""
+    """Queue of functions that the caller and helper threads call."""
 
     def __init__(self, functions: Sequence[Callable[[int], None]], address: int):
         self._todo = deque(functions)
@@ -73,13 +74,13 @@ class _Work:
         self._helpers = 0
 
     def do(self) -> None:
-        """Call the functions that nobody has called yet."""
+        """Call functions until the queue is empty."""
         with suppress(IndexError):
             while True:
                 self._todo.popleft()(self._address)
 
     def help(self) -> None:
-        """The same in another thread. Who comes too late finds nothing left to do."""
+        """Call functions in a helper thread, unless the queue is empty."""
         with self._changed:
             if not self._todo:
                 return
@@ -93,8 +94,8 @@ class _Work:
 
     def wait(self) -> None:
         """
-        Wait until nobody helps: until then the memory of the caller is used. After an
-        interruption, what is left is not done.
+        Wait for all helpers, which use the caller's memory. After an interruption,
+        discard the remaining functions.
         """
         try:
             with self._changed:
@@ -107,7 +108,5 @@ class _Work:
 
 @cache
 def _pool(process: int, size: int) -> ThreadPoolExecutor:
-    """
-    Return the threads of a process. After a fork there are none, so it needs its own.
-    """
+    """Return the thread pool of a process; a forked process needs its own."""
     return ThreadPoolExecutor(size, f"xdsl_quant_{process}")

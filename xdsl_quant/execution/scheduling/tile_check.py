@@ -1,4 +1,4 @@
-"""Whether the tiles of this machine compute what they should."""
+"""Check of the AMX tile registers of this machine."""
 
 import ctypes
 import warnings
@@ -25,14 +25,14 @@ _TO_LLVM = (
 )
 
 _ROWS, _DEPTH, _WIDTH = 47, 250, 50
-"""Those of a product for which no tile is full."""
+"""Sizes of a product that leaves all tiles partial."""
 
 
 @cache
 def tiles_are_exact(cpu: Cpu) -> bool:
     """
-    Return True if a product by tiles has the sums that it should have, on this machine.
-    It is computed once in a process; a user is warned if the sums are others.
+    Return True if this machine computes a product with AMX tiles correctly, and warn
+    otherwise. The result is cached for the process.
     """
     if all(_is_exact(cpu, is_signed) for is_signed in (True, False)):
         return True

@@ -1,15 +1,13 @@
 """
-Contractions, that is sums of products, in tiles whose sums stay in registers.
+Tiling of contractions so that the accumulators stay in registers.
 
-Without tiles each sum is read and written again for every product. With them the two
-innermost loops are over a tile of the result, up to 8 rows of 32 columns, and both have
-sizes that are known: LLVM unrolls them and keeps the tile in registers all through the
-loops over what is summed up. The right factor is packed first, so that the elements for
-the columns of a tile are contiguous.
+Without tiles each sum is loaded and stored for every product. The two innermost loops
+run over a tile of the result, up to 8 rows of 32 columns, with static sizes: LLVM
+unrolls them and keeps the tile in registers throughout the reduction loops. The right
+factor is packed first, so that the columns of a tile are contiguous.
 
-A contraction without tiles gets its loops in an order in which the innermost one is over
-contiguous elements. In any order the products for one element of the result are added up
-in the order in which the given loops do so.
+Other contractions get a loop order whose innermost loop runs over contiguous elements.
+The products of each result element are always accumulated in their original order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,12 +24,12 @@ _COLUMNS = 32
 _MAX_ROWS = 8
 
 _MIN_REUSE = 256
-"""How often elements are used if packing them costs less than tiles save."""
+"""Minimum number of uses per element that pays for packing."""
 
 
 def tile_contractions(module: ir.Module) -> None:
-    """Rewrite all contractions on tensors in a module."""
-    # Ops in a body are gone with the op that it is of.
+    """Rewrite all contractions on tensors."""
+    # Ops in a body are erased with their parent op.
     structured = [
         op
         for op in mlir.ops_in(module)
@@ -52,25 +50,27 @@ _PARALLEL = "parallel"
 
 
 class _TiledContraction(Contraction):
-    """A contraction in other loops."""
+    """Contraction with reordered and tiled loops."""
 
     # Loops
 
     @cached_property
     def column(self) -> int | None:
-        """The loop over contiguous elements of the result."""
+        """Loop over contiguous elements of the result."""
         loops = (loop for loop in reversed(self.result) if self.size(loop) != 1)
         return next(loops, None)
 
     @cached_property
     def column_dimension(self) -> int | None:
-        """The dimension of the right factor that depends on the column, if one does."""
+        """
+        Only dimension of the right factor that depends on the column loop, or `None`.
+        """
         used = [self.column in loops_in(index) for index in self.rhs.indices]
         return used.index(True) if used.count(True) == 1 else None
 
     @cached_property
     def _tile_sizes(self) -> Mapping[int, int]:
-        """The sizes that tiles could have, if columns were contiguous."""
+        """Possible tile sizes by loop, if columns were contiguous."""
         rows = [loop for loop in self.result if loop not in self.rhs.loops]
         if not rows or self.column is None or self.column_dimension is None:
             return {}
@@ -86,31 +86,31 @@ class _TiledContraction(Contraction):
 
     @cached_property
     def is_transposed(self) -> bool:
-        """True if the right factor is transposed, so that columns are contiguous."""
+        """True if the right factor is transposed to make columns contiguous."""
         if self.column_dimension in (None, len(self.rhs.indices) - 1):
             return False
         reuse = self.reuse(self.rhs)
         is_integer = self.product.name == "arith.muli"
         if is_integer and self.lhs.indices[-1:] == self.rhs.indices[-1:]:
-            # Integers that are contiguous for each sum can be added up in vectors.
+            # Integers that are contiguous along the reduction can be summed in vectors.
             return bool(self._tile_sizes) and reuse >= _MIN_REUSE
         return reuse > 1
 
     @cached_property
     def tiles(self) -> Mapping[int, int]:
-        """The number of rows and then of columns of a tile, by their loops."""
+        """Number of rows and then of columns per tile, by loop."""
         is_contiguous = self.column_dimension == len(self.rhs.indices) - 1
         return self._tile_sizes if is_contiguous or self.is_transposed else {}
 
     @cached_property
     def order(self) -> Sequence[int]:
-        """The loops around a tile, from the outermost on."""
+        """Loops outside a tile, the outermost first."""
         reductions = [loop for loop in range(self.count) if loop not in self.result]
         outer = [loop for loop in self.result if loop not in self.tiles]
         if self.tiles:
             row, column = self.tiles
             in_rhs = self.rhs.loops
-            # What belongs to some columns is used for all rows before the next ones.
+            # Finish all rows for some columns before the next columns.
             return [
                 *(loop for loop in outer if loop in in_rhs),
                 column,
@@ -128,7 +128,7 @@ class _TiledContraction(Contraction):
 
     @cached_property
     def loops(self) -> ir.AffineMap:
-        """The map from the new loops, with those in a tile last, to the given ones."""
+        """Map from the new loops, tile loops last, to the original loops."""
         loops: list[ir.AffineExpr] = [
             ir.AffineExpr.get_dim(self.order.index(i)) for i in range(self.count)
         ]
@@ -139,7 +139,7 @@ class _TiledContraction(Contraction):
     # Ops
 
     def rewritten(self) -> ir.Value:
-        """Return the result of the op, from new loops."""
+        """Build the tiled op and return its result."""
         total = self.op.operands[2]
         sizes = mixed_sizes(total)
         lhs, rhs = (
@@ -170,9 +170,7 @@ class _TiledContraction(Contraction):
         return reshaped_tensor(result, sizes)
 
     def _tiled_result(self, sizes: Sizes) -> tuple[Sizes, Sequence[int]]:
-        """
-        Return the sizes of the result, of which some are those of tiles, and its loops.
-        """
+        """Return the tiled result shape, and the loop of each dimension."""
         result_sizes: list[int | ir.Value] = []
         result_loops: list[int] = []
         for loop, size in zip(self.result, sizes, strict=True):
@@ -186,8 +184,7 @@ class _TiledContraction(Contraction):
 
     def _packed(self, rhs: Factor) -> Factor:
         """
-        Return the right factor with columns last, and with the columns of a tile
-        together.
+        Return the right factor with columns last and the columns of a tile contiguous.
         """
         column, dimension = self.column, self.column_dimension
         assert column is not None

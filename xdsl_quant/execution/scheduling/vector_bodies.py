@@ -1,10 +1,9 @@
 """
-Bodies of elementwise ops as functions of vectors.
+Vectorization of scalar bodies of elementwise integer ops.
 
-Numbers that are known to have 32 bits are computed in 32 bits. A product with a constant
-that is rounded, once or twice, takes few instructions: products of 64 bits are made of the
-lanes with even numbers and of those with odd ones, as `vpmuldq` multiplies, and one shift
-follows one addition.
+64-bit values that provably fit 32 bits are computed in 32 bits. Fixed-point
+multiplications that round once or twice get a short sequence: 64-bit products of the
+even and the odd lanes, as `vpmuldq` computes, then one addition and one shift.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ _Numbers = NDArray[np.int64]
 
 
 class Interval(NamedTuple):
-    """The least and the largest number that a value can be."""
+    """Interval of signed integers."""
 
     low: int
     high: int
 
     def fits(self, width: int) -> bool:
-        """Return True if all numbers are signed integers of so many bits."""
+        """Return True if all numbers fit a signed integer of a width."""
         return -(1 << width - 1) <= self.low and self.high < 1 << width - 1
 
     @classmethod
     def of_width(cls, width: int) -> Interval:
-        """Return all signed integers of so many bits."""
+        """Return the interval of signed integers of a width."""
         return cls(-(1 << width - 1), (1 << width - 1) - 1)
 
 
 class _Rounded(NamedTuple):
     """
-    `(number * multiplier + addend) >> shift` in 64 bits; a negative product has 2**31
-    subtracted, if it is rounded twice.
+    `(number * multiplier + addend) >> shift` in 64 bits. If it rounds twice, 2**31 is
+    subtracted where the product is negative.
     """
 
     number: FieldValue
@@ -53,17 +52,17 @@ class _Rounded(NamedTuple):
 
 
 _PLAIN = INTEGER_OPS | {"arith.cmpi", "arith.maxsi", "arith.minsi"}
-"""The ops whose operands can be vectors."""
+"""Ops that support vector operands."""
 
 
 class VectorBody:
-    """The body of an elementwise op of integers."""
+    """Body of an elementwise integer op."""
 
     def __init__(self, block: ir.Block, constants: Mapping[int, _Numbers]):
         """
         Args:
             block: the body.
-            constants: of the arguments that are constants of columns their numbers.
+            constants: numbers per column of constant arguments, by position.
         """
         self._block = block
         self._constants = {block.arguments[i]: n for i, n in constants.items()}
@@ -72,18 +71,17 @@ class VectorBody:
 
     @cached_property
     def result(self) -> ir.Value:
-        """What the body yields."""
+        """Value that the body yields."""
         (result,) = mlir.yielded_by(self._block)
         return result
 
     def argument(self, number: int) -> ir.Value:
-        """Return an argument of the body."""
         return self._block.arguments[number]
 
     def only_use(self, value: ir.Value, name: str) -> tuple[ir.Value, _Numbers] | None:
         """
-        Return the result of an op of a value and a constant, if nothing else uses the
-        value.
+        Return the result of an op on a value and a constant, and the constant, if it is
+        the value's only use.
         """
         users = mlir.users_of(value)
         if len(users) != 1 or not users[0].results:
@@ -93,11 +91,11 @@ class VectorBody:
         return (result, found[1]) if found and found[0] == value else None
 
     def set_interval(self, value: ir.Value, interval: Interval) -> None:
-        """Say what is known of the numbers of a value."""
+        """Set the interval of a value."""
         self._intervals[value] = interval
 
     def is_supported(self) -> bool:
-        """Return True if the body can be computed in vectors."""
+        """Return True if the body can be vectorized."""
         return self._is_supported(self.result) and _is_stored(self.result)
 
     def _is_supported(self, value: ir.Value) -> bool:
@@ -110,10 +108,12 @@ class VectorBody:
         op = value.owner.operation
         return op.name in _PLAIN and all(map(self._is_supported, op.operands))
 
-    # What is known
+    # Analysis
 
     def constant(self, value: ir.Value) -> _Numbers | None:
-        """Return the number of a value, or those of all columns, if it is constant."""
+        """
+        Return the constant number of a value, or its numbers per column, or `None`.
+        """
         if isinstance(value, ir.BlockArgument):
             return self._constants.get(value)
         if (number := mlir.integer_of(value)) is not None:
@@ -131,7 +131,7 @@ class VectorBody:
         return None
 
     def interval(self, value: ir.Value) -> Interval:
-        """Return all numbers that a value can be, as signed integers."""
+        """Return an interval that contains a value, as a signed integer."""
         if value not in self._intervals:
             width = mlir.bits(value.type)
             found = self._interval(value)
@@ -148,7 +148,7 @@ class VectorBody:
         return self._exact_interval(op)
 
     def _exact_interval(self, op: ir.Operation) -> Interval | None:
-        """Return the numbers of a result, if it were not wrapped to its width."""
+        """Return the interval of a result before it wraps to its width."""
         operands = [*map(self.interval, op.operands)]
         ends = [(a, b) for a in operands[0] for b in operands[-1]]
         match op.name.removeprefix("arith."):
@@ -179,7 +179,7 @@ class VectorBody:
         return Interval(min(numbers), max(numbers))
 
     def rounded(self, value: ir.Value) -> _Rounded | None:
-        """Return a value as a rounded product, if it is one."""
+        """Return a value as a rounded fixed-point product, or `None`."""
         if value not in self._scaled:
             found = (
                 self._rounded_twice(value)
@@ -202,11 +202,9 @@ class VectorBody:
 
     def _simpler(self, value: ir.Value, rounded: _Rounded) -> _Rounded:
         """
-        Return the same rounded once, if that is the same in the range to which it is
-        clamped.
-
-        Both grow with the number that is multiplied: they are the same if they reach each
-        result at the same number, which bounds what is to be added.
+        Return an equal product that rounds once, if one exists for the range to which
+        it is clamped. Both products increase with the number, so they are equal if they
+        reach each result at the same number, which bounds the addend.
         """
         low, high = self.interval(rounded.number)
         bounds = self._clamped(value)
@@ -220,7 +218,7 @@ class VectorBody:
         ):
             return rounded
         results = np.arange(bounds.low + 1, bounds.high + 1)[:, np.newaxis] << shift
-        # The least numbers with these results, if they are negative and if they are not
+        # Least numbers with these results, for negative numbers and for others
         below = -((rounded.addend - (1 << 31) - results) // multiplier)
         above = -((rounded.addend - results) // multiplier)
         first = np.where(below < 0, below, np.maximum(above, 0))
@@ -233,10 +231,7 @@ class VectorBody:
         return rounded._replace(addend=least, is_twice=False)
 
     def _clamped(self, value: ir.Value) -> Interval | None:
-        """
-        Return the range of stored values to which a value is clamped before any other
-        use.
-        """
+        """Return the storage range to which a value is clamped before other uses."""
         bounds: dict[str, int] = {}
         for _ in range(2):
             for name in ("maxsi", "minsi"):
@@ -255,8 +250,8 @@ class VectorBody:
         self, value: ir.Value, name: str
     ) -> tuple[ir.Value, _Numbers] | None:
         """
-        Return the other operand and the constant one of an op, the second if order
-        matters.
+        Return the variable and the constant operand of an op; the constant must be the
+        second unless the op is commutative.
         """
         if not (op := mlir.made_by(value, f"arith.{name}")):
             return None
@@ -269,7 +264,7 @@ class VectorBody:
         return None
 
     def _rounded_and_moved(self, value: ir.Value) -> _Rounded | None:
-        """Return a rounded product with a constant added, such as a zero point."""
+        """Return a rounded product plus a constant such as a zero point."""
         if not (added := self._with_constant(value, "addi")):
             return None
         rounded, constant = added
@@ -288,7 +283,7 @@ class VectorBody:
         total, shift = added
         if product := self._with_constant(total, "muli"):
             return _Rounded(*product, shift, last[1], False)
-        # Half of the shift comes before the addition, so that nothing overflows.
+        # The shift is split around the addition to prevent overflow.
         if not (first := self._with_constant(total, "shrsi")):
             return None
         if not (product := self._with_constant(first[0], "muli")):
@@ -329,7 +324,7 @@ class VectorBody:
             or not sums
             or not sums.fits(32)
             or not ((last[1] > 0) & (last[1] < 31)).all()
-            # Then it is the same whether a product that is rounded to 0 is negative.
+            # Then the sign of a product that rounds to 0 does not matter.
             or not (half == 1 << (last[1] - 1)).all()
         ):
             return None
@@ -338,18 +333,18 @@ class VectorBody:
 
 
 def _wrapped_to_type(numbers: _Numbers, value: ir.Value) -> _Numbers:
-    """Numbers with the bits of a value, sign-extended."""
+    """Return numbers sign-extended from the width of a value."""
     unused = 64 - mlir.bits(value.type)
     return numbers << unused >> unused
 
 
 def _is_stored(value: ir.Value) -> bool:
-    """True if a value has as many bits as elements of memrefs."""
+    """Return True if a value has the width of a memref element."""
     return mlir.bits(value.type) in (8, 16, 32)
 
 
 class BodyCode:
-    """Adds the ops of a body to a function of vectors."""
+    """Builder of a body's ops in a vector function."""
 
     def __init__(
         self, body: VectorBody, code: Code, table: ColumnTable, columns: str
@@ -357,9 +352,9 @@ class BodyCode:
         """
         Args:
             body: the body.
-            code: the lines of the function.
-            table: where constants of columns are.
-            columns: the pointer to those of the first column.
+            code: the function body to append to.
+            table: constants of columns.
+            columns: pointer to the constants of the first column.
         """
         self._body = body
         self._code = code
@@ -368,16 +363,16 @@ class BodyCode:
         self._names: dict[ir.Value, str] = {}
 
     def set(self, value: ir.Value, name: str) -> None:
-        """Name the vector of an argument."""
+        """Set the name of an argument's vector."""
         self._names[value] = name
 
     def width(self, value: ir.Value) -> int:
-        """With how many bits a value is computed."""
+        """Return the bit width in which a value is computed."""
         width = mlir.bits(value.type)
         return 32 if width > 32 and self._body.interval(value).fits(32) else width
 
     def vector(self, value: ir.Value, width: int | None = None) -> str:
-        """Return the vector of a value, signed with more bits if that is needed."""
+        """Return the vector of a value, sign-extended or truncated to a width."""
         if value not in self._names:
             self._names[value] = self._made(value)
         has, name = self.width(value), self._names[value]
@@ -456,7 +451,7 @@ _WIDE = f"vector<{LANES // 2}xi64>"
 
 
 class _WideCode:
-    """Adds ops on 64 bits, for the lanes with even numbers, 0, or with odd ones, 1."""
+    """Builder of 64-bit ops on the even lanes (0) or odd lanes (1)."""
 
     def __init__(self, code: Code, table: ColumnTable, columns: str):
         self.bits = code.splat(32, _WIDE)
@@ -465,15 +460,14 @@ class _WideCode:
         self._columns = columns
 
     def op(self, name: str, left: str, right: str) -> str:
-        """Return the result of an op."""
         return self._code.add(f"arith.{name} {left}, {right} : {_WIDE}")
 
     def low(self, value: str) -> str:
-        """Return the lower halves with their signs."""
+        """Return the sign-extended lower halves."""
         return self.op("shrsi", self.op("shli", value, self.bits), self.bits)
 
     def constant(self, numbers: _Numbers, lanes: int) -> str:
-        """Return a number of each column."""
+        """Return a constant per column."""
         code = self._code
         if numbers.size == 1 or (numbers == numbers.flat[0]).all():
             return code.splat(int(numbers.flat[0]), _WIDE)
@@ -481,7 +475,7 @@ class _WideCode:
         return code.load(code.at(self._columns, offset), _WIDE, 64)
 
     def sums(self, rounded: _Rounded, factor: str, lanes: int) -> str:
-        """What is shifted to the right to round."""
+        """Return the sums before the rounding shift."""
         code = self._code
         multiplier = self.low(self.constant(rounded.multiplier, lanes))
         product = self.op("muli", factor, multiplier)
@@ -500,7 +494,7 @@ class _WideCode:
 _LEAST, _MOST = -(1 << 62), 1 << 62
 
 _PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-"""The names of the predicates of `arith.cmpi`, in the order of their numbers."""
+"""Predicates of `arith.cmpi`, by number."""
 
 
 def _predicate(comparison: ir.Operation) -> str:

@@ -1,4 +1,4 @@
-"""The text of functions of vectors, which MLIR parses."""
+"""Builder of vector functions as MLIR text."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,34 +10,31 @@ from numpy.typing import NDArray
 from ..entry_point import OpLines
 
 LANES = 16
-"""The number of elements in a vector."""
+"""Number of elements per vector."""
 
 INTEGER_OPS = {
     *("arith.addi", "arith.andi", "arith.extsi", "arith.extui", "arith.muli"),
     *("arith.ori", "arith.select", "arith.shli", "arith.shrsi", "arith.subi"),
     *("arith.trunci", "arith.xori"),
 }
-"""Ops on integers whose operands can be vectors."""
+"""Integer ops that support vector operands."""
 
 
 Names: TypeAlias = Sequence[str]
-"""Values in the text of a function."""
+"""Names of SSA values in the text of a function."""
 
 
 class Axis(NamedTuple):
-    """A loop along an axis of memrefs."""
+    """Loop along an axis of memrefs."""
 
     size: int
 
     steps: Sequence[int]
-    """For each memref the distance of what two iterations need, in bytes."""
+    """Byte stride of each memref."""
 
 
 def merged(loops: Sequence[Axis], memrefs: int) -> list[Axis]:
-    """
-    Nested loops over so many memrefs, the outermost first, with those as one that can be
-    one.
-    """
+    """Return a loop nest over memrefs with contiguous loops coalesced."""
     found: list[Axis] = []
     for loop in loops:
         if loop.size == 1:
@@ -51,8 +48,8 @@ def merged(loops: Sequence[Axis], memrefs: int) -> list[Axis]:
 
 def packed_loops(loops: Sequence[Axis], size: int) -> list[Axis]:
     """
-    Nested loops with a memref before their own, which has `size` bytes for each iteration
-    of the innermost one, in the order of the loops.
+    Return a loop nest with a packed memref before the others, which has `size`
+    contiguous bytes per innermost iteration.
     """
     found: list[Axis] = []
     for loop in reversed(loops):
@@ -62,37 +59,36 @@ def packed_loops(loops: Sequence[Axis], size: int) -> list[Axis]:
 
 
 class Memref(NamedTuple):
-    """What a function needs to know of a memref."""
+    """Memref argument of a function."""
 
     type: str
 
     element: str
-    """The type of its elements."""
+    """Element type."""
 
     offset: int
-    """The distance of the first element, in bytes."""
+    """Offset of the first element in bytes."""
 
 
 class Code(OpLines):
-    """Lines of a function."""
+    """Function body under construction."""
 
     def constant(self, value: int, type_: str = "i64") -> str:
-        """Return a number."""
         return self.add(f"arith.constant {value} : {type_}")
 
     def splat(self, value: object, type_: str) -> str:
-        """Return a vector of equal numbers."""
+        """Return a splat vector constant."""
         return self.add(f"arith.constant dense<{value}> : {type_}")
 
     def sum(self, value: str, index: str, step: int) -> str:
-        """Return a value plus a number of steps."""
+        """Return `value + index * step`."""
         if not step:
             return value
         product = self.add(f"arith.muli {index}, {self.constant(step)} : i64")
         return self.add(f"arith.addi {value}, {product} : i64")
 
     def at(self, pointer: str, offset: str | int) -> str:
-        """Return the pointer to what is so many bytes behind another one."""
+        """Return a pointer with a byte offset."""
         if isinstance(offset, int):
             type_ = "(!llvm.ptr) -> !llvm.ptr"
         else:
@@ -102,7 +98,7 @@ class Code(OpLines):
     def moved(
         self, pointers: Names, index: str | int, steps: Sequence[int]
     ) -> list[str]:
-        """Pointers after a number of steps, each of so many bytes."""
+        """Return pointers advanced by `index` steps of some bytes each."""
         if isinstance(index, int):
             return [self.at(p, index * s) for p, s in zip(pointers, steps, strict=True)]
         zero = self.constant(0)
@@ -121,29 +117,25 @@ class Code(OpLines):
         return self.at(pointer, offset)
 
     def arguments(self, memrefs: Sequence[Memref]) -> list[str]:
-        """
-        Return the pointers to the first elements of the memrefs that a function takes.
-        """
+        """Return the pointers to the first elements of a function's memrefs."""
         return [
             self.pointer(f"%m{i}", memref.type, memref.offset)
             for i, memref in enumerate(memrefs)
         ]
 
     def load(self, pointer: str, type_: str, alignment: int = 1) -> str:
-        """What is at a pointer."""
         return self.add(
             f"llvm.load {pointer} {{alignment = {alignment} : i64}} : !llvm.ptr -> {type_}"
         )
 
     def store(self, value: str, pointer: str, type_: str, alignment: int = 1) -> None:
-        """Store a value at a pointer."""
         self.lines.append(
             f"llvm.store {value}, {pointer} {{alignment = {alignment} : i64}} : "
             f"{type_}, !llvm.ptr"
         )
 
     def load_lanes(self, pointer: str, element: str, count: int = LANES) -> str:
-        """Return a vector of elements, of which only some are read."""
+        """Load `count` elements into a vector whose other lanes are 0."""
         vector = f"vector<{LANES}x{element}>"
         if count == LANES:
             return self.load(pointer, vector)
@@ -159,8 +151,9 @@ class Code(OpLines):
         self, pointer: str, value: str, element: str, count: int = LANES
     ) -> None:
         """
-        Store some elements of a vector. Those of a part of a vector are stored in parts, as
-        LLVM 22 stores single elements of narrowed vectors under a mask too wide.
+        Store the first `count` elements of a vector. A partial vector is stored in
+        parts, as LLVM 22 stores single elements of narrowed vectors too wide under a
+        mask.
         """
         vector = f"vector<{LANES}x{element}>"
         size, start, part = LANES, 0, value
@@ -174,7 +167,7 @@ class Code(OpLines):
             start += size
 
     def load_group(self, pointer: str, count: int) -> str:
-        """Up to four bytes as an i32."""
+        """Load up to four bytes as an i32."""
 
         def loaded(place: str, bits: int) -> str:
             value = self.load(place, f"i{bits}")
@@ -191,13 +184,13 @@ class Code(OpLines):
         return self.add(f"arith.ori {low}, {shifted} : i32")
 
     def shuffled(self, a: str, b: str, type_: str, lanes: Iterable[int]) -> str:
-        """Elements of two vectors of one type."""
+        """Shuffle the elements of two vectors of one type."""
         indices = ", ".join(map(str, lanes))
         return self.add(f"llvm.shufflevector {a}, {b} [{indices}] : {type_}")
 
     @contextmanager
     def loop(self, size: int) -> Generator[str]:
-        """A loop from 0 on; its body is what is added inside."""
+        """Add a loop from 0 to `size`; code added inside the context is its body."""
         bounds = [self.constant(n) for n in (0, size, 1)]
         self._count += 1
         index = f"%{self._count}"
@@ -211,17 +204,17 @@ class Code(OpLines):
         self, pointers: Names, count: int, size: int, steps: Sequence[int]
     ) -> Iterator[tuple[list[str], int]]:
         """
-        Add a loop over tiles of `size` iterations, and a smaller tile for the rest. What is
-        added while a tile is taken is inside of it.
+        Add a loop over tiles, and a smaller tile for the remainder. Code that is added
+        while a tile is current becomes part of its body.
 
         Args:
-            pointers: those of the first tile.
-            count: the number of all iterations.
-            size: the number of iterations of a tile.
-            steps: the distances of tiles.
+            pointers: pointers of the first tile.
+            count: number of all iterations.
+            size: number of iterations per tile.
+            steps: byte strides between tiles.
 
         Yields:
-            the pointers of tiles and their number of iterations.
+            the pointers of a tile and its number of iterations.
         """
         whole, rest = divmod(count, size)
         if whole:
@@ -232,7 +225,7 @@ class Code(OpLines):
 
     @contextmanager
     def nest(self, loops: Sequence[Axis], pointers: Names) -> Generator[Names]:
-        """Nested loops; their body has the pointers after the iterations so far."""
+        """Add nested loops; the context is the advanced pointers in their body."""
         if not loops:
             yield pointers
             return
@@ -245,7 +238,7 @@ class Code(OpLines):
     def carrying(
         self, size: int, values: Names, type_: str, body: Callable[[str, Names], Names]
     ) -> Names:
-        """Return a loop that carries values of one type."""
+        """Add a loop that carries values of one type, and return its results."""
         if size == 1:
             return body(self.constant(0), values)
         bounds = [self.constant(n) for n in (0, size, 1)]
@@ -270,7 +263,7 @@ class Code(OpLines):
         type_: str,
         body: Callable[[Names, Names], Names],
     ) -> Names:
-        """Nested loops that carry values of one type; their body has moved pointers."""
+        """Add nested loops that carry values of one type, and return their results."""
         if not loops:
             return body(pointers, values)
         loop, *inner = loops
@@ -283,7 +276,7 @@ class Code(OpLines):
 
 
 def function_lines(name: str, memrefs: Sequence[Memref], code: Code) -> Names:
-    """Return a private function of memrefs, as `Code.arguments` has them."""
+    """Return the text of a private function on the memrefs of `Code.arguments`."""
     arguments = [f"%m{i}: {memref.type}" for i, memref in enumerate(memrefs)]
     return [
         f"func.func private @{name}({', '.join(arguments)})",
@@ -296,22 +289,20 @@ def function_lines(name: str, memrefs: Sequence[Memref], code: Code) -> Names:
 
 class ColumnTable:
     """
-    Constants of columns in memory: for each constant 64 bytes for each vector of columns,
-    those of the first vector first.
+    Table of per-column constants in memory: 64 bytes per constant and column vector.
     """
 
     def __init__(self, width: int):
-        """`width` is the number of columns."""
         self.vectors = -(-width // LANES)
         self._width = width
         self._rows: list[bytes] = []
 
     def add(self, numbers: NDArray[np.int64], dtype: str = "<i4") -> int:
         """
-        Add a number for each column, or one for all.
+        Add a constant with one number per column, or one for all columns.
 
         Returns:
-            the distance of the bytes of a vector from those of the first constant.
+            the byte offset of its first vector.
         """
         columns = np.zeros(self.vectors * LANES, np.int64)
         columns[: self._width] = numbers
@@ -319,8 +310,7 @@ class ColumnTable:
 
     def add_halves(self, numbers: NDArray[np.int64]) -> tuple[int, int]:
         """
-        Return the same for 64-bit integers: those in even columns, and those in odd
-        ones.
+        Add a 64-bit constant, and return the byte offsets of its even and odd columns.
         """
         columns = np.zeros(self.vectors * LANES, np.int64)
         columns[: self._width] = numbers
@@ -335,28 +325,28 @@ class ColumnTable:
 
     @property
     def data(self) -> NDArray[np.uint8]:
-        """All bytes."""
+        """Content of the table."""
         return np.frombuffer(b"".join(self._rows), np.uint8)
 
 
 class Globals:
-    """Constants that a function reads."""
+    """Constants of a function, as memref globals."""
 
     def __init__(self, name: str):
-        """The names of the constants begin with `name`."""
+        """
+        Args:
+            name: prefix of the constants' names.
+        """
         self.lines: list[str] = []
         self._name = name
 
     def pointer(self, code: Code, kind: str, size: int) -> str:
-        """
-        Return the pointer to a constant of so many bytes, which is defined afterwards.
-        """
+        """Return the pointer to a constant of `size` bytes, which is defined later."""
         type_ = f"memref<{size}xi8>"
         value = code.add(f"memref.get_global @{self._name}_{kind} : {type_}")
         return code.pointer(value, type_, 0)
 
     def define(self, kind: str, data: NDArray[np.integer]) -> None:
-        """Define a constant."""
         dense = f'"0x{data.tobytes().hex()}"' if data.any() else "0"
         self.lines.append(
             f'memref.global "private" constant @{self._name}_{kind} : '
@@ -364,20 +354,19 @@ class Globals:
         )
 
 
-# Vectors of 64 bytes, in groups of four for each of 16 sums
+# Vectors of 64 bytes, as 16 groups of four
 
 
 SUMS = "vector<16xi32>"
 BYTES = "vector<64xi8>"
 
 SIGNS = -0x7F7F7F80
-"""The highest bits of four bytes."""
+"""Sign bits of four bytes."""
 
 
 def with_products(code: Code, bits: int, sums: str, lhs: str, rhs: str) -> str:
     """
-    Sums with groups of four products added, by `vpdpbusd` on one vector of 512 bits or on
-    two of 256.
+    Accumulate groups of four products, with one `vpdpbusd` on 512 bits or two on 256.
     """
     if bits == 512:
         return _vpdpbusd(code, bits, sums, lhs, rhs)
@@ -403,7 +392,7 @@ def _vpdpbusd(code: Code, bits: int, total: str, left: str, right: str) -> str:
 
 
 def repeated(code: Code, value: str) -> str:
-    """Return a vector of equal numbers."""
+    """Broadcast an i32 to a vector."""
     poison = code.add(f"llvm.mlir.poison : {SUMS}")
     zero = code.constant(0, "i32")
     first = code.add(f"llvm.insertelement {value}, {poison}[{zero} : i32] : {SUMS}")
@@ -411,7 +400,7 @@ def repeated(code: Code, value: str) -> str:
 
 
 def interleaved(code: Code, parts: Names) -> str:
-    """Return the bytes of each lane of up to four vectors as a group; others are 0."""
+    """Interleave the bytes of up to four vectors by lane; missing vectors are 0."""
     part, half = f"vector<{LANES}xi8>", f"vector<{2 * LANES}xi8>"
     if len(parts) < 4:
         parts = [*parts, *[code.splat(0, part)] * (4 - len(parts))]
@@ -419,7 +408,7 @@ def interleaved(code: Code, parts: Names) -> str:
     low = code.shuffled(first, second, part, range(2 * LANES))
     high = code.shuffled(third, last, part, range(2 * LANES))
     all_ = code.shuffled(low, high, half, range(4 * LANES))
-    # Groups of four lanes, and then the bytes of each lane in them
+    # Groups of four lanes, then the bytes of each lane in a group
     all_ = as_sums(code, all_)
     all_ = code.shuffled(
         all_, all_, SUMS, [4 * row + i for i in range(4) for row in range(4)]
@@ -435,15 +424,15 @@ def interleaved(code: Code, parts: Names) -> str:
 
 
 def as_bytes(code: Code, value: str) -> str:
-    """Return the bytes of 16 numbers."""
+    """Bitcast 16 i32 to 64 bytes."""
     return code.add(f"llvm.bitcast {value} : {SUMS} to {BYTES}")
 
 
 def as_sums(code: Code, value: str) -> str:
-    """Bytes as 16 numbers."""
+    """Bitcast 64 bytes to 16 i32."""
     return code.add(f"llvm.bitcast {value} : {BYTES} to {SUMS}")
 
 
 def wrapped_i32(number: int) -> int:
-    """Return the lower 32 bits of a number, with their sign."""
+    """Return the lower 32 bits of a number as a signed integer."""
     return (number + (1 << 31)) % (1 << 32) - (1 << 31)

@@ -1,10 +1,10 @@
 """
-The text of functions that compute products of bytes with `vpdpbusd`, on vectors of 512 bits
-or, twice as often, of 256.
+Code generator for 8-bit integer products with `vpdpbusd`, on vectors of 512 or 2 x 256
+bits.
 
-A function has loops over rows of the result, around tiles of some rows times some vectors
-of 16 columns. The sums of a tile are in registers while loops go over what is summed up,
-and until what follows is computed.
+The loop nest runs over rows of the result, around register tiles of some rows by some
+vectors of 16 columns. The accumulators of a tile stay in registers through the
+reduction loops and the epilogue.
 """
 
 from __future__ import annotations
@@ -42,89 +42,87 @@ from .vector_code import (
 
 _REGISTERS = {512: 24, 256: 6}
 """
-How many vectors of sums there may be, by the bits of registers; other registers are for the
-factors. Each vector needs two of 256 bits, of which there are 16.
+Number of accumulators by register width in bits; the other registers hold factors. An
+accumulator takes two of the sixteen 256-bit registers.
 """
 
 _MOST_ROWS = 12
 
 _CHANNEL_ROWS = 8
-"""The most rows in a tile of channels on their own."""
+"""Maximum number of rows per tile of a `ChannelProduct`."""
 
 _MOST_PRODUCTS = 128
-"""About how many instructions a tile has at most for products of such."""
+"""Approximate maximum number of products per tile of a `ChannelProduct`."""
 
 
 class RuntimeMatrix(NamedTuple):
-    """A matrix that is packed before its product is computed."""
+    """Right factor that is packed at run time."""
 
     shape: tuple[int, int]
 
     largest: int
-    """The largest absolute value of what may be multiplied."""
+    """Largest absolute value of an element."""
 
     vectors: int = 0
-    """How many vectors of columns a tile has, once it is packed."""
+    """Number of column vectors per packed tile; 0 before packing."""
 
     @property
     def size(self) -> int:
-        """The number of elements."""
         return self.shape[0] * self.shape[1]
 
 
 @dataclass(frozen=True)
 class Weighted:
-    """Sums of bytes in memory times those of a matrix."""
+    """Sums of bytes in memory, weighted by a matrix."""
 
     rows: Sequence[Axis]
     """
-    The loops over rows of the result, the outermost first. The first memref are the bytes,
-    the next one is the result, and then there is what else is read for each element. If
-    weights have a zero point, the next one has the sum of the zero-point-corrected bytes of
-    each row. If the matrix is not constant, the last ones are the packed bytes and what
-    sums begin with.
+    Loops over rows of the result, the outermost first. Memref operands in order: the
+    bytes, the result, other epilogue operands, zero-point-corrected row sums (only if
+    the weights have a zero point), packed bytes and initial values (only of a
+    `RuntimeMatrix`).
     """
 
     weights: NDArray[np.int8] | RuntimeMatrix
-    """The matrix: a row for each byte that is summed up."""
+    """Matrix with one row per reduced byte."""
 
     is_signed: bool
-    """True if bytes in memory are signed."""
+    """True if the bytes in memory are signed."""
 
     zero_point: int
-    """What is subtracted from these bytes."""
+    """Zero point of the bytes in memory."""
 
     weights_zero_point: int = field(default=0, kw_only=True)
-    """What is subtracted from those of the matrix."""
+    """Zero point of the matrix."""
 
     batches: Sequence[Axis] = field(default=(), kw_only=True)
-    """Loops around all others, over matrices of their own."""
+    """Outermost loops, over separate matrices."""
 
     @property
     def lhs_step(self) -> int:
-        """The distance of the bytes of neighbouring vectors of columns."""
+        """Byte stride of the left factor between adjacent column vectors."""
         return 0
 
     @property
     def offset(self) -> int:
-        """What is too much of bytes as they are read, which is not negative."""
+        """Zero point of the bytes as loaded: signed bytes are loaded with 128 added."""
         return self.zero_point + 128 * self.is_signed
 
     @property
     def excess(self) -> NDArray[np.int64]:
-        """What is added to the sums of a column for 128 and the zero point."""
+        """Correction of each column's sum for the zero point of the loaded bytes."""
         if isinstance(self.weights, RuntimeMatrix):
             return np.zeros((), np.int64)
         return -self.offset * self.weights.sum(0, dtype=np.int64)
 
     @property
     def packed_bytes(self) -> int:
-        """The bytes of the packed matrix for each vector of columns."""
+        """Bytes of the packed matrix per column vector."""
         raise NotImplementedError
 
     @property
     def sums(self) -> Interval:
-        """What sums can be."""
+        """Interval of the sums."""
         low = -128 * self.is_signed - self.zero_point
         most = max(abs(low), abs(low + 255))
         if isinstance(self.weights, RuntimeMatrix):
@@ -135,23 +133,20 @@ class Weighted:
         return Interval(-bound, bound)
 
     def packed(self, vectors: int) -> NDArray[np.int8]:
-        """
-        Return the bytes of the matrix in the order in which they are needed, those for
-        so many vectors of columns first.
-        """
+        """Return the packed matrix, in tiles of `vectors` column vectors."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Product(Weighted):
-    """A product of matrices: bytes are those of all columns."""
+    """Matrix product: all columns share the bytes of a row."""
 
     reductions: Sequence[Axis]
-    """The loops that sum up, the last one over bytes beside each other."""
+    """Reduction loops, the last one over contiguous bytes."""
 
     @property
     def steps(self) -> int:
-        """The number of groups of four bytes in the innermost loop."""
+        """Number of groups of four bytes in the innermost loop."""
         return -(-self.reductions[-1].size // 4)
 
     @property
@@ -161,8 +156,8 @@ class Product(Weighted):
 
     def vectors(self, bits: int) -> int:
         """
-        How many vectors of columns a tile has; `bits` are those of a register. A matrix is
-        packed in the order in which they are needed.
+        Return the number of column vectors per tile, for registers of `bits` bits. A
+        `RuntimeMatrix` may be packed already.
         """
         if isinstance(self.weights, RuntimeMatrix) and self.weights.vectors:
             return self.weights.vectors
@@ -175,7 +170,8 @@ class Product(Weighted):
         run = self.reductions[-1].size
         count = -(-width // LANES)
         padded = np.zeros((depth // run, 4 * self.steps, count * LANES), np.int8)
-        # The last group has four bytes, too, if there are as many: some come again.
+        # With at least four bytes, the last group is full and overlaps the previous
+        # one.
         whole = run // 4 * 4 if run > 4 else run
         numbers = self.weights.reshape(-1, run, width)
         padded[:, :whole, :width] = numbers[:, :whole]
@@ -192,16 +188,16 @@ class Product(Weighted):
 
 @dataclass(frozen=True)
 class ChannelProduct(Weighted):
-    """Sums for each column of bytes of its own, which are beside those of other columns."""
+    """
+    Product of separate channels: each column has its own bytes, adjacent to those of
+    other columns.
+    """
 
     groups: Sequence[Sequence[int]]
-    """
-    The distances of the bytes that are summed up, in the order of the matrix: up to four
-    in each group.
-    """
+    """Byte offsets of the taps in matrix order, in groups of up to four."""
 
     repeats: int = 1
-    """The number of neighbouring columns with the same bytes, a divisor of 16."""
+    """Number of adjacent columns that share bytes, a divisor of 16."""
 
     @property
     def lhs_step(self) -> int:
@@ -227,22 +223,21 @@ class ChannelProduct(Weighted):
 
 @dataclass(frozen=True)
 class _Tile:
-    """Some rows and vectors of columns."""
+    """Register tile of some rows and column vectors."""
 
     function: _VectorFunction
     rows: int
     vectors: int
     rest: int
-    """How many columns the last vector has, if they are less than 16; otherwise 0."""
+    """Number of columns in a partial last vector; 0 if it is full."""
 
     @property
     def product(self) -> Product:
-        """What is computed, if it is a product of matrices."""
+        """Product of the tile, unless it is a `ChannelProduct`."""
         return cast(Product, self.function.product)
 
     @property
     def code(self) -> Code:
-        """The lines of the function."""
         return self.function.code
 
     def compute(self, pointers: Names) -> None:
@@ -250,9 +245,9 @@ class _Tile:
         Compute the results of a tile.
 
         Args:
-            pointers: where it begins: in the matrix, what sums begin with if that is not
-                constant, the table of constants, the sums of rows if weights have a zero
-                point, the bytes, the result, and what else is read.
+            pointers: start of the tile in the packed matrix, the initial values (of a
+                `RuntimeMatrix`), the column constants, the row sums (if weights have a
+                zero point), the bytes, the result, and other epilogue operands.
         """
         code, function = self.code, self.function
         weights, starts, columns, row_sums, lhs, *others = pointers
@@ -276,7 +271,7 @@ class _Tile:
                 function.store(next(values), row, columns, v, count)
 
     def _start(self, starts: str, columns: str, vector: int) -> str:
-        """What the sums of a vector of columns begin with."""
+        """Return the initial accumulator of a column vector."""
         code = self.code
         start = code.load(code.at(columns, 64 * vector), SUMS, 64)
         if not isinstance(self.function.product.weights, RuntimeMatrix):
@@ -285,7 +280,7 @@ class _Tile:
         return code.add(f"arith.addi {start}, {more} : {SUMS}")
 
     def _with_row_sums(self, sums: Names, place: str) -> Names:
-        """Sums of all rows less the zero point of weights times the sums of bytes."""
+        """Subtract the zero point of the weights times the sum of each row's bytes."""
         code, function = self.code, self.function
         step = function.product.rows[-1].steps[function.own]
         factor = code.constant(wrapped_i32(-function.product.weights_zero_point), "i32")
@@ -300,7 +295,7 @@ class _Tile:
         ]
 
     def _reduced(self, sums: Names, lhs: str, weights: str) -> Names:
-        """Return the sums after the loops that add products."""
+        """Return the accumulators after the reduction loops."""
         product, code = self.product, self.code
         step = 64 * self.vectors
         whole, rest = divmod(product.reductions[-1].size, 4)
@@ -313,7 +308,7 @@ class _Tile:
             if whole:
                 sums = code.carrying(whole, sums, SUMS, group)
             if rest:
-                # The last four bytes, some of them again.
+                # The last four bytes may overlap the previous group.
                 start, count = (4 * whole + rest - 4, 4) if whole else (0, rest)
                 last = code.moved(pointers, 1, [step * whole, start])
                 sums = self._added(sums, last, count)
@@ -324,7 +319,7 @@ class _Tile:
         return code.carrying_nest(loops, [weights, lhs], sums, SUMS, run)
 
     def _added(self, sums: Names, pointers: Names, count: int) -> Names:
-        """Return the sums with the products of up to four bytes of each row added."""
+        """Accumulate the products of up to four bytes of each row."""
         code, row = self.code, self.product.rows[-1]
         weights, lhs = pointers
         right = [
@@ -344,8 +339,8 @@ class _Tile:
         self, product: ChannelProduct, sums: Names, lhs: str, weights: str
     ) -> Names:
         """
-        Return the sums of channels on their own. Rows share bytes where windows
-        overlap.
+        Return the accumulators of a `ChannelProduct`. Rows share loaded bytes where
+        windows overlap.
         """
         code, step = self.code, product.rows[-1].steps[0]
         right = [
@@ -365,7 +360,7 @@ class _Tile:
         return results
 
     def _gathered(self, lhs: str, offsets: Sequence[int], repeats: int) -> str:
-        """For each column the bytes at up to four distances, beside each other."""
+        """Load the bytes at up to four offsets per column, interleaved by column."""
         code = self.code
         count = (self.rest or LANES) // repeats
         parts = [
@@ -381,9 +376,7 @@ class _Tile:
         return as_bytes(code, all_)
 
     def _broadcast(self, place: str, count: int) -> str:
-        """
-        Return a vector of equal groups of four bytes, of which only some are read.
-        """
+        """Return a vector that repeats a group of up to four loaded bytes."""
         code = self.code
         all_ = repeated(code, code.load_group(place, count))
         if self.product.is_signed:
@@ -392,17 +385,17 @@ class _Tile:
 
 
 class BodyFunction:
-    """The function of vectors that computes what follows sums."""
+    """Builder of a vector function that computes an epilogue."""
 
     def __init__(
         self, name: str, epilogue: Epilogue, sums: Interval, table: ColumnTable
     ):
         """
         Args:
-            name: that of the function.
-            epilogue: what follows.
-            sums: what the sums can be if they begin with 0.
-            table: where constants of columns are.
+            name: prefix of the function's name.
+            epilogue: the elementwise op.
+            sums: interval of the sums without their initial value.
+            table: constants of columns.
         """
         self._name = f"{name}_body"
         self._code = Code()
@@ -426,13 +419,15 @@ class BodyFunction:
         self._type = f"(!llvm.ptr, {', '.join(types)}) -> {result_type}"
 
     def call(self, code: Code, columns: str, vectors: Names) -> str:
-        """Return the result for vectors of sums and of what else is read."""
+        """
+        Call the function on vectors of sums and other operands; return its result.
+        """
         arguments = ", ".join([columns, *vectors])
         return code.add(f"func.call @{self._name}({arguments}) : {self._type}")
 
 
 class ProductFunction:
-    """A function that computes a product and what follows, with its constants."""
+    """Builder of a function that computes a product and its epilogue."""
 
     def __init__(
         self,
@@ -443,7 +438,12 @@ class ProductFunction:
         excess: NDArray[np.int64],
     ):
         """
-        The arguments are those of `product_text`, and what is added to sums of a column.
+        Args:
+            name: as in `product_text`, like the other arguments.
+            memrefs: arguments of the function.
+            product: the product.
+            epilogue: the epilogue, or `None`.
+            excess: correction of each column's sum.
         """
         own = len(epilogue.memrefs) if epilogue else 1
         self.elements = [memref.element for memref in memrefs[1 : 1 + own]]
@@ -460,7 +460,7 @@ class ProductFunction:
             self.body = BodyFunction(name, epilogue, product.sums, self.table)
 
     def constant(self, kind: str, data: NDArray[np.integer]) -> str:
-        """Return the pointer to a constant of bytes."""
+        """Define a constant and return the pointer to it."""
         self.globals.define(kind, data)
         return self.globals.pointer(self.code, kind, data.size)
 
@@ -468,14 +468,14 @@ class ProductFunction:
         self, value: str, row: Names, columns: str, vector: int, count: int
     ) -> None:
         """
-        Store some sums, with the result added, or what is made of them.
+        Store sums after adding the result, or after the epilogue.
 
         Args:
-            value: the sums.
-            row: pointers to a row of the result and of what else is read.
-            columns: the pointer to constants of the first column.
-            vector: the number of the vector of columns.
-            count: the number of columns.
+            value: vector of sums.
+            row: pointers to a row of the result and of other epilogue operands.
+            columns: pointer to the constants of the first column.
+            vector: number of the column vector.
+            count: number of columns in the vector.
         """
         code = self.code
         place, *inputs = [
@@ -493,14 +493,14 @@ class ProductFunction:
         code.store_lanes(place, value, self.elements[0], count)
 
     def text(self) -> str:
-        """Return the function, after its constants and the function of what follows."""
+        """Return the MLIR text of the function, its constants and its epilogue."""
         lines = function_lines(self._name, self._memrefs, self.code)
         body = self.body.lines if self.body else ()
         return "\n".join([*self.globals.lines, *body, *lines])
 
 
 class _VectorFunction(ProductFunction):
-    """A function that computes a product by instructions on vectors."""
+    """Builder of a function that computes a product with vector instructions."""
 
     def __init__(
         self,
@@ -514,12 +514,11 @@ class _VectorFunction(ProductFunction):
         self.product = product
         self.bits = bits
         self.own = 1 + len(self.elements)
-        """The number of memrefs of bytes and of what has elements of the result."""
+        """Number of memrefs for bytes, result and other epilogue operands."""
         self.signs = ""
         """
-        The highest bits of all bytes, in a vector that LLVM knows nothing of: what it knows
-        to be equal in all lanes it flips before it broadcasts, which needs an instruction
-        more.
+        Sign bits of all bytes, in a vector that LLVM does not see through: it would
+        flip bits before a broadcast, which takes one more instruction.
         """
         row = product.rows[-1].size
         if isinstance(product, ChannelProduct):
@@ -532,7 +531,7 @@ class _VectorFunction(ProductFunction):
         self.tile_rows = -(-row // -(-row // most))
 
     def add_batches(self, memrefs: Names) -> None:
-        """Add all loops."""
+        """Add the whole function body."""
         code, product = self.code, self.product
         signs = self.globals.pointer(code, "signs", 64)
         self.globals.define("signs", np.full(LANES, SIGNS, np.int32))
@@ -551,7 +550,7 @@ class _VectorFunction(ProductFunction):
             self._add_columns([weights, starts, columns, row_sums, *own])
 
     def _add_columns(self, pointers: Names) -> None:
-        """Add the loops over all columns."""
+        """Add the loop over column vectors."""
         code, product = self.code, self.product
         results = [LANES * size for size in self.sizes]
         by_vector = [product.packed_bytes, 64, 64, 0, product.lhs_step, *results]
@@ -564,7 +563,7 @@ class _VectorFunction(ProductFunction):
     def _add_rows(
         self, pointers: Names, loops: Sequence[Axis], vectors: int, rest: int
     ) -> None:
-        """Add the loops over rows, for some columns."""
+        """Add the loops over rows for some column vectors."""
         code = self.code
         loop, *inner = loops
         size = 1 if inner else self.tile_rows
@@ -586,15 +585,15 @@ def product_text(
     bits: int,
 ) -> str:
     """
-    Return the text of a private function that computes a product, and of its constants.
+    Return the MLIR text of a private function for a product, with its constants.
 
     Args:
-        name: that of the function; those of constants begin with it.
-        memrefs: the arguments, as the loops of the product have them. Without an epilogue
-            the product is added to the result.
-        product: the loops, and the right factor.
-        epilogue: what is made of the sums.
-        bits: those of a register, 256 or 512.
+        name: function name, and prefix of the names of constants.
+        memrefs: arguments, in the order of `WeightedSum.rows`. Without an epilogue the
+            product is added to the result.
+        product: loops and right factor.
+        epilogue: elementwise op on the sums, or `None`.
+        bits: width of the vector registers, 256 or 512.
     """
     function = _VectorFunction(name, memrefs, product, epilogue, bits)
     function.add_batches(function.code.arguments(memrefs))
@@ -602,6 +601,6 @@ def product_text(
 
 
 def _moved_interval(interval: Interval, by: NDArray[np.int64]) -> Interval:
-    """Return all numbers with others added, if they are still 32-bit integers."""
+    """Return an interval plus constants, or all i32 if the sum may overflow."""
     moved = Interval(interval.low + int(by.min()), interval.high + int(by.max()))
     return moved if moved.fits(32) else Interval.of_width(32)
