@@ -3,7 +3,7 @@ Code generator for 8-bit integer products on AMX tile registers.
 
 A tile register has up to 16 rows of 64 bytes. One instruction multiplies a tile of 16 x
 64 bytes by a packed matrix of 64 x 16 bytes (four consecutive bytes of each column are
-adjacent) and accumulates into a tile of 16 x 16 sums. Either factor may be signed.
+adjacent) and accumulates into a tile of 16 x 16 sums.
 
 The loop nest is blocked: rows for the L2 cache, then columns, then the reduction, so
 that a panel of columns fits the L1 cache. The inner loops run over groups of tiles

@@ -20,14 +20,14 @@ def generic(
     body: Callable[[Values], Values],
 ) -> Values:
     """
-    Return the results of a `linalg.generic` on tensors.
+    Build a `linalg.generic` on tensors and return its results.
 
     Args:
         inputs: tensors or scalars that are read.
         outputs: tensors with the initial values of the results.
-        maps: the affine map of each input and output.
+        maps: affine map of each input and output.
         kinds: `parallel` or `reduction` for each loop.
-        body: yields values, given those of the inputs and outputs.
+        body: returns the values to yield, given the elements of inputs and outputs.
     """
     result_types = [output.type for output in outputs]
     op = linalg.GenericOp(result_types, inputs, outputs, maps, kinds)

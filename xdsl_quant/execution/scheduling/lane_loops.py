@@ -29,9 +29,7 @@ _MOST = 128
 
 
 class LaneIndex(NamedTuple):
-    """
-    Index in a loop over lanes: a linear combination of values plus a number per lane.
-    """
+    """Index in a loop over lanes: a linear combination plus a number per lane."""
 
     terms: Mapping[ir.Value | _Quotient, int]
     """Factors of values or quotients that are equal in all lanes."""
@@ -44,9 +42,7 @@ class LaneIndex(NamedTuple):
         return self.terms == other.terms and np.array_equal(self.numbers, other.numbers)
 
     def advances(self, by: int) -> bool:
-        """
-        Return True if the index increases by `by` from lane to lane of each vector.
-        """
+        """Return True if the index increases by `by` per lane of a vector."""
         steps = np.diff(self.numbers.reshape(-1, LANES))
         return bool((steps == by).all())
 
@@ -191,9 +187,7 @@ class LaneLoop:
         return mlir.ops_in(self._loop, "memref.load")
 
     def define(self, value: ir.Value, vector_of: Callable[[int], ir.Value]) -> None:
-        """
-        Set the function that builds a value's vector from the number of its first lane.
-        """
+        """Set the builder of a value's vectors, which takes their first lanes."""
         self._defined[value] = vector_of
 
     def index(self, value: ir.Value) -> LaneIndex | None:
@@ -251,9 +245,7 @@ class LaneLoop:
         return op.name in _ELEMENTWISE and all(map(self._is_supported, op.operands))
 
     def _can_load(self, load: ir.Operation) -> bool:
-        """
-        Return True if a load is vectorizable and no other lane stores its elements.
-        """
+        """Return True if a load is vectorizable and reads no other lane's stores."""
         if not self.can_access([*load.operands], steps=(0, 1)):
             return False
         source, *indices = load.operands

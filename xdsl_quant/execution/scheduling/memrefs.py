@@ -97,11 +97,11 @@ def steps_of(
     indices: Iterable[ir.AffineExpr], value: ir.Value
 ) -> dict[int, int] | None:
     """
-    For each loop the distance in memory of what two iterations need; `None` if that is not
-    constant. Tensors will be contiguous.
+    Return the element stride of an access by loop; `None` if it is not constant.
+    Tensors are assumed to be contiguous.
 
     Args:
-        indices: those of an element, as expressions of loops.
+        indices: indices of the element, as affine expressions of loops.
         value: the tensor or memref.
     """
     type_ = mlir.shaped_type(value)
@@ -125,9 +125,7 @@ def steps_of(
 def dimensions_by_loop(
     indices: Sequence[ir.AffineExpr], shape: Sequence[int]
 ) -> dict[int, int] | None:
-    """
-    Return the dimension that each loop indexes; `None` unless all others have size 1.
-    """
+    """Return the dimension indexed by each loop; `None` if others exceed size 1."""
     positions = {
         index.position: dimension
         for dimension, index in enumerate(indices)
@@ -138,10 +136,7 @@ def dimensions_by_loop(
 
 
 def _linear_terms(index: ir.AffineExpr) -> list[tuple[int, int]] | None:
-    """
-    Return the linear terms of an expression as pairs of loop and factor; `None` if it
-    is not linear.
-    """
+    """Return the pairs of loop and factor of a linear expression, or `None`."""
     match index:
         case ir.AffineDimExpr():
             return [(index.position, 1)]

@@ -101,9 +101,7 @@ def mark_buffers_as_distinct(module: ir.Module, names: Collection[str]) -> None:
 
 
 _MOST_ITERATIONS = 1 << 12
-"""
-Number of scalar iterations that take a few microseconds, the time of one callback.
-"""
+"""Number of scalar iterations that take microseconds, as one callback does."""
 
 
 def keep_small_loops_plain(module: ir.Module) -> None:

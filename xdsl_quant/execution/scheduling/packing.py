@@ -1,6 +1,5 @@
 """
-Code generator that prepares products of two variable matrices: packing, row sums and
-transposition.
+Code generator for operands of variable products: packing, row sums, transposition.
 """
 
 import math
@@ -33,9 +32,7 @@ class Packing:
     """Packing of a matrix into groups of four bytes per column."""
 
     batches: Sequence[Axis]
-    """
-    Loops over matrices; memrefs: the bytes, the packed bytes, and the initial values.
-    """
+    """Loops over matrices; memrefs: bytes, packed bytes and initial values."""
 
     reductions: Sequence[Axis]
     """Reduction loops of the product; the bytes are the second memref."""
@@ -214,10 +211,7 @@ class _Packer:
         return [as_bytes(code, row) for row in _transposed_lanes(code, rows)[:size]]
 
     def _last(self, places: Names, whole: int, rest: int) -> str:
-        """
-        Return the last group of each column; bytes that overlap the previous group are
-        0.
-        """
+        """Return the last group of each column, with bytes of the previous one as 0."""
         code = self.code
         vector = code.splat(0, SUMS)
         back, count = (rest - 4, 4) if whole else (0, rest)

@@ -68,9 +68,7 @@ _Call = tuple[ir.Operation, MinMaxFunction]
 def _call_groups(
     module: ir.Module, functions: HostFunctions
 ) -> Iterable[Sequence[_Call]]:
-    """
-    Return groups of calls in one block that record min/max with the same function.
-    """
+    """Return groups of calls in a block that record with the same function."""
     groups: dict[tuple[ir.Block, *tuple[int, ...]], list[_Call]] = {}
     for call in mlir.ops_in(module, "func.call"):
         function = functions.get(mlir.symbol_of(call, "callee"))

@@ -111,10 +111,10 @@ class FastSchedule(Schedule):
         name: str | None = None,
     ) -> _Result | None:
         """
-        Run a step, and verify the module, unless the step is left out.
+        Run a step and verify the module, unless the step is skipped.
 
         Raises:
-            StepError: if the step raises an error, or makes the module invalid.
+            StepError: if the step fails or makes the module invalid.
         """
         name = name or step.__name__
         if name in self.left_out:

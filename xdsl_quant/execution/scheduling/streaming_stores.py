@@ -71,10 +71,7 @@ _DYNAMIC_SIZE = 1024
 
 
 def writes_more_than_it_reads(module: ir.Module, name: str) -> bool:
-    """
-    Return True if the result memrefs of the kernel `name` have more bytes than its
-    argument tensors.
-    """
+    """Return True if the results of the kernel `name` exceed its arguments in bytes."""
     (kernel,) = mlir.functions_in(module, (name,))
     surplus = 0
     for type_ in (argument.type for argument in mlir.body_of(kernel).arguments):
@@ -108,10 +105,7 @@ def mark_results(streamable: Sequence[ir.Operation]) -> None:
 
 
 def _is_streamable(generic: ir.Operation) -> bool:
-    """
-    Return True if an op writes each element of a result once, in memory order, and does
-    not read the result.
-    """
+    """Return True if an op writes a whole result in memory order without reading it."""
     *others, output = generic.operands
     if input_count(generic) != len(others):
         return False
@@ -132,9 +126,7 @@ def _is_streamable(generic: ir.Operation) -> bool:
 
 
 def _is_contiguous_type(type_: ir.Type) -> bool:
-    """
-    Return True for a contiguous memref of rank > 0 with a power-of-two element width.
-    """
+    """Return True for a contiguous memref with a power-of-two element width."""
     return (
         isinstance(type_, ir.MemRefType)
         and type_.rank > 0

@@ -62,9 +62,7 @@ class _TiledContraction(Contraction):
 
     @cached_property
     def column_dimension(self) -> int | None:
-        """
-        Only dimension of the right factor that depends on the column loop, or `None`.
-        """
+        """Only dimension of the right factor that the column loop indexes."""
         used = [self.column in loops_in(index) for index in self.rhs.indices]
         return used.index(True) if used.count(True) == 1 else None
 
@@ -183,9 +181,7 @@ class _TiledContraction(Contraction):
         return result_sizes, result_loops
 
     def _packed(self, rhs: Factor) -> Factor:
-        """
-        Return the right factor with columns last and the columns of a tile contiguous.
-        """
+        """Return the right factor with the columns of each tile contiguous."""
         column, dimension = self.column, self.column_dimension
         assert column is not None
         assert dimension is not None

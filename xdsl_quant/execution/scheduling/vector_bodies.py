@@ -80,8 +80,7 @@ class VectorBody:
 
     def only_use(self, value: ir.Value, name: str) -> tuple[ir.Value, _Numbers] | None:
         """
-        Return the result of an op on a value and a constant, and the constant, if it is
-        the value's only use.
+        Return the result and the constant of a value's only use, if it is this op.
         """
         users = mlir.users_of(value)
         if len(users) != 1 or not users[0].results:
@@ -111,9 +110,7 @@ class VectorBody:
     # Analysis
 
     def constant(self, value: ir.Value) -> _Numbers | None:
-        """
-        Return the constant number of a value, or its numbers per column, or `None`.
-        """
+        """Return a constant value, or its numbers per column, or `None`."""
         if isinstance(value, ir.BlockArgument):
             return self._constants.get(value)
         if (number := mlir.integer_of(value)) is not None:

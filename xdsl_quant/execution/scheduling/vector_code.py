@@ -288,9 +288,7 @@ def function_lines(name: str, memrefs: Sequence[Memref], code: Code) -> Names:
 
 
 class ColumnTable:
-    """
-    Table of per-column constants in memory: 64 bytes per constant and column vector.
-    """
+    """Per-column constants in memory: 64 bytes per constant and column vector."""
 
     def __init__(self, width: int):
         self.vectors = -(-width // LANES)
@@ -309,9 +307,7 @@ class ColumnTable:
         return self._add(columns.reshape(self.vectors, LANES).astype(dtype))
 
     def add_halves(self, numbers: NDArray[np.int64]) -> tuple[int, int]:
-        """
-        Add a 64-bit constant, and return the byte offsets of its even and odd columns.
-        """
+        """Add a 64-bit constant; return the offsets of its even and odd columns."""
         columns = np.zeros(self.vectors * LANES, np.int64)
         columns[: self._width] = numbers
         even, odd = columns.reshape(self.vectors, -1, 2).transpose(2, 0, 1)
@@ -333,10 +329,7 @@ class Globals:
     """Constants of a function, as memref globals."""
 
     def __init__(self, name: str):
-        """
-        Args:
-            name: prefix of the constants' names.
-        """
+        """`name` is the prefix of the constants' names."""
         self.lines: list[str] = []
         self._name = name
 
@@ -365,9 +358,7 @@ SIGNS = -0x7F7F7F80
 
 
 def with_products(code: Code, bits: int, sums: str, lhs: str, rhs: str) -> str:
-    """
-    Accumulate groups of four products, with one `vpdpbusd` on 512 bits or two on 256.
-    """
+    """Accumulate groups of four products with `vpdpbusd` on 512 or 2 x 256 bits."""
     if bits == 512:
         return _vpdpbusd(code, bits, sums, lhs, rhs)
     low, high = (

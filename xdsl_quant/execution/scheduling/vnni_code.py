@@ -188,10 +188,7 @@ class Product(Weighted):
 
 @dataclass(frozen=True)
 class ChannelProduct(Weighted):
-    """
-    Product of separate channels: each column has its own bytes, adjacent to those of
-    other columns.
-    """
+    """Depthwise product: each column sums bytes of its own channel."""
 
     groups: Sequence[Sequence[int]]
     """Byte offsets of the taps in matrix order, in groups of up to four."""
@@ -339,8 +336,7 @@ class _Tile:
         self, product: ChannelProduct, sums: Names, lhs: str, weights: str
     ) -> Names:
         """
-        Return the accumulators of a `ChannelProduct`. Rows share loaded bytes where
-        windows overlap.
+        Return the sums of a `ChannelProduct`; rows share bytes of overlapping windows.
         """
         code, step = self.code, product.rows[-1].steps[0]
         right = [
@@ -419,9 +415,7 @@ class BodyFunction:
         self._type = f"(!llvm.ptr, {', '.join(types)}) -> {result_type}"
 
     def call(self, code: Code, columns: str, vectors: Names) -> str:
-        """
-        Call the function on vectors of sums and other operands; return its result.
-        """
+        """Call the function on vectors of sums and other operands."""
         arguments = ", ".join([columns, *vectors])
         return code.add(f"func.call @{self._name}({arguments}) : {self._type}")
 
