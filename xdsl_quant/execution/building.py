@@ -55,7 +55,7 @@ def mixed_sizes(value: ir.Value) -> list[int | ir.Value]:
     ]
 
 
-def reshaped_tensor(value: ir.Value, sizes: Sizes) -> ir.Value:
+def reshape_tensor(value: ir.Value, sizes: Sizes) -> ir.Value:
     """
     Reshape a tensor to static or dynamic sizes, in row-major order. Builds a
     `tensor.reshape`, which MLIR does not fuse loops across.
@@ -86,6 +86,6 @@ def indexing_maps(op: Op) -> list[ir.AffineMap]:
     ]
 
 
-def loop_kinds(op: Op) -> list[str]:
+def iterator_types_of(op: Op) -> list[str]:
     """Return the iterator types of a `linalg.generic` as text."""
     return [str(kind) for kind in mlir.attribute_of(op, "iterator_types", ir.ArrayAttr)]

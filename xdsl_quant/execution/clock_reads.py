@@ -40,7 +40,7 @@ class ClockReads:
         if not steps:
             return
         self._times = np.zeros((len(steps) + 1, 2), np.int64)
-        symbol = next(mlir.free_names(module, _PREFIX))
+        symbol = next(mlir.unused_names(module, _PREFIX))
         # int clock_gettime(clockid_t clock, struct timespec *time)
         clock = ctypes.CDLL(None).clock_gettime
         self.callbacks = {symbol: clock}

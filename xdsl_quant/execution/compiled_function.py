@@ -157,7 +157,7 @@ class CompiledFunction:
         inputs = self._inputs(arguments)
         for index, value in enumerate(arguments):
             self._check_can_be_bound(value, inputs[index], index)
-        if self._sizes is not None and not self._code.has_sizes_of_shapes:
+        if self._sizes is not None and not self._code.sizes_depend_on_shapes:
             raise ValueError(
                 f"'{self.name}' cannot be bound, as sizes of its results may depend on "
                 "more than the shapes of its arguments"
@@ -238,7 +238,7 @@ class CompiledFunction:
     def _result_shapes(self, inputs: _Arrays) -> _Shapes:
         if self._sizes is None:
             return self._static_shapes
-        if not self._code.has_sizes_of_shapes:
+        if not self._code.sizes_depend_on_shapes:
             return self._computed_shapes(self._sizes, inputs)
         # Consecutive calls mostly have the same shapes.
         last_inputs, last_results = self._last_shapes

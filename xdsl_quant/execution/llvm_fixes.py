@@ -70,7 +70,7 @@ def reduce_with_ordered_zeros(module: ir.Module) -> None:
         )
         if "nnan" in str(flags) or "fast>" in str(flags):
             continue
-        if any(mlir.made_by(value, "llvm.mlir.constant") for value in op.operands):
+        if any(mlir.defining_op(value, "llvm.mlir.constant") for value in op.operands):
             continue
         type_, name = op.results[0].type, _NUMBER_EXTREMES[op.name]
         with ir.InsertionPoint(op), op.location:

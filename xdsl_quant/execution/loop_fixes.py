@@ -177,7 +177,7 @@ _SHORT = 16
 """Exclusive upper bound of the trip counts for which LLVM emits masked vectors."""
 
 
-def keep_vectors_whole(module: ir.Module) -> None:
+def disable_unsafe_vectorization(module: ir.Module) -> None:
     """
     Disable vectorization of short loops that narrow values. If a single element remains
     for the last vector, LLVM 22 on AVX-512 stores it with its width before narrowing,

@@ -74,7 +74,7 @@ def lower(
     _replace_quantized_types(module)
     if any(has_signedness(v.type) for op in module.walk() for v in defined_values(op)):
         make_signless(module)
-    simplify_empty_moves(module)
+    remove_empty_data_movement(module)
     CanonicalizePass().apply(ctx, module)
     # Ops are printed without the resource section.
     replace_resources(module, _checked_data)
@@ -210,7 +210,7 @@ def _check_moves_quantized(op: Operation) -> None:
 _Move = tensor.ConcatOp | tensor.ExtractSliceOp | tensor.InsertSliceOp | tensor.PadOp
 
 
-def simplify_empty_moves(module: ModuleOp) -> None:
+def remove_empty_data_movement(module: ModuleOp) -> None:
     """Remove data movement of empty tensors and empty operands of other ops."""
     for op in [*module.walk()]:
         if not isinstance(op, _Move):

@@ -96,7 +96,7 @@ class MachineCode:
     temporary_bytes: int
     """Bytes of statically sized intermediate values that a call allocates."""
 
-    has_sizes_of_shapes: bool
+    sizes_depend_on_shapes: bool
     """True if all functions but the kernel depend only on argument shapes."""
 
     calls_python: bool
@@ -162,7 +162,7 @@ class MachineCode:
             try:
                 _lower_tensors(module, schedule)
                 mlir.run_passes(module, _BUFFERS_TO_LOOPS)
-                self.has_sizes_of_shapes = loop_fixes.depends_on_shapes_alone(
+                self.sizes_depend_on_shapes = loop_fixes.depends_on_shapes_alone(
                     module, names[1:]
                 )
                 _lower_numbers(module, schedule)
@@ -200,7 +200,7 @@ class MachineCode:
         if clock:
             self._callbacks |= clock.callbacks
         self.can_stream = schedule.can_stream
-        self.is_complete = not schedule.left_out
+        self.is_complete = not schedule.skipped_steps
 
     def _start(self, module: ir.Module, names: Sequence[str]) -> None:
         """Compile a module with LLVM."""
@@ -244,8 +244,8 @@ def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
     tensor_fixes.read_initial_values_as_inputs(module)
     mlir.run_passes(module, _TO_LINALG)
     schedule.schedule_fused(module)
-    tensor_fixes.reshape_where_sizes_are_dynamic(module)
-    tensor_fixes.copy_what_while_loops_carry(module)
+    tensor_fixes.reshape_dynamic_expansions(module)
+    tensor_fixes.copy_loop_carried_tensors(module)
     schedule.schedule_destinations(module)
     mlir.run_passes(module, _TENSORS_TO_BUFFERS)
     schedule.schedule_buffers(module)
@@ -261,7 +261,7 @@ def _lower_numbers(module: ir.Module, schedule: Schedule) -> None:
     loop_fixes.store_whole_bytes(module)
     schedule.schedule_bytes(module)
     float_fixes.convert_floats_exactly(module)
-    loop_fixes.keep_vectors_whole(module)
+    loop_fixes.disable_unsafe_vectorization(module)
 
 
 def _lower_loops(module: ir.Module, names: Sequence[str]) -> None:

@@ -155,7 +155,7 @@ def first_diagnostic(error: MLIRError) -> str:
     return (messages or [str(error)])[0].partition("\n")[0]
 
 
-def free_names(module: ir.Module, prefix: str) -> Iterator[str]:
+def unused_names(module: ir.Module, prefix: str) -> Iterator[str]:
     """Yield unused symbol names with a prefix and a number."""
     taken = {*map(symbol_of, module.body.operations)}
     return (name for i in count() if (name := f"{prefix}_{i}") not in taken)
@@ -196,7 +196,7 @@ def append_block(op: Op, types: Sequence[ir.Type]) -> ir.Block:
     return op.regions[0].blocks.append(*types, arg_locs=[op.location] * len(types))
 
 
-def yielded_by(block: ir.Block) -> Values:
+def yielded_values(block: ir.Block) -> Values:
     """Return the operands of the terminator of a block."""
     return block.operations[len(block.operations) - 1].operands
 
@@ -206,7 +206,7 @@ def users_of(value: ir.Value) -> list[ir.Operation]:
     return [use.owner.operation for use in value.uses]
 
 
-def made_by(value: ir.Value, *names: str) -> ir.Operation | None:
+def defining_op(value: ir.Value, *names: str) -> ir.Operation | None:
     """Return the op that defines a value, if it has one of these names."""
     if not isinstance(value, ir.OpResult):
         return None
@@ -291,7 +291,7 @@ def types_of_function(function: Op) -> tuple[Sequence[ir.Type], Sequence[ir.Type
 
 def number_of(value: ir.Value) -> int | float | None:
     """Return the value of an `arith.constant`; `None` for other ops."""
-    constant = made_by(value, "arith.constant")
+    constant = defining_op(value, "arith.constant")
     number = constant and constant.attributes["value"]
     return number.value if isinstance(number, ir.IntegerAttr | ir.FloatAttr) else None
 

@@ -41,14 +41,14 @@ class Schedule:
     can_stream: bool
     """True if the kernel has a result that it can store with streaming stores."""
 
-    left_out: set[str]
+    skipped_steps: set[str]
     """Names of failed steps, which methods skip."""
 
     def __init__(self):
         self.callbacks = {}
         self.thread_functions = {}
         self.can_stream = False
-        self.left_out = set()
+        self.skipped_steps = set()
 
     def schedule_tensors(self, module: ir.Module) -> None:
         """Rewrite ops on tensors, before loop fusion."""

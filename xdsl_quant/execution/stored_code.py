@@ -39,7 +39,7 @@ class StoredCode:
             LinkError: if LLVM cannot link it.
         """
         self.can_stream: bool = entry.header["can_stream"]
-        self.has_sizes_of_shapes: bool = entry.header["has_sizes_of_shapes"]
+        self.sizes_depend_on_shapes: bool = entry.header["sizes_depend_on_shapes"]
         self.temporary_bytes: int = entry.header["temporary_bytes"]
         # Callbacks must stay alive.
         self._thread_calls = calls = thread_calls_of(entry.header["thread_functions"])
@@ -92,7 +92,7 @@ def code_of(
     if key and code.is_complete and not code.calls_python:
         header = {
             "can_stream": code.can_stream,
-            "has_sizes_of_shapes": code.has_sizes_of_shapes,
+            "sizes_depend_on_shapes": code.sizes_depend_on_shapes,
             "temporary_bytes": code.temporary_bytes,
             "thread_functions": code.thread_functions,
         }

@@ -5,9 +5,9 @@ from .building import (
     indexing_maps,
     input_count,
     is_dynamic,
-    loop_kinds,
+    iterator_types_of,
     mixed_sizes,
-    reshaped_tensor,
+    reshape_tensor,
 )
 from .compilation_error import CompilationError
 from .mlir_bindings import bufferization, ir, linalg, tensor
@@ -63,7 +63,7 @@ def read_initial_values_as_inputs(module: ir.Module) -> None:
         is_read = any(
             any(a.uses) for a in [*mlir.body_of(op).arguments][input_count(op) :]
         )
-        are_parallel = all("parallel" in kind for kind in loop_kinds(op))
+        are_parallel = all("parallel" in kind for kind in iterator_types_of(op))
         if is_read and len(op.results) and are_parallel:
             _read_as_inputs(op)
 
@@ -91,7 +91,7 @@ def _read_as_inputs(op: ir.Operation) -> None:
     op.erase()
 
 
-def copy_what_while_loops_carry(module: ir.Module) -> None:
+def copy_loop_carried_tensors(module: ir.Module) -> None:
     """
     Copy the tensors that an `scf.while` carries from one iteration to the next. MLIR
     misses their aliasing and would overwrite live tensors in place.
@@ -106,7 +106,7 @@ def copy_what_while_loops_carry(module: ir.Module) -> None:
                     end.operands[i] = copy
 
 
-def reshape_where_sizes_are_dynamic(module: ir.Module) -> None:
+def reshape_dynamic_expansions(module: ir.Module) -> None:
     """
     Replace each `tensor.expand_shape` with several dynamic sizes by a `tensor.reshape`:
     MLIR terminates the process if one dimension expands to several dynamic ones.
@@ -119,4 +119,4 @@ def reshape_where_sizes_are_dynamic(module: ir.Module) -> None:
         static = mlir.attribute_of(op, "static_output_shape", ir.DenseI64ArrayAttr)
         sizes = [next(rest) if is_dynamic(size) else size for size in static]
         with ir.InsertionPoint(op), op.location:
-            mlir.replace_op(op, reshaped_tensor(source, sizes))
+            mlir.replace_op(op, reshape_tensor(source, sizes))

@@ -120,7 +120,7 @@ def test_short_odd_loops_that_narrow_have_no_vectors(narrowing: bool):
         }}"""
     with ir.Context():
         module = ir.Module.parse(text)
-        loop_fixes.keep_vectors_whole(module)
+        loop_fixes.disable_unsafe_vectorization(module)
         body = module.body.operations[0].regions[0].blocks[0]
         loops_made = [op for op in body.operations if op.operation.name == "scf.for"]
         annotated = [

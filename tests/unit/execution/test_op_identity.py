@@ -53,7 +53,7 @@ def test_ops_have_no_hash():
 # A lint that also reads code that no test runs
 
 OPS = "ops_in", "operations_of", "functions_in", "users_of"
-"""Functions that return ops; `made_by` returns one."""
+"""Functions that return ops; `defining_op` returns one."""
 
 PARTS = "owner", "operation", "opview", "parent"
 """Attributes that are ops."""
@@ -134,7 +134,7 @@ class OpsInSets(ast.NodeVisitor):
         match node:
             case ast.Name(id=name):
                 return name in self._ops
-            case ast.Call() if _called(node) == "made_by":
+            case ast.Call() if _called(node) == "defining_op":
                 return True
             case ast.Call(func=ast.Attribute(attr="clone")):
                 return True
@@ -230,9 +230,9 @@ def test_rooms_are_linted():
     "line",
     [
         "position = {op: i for i, op in enumerate(ops_in(module))}",
-        "made: set[Any] = set(); made.add(made_by(value, 'linalg.generic'))",
-        "made = {made_by(value, 'linalg.generic')}",
-        "owner = made_by(value); taken = {}; taken[owner] = 1",
+        "made: set[Any] = set(); made.add(defining_op(value, 'linalg.generic'))",
+        "made = {defining_op(value, 'linalg.generic')}",
+        "owner = defining_op(value); taken = {}; taken[owner] = 1",
         "readers = {use.owner.operation for use in value.uses}",
         "users = [use.owner for use in value.uses]; count = len({*users})",
         "ops = [op.operation for op in block.operations]; later = {*ops[1:]}",
@@ -241,7 +241,7 @@ def test_rooms_are_linted():
         "for op in ops_in(module): hash(op)",
         "for op in mlir.operations_of(block): hash(op)",
         "readers = {*mlir.users_of(value)}",
-        "made = {mlir.made_by(value, 'linalg.generic')}",
+        "made = {mlir.defining_op(value, 'linalg.generic')}",
     ],
 )
 def test_what_the_lint_finds(line: str):
@@ -253,7 +253,7 @@ def test_what_the_lint_finds(line: str):
     [
         "position = {identity_of(op): i for i, op in enumerate(ops_in(module))}",
         "taken = {op.attributes['sym_name'].value for op in module.body.operations}",
-        "made = set(); made.update(made_by(value).results)",
+        "made = set(); made.update(defining_op(value).results)",
         "users = [use.owner for use in value.uses]; found = op in users",
         "blocks = {op.block for op in ops_in(module)}",
     ],

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from .epilogues import Epilogue
 from .vector_code import LANES, SUMS, Axis, Memref, Names, packed_loops
-from .vnni_code import Product, ProductFunction, RuntimeMatrix, Weighted
+from .vnni_code import Product, ProductFunction, RuntimeMatrix, WeightedSum
 
 _ROWS = 16
 """Maximum number of rows per tile."""
@@ -180,7 +180,7 @@ class _Tiles:
         return min(max(most // unit, 1) * unit, first.size)
 
     @property
-    def is_worth_it(self) -> bool:
+    def is_profitable(self) -> bool:
         """True if tiles are faster than vectors."""
         weights, loops = self.product.weights, self.product.reductions
         needed = math.prod(loop.size for loop in self.product.rows) * weights.size
@@ -265,8 +265,8 @@ class _TileFunction(ProductFunction):
         weights: NDArray[np.int8],
         epilogue: Epilogue | None,
     ):
-        excess = -tiles.product.zero_point * weights.sum(0, dtype=np.int64)
-        super().__init__(name, memrefs, tiles.product, epilogue, excess)
+        correction = -tiles.product.zero_point * weights.sum(0, dtype=np.int64)
+        super().__init__(name, memrefs, tiles.product, epilogue, correction)
         self._tiles = tiles
         self._weights = weights
         self._multiply = "tdpbssd" if tiles.product.is_signed else "tdpbusd"
@@ -293,11 +293,11 @@ class _TileFunction(ProductFunction):
         is_last = not inner and tiles.overlap > 0
         whole = (first.size - is_last) // block
         with code.loop(whole) as index:
-            moved = code.moved(pointers, index, steps)
-            self._add_columns(moved, [Axis(block, first.steps), *inner], bool(inner))
+            cursors = code.advance(pointers, index, steps)
+            self._add_columns(cursors, [Axis(block, first.steps), *inner], bool(inner))
         if left := first.size - whole * block:
-            moved = code.moved(pointers, whole, steps)
-            self._add_columns(moved, [Axis(left, first.steps), *inner], True)
+            cursors = code.advance(pointers, whole, steps)
+            self._add_columns(cursors, [Axis(left, first.steps), *inner], True)
         self._instruction("tilerelease")
 
     def _instruction(self, name: str, *operands: tuple[str | int, str]) -> None:
@@ -325,9 +325,9 @@ class _TileFunction(ProductFunction):
         by_vector = [depth * tiles.columns_bytes, 4 * LANES, 0, 0]
         by_vector += [LANES * size for size in self.sizes]
         steps = [vectors * step for step in by_vector]
-        for moved, columns in code.tiles(pointers, width, vectors * LANES, steps):
+        for cursors, columns in code.tiles(pointers, width, vectors * LANES, steps):
             panel = _Panel(-(-columns // LANES), columns % LANES)
-            self._add_panel(moved, loops, is_end, panel)
+            self._add_panel(cursors, loops, is_end, panel)
 
     def _add_panel(
         self, pointers: Names, loops: Sequence[Axis], is_end: bool, panel: _Panel
@@ -348,11 +348,14 @@ class _TileFunction(ProductFunction):
             code.store(zeros, place, SUMS, 64)
         steps = run.steps // run.blocks
         around = self._moving(tiles.around, tiles.inside, panel)
-        with code.nest(around, [weights, lhs]) as moved, code.loop(run.blocks) as index:
+        with (
+            code.nest(around, [weights, lhs]) as cursors,
+            code.loop(run.blocks) as index,
+        ):
             step = steps * tiles.columns_bytes * panel.vectors
-            weights = code.at(moved[0], code.sum(zero, index, step))
+            weights = code.at(cursors[0], code.sum(zero, index, step))
             first = code.sum(zero, index, steps * run.depth)
-            inner = [weights, columns, sums, moved[1], *others]
+            inner = [weights, columns, sums, cursors[1], *others]
             for group in self._groups(inner, loops, is_end, panel):
                 self._add_sums(group, first)
         for group in self._groups(pointers, loops, is_end, panel):
@@ -381,13 +384,15 @@ class _TileFunction(ProductFunction):
         high = tiles.group[0]
         overlap = tiles.overlap if is_end else 0
         whole = (count - bool(overlap)) // high
-        with code.nest(outer, pointers) as moved:
+        with code.nest(outer, pointers) as cursors:
             if whole:
                 with code.loop(whole) as index:
-                    place = code.moved(moved, index, [high * step for step in steps])
+                    place = code.advance(
+                        cursors, index, [high * step for step in steps]
+                    )
                     yield _TileGroup(place, high, 0, panel)
             if left := count - whole * high:
-                place = code.moved(moved, whole * high, steps)
+                place = code.advance(cursors, whole * high, steps)
                 yield _TileGroup(place, left, overlap, panel)
 
     def _add_sums(self, group: _TileGroup, first: str) -> None:
@@ -410,15 +415,15 @@ class _TileFunction(ProductFunction):
         lines[-1] -= group.overlap * tiles.row.steps[0]
         inside = self._moving(tiles.inside, (), group.panel)
         steps, offset = run.steps // run.blocks, tiles.columns_bytes
-        with code.nest(inside, [weights, lhs]) as moved, code.loop(steps) as index:
+        with code.nest(inside, [weights, lhs]) as cursors, code.loop(steps) as index:
             right = code.at(
-                moved[0], code.sum(code.constant(0), index, vectors * offset)
+                cursors[0], code.sum(code.constant(0), index, vectors * offset)
             )
             start = code.sum(first, index, run.depth)
             if run.steps * run.depth > run.size:
                 last = code.constant(run.size - run.depth)
                 start = code.add(f"arith.minsi {start}, {last} : i64")
-            left = code.at(moved[1], start)
+            left = code.at(cursors[1], start)
             self._add_products(
                 [code.at(left, line) for line in lines],
                 [code.at(right, v * offset) for v in range(vectors)],
@@ -464,9 +469,9 @@ class _TileFunction(ProductFunction):
                 pointers.append(code.at(other, i * step))
             with code.loop(tiles.row.size - skipped) as index:
                 steps = [size, *tiles.row.steps[1:]]
-                moved = code.moved(pointers, index, steps)
+                cursors = code.advance(pointers, index, steps)
                 for v in range(group.panel.vectors):
-                    self._add_vector(moved, columns, group.panel, v)
+                    self._add_vector(cursors, columns, group.panel, v)
 
     def _add_vector(self, pointers: Names, columns: str, panel: _Panel, v: int) -> None:
         """Add the epilogue for one vector of columns of a row."""
@@ -479,7 +484,10 @@ class _TileFunction(ProductFunction):
 
 
 def tile_product_text(
-    name: str, memrefs: Sequence[Memref], product: Weighted, epilogue: Epilogue | None
+    name: str,
+    memrefs: Sequence[Memref],
+    product: WeightedSum,
+    epilogue: Epilogue | None,
 ) -> str | None:
     """
     Return the MLIR text of a private function for a product, with its constants; `None`
@@ -495,7 +503,7 @@ def tile_product_text(
     ):
         return None
     tiles = _Tiles.of(product, weights)
-    if not tiles.is_worth_it:
+    if not tiles.is_profitable:
         return None
     function = _TileFunction(name, memrefs, tiles, weights, epilogue)
     function.add(function.code.arguments(memrefs))

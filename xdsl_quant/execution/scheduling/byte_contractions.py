@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from .. import mlir_bindings as mlir
 from ..mlir_bindings import FieldValue, ir
 from .contractions import Contraction, Factor
-from .memrefs import constant_of, dimensions_by_loop, steps_of
+from .memrefs import constant_of, dimensions_by_loop, strides_by_loop
 from .packing import Packing, Transposition
-from .vector_code import LANES, Axis, merged
+from .vector_code import LANES, Axis, coalesce_loops
 from .vnni_code import ChannelProduct, Product, RuntimeMatrix
 
 _MOST_GROUPS = 32
@@ -81,7 +81,7 @@ class ByteContraction:
     @cached_property
     def matrix(self) -> BytesOperand:
         """Right factor."""
-        steps = steps_of(self.rhs.indices, self.rhs.value) or {}
+        steps = strides_by_loop(self.rhs.indices, self.rhs.value) or {}
         return BytesOperand(self.rhs.value, self._by_dimension(steps))
 
     def _by_dimension(self, steps: Mapping[int, int]) -> Mapping[int, int]:
@@ -98,7 +98,7 @@ class ByteContraction:
             )
             for d in dimensions
         ]
-        return merged(loops, len(operands))
+        return coalesce_loops(loops, len(operands))
 
     def with_loops(self, operands: Sequence[BytesOperand]) -> Product | ChannelProduct:
         """Return the product with loops over batches and rows of these memrefs."""
@@ -123,7 +123,7 @@ def byte_contraction_of(contraction: Contraction | None) -> ByteContraction | No
             continue
         if found := _with_constant(contraction, lhs, rhs, weights):
             return found
-    found = (_of_two(contraction, lhs, rhs) for lhs, rhs in orders)
+    found = (_with_runtime_matrix(contraction, lhs, rhs) for lhs, rhs in orders)
     return next(filter(None, found), None)
 
 
@@ -131,11 +131,11 @@ def _with_constant(
     contraction: Contraction, lhs: Factor, rhs: Factor, weights: NDArray[np.int64]
 ) -> ByteContraction | None:
     """Return the product with a constant matrix, or `None` if it is unsupported."""
-    lhs, repeats = _undivided(lhs)
-    lhs_steps = steps_of(lhs.indices, lhs.value)
+    lhs, repeats = _without_quotient(lhs)
+    lhs_steps = strides_by_loop(lhs.indices, lhs.value)
     dimensions = dimensions_by_loop(rhs.indices, weights.shape)
     sizes = dict(zip(contraction.result, contraction.shape, strict=True))
-    reductions = [i for i in range(contraction.count) if i not in sizes]
+    reductions = [i for i in range(contraction.loop_count) if i not in sizes]
     if lhs_steps is None or dimensions is None or not {*reductions} <= {*dimensions}:
         return None
     columns = [i for i in sizes if i in dimensions and sizes[i] > 1]
@@ -172,7 +172,7 @@ def _with_constant(
 def _is_contiguous_in(contraction: Contraction, dimension: int) -> bool:
     """Return True if the sums are contiguous along a dimension."""
     identity = ir.AffineMap.get_identity(len(contraction.result))
-    steps = steps_of(identity.results, contraction.op.operands[2])
+    steps = strides_by_loop(identity.results, contraction.op.operands[2])
     return steps is not None and steps[dimension] == 1
 
 
@@ -194,7 +194,7 @@ def _product_of_rows(
     if matrix.min() < -128 or matrix.max() > 127:
         zero_point = -128 - int(matrix.min())
     stored = (matrix + zero_point).astype(np.int8)
-    signs, reductions = (not lhs.is_unsigned, lhs.zero_point), merged(loops, 1)
+    signs, reductions = (not lhs.is_unsigned, lhs.zero_point), coalesce_loops(loops, 1)
     product = Product([], stored, *signs, reductions, weights_zero_point=zero_point)
     return product if reductions[-1].steps == [1] else None
 
@@ -228,14 +228,14 @@ def _product_of_channels(
     return ChannelProduct([], np.concatenate(parts), *signs, distances, repeats)
 
 
-def _of_two(
+def _with_runtime_matrix(
     contraction: Contraction, lhs: Factor, rhs: Factor
 ) -> ByteContraction | None:
     """Return the product with a matrix packed at run time, or `None`."""
     sizes, result = contraction.sizes, contraction.result
-    reductions = [i for i in range(contraction.count) if i not in result]
+    reductions = [i for i in range(contraction.loop_count) if i not in result]
     lhs_steps, rhs_steps = (
-        steps_of(factor.indices, factor.value) for factor in (lhs, rhs)
+        strides_by_loop(factor.indices, factor.value) for factor in (lhs, rhs)
     )
     if lhs_steps is None or rhs_steps is None or 0 in sizes.values():
         return None
@@ -254,7 +254,7 @@ def _of_two(
     loop = result[column]
     transposition, lhs_steps = _row_major(contraction, lhs, lhs_steps, sizes)
     reductions.sort(key=lambda i: -lhs_steps[i])
-    loops = merged(
+    loops = coalesce_loops(
         [Axis(sizes[i], [lhs_steps[i], rhs_steps[i]]) for i in reductions], 2
     )
     run, column_step = loops[-1], rhs_steps.get(loop, 0)
@@ -314,13 +314,13 @@ def _row_major(
     for i in reversed(others):
         after[i] = size
         size *= sizes[i]
-    made = {i: Axis(sizes[i], [steps[i], after[i]]) for i in loops}
-    batches = [made[i] for i in others]
-    found = Transposition(batches, made[row], made[column], size)
+    axes = {i: Axis(sizes[i], [steps[i], after[i]]) for i in loops}
+    batches = [axes[i] for i in others]
+    found = Transposition(batches, axes[row], axes[column], size)
     return found, {i: after.get(i, 0) for i in steps}
 
 
-def _undivided(lhs: Factor) -> tuple[Factor, int]:
+def _without_quotient(lhs: Factor) -> tuple[Factor, int]:
     """
     Return a factor indexed by the dividend of its last index, and the divisor:
     `merge_channels` creates such quotients.

@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 
 from .. import mlir_bindings as mlir
-from ..building import indexing_maps, input_count, loop_kinds
+from ..building import indexing_maps, input_count, iterator_types_of
 from ..cpu import Cpu
 from ..mlir_bindings import Values, func, ir, memref
 from ..runtime_library import ThreadFunctions
@@ -30,7 +30,7 @@ from .buffer_planning import ALIGNMENT
 from .byte_contractions import ByteContraction, BytesOperand, byte_contraction_of
 from .contractions import Factor, contraction_of
 from .epilogues import Epilogue, epilogue_of
-from .memrefs import steps_of
+from .memrefs import strides_by_loop
 from .packing import (
     RowSums,
     Transposition,
@@ -40,7 +40,7 @@ from .packing import (
 )
 from .tile_check import tiles_are_exact
 from .vector_code import LANES, Axis, Memref
-from .vnni_code import ChannelProduct, Product, RuntimeMatrix, Weighted, product_text
+from .vnni_code import ChannelProduct, Product, RuntimeMatrix, WeightedSum, product_text
 
 _MARK = "xdsl_quant.bytes"
 
@@ -48,7 +48,7 @@ _LARGE = 1 << 25
 """Minimum number of multiply-accumulates that pays for another thread."""
 
 
-def keep_byte_products(module: ir.Module) -> None:
+def mark_byte_products(module: ir.Module) -> None:
     """
     Mark products of bytes on tensors for `call_byte_products`, and prevent loop fusion
     that would break them up.
@@ -64,12 +64,12 @@ def keep_byte_products(module: ir.Module) -> None:
         op.attributes[_MARK] = ir.UnitAttr.get(module.context)
         for factor in (found.lhs, found.rhs):
             if factor.is_computed:
-                _keep_in_memory(op, [*op.operands].index(factor.value))
+                _materialize_operand(op, [*op.operands].index(factor.value))
     position = {result: i for i, op in enumerate(generic) for result in op.results}
     combined: set[ir.Value] = set()
     """Results of elementwise ops on sums of products."""
     for op in generic:
-        if is_kept(op):
+        if is_byte_product(op):
             continue
         inputs = [*op.operands][: input_count(op)]
         found = [(i, value) for i, value in enumerate(inputs) if value in combined]
@@ -78,7 +78,7 @@ def keep_byte_products(module: ir.Module) -> None:
             if not _is_elementwise(op) or any(
                 position[value] < position[later] for _, later in found
             ):
-                _keep_in_memory(op, i)
+                _materialize_operand(op, i)
         if _is_elementwise(op) and any(
             value in combined or _is_sum_of_product(value) for value in op.operands
         ):
@@ -86,20 +86,20 @@ def keep_byte_products(module: ir.Module) -> None:
 
 
 def _is_sum_of_product(value: ir.Value) -> bool:
-    owner = mlir.made_by(value, "linalg.generic")
-    return owner is not None and is_kept(owner)
+    owner = mlir.defining_op(value, "linalg.generic")
+    return owner is not None and is_byte_product(owner)
 
 
 def _is_elementwise(op: ir.Operation) -> bool:
-    return all("parallel" in kind for kind in loop_kinds(op))
+    return all("parallel" in kind for kind in iterator_types_of(op))
 
 
-def is_kept(op: ir.Operation) -> bool:
-    """Return True if an op is marked by `keep_byte_products`."""
+def is_byte_product(op: ir.Operation) -> bool:
+    """Return True if an op is marked by `mark_byte_products`."""
     return _MARK in op.attributes
 
 
-def _keep_in_memory(op: ir.Operation, operand: int) -> None:
+def _materialize_operand(op: ir.Operation, operand: int) -> None:
     """Materialize an operand before the loops of an op."""
     maps = indexing_maps(op)
     with ir.InsertionPoint(op), op.location:
@@ -122,9 +122,9 @@ def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadFunct
     Returns:
         the functions that several threads call.
     """
-    names = mlir.free_names(module, "byte_product")
+    names = mlir.unused_names(module, "byte_product")
     calls = _ProductCalls(module, cpu, threads, names)
-    for op in [*filter(is_kept, mlir.ops_in(module, "linalg.generic"))]:
+    for op in [*filter(is_byte_product, mlir.ops_in(module, "linalg.generic"))]:
         found = byte_contraction_of(contraction_of(op))
         if found is None:
             continue
@@ -206,7 +206,7 @@ class _ProductCalls:
     def _sum_rows(
         self,
         found: ByteContraction,
-        product: Weighted,
+        product: WeightedSum,
         operands: Sequence[BytesOperand],
     ) -> None:
         """Compute the zero-point-corrected sum of each row."""
@@ -217,7 +217,7 @@ class _ProductCalls:
         self._call(operands, partial(row_sums_text, sums, self._cpu.vnni_bits))
 
     def _multiply(
-        self, product: Weighted, epilogue: Epilogue | None, values: Values
+        self, product: WeightedSum, epilogue: Epilogue | None, values: Values
     ) -> None:
         """Compute the product, on several threads if it is large."""
         parts = _parts_of_rows(product, [*map(_memref, values)], self._threads)
@@ -254,7 +254,7 @@ def _result_operands(
     else:
         memrefs = [op.operands[2]]
         identity = ir.AffineMap.get_identity(mlir.shaped_type(memrefs[0]).rank)
-        steps = [steps_of(identity.results, memrefs[0]) or {}]
+        steps = [strides_by_loop(identity.results, memrefs[0]) or {}]
     return [
         BytesOperand(value, {d: step * _element_bytes(value) for d, step in by.items()})
         for value, by in zip(memrefs, steps, strict=True)
@@ -304,7 +304,7 @@ def _allocated(size: int) -> ir.Value:
 def _fastest_text(
     name: str,
     memrefs: Sequence[Memref],
-    product: Weighted,
+    product: WeightedSum,
     epilogue: Epilogue | None,
     cpu: Cpu,
 ) -> str:
@@ -322,8 +322,8 @@ def _add_text(module: ir.Module, text: str) -> None:
 
 
 def _parts_of_rows(
-    product: Weighted, memrefs: Sequence[Memref], threads: int
-) -> Sequence[tuple[Sequence[Memref], Weighted]]:
+    product: WeightedSum, memrefs: Sequence[Memref], threads: int
+) -> Sequence[tuple[Sequence[Memref], WeightedSum]]:
     """Split the rows of a large product into parts for threads."""
     loops = [*product.batches, *product.rows]
     first, *inner = loops
@@ -342,7 +342,7 @@ def _parts_of_rows(
     ]
 
 
-def _with_loops(product: Weighted, loops: Sequence[Axis]) -> Weighted:
+def _with_loops(product: WeightedSum, loops: Sequence[Axis]) -> WeightedSum:
     count = len(product.batches)
     return replace(product, batches=loops[:count], rows=loops[count:])
 

@@ -18,8 +18,8 @@ from ..building import indexing_maps
 from ..mlir_bindings import arith, ir
 from .byte_contractions import byte_contraction_of
 from .contractions import Contraction, Factor, contraction_of
-from .generic_ops import filled, generic
-from .memrefs import constant_of, steps_of
+from .generic_ops import build_generic, splat_tensor
+from .memrefs import constant_of, strides_by_loop
 from .vector_code import LANES
 
 
@@ -64,10 +64,12 @@ def _merged(
     """Return the result for one order of the factors."""
     op, sizes = contraction.op, contraction.sizes
     *outer, channel, more = contraction.result
-    reductions = [i for i in range(contraction.count) if i not in contraction.result]
+    reductions = [
+        i for i in range(contraction.loop_count) if i not in contraction.result
+    ]
     weights = constant_of(rhs.value)
     lhs_steps, rhs_steps = (
-        steps_of(factor.indices, factor.value) for factor in (lhs, rhs)
+        strides_by_loop(factor.indices, factor.value) for factor in (lhs, rhs)
     )
     if weights is None or lhs_steps is None or rhs_steps is None:
         return None
@@ -86,9 +88,9 @@ def _merged(
     type_ = ir.RankedTensorType.get(array.shape, rhs.element_type)
     with ir.InsertionPoint(op), op.location:
         constant = arith.constant(type_, mlir.dense_attr(array, type_))
-        (result,) = generic(
+        (result,) = build_generic(
             [lhs.value, constant],
-            [filled(shape, contraction.sum_type, start)],
+            [splat_tensor(shape, contraction.sum_type, start)],
             _merged_maps(contraction, lhs, kept),
             ["parallel"] * (len(outer) + 1) + ["reduction"] * len(kept),
             contraction.body(lhs, rhs),
@@ -107,7 +109,7 @@ def _merged_maps(
     dim, zero = ir.AffineExpr.get_dim, ir.AffineExpr.get_constant(0)
     count = len(outer) + 1 + len(kept)
     # From the new loops to the old loops
-    loops: list[ir.AffineExpr] = [zero] * contraction.count
+    loops: list[ir.AffineExpr] = [zero] * contraction.loop_count
     for new, old in enumerate([*outer, channel, *kept]):
         loops[old] = dim(new)
     if (size := contraction.size(more)) > 1:
@@ -146,8 +148,8 @@ def _constant_sums(op: ir.Operation) -> ir.Attribute | None:
     if maps[0] != identity or not maps[1].is_projected_permutation:
         return None
     block = mlir.body_of(op)
-    (yielded,) = mlir.yielded_by(block)
-    total = mlir.made_by(yielded, "arith.addi")
+    (yielded,) = mlir.yielded_values(block)
+    total = mlir.defining_op(yielded, "arith.addi")
     if not total or {*total.operands} != {*block.arguments}:
         return None
     kept = mlir.dimensions_of(maps[1])
@@ -161,11 +163,11 @@ def _constant_sums(op: ir.Operation) -> ir.Attribute | None:
 
 def equal_elements(value: ir.Value) -> int | None:
     """Return the integer of a splat tensor, or `None`."""
-    if op := mlir.made_by(value, "linalg.fill"):
+    if op := mlir.defining_op(value, "linalg.fill"):
         return mlir.integer_of(op.operands[0])
-    if op := mlir.made_by(value, "linalg.generic"):
+    if op := mlir.defining_op(value, "linalg.generic"):
         block = mlir.body_of(op)
-        yielded = mlir.yielded_by(block)[[*op.results].index(value)]
+        yielded = mlir.yielded_values(block)[[*op.results].index(value)]
         if yielded == block.arguments[0] and len(op.operands) == 2:
             numbers = constant_of(op.operands[0])
             return None if numbers is None or numbers.ndim else int(numbers)

@@ -16,7 +16,7 @@ from xdsl_quant.numerics.arrays import Array, DType
 
 from .. import mlir_bindings as mlir
 from ..mlir_bindings import Op, arith, ir, memref
-from .memrefs import read_global, with_elements
+from .memrefs import clone_global, read_global
 
 
 class _Encoding(NamedTuple):
@@ -71,7 +71,7 @@ def decode_constants(module: ir.Module) -> None:
     symbols = ir.SymbolTable(module.operation)
     known: dict[tuple[str, bytes], tuple[_Encoding, ir.Operation] | None] = {}
     for load in mlir.ops_in(module, "memref.load"):
-        table = mlir.made_by(load.operands[0], "memref.get_global")
+        table = mlir.defining_op(load.operands[0], "memref.get_global")
         if table is None or str(mlir.element(load.operands[0])) != "i8":
             continue
         name = mlir.symbol_of(table, "name")
@@ -159,7 +159,7 @@ def _table_numbers(
 ) -> _Numbers | None:
     """Return the numbers loaded from a constant table of a NumPy float type."""
     table, *indices = load.operands
-    constant = mlir.made_by(table, "memref.get_global")
+    constant = mlir.defining_op(table, "memref.get_global")
     is_known = isinstance(load.result.type, ir.F16Type | ir.F32Type)
     if constant is None or len(indices) != 1 or not is_known:
         return None
@@ -213,7 +213,7 @@ def _encoded(
             stored = encoding.encode(numbers)
         same = encoding.decode(stored).view(np.int32) == numbers.view(np.int32)
         if same[is_present].all():
-            return encoding, with_elements(
+            return encoding, clone_global(
                 symbols, name, f"as_{encoding.name}", stored[codes]
             )
     return None
@@ -251,10 +251,10 @@ def select_from_tables(module: ir.Module) -> None:
     """
     symbols = ir.SymbolTable(module.operation)
     for load in mlir.ops_in(module, "memref.load"):
-        table = mlir.made_by(load.operands[0], "memref.get_global")
+        table = mlir.defining_op(load.operands[0], "memref.get_global")
         if table is None or mlir.shape(load.operands[0]) != [_MOST]:
             continue
-        if (byte := byte_looked_up(load)) is None:
+        if (byte := byte_index_of(load)) is None:
             continue
         numbers = mlir.initial_value(symbols[mlir.symbol_of(table, "name")]).tolist()
         with ir.InsertionPoint(load), load.location:
@@ -287,34 +287,34 @@ def look_up_whole_bytes(module: ir.Module) -> None:
     symbols = ir.SymbolTable(module.operation)
     repeated: dict[str, ir.Operation] = {}
     for load in mlir.ops_in(module, "memref.load"):
-        table = mlir.made_by(load.operands[0], "memref.get_global")
-        if table is None or (byte := byte_looked_up(load)) is None:
+        table = mlir.defining_op(load.operands[0], "memref.get_global")
+        if table is None or (byte := byte_index_of(load)) is None:
             continue
         name = mlir.symbol_of(table, "name")
         if name not in repeated:
             numbers = np.resize(mlir.initial_value(symbols[name]), _BYTES)
             type_ = mlir.element(load.operands[0])
-            repeated[name] = with_elements(symbols, name, "of_bytes", numbers, type_)
+            repeated[name] = clone_global(symbols, name, "of_bytes", numbers, type_)
         with ir.InsertionPoint(load), load.location:
             load.operands[0] = read_global(repeated[name])
             load.operands[1] = arith.index_castui(ir.IndexType.get(), byte)
 
 
-def byte_looked_up(load: ir.Operation) -> ir.Value | None:
+def byte_index_of(load: ir.Operation) -> ir.Value | None:
     """Return the byte whose low bits index a small table, or `None`."""
     type_ = mlir.shaped_type(load.operands[0])
     size = type_.shape[0] if type_.rank == 1 else 0
     if not isinstance(type_.element_type, _TABULATED) or not 1 < size < _BYTES:
         return None
-    index = mlir.made_by(load.operands[1], "arith.index_cast")
-    masked = index and mlir.made_by(index.operands[0], "arith.andi")
+    index = mlir.defining_op(load.operands[1], "arith.index_cast")
+    masked = index and mlir.defining_op(index.operands[0], "arith.andi")
     if not masked or size & (size - 1):
         return None
     if mlir.integer_of(masked.operands[1]) != size - 1:
         return None
     value = masked.operands[0]
     while mlir.bits(value.type) != 8:
-        resized = mlir.made_by(value, "arith.trunci", "arith.extsi", "arith.extui")
+        resized = mlir.defining_op(value, "arith.trunci", "arith.extsi", "arith.extui")
         if resized is None or 1 << mlir.bits(resized.operands[0].type) < size:
             return None
         value = resized.operands[0]

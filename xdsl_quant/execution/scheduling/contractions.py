@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from .. import mlir_bindings as mlir
-from ..building import mixed_sizes, reshaped_tensor
+from ..building import mixed_sizes, reshape_tensor
 from ..mlir_bindings import FieldValue, Values, arith, ir, linalg, tensor
-from .generic_ops import generic
+from .generic_ops import build_generic
 
 
 class Factor(NamedTuple):
@@ -35,7 +35,11 @@ class Factor(NamedTuple):
 
     def convert(self, element: ir.Value, type_: ir.Type) -> ir.Value:
         """Return the converted, zero-point-corrected element."""
-        value = applied(self.conversion, type_, element) if self.conversion else element
+        value = (
+            clone_with_operands(self.conversion, type_, element)
+            if self.conversion
+            else element
+        )
         if not self.zero_point:
             return value
         return arith.subi(value, arith.constant(type_, self.zero_point))
@@ -63,7 +67,7 @@ class Factor(NamedTuple):
         if self.element_type == type_:
             return self
         rank = mlir.shaped_type(self.value).rank
-        (value,) = generic(
+        (value,) = build_generic(
             [self.value],
             [tensor.empty(mixed_sizes(self.value), type_)],
             [ir.AffineMap.get_identity(rank)] * 2,
@@ -75,7 +79,7 @@ class Factor(NamedTuple):
     def in_memory(self) -> Factor:
         """Return the factor behind a reshape that prevents fusion of its producer."""
         zero = ir.AffineExpr.get_constant(0)
-        value = reshaped_tensor(self.value, [1, *mixed_sizes(self.value)])
+        value = reshape_tensor(self.value, [1, *mixed_sizes(self.value)])
         return self._replace(value=value, indices=[zero, *self.indices])
 
 
@@ -95,7 +99,7 @@ class Contraction:
 
     op: ir.Operation
 
-    count: int
+    loop_count: int
     """Number of loops."""
 
     lhs: Factor
@@ -142,8 +146,8 @@ class Contraction:
             left, right, so_far = arguments
             type_ = self.sum_type
             factors = lhs.convert(left, type_), rhs.convert(right, type_)
-            term = applied(self.product, type_, *factors)
-            return [applied(self.total, type_, so_far, term)]
+            term = clone_with_operands(self.product, type_, *factors)
+            return [clone_with_operands(self.total, type_, so_far, term)]
 
         return added
 
@@ -172,13 +176,15 @@ def contraction_of(op: ir.Operation) -> Contraction | None:
     *maps, result = (m.value for m in linalg.get_indexing_maps(op))
     block = mlir.body_of(op)
     *arguments, so_far = block.arguments
-    (yielded,) = mlir.yielded_by(block)
-    total = mlir.made_by(yielded, "arith.addf", "arith.addi")
+    (yielded,) = mlir.yielded_values(block)
+    total = mlir.defining_op(yielded, "arith.addf", "arith.addi")
     if total is None:
         return None
     terms = [value for value in total.operands if value != so_far]
     product = (
-        mlir.made_by(terms[0], "arith.mulf", "arith.muli") if len(terms) == 1 else None
+        mlir.defining_op(terms[0], "arith.mulf", "arith.muli")
+        if len(terms) == 1
+        else None
     )
     if product is None or not result.is_projected_permutation:
         return None
@@ -205,16 +211,18 @@ def _converted_from(
     """Return the value before conversion, the conversion, and the zero point."""
     zero_point = 0
     if (
-        (difference := mlir.made_by(value, "arith.subi"))
+        (difference := mlir.defining_op(value, "arith.subi"))
         and isinstance(value.type, ir.IntegerType)
         and (subtracted := mlir.integer_of(difference.operands[1])) is not None
     ):
         value, zero_point = difference.operands[0], subtracted
-    conversion = mlir.made_by(value, "arith.extf", "arith.extsi", "arith.extui")
+    conversion = mlir.defining_op(value, "arith.extf", "arith.extsi", "arith.extui")
     return (conversion.operands[0] if conversion else value), (conversion, zero_point)
 
 
-def applied(op: ir.Operation, type_: ir.Type, *operands: ir.Value) -> ir.Value:
+def clone_with_operands(
+    op: ir.Operation, type_: ir.Type, *operands: ir.Value
+) -> ir.Value:
     """Clone an op with new operands and a new result type, and return its result."""
     copy = op.clone()
     for i, operand in enumerate(operands):

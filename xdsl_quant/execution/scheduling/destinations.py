@@ -9,7 +9,7 @@ from ..mlir_bindings import ir, linalg, tensor
 
 def share_destinations(module: ir.Module) -> None:
     """Rewrite tensors so that bufferization computes them in place of their use."""
-    read_where_padded(module)
+    read_padded_tensors(module)
     separate_destinations(module)
     # Otherwise a branch could write its result to a buffer of another size.
     if not _has_dynamic_branches(module) and _may_write_results_at_once(module):
@@ -39,8 +39,8 @@ def _may_write_results_at_once(module: ir.Module) -> bool:
     for end in ends:
         block = mlir.operations_of(end.block)
         later = block[block.index(end) + 1 :]
-        read = {value for op in later for value in _origins(op.operands)}
-        made_of = _origins(end.operands[:1]) - {end.operands[0]}
+        read = {value for op in later for value in _possible_aliases(op.operands)}
+        made_of = _possible_aliases(end.operands[:1]) - {end.operands[0]}
         if any(_is_computed(value) for value in made_of & read):
             return False
     return True
@@ -51,7 +51,7 @@ def _is_computed(value: ir.Value) -> bool:
     return is_result and value.owner.name != "tensor.empty"
 
 
-def _origins(values: Iterable[ir.Value]) -> set[ir.Value]:
+def _possible_aliases(values: Iterable[ir.Value]) -> set[ir.Value]:
     """Return the values and all tensors that may alias them after in-place ops."""
     found: set[ir.Value] = set()
     todo = [*values]
@@ -67,11 +67,13 @@ def _origins(values: Iterable[ir.Value]) -> set[ir.Value]:
         is_linalg = op.name.startswith("linalg.")
         # The last operands of `linalg` ops are their destinations.
         todo += [*op.operands][-len(op.results) if is_linalg else 0 :]
-        todo += [v for region in op.regions for b in region for v in mlir.yielded_by(b)]
+        todo += [
+            v for region in op.regions for b in region for v in mlir.yielded_values(b)
+        ]
     return found
 
 
-def read_where_padded(module: ir.Module) -> None:
+def read_padded_tensors(module: ir.Module) -> None:
     """
     Make ops read a padded tensor through a slice, so that it is stored only once.
     Reshapes that only add a leading dimension of 1 become views for this.
@@ -113,7 +115,7 @@ def _pads(insert: ir.Operation) -> bool:
     if len(insert.operands) != 2 or any(map(_writes_to, insert.results[0].uses)):
         return False
     source, target = insert.operands
-    op = mlir.made_by(target, "linalg.fill", "linalg.generic")
+    op = mlir.defining_op(target, "linalg.fill", "linalg.generic")
     is_filled = op is not None and _has_equal_elements(op)
     return is_filled and mlir.shaped_type(source).rank == mlir.shaped_type(target).rank
 
@@ -155,11 +157,11 @@ def _has_equal_elements(op: ir.Operation) -> bool:
     if len(op.results) != 1 or op.name == "tensor.empty":
         return len(op.results) == 1
     if op.name == "linalg.fill":
-        return mlir.made_by(op.operands[0], "arith.constant") is not None
+        return mlir.defining_op(op.operands[0], "arith.constant") is not None
     block = mlir.body_of(op)
-    (value,) = mlir.yielded_by(block)
+    (value,) = mlir.yielded_values(block)
     is_read = any(any(argument.uses) for argument in block.arguments)
-    return not is_read and mlir.made_by(value, "arith.constant") is not None
+    return not is_read and mlir.defining_op(value, "arith.constant") is not None
 
 
 def _writes_to(use: ir.OpOperand) -> bool:
@@ -175,7 +177,7 @@ def _writes_to(use: ir.OpOperand) -> bool:
 # Copies
 
 
-def copy_in_loops(module: ir.Module) -> None:
+def lower_strided_copies(module: ir.Module) -> None:
     """
     Erase copies of memrefs to themselves, and lower strided copies to loops. MLIR would
     call a runtime function for strided copies. Copies to themselves remain when results
@@ -198,6 +200,6 @@ def _is_contiguous(buffer: ir.Value) -> bool:
 
 
 def _uncast(buffer: ir.Value) -> ir.Value:
-    while cast := mlir.made_by(buffer, "memref.cast"):
+    while cast := mlir.defining_op(buffer, "memref.cast"):
         buffer = cast.operands[0]
     return buffer

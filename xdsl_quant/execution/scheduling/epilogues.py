@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import mlir_bindings as mlir
-from ..building import indexing_maps, input_count, loop_kinds
+from ..building import indexing_maps, input_count, iterator_types_of
 from ..mlir_bindings import Values, ir
 from .memrefs import (
     buffer_of,
     constant_of,
     dimensions_by_loop,
     is_distinct_buffer,
-    steps_of,
+    strides_by_loop,
 )
 from .vector_bodies import VectorBody
 
@@ -35,7 +35,7 @@ class Epilogue:
     start: int
     """Initial value of the sums."""
 
-    filled: ir.Operation
+    fill: ir.Operation
     """Op that stores the initial value."""
 
     constants: Mapping[int, NDArray[np.int64]]
@@ -82,7 +82,7 @@ class Epilogue:
     def erase(self) -> None:
         """Erase the op and the buffer of the sums."""
         sums = self.op.operands[self.sums]
-        for op in (self.op, self.filled):
+        for op in (self.op, self.fill):
             op.erase()
         for user in mlir.users_of(sums):
             user.erase()
@@ -98,7 +98,7 @@ def epilogue_of(op: ir.Operation, column: int) -> Epilogue | None:
         column: dimension of the sums that runs over columns.
     """
     sums = op.operands[len(op.operands) - 1]
-    if not mlir.made_by(sums, "memref.alloc"):
+    if not mlir.defining_op(sums, "memref.alloc"):
         return None
     users = mlir.users_of(sums)
     fills = [user for user in users if user != op and _fill_of(user) is not None]
@@ -110,10 +110,10 @@ def epilogue_of(op: ir.Operation, column: int) -> Epilogue | None:
     is_used_once = len({*map(mlir.identity_of, users)}) == len(users)
     if len(fills) != 1 or len(others) != 1 or not is_used_once:
         return None
-    (filled,), (last,) = fills, others
-    if last.name != "linalg.generic" or not _in_order([filled, op, last]):
+    (fill,), (last,) = fills, others
+    if last.name != "linalg.generic" or not _in_order([fill, op, last]):
         return None
-    epilogue = _elementwise_epilogue(last, filled, sums, column)
+    epilogue = _elementwise_epilogue(last, fill, sums, column)
     if epilogue is None or not _can_be_delayed(op, epilogue):
         return None
     return epilogue if epilogue.body.is_supported() else None
@@ -125,7 +125,7 @@ def _fill_of(op: ir.Operation) -> int | None:
         stored = op.operands[0]
     elif op.name == "linalg.generic" and len(op.operands) == 1:
         # A body that only asserts yields nothing.
-        if not (yielded := [*mlir.yielded_by(mlir.body_of(op))]):
+        if not (yielded := [*mlir.yielded_values(mlir.body_of(op))]):
             return None
         (stored,) = yielded
     else:
@@ -142,15 +142,19 @@ def _in_order(ops: Sequence[ir.Operation]) -> bool:
 
 
 def _elementwise_epilogue(
-    op: ir.Operation, filled: ir.Operation, sums: ir.Value, column: int
+    op: ir.Operation, fill: ir.Operation, sums: ir.Value, column: int
 ) -> Epilogue | None:
     """Return an op on memrefs as the epilogue of sums, or `None`."""
-    operands, maps, start = [*op.operands], indexing_maps(op), _fill_of(filled)
+    operands, maps, start = [*op.operands], indexing_maps(op), _fill_of(fill)
     *others, result = operands
     *_, old_result = mlir.body_of(op).arguments
     if start is None or input_count(op) != len(others) or any(old_result.uses):
         return None
-    if others.count(sums) != 1 or {*loop_kinds(op)} != {_PARALLEL} or sums == result:
+    if (
+        others.count(sums) != 1
+        or {*iterator_types_of(op)} != {_PARALLEL}
+        or sums == result
+    ):
         return None
     position = others.index(sums)
     loops = _dimensions_of_sums(op, position, column)
@@ -173,7 +177,7 @@ def _elementwise_epilogue(
         steps.append(found)
         if i != len(others):
             inputs.append(i)
-    return Epilogue(op, position, start, filled, constants, inputs, steps)
+    return Epilogue(op, position, start, fill, constants, inputs, steps)
 
 
 _PARALLEL = "#linalg.iterator_type<parallel>"
@@ -205,7 +209,7 @@ def _steps_by_dimension(
     """Return element strides by dimension of the sums; `None` if not constant."""
     if not isinstance(value.type, ir.MemRefType):
         return None
-    steps = steps_of(map_.results, value)
+    steps = strides_by_loop(map_.results, value)
     if steps is None:
         return None
     return {loops[loop]: step for loop, step in steps.items() if loop in loops}

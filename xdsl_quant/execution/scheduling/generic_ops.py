@@ -6,13 +6,13 @@ from .. import mlir_bindings as mlir
 from ..mlir_bindings import Sizes, Values, arith, ir, linalg, tensor
 
 
-def filled(sizes: Sizes, element_type: ir.Type, number: float) -> ir.Value:
+def splat_tensor(sizes: Sizes, element_type: ir.Type, number: float) -> ir.Value:
     """Return a splat tensor."""
     constant = arith.constant(element_type, number)
     return linalg.fill(constant, outs=[tensor.empty(sizes, element_type)])
 
 
-def generic(
+def build_generic(
     inputs: Values,
     outputs: Values,
     maps: Sequence[ir.AffineMap],

@@ -229,10 +229,10 @@ class LaneLoop:
 
     def _is_supported(self, value: ir.Value) -> bool:
         if value not in self._supported:
-            self._supported[value] = self._can_be_made(value)
+            self._supported[value] = self._can_be_vectorized(value)
         return self._supported[value]
 
-    def _can_be_made(self, value: ir.Value) -> bool:
+    def _can_be_vectorized(self, value: ir.Value) -> bool:
         if value in self._defined:
             return True
         if not _is_element(value.type):
@@ -279,13 +279,13 @@ class LaneLoop:
         """Return the vector of a value that starts at a lane."""
         if (value, lane) not in self._vectors:
             if define := self._defined.get(value):
-                made = define(lane)
+                built = define(lane)
             else:
-                made = self._made(value, lane)
-            self._vectors[value, lane] = made
+                built = self._build_vector(value, lane)
+            self._vectors[value, lane] = built
         return self._vectors[value, lane]
 
-    def _made(self, value: ir.Value, lane: int) -> ir.Value:
+    def _build_vector(self, value: ir.Value, lane: int) -> ir.Value:
         type_ = mlir.vector_type(LANES, value.type)
         if self._is_outside(value):
             return vector.broadcast(type_, value)

@@ -25,7 +25,7 @@ VIEWS = (
 
 def buffer_of(memref: ir.Value) -> ir.Value:
     """Return the buffer that a memref is a view of."""
-    while view := mlir.made_by(memref, *VIEWS):
+    while view := mlir.defining_op(memref, *VIEWS):
         memref = view.operands[0]
     return memref
 
@@ -34,14 +34,14 @@ def is_distinct_buffer(memref: ir.Value) -> bool:
     """Return True if a buffer cannot alias other buffers for which this is true."""
     if (block := mlir.argument_block(memref)) is not None:
         return block.owner.operation.name == "func.func"
-    return bool(mlir.made_by(memref, "memref.alloc", "memref.get_global"))
+    return bool(mlir.defining_op(memref, "memref.alloc", "memref.get_global"))
 
 
 def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
     """Return the elements of an integer constant, sign-extended; `None` otherwise."""
-    if op := mlir.made_by(value, "arith.constant"):
+    if op := mlir.defining_op(value, "arith.constant"):
         attribute = op.attributes["value"]
-    elif op := mlir.made_by(value, "memref.get_global"):
+    elif op := mlir.defining_op(value, "memref.get_global"):
         symbols = ir.SymbolTable(_top_op(op))
         attribute = symbols[mlir.symbol_of(op, "name")].attributes["initial_value"]
     else:
@@ -61,7 +61,7 @@ def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
     return numbers.astype(np.int64) << unused >> unused
 
 
-def with_elements(
+def clone_global(
     symbols: ir.SymbolTable,
     name: str,
     suffix: str,
@@ -93,7 +93,7 @@ def _top_op(op: ir.Operation) -> ir.Operation:
     return op
 
 
-def steps_of(
+def strides_by_loop(
     indices: Iterable[ir.AffineExpr], value: ir.Value
 ) -> dict[int, int] | None:
     """

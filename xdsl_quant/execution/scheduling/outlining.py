@@ -31,7 +31,7 @@ def outline_loops(module: ir.Module, name: str) -> list[str]:
     ]
     if len(nests) < 2:
         return []
-    outlined = dict(zip(mlir.free_names(module, name), nests, strict=False))
+    outlined = dict(zip(mlir.unused_names(module, name), nests, strict=False))
     for new, nest in outlined.items():
         _outline(nest, new, caller)
     return [*outlined]
@@ -49,7 +49,7 @@ def _can_be_outlined(nest: ir.Operation) -> bool:
 def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
     """Replace a loop nest of `caller` by a call of a new function."""
     captured = _captured(nest)
-    constants = [value for value in captured if mlir.made_by(value, *_CONSTANTS)]
+    constants = [value for value in captured if mlir.defining_op(value, *_CONSTANTS)]
     arguments = [value for value in captured if value not in constants]
     types = [value.type for value in arguments]
     with nest.location:
@@ -104,7 +104,7 @@ _MOST_ITERATIONS = 1 << 12
 """Number of scalar iterations that take microseconds, as one callback does."""
 
 
-def keep_small_loops_plain(module: ir.Module) -> None:
+def keep_small_loops_scalar(module: ir.Module) -> None:
     """
     Disable unrolling and vectorization of loops that run at most 4096 iterations per
     call, including those of outer loops.

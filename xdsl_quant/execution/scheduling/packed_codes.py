@@ -17,7 +17,7 @@ from .. import mlir_bindings as mlir
 from ..mlir_bindings import arith, ir, llvm, vector
 from .constant_codes import codes_of, decoded_from
 from .lane_loops import LaneIndex, LaneLoop, has_lanes
-from .memrefs import read_global, with_elements
+from .memrefs import clone_global, read_global
 from .vector_code import LANES
 
 _PAIR = 2 * LANES
@@ -60,7 +60,7 @@ def pack_constants(module: ir.Module) -> None:
 
 def _packable_constant(load: ir.Operation) -> str | None:
     """Return the name of the i8 constant that is loaded, or `None`."""
-    constant = mlir.made_by(load.operands[0], "memref.get_global")
+    constant = mlir.defining_op(load.operands[0], "memref.get_global")
     if constant is None or str(mlir.element(constant.result)) != "i8":
         return None
     return mlir.symbol_of(constant, "name")
@@ -104,7 +104,7 @@ def _packed_constant(
     table = np.resize(distinct, LANES).view(np.float32)
     shape = [*codes.shape[:-1], codes.shape[-1] // 2]
     data = (low | high << 4).view(np.int8).reshape(shape)
-    return _Packed(with_elements(symbols, name, "packed", data), table)
+    return _Packed(clone_global(symbols, name, "packed", data), table)
 
 
 class _Selection(NamedTuple):

@@ -17,13 +17,13 @@ from .vector_code import (
     Code,
     Memref,
     Names,
-    as_bytes,
-    as_sums,
+    accumulate_products,
+    bitcast_to_bytes,
+    bitcast_to_sums,
     function_lines,
-    interleaved,
+    interleave_bytes,
     packed_loops,
-    with_products,
-    wrapped_i32,
+    wrap_to_i32,
 )
 
 
@@ -91,9 +91,9 @@ class _Packer:
         by_vector = [LANES * packing.column_step, rows * self._run_bytes, 64]
         steps = [packing.vectors * step for step in by_vector]
         size = LANES * packing.vectors
-        for moved, columns in code.tiles(pointers, packing.width, size, steps):
+        for cursors, columns in code.tiles(pointers, packing.width, size, steps):
             starts = range(0, columns, LANES)
-            self._add_tile(moved, [min(LANES, columns - start) for start in starts])
+            self._add_tile(cursors, [min(LANES, columns - start) for start in starts])
 
     @property
     def _run_bytes(self) -> int:
@@ -106,14 +106,14 @@ class _Packer:
         source, packed, starts = pointers
         pack = self._rows_packed if packing.column_step == 1 else self._columns_packed
         loops = [Axis(size, steps[1:]) for size, steps in packing.reductions[:-1]]
-        sums = code.carrying_nest(
+        sums = code.reduction_nest(
             packed_loops(loops, len(counts) * self._run_bytes),
             [packed, source],
             [code.splat(0, SUMS)] * len(counts),
             SUMS,
-            lambda moved, sums: pack(sums, moved[::-1], counts),
+            lambda cursors, sums: pack(sums, cursors[::-1], counts),
         )
-        factor = code.splat(wrapped_i32(-packing.offset), SUMS)
+        factor = code.splat(wrap_to_i32(-packing.offset), SUMS)
         for v, total in enumerate(sums):
             start = code.add(f"arith.muli {total}, {factor} : {SUMS}")
             code.store_lanes(code.at(starts, 64 * v), start, "i32")
@@ -126,11 +126,11 @@ class _Packer:
         whole, rest = divmod(self._run.size, 4)
 
         def packed(pointers: Names, rows: Sequence[int | None]) -> list[str]:
-            """Return the interleaved bytes of up to four rows per column vector."""
+            """Return the interleave_bytes bytes of up to four rows per column vector."""
             bytes_, _ = pointers
             zero = code.splat(0, f"vector<{LANES}xi8>")
             return [
-                interleaved(
+                interleave_bytes(
                     code,
                     [
                         zero
@@ -145,16 +145,16 @@ class _Packer:
             ]
 
         def group(index: str, sums: Names) -> Names:
-            moved = code.moved(pointers, index, [4 * step, 64 * len(counts)])
-            return self._stored(sums, [packed(moved, range(4))], moved, 4)
+            cursors = code.advance(pointers, index, [4 * step, 64 * len(counts)])
+            return self._stored(sums, [packed(cursors, range(4))], cursors, 4)
 
         if whole:
-            sums = code.carrying(whole, sums, SUMS, group)
+            sums = code.reduction_loop(whole, sums, SUMS, group)
         if rest:
-            moved = code.moved(pointers, whole, [4 * step, 64 * len(counts)])
+            cursors = code.advance(pointers, whole, [4 * step, 64 * len(counts)])
             rows = range(rest)
             last = [None] * (4 - rest) + [*rows] if whole else [*rows]
-            sums = self._stored(sums, [packed(moved, last)], moved, rest)
+            sums = self._stored(sums, [packed(cursors, last)], cursors, rest)
         return sums
 
     def _columns_packed(
@@ -167,23 +167,25 @@ class _Packer:
         packed = partial(self._column_groups, counts)
 
         def block(index: str, sums: Names) -> Names:
-            moved = code.moved(pointers, index, [LANES * step for step in steps])
+            cursors = code.advance(pointers, index, [LANES * step for step in steps])
             groups = packed(
-                moved, lambda places: self._transposed_groups(places, LANES)
+                cursors, lambda places: self._transposed_groups(places, LANES)
             )
-            return self._stored(sums, groups, moved, 4)
+            return self._stored(sums, groups, cursors, 4)
 
         blocks, left = divmod(whole, LANES)
         if blocks:
-            sums = code.carrying(blocks, sums, SUMS, block)
+            sums = code.reduction_loop(blocks, sums, SUMS, block)
         if left:
-            moved = code.moved(pointers, LANES * blocks, steps)
-            groups = packed(moved, lambda places: self._transposed_groups(places, left))
-            sums = self._stored(sums, groups, moved, 4)
+            cursors = code.advance(pointers, LANES * blocks, steps)
+            groups = packed(
+                cursors, lambda places: self._transposed_groups(places, left)
+            )
+            sums = self._stored(sums, groups, cursors, 4)
         if rest:
-            moved = code.moved(pointers, whole, steps)
-            groups = packed(moved, lambda places: [self._last(places, whole, rest)])
-            sums = self._stored(sums, groups, moved, rest)
+            cursors = code.advance(pointers, whole, steps)
+            groups = packed(cursors, lambda places: [self._last(places, whole, rest)])
+            sums = self._stored(sums, groups, cursors, rest)
         return sums
 
     def _column_groups(
@@ -208,7 +210,9 @@ class _Packer:
         code = self.code
         rows = [code.load_lanes(place, "i32", size) for place in places]
         rows += [code.splat(0, SUMS)] * (LANES - len(rows))
-        return [as_bytes(code, row) for row in _transposed_lanes(code, rows)[:size]]
+        return [
+            bitcast_to_bytes(code, row) for row in _transposed_lanes(code, rows)[:size]
+        ]
 
     def _last(self, places: Names, whole: int, rest: int) -> str:
         """Return the last group of each column, with bytes of the previous one as 0."""
@@ -224,7 +228,7 @@ class _Packer:
         if whole:
             mask = code.splat(-(1 << 8 * (4 - rest)), SUMS)
             vector = code.add(f"arith.andi {vector}, {mask} : {SUMS}")
-        return as_bytes(code, vector)
+        return bitcast_to_bytes(code, vector)
 
     def _stored(
         self, sums: Names, groups: Sequence[Names], pointers: Names, count: int
@@ -244,7 +248,9 @@ class _Packer:
                     value = self._flipped(value, count)
                 place = code.at(packed, 64 * (g * len(vectors) + v))
                 code.store(value, place, BYTES, 64)
-                results[v] = with_products(code, self.bits, results[v], ones, value)
+                results[v] = accumulate_products(
+                    code, self.bits, results[v], ones, value
+                )
         return results
 
     def _flipped(self, value: str, count: int) -> str:
@@ -255,10 +261,12 @@ class _Packer:
             used = (1 << 8 * count) - 1
             # Padding comes first, except in the only group.
             used = used if self._run.size < 4 else used << 8 * (4 - count)
-            signs = wrapped_i32(SIGNS & used)
+            signs = wrap_to_i32(SIGNS & used)
         flips = code.splat(signs, SUMS)
-        flipped = code.add(f"arith.xori {as_sums(code, value)}, {flips} : {SUMS}")
-        return as_bytes(code, flipped)
+        flipped = code.add(
+            f"arith.xori {bitcast_to_sums(code, value)}, {flips} : {SUMS}"
+        )
+        return bitcast_to_bytes(code, flipped)
 
 
 def _transposed_lanes(code: Code, rows: Names) -> Names:
@@ -271,8 +279,8 @@ def _transposed_lanes(code: Code, rows: Names) -> Names:
         for i in range(LANES):
             if not i & bit:
                 pair = rows[i], rows[i + bit]
-                exchanged[i] = code.shuffled(*pair, SUMS, low)
-                exchanged[i + bit] = code.shuffled(*pair, SUMS, high)
+                exchanged[i] = code.shuffle(*pair, SUMS, low)
+                exchanged[i + bit] = code.shuffle(*pair, SUMS, high)
         rows, bit = exchanged, bit // 2
     return rows
 
@@ -309,8 +317,8 @@ def transposition_text(
     transposer = _Transposer(code, rows, transposition.columns)
     with code.nest(transposition.batches, code.arguments(memrefs)) as pointers:
         steps = [LANES * step for step in rows.steps]
-        for moved, count in code.tiles(pointers, rows.size, LANES, steps):
-            transposer.add_columns(moved, count)
+        for cursors, count in code.tiles(pointers, rows.size, LANES, steps):
+            transposer.add_columns(cursors, count)
     return "\n".join(function_lines(name, memrefs, code))
 
 
@@ -326,8 +334,8 @@ class _Transposer:
         """Transpose all bytes of some rows."""
         code, size = self.code, 4 * LANES
         steps = [size * step for step in self.columns.steps]
-        for moved, count in code.tiles(pointers, self.columns.size, size, steps):
-            self._add_block(moved, row_count, count)
+        for cursors, count in code.tiles(pointers, self.columns.size, size, steps):
+            self._add_block(cursors, row_count, count)
 
     def _add_block(self, pointers: Names, row_count: int, count: int) -> None:
         """Transpose `count` bytes of each of some rows."""
@@ -339,8 +347,8 @@ class _Transposer:
                 code.load_lanes(code.at(source, i * step), "i8", row_count)
                 for i in range(start, min(start + 4, count))
             ]
-            vector = interleaved(code, parts) if parts else code.splat(0, BYTES)
-            groups.append(as_sums(code, vector))
+            vector = interleave_bytes(code, parts) if parts else code.splat(0, BYTES)
+            groups.append(bitcast_to_sums(code, vector))
         for i, row in enumerate(_transposed_lanes(code, groups)[:row_count]):
             code.store_lanes(code.at(target, i * self.rows.steps[1]), row, "i32")
 
@@ -378,12 +386,12 @@ def row_sums_text(
     outer = [Axis(size, steps[:1]) for size, steps in sums.reductions[:-1]]
     adder = _RowAdder(code, sums, bits, code.splat(1, BYTES))
     with code.nest(sums.rows, code.arguments(memrefs)) as (bytes_, place):
-        (vector,) = code.carrying_nest(
+        (vector,) = code.reduction_nest(
             outer, [bytes_], [code.splat(0, SUMS)], SUMS, adder.with_run
         )
         total = code.add(f'"llvm.intr.vector.reduce.add"({vector}) : ({SUMS}) -> i32')
-        excess = code.constant(wrapped_i32(-depth * sums.zero_point), "i32")
-        total = code.add(f"arith.addi {total}, {excess} : i32")
+        correction = code.constant(wrap_to_i32(-depth * sums.zero_point), "i32")
+        total = code.add(f"arith.addi {total}, {correction} : i32")
         code.store(total, place, "i32", 4)
     return "\n".join(function_lines(name, memrefs, code))
 
@@ -404,21 +412,21 @@ class _RowAdder:
         blocks, left = divmod(length, size)
 
         def block(index: str, vectors: Names) -> Names:
-            (moved,) = code.moved(pointers, index, [size])
-            return self._added(vectors, code.load(moved, BYTES))
+            (cursor,) = code.advance(pointers, index, [size])
+            return self._added(vectors, code.load(cursor, BYTES))
 
         if blocks:
-            vectors = code.carrying(blocks, vectors, SUMS, block)
+            vectors = code.reduction_loop(blocks, vectors, SUMS, block)
         if left:
             (place,) = pointers
             parts = [
                 code.load_lanes(code.at(place, start), "i8", min(LANES, length - start))
                 for start in range(length - left, length, LANES)
             ]
-            vectors = self._added(vectors, interleaved(code, parts))
+            vectors = self._added(vectors, interleave_bytes(code, parts))
         return vectors
 
     def _added(self, vectors: Names, value: str) -> Names:
         (vector,) = vectors
         left, right = (self.ones, value) if self.sums.is_signed else (value, self.ones)
-        return [with_products(self.code, self.bits, vector, left, right)]
+        return [accumulate_products(self.code, self.bits, vector, left, right)]

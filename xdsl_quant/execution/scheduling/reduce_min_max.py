@@ -22,7 +22,7 @@ from .. import mlir_bindings as mlir
 from ..building import index
 from ..mlir_bindings import FieldValue, Values, arith, func, ir, memref, scf, tensor
 from ..runtime_library import array_at, callback, guarded
-from .generic_ops import filled, generic
+from .generic_ops import build_generic, splat_tensor
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -198,9 +198,9 @@ def _min_max_of(values: ir.Value, axis: int | None) -> _MinMax:
             value = arith.extf(type_, value)
         return _combined(value, *so_far)
 
-    results = generic(
+    results = build_generic(
         [values],
-        [filled(sizes, type_, start) for start in starts],
+        [splat_tensor(sizes, type_, start) for start in starts],
         [ir.AffineMap.get_identity(rank), *[reduced] * len(starts)],
         ["parallel" if i == axis else "reduction" for i in range(rank)],
         body,

@@ -46,13 +46,15 @@ def round_in_f32(module: ir.Module) -> None:
         (clamped,), (result,) = conversion.operands, conversion.results
         if result.type != i32 or (found := _rounded_away(clamped)) is None:
             continue
-        value, clamps, moved = found
+        value, clamps, zero_point = found
         with ir.InsertionPoint(conversion), conversion.location:
             for name, bound in clamps:
-                value = _CLAMPS[name](value, arith.constant(f32, float(bound - moved)))
+                value = _CLAMPS[name](
+                    value, arith.constant(f32, float(bound - zero_point))
+                )
             half = math.copysign(arith.constant(f32, _BELOW_HALF), value)
             rounded = arith.fptosi(i32, arith.addf(value, half))
-            integer = arith.addi(rounded, arith.constant(i32, moved))
+            integer = arith.addi(rounded, arith.constant(i32, zero_point))
         mlir.replace_op(conversion, integer)
 
 
@@ -71,33 +73,33 @@ def _rounded_away(
     if not isinstance(value.type, ir.F64Type):
         return None
     clamps: list[tuple[str, int]] = []
-    while clamp := mlir.made_by(value, *_CLAMPS):
+    while clamp := mlir.defining_op(value, *_CLAMPS):
         if (bound := _bound(clamp.operands[1])) is None:
             return None
         clamps.insert(0, (clamp.name, bound))
         value = clamp.operands[0]
-    moved = 0
-    if sum_ := mlir.made_by(value, "arith.addf"):
+    zero_point = 0
+    if sum_ := mlir.defining_op(value, "arith.addf"):
         if (number := _bound(sum_.operands[1])) is None:
             return None
-        value, moved = sum_.operands[0], number
-    if not (signed := mlir.made_by(value, "math.copysign")):
+        value, zero_point = sum_.operands[0], number
+    if not (signed := mlir.defining_op(value, "math.copysign")):
         return None
     magnitude, value = signed.operands
-    floored = mlir.made_by(magnitude, "math.floor")
-    raised = floored and mlir.made_by(floored.operands[0], "arith.addf")
-    positive = raised and mlir.made_by(raised.operands[0], "math.absf")
-    extended = mlir.made_by(value, "arith.extf")
+    floored = mlir.defining_op(magnitude, "math.floor")
+    raised = floored and mlir.defining_op(floored.operands[0], "arith.addf")
+    positive = raised and mlir.defining_op(raised.operands[0], "math.absf")
+    extended = mlir.defining_op(value, "arith.extf")
     if not raised or not positive or not extended or positive.operands[0] != value:
         return None
     (narrow,) = extended.operands
     if mlir.number_of(raised.operands[1]) != 0.5:
         return None
     if sorted(name for name, _ in clamps) != [*_CLAMPS] or any(
-        abs(bound - moved) > _MOST for _, bound in clamps
+        abs(bound - zero_point) > _MOST for _, bound in clamps
     ):
         return None
-    return (narrow, clamps, moved) if isinstance(narrow.type, ir.F32Type) else None
+    return (narrow, clamps, zero_point) if isinstance(narrow.type, ir.F32Type) else None
 
 
 def _rounded_and_clamped(value: ir.Value) -> tuple[ir.Value, list[ir.Operation]] | None:
@@ -105,14 +107,14 @@ def _rounded_and_clamped(value: ir.Value) -> tuple[ir.Value, list[ir.Operation]]
     if not isinstance(value.type, ir.F32Type | ir.F64Type):
         return None
     clamps: list[ir.Operation] = []
-    while clamp := mlir.made_by(value, *_CLAMPS):
+    while clamp := mlir.defining_op(value, *_CLAMPS):
         if _bound(clamp.operands[1]) is None:
             return None
         clamps.insert(0, clamp)
         value = clamp.operands[0]
     if sorted(clamp.name for clamp in clamps) != [*_CLAMPS]:
         return None
-    rounding = mlir.made_by(value, "math.roundeven")
+    rounding = mlir.defining_op(value, "math.roundeven")
     return (rounding.operands[0], clamps) if rounding else None
 
 

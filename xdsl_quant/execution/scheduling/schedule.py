@@ -10,11 +10,11 @@ from ..cpu import CodeOptions
 from ..mlir_bindings import ir
 from ..schedule import Schedule, StepError
 from .buffer_planning import plan_buffers
-from .byte_products import call_byte_products, keep_byte_products
+from .byte_products import call_byte_products, mark_byte_products
 from .channel_multipliers import fold_constant_sums, merge_channels
 from .constant_codes import decode_constants, look_up_whole_bytes, select_from_tables
-from .destinations import copy_in_loops, share_destinations
-from .outlining import keep_small_loops_plain, mark_buffers_as_distinct, outline_loops
+from .destinations import lower_strided_copies, share_destinations
+from .outlining import keep_small_loops_scalar, mark_buffers_as_distinct, outline_loops
 from .packed_codes import pack_constants
 from .reduce_min_max import reduce_min_max
 from .rounding_conversions import round_in_f32, round_while_converting
@@ -54,7 +54,7 @@ class FastSchedule(Schedule):
         self._run(fold_constant_sums, module)
         if self._cpu.vnni_bits:
             self._run(merge_channels, module)
-            self._run(keep_byte_products, module)
+            self._run(mark_byte_products, module)
         self._run(tile_contractions, module)
 
     def schedule_fused(self, module: ir.Module) -> None:
@@ -70,7 +70,7 @@ class FastSchedule(Schedule):
         self.thread_functions = called or {}
         can_stream = self._run(self._mark_streamable, module, name=_STREAMING)
         self.can_stream = bool(can_stream)
-        self._run(copy_in_loops, module)
+        self._run(lower_strided_copies, module)
 
     def _mark_streamable(self, module: ir.Module) -> bool:
         streamable = streamable_ops(module, self._kernel)
@@ -96,7 +96,7 @@ class FastSchedule(Schedule):
     def schedule_kernel(self, module: ir.Module) -> None:
         # Code with host functions is compiled for a single use.
         if self._functions:
-            self._run(keep_small_loops_plain, module)
+            self._run(keep_small_loops_scalar, module)
         self._outlined = self._run(outline_loops, module, self._kernel) or []
         self._run(plan_buffers, module, self._kernel)
 
@@ -117,12 +117,12 @@ class FastSchedule(Schedule):
             StepError: if the step fails or makes the module invalid.
         """
         name = name or step.__name__
-        if name in self.left_out:
+        if name in self.skipped_steps:
             return None
         try:
             result = step(module, *arguments)
             module.operation.verify()
         except Exception as e:  # Whatever it is, code is correct without the step.
-            self.left_out.add(name)
+            self.skipped_steps.add(name)
             raise StepError(name, e) from e
         return result

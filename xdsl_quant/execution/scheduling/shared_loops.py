@@ -9,9 +9,9 @@ are not stored in memory.
 from collections.abc import Sequence
 
 from .. import mlir_bindings as mlir
-from ..building import indexing_maps, input_count, loop_kinds
+from ..building import indexing_maps, input_count, iterator_types_of
 from ..mlir_bindings import Values, ir
-from .generic_ops import generic
+from .generic_ops import build_generic
 
 _Mapped = tuple[ir.Value, ir.AffineMap]
 """Operand and its affine map."""
@@ -146,7 +146,7 @@ class _SharedLoop:
                 elements |= zip(member.results, yielded, strict=True)
             return [elements[result] for result in results]
 
-        new_results = generic(
+        new_results = build_generic(
             [value for value, _ in inputs.values()],
             [out for out, _, _ in outputs],
             [m for _, m in inputs.values()] + [m for _, m, _ in outputs],
@@ -162,7 +162,7 @@ class _SharedLoop:
 
     def _kinds(self) -> Sequence[str]:
         """Return the iterator types, `reduction` if any op reduces that loop."""
-        kinds = zip(*map(loop_kinds, self._members), strict=True)
+        kinds = zip(*map(iterator_types_of, self._members), strict=True)
         return [
             "reduction" if any("reduction" in kind for kind in each) else "parallel"
             for each in kinds

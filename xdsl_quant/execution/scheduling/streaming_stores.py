@@ -121,7 +121,7 @@ def _is_streamable(generic: ir.Operation) -> bool:
     return (
         map_ == ir.AffineMap.get_identity(map_.n_dims)
         and not [*old_value.uses]
-        and all(_is_apart(value, result) for value in (*others, *inside))
+        and all(_cannot_alias(value, result) for value in (*others, *inside))
     )
 
 
@@ -135,7 +135,7 @@ def _is_contiguous_type(type_: ir.Type) -> bool:
     )
 
 
-def _is_apart(value: ir.Value, result: ir.Value) -> bool:
+def _cannot_alias(value: ir.Value, result: ir.Value) -> bool:
     """Return True if a value cannot alias a result."""
     if not isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType):
         return True

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from .. import mlir_bindings as mlir
-from ..building import mixed_sizes, reshaped_tensor
+from ..building import mixed_sizes, reshape_tensor
 from ..mlir_bindings import Sizes, ir, linalg, tensor
-from .byte_products import is_kept
+from .byte_products import is_byte_product
 from .contractions import Contraction, Factor, contraction_of, loops_in
-from .generic_ops import generic
+from .generic_ops import build_generic
 
 _COLUMNS = 32
 _MAX_ROWS = 8
@@ -36,7 +36,7 @@ def tile_contractions(module: ir.Module) -> None:
         if op.name.startswith("linalg.") and len(op.regions) == 1
     ]
     for op in structured:
-        if is_kept(op):
+        if is_byte_product(op):
             continue
         if op.results and (contraction := contraction_of(op)) is not None:
             tiled = _TiledContraction(**vars(contraction))
@@ -103,7 +103,9 @@ class _TiledContraction(Contraction):
     @cached_property
     def order(self) -> Sequence[int]:
         """Loops outside a tile, the outermost first."""
-        reductions = [loop for loop in range(self.count) if loop not in self.result]
+        reductions = [
+            loop for loop in range(self.loop_count) if loop not in self.result
+        ]
         outer = [loop for loop in self.result if loop not in self.tiles]
         if self.tiles:
             row, column = self.tiles
@@ -128,11 +130,11 @@ class _TiledContraction(Contraction):
     def loops(self) -> ir.AffineMap:
         """Map from the new loops, tile loops last, to the original loops."""
         loops: list[ir.AffineExpr] = [
-            ir.AffineExpr.get_dim(self.order.index(i)) for i in range(self.count)
+            ir.AffineExpr.get_dim(self.order.index(i)) for i in range(self.loop_count)
         ]
-        for inner, (loop, size) in enumerate(self.tiles.items(), self.count):
+        for inner, (loop, size) in enumerate(self.tiles.items(), self.loop_count):
             loops[loop] = loops[loop] * size + ir.AffineExpr.get_dim(inner)
-        return mlir.affine_map(self.count + len(self.tiles), loops)
+        return mlir.affine_map(self.loop_count + len(self.tiles), loops)
 
     # Ops
 
@@ -155,9 +157,9 @@ class _TiledContraction(Contraction):
         result_sizes, result_loops = self._tiled_result(sizes)
         indices = lhs.indices, rhs.indices, map(ir.AffineExpr.get_dim, result_loops)
         loop_count = self.loops.n_dims
-        (result,) = generic(
+        (result,) = build_generic(
             [lhs.value, rhs.value],
-            [reshaped_tensor(total, result_sizes)],
+            [reshape_tensor(total, result_sizes)],
             [mlir.affine_map(loop_count, i) for i in indices],
             [
                 _PARALLEL if i in result_loops else "reduction"
@@ -165,7 +167,7 @@ class _TiledContraction(Contraction):
             ],
             self.body(lhs, rhs),
         )
-        return reshaped_tensor(result, sizes)
+        return reshape_tensor(result, sizes)
 
     def _tiled_result(self, sizes: Sizes) -> tuple[Sizes, Sequence[int]]:
         """Return the tiled result shape, and the loop of each dimension."""
@@ -174,7 +176,7 @@ class _TiledContraction(Contraction):
         for loop, size in zip(self.result, sizes, strict=True):
             result_loops.append(self.order.index(loop))
             if (tile := self.tiles.get(loop)) and isinstance(size, int):
-                result_loops.append(self.count + [*self.tiles].index(loop))
+                result_loops.append(self.loop_count + [*self.tiles].index(loop))
                 result_sizes += [size // tile, tile]
             else:
                 result_sizes.append(size)
@@ -203,6 +205,6 @@ class _TiledContraction(Contraction):
             permutation = [dimension, *others, dimension + 1]
         target = tensor.empty([sizes[i] for i in permutation], rhs.element_type)
         value = linalg.transpose(
-            reshaped_tensor(rhs.value, sizes), outs=[target], permutation=permutation
+            reshape_tensor(rhs.value, sizes), outs=[target], permutation=permutation
         )
         return rhs._replace(value=value, indices=[indices[i] for i in permutation])

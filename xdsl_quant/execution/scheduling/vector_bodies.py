@@ -38,7 +38,7 @@ class Interval(NamedTuple):
         return cls(-(1 << width - 1), (1 << width - 1) - 1)
 
 
-class _Rounded(NamedTuple):
+class _FixedPointProduct(NamedTuple):
     """
     `(number * multiplier + addend) >> shift` in 64 bits. If it rounds twice, 2**31 is
     subtracted where the product is negative.
@@ -48,7 +48,7 @@ class _Rounded(NamedTuple):
     multiplier: _Numbers
     addend: _Numbers
     shift: _Numbers
-    is_twice: bool
+    rounds_twice: bool
 
 
 _PLAIN = INTEGER_OPS | {"arith.cmpi", "arith.maxsi", "arith.minsi"}
@@ -67,12 +67,12 @@ class VectorBody:
         self._block = block
         self._constants = {block.arguments[i]: n for i, n in constants.items()}
         self._intervals: dict[ir.Value, Interval] = {}
-        self._scaled: dict[ir.Value, _Rounded | None] = {}
+        self._products: dict[ir.Value, _FixedPointProduct | None] = {}
 
     @cached_property
     def result(self) -> ir.Value:
         """Value that the body yields."""
-        (result,) = mlir.yielded_by(self._block)
+        (result,) = mlir.yielded_values(self._block)
         return result
 
     def argument(self, number: int) -> ir.Value:
@@ -115,10 +115,10 @@ class VectorBody:
             return self._constants.get(value)
         if (number := mlir.integer_of(value)) is not None:
             return np.array(number, np.int64)
-        if op := mlir.made_by(value, "arith.extsi", "arith.trunci"):
+        if op := mlir.defining_op(value, "arith.extsi", "arith.trunci"):
             numbers = self.constant(op.operands[0])
             return numbers if numbers is None else _wrapped_to_type(numbers, value)
-        if op := mlir.made_by(value, "arith.addi", "arith.subi", "arith.muli"):
+        if op := mlir.defining_op(value, "arith.addi", "arith.subi", "arith.muli"):
             left, right = map(self.constant, op.operands)
             if left is None or right is None:
                 return None
@@ -175,13 +175,13 @@ class VectorBody:
                 return None
         return Interval(min(numbers), max(numbers))
 
-    def rounded(self, value: ir.Value) -> _Rounded | None:
+    def rounded(self, value: ir.Value) -> _FixedPointProduct | None:
         """Return a value as a rounded fixed-point product, or `None`."""
-        if value not in self._scaled:
+        if value not in self._products:
             found = (
                 self._rounded_twice(value)
                 or self._rounded_once(value)
-                or self._rounded_and_moved(value)
+                or self._rounded_with_addend(value)
             )
             is_right = (
                 found is not None
@@ -192,12 +192,14 @@ class VectorBody:
                 and bool(np.all((found.shift > 0) & (found.shift < 63)))
                 and bool(np.all(abs(found.addend) < 1 << 62))
             )
-            self._scaled[value] = (
+            self._products[value] = (
                 self._simpler(value, found) if found and is_right else None
             )
-        return self._scaled[value]
+        return self._products[value]
 
-    def _simpler(self, value: ir.Value, rounded: _Rounded) -> _Rounded:
+    def _simpler(
+        self, value: ir.Value, rounded: _FixedPointProduct
+    ) -> _FixedPointProduct:
         """
         Return an equal product that rounds once, if one exists for the range to which
         it is clamped. Both products increase with the number, so they are equal if they
@@ -207,7 +209,7 @@ class VectorBody:
         bounds = self._clamped(value)
         multiplier, shift = rounded.multiplier, rounded.shift
         if (
-            not rounded.is_twice
+            not rounded.rounds_twice
             or bounds is None
             or not self.interval(value).fits(31)
             or (multiplier == 0).any()
@@ -225,7 +227,7 @@ class VectorBody:
         most = np.where(first > low, most, _MOST).min(0)
         if (least >= most).any() or (abs(least) >= _MOST).any():
             return rounded
-        return rounded._replace(addend=least, is_twice=False)
+        return rounded._replace(addend=least, rounds_twice=False)
 
     def _clamped(self, value: ir.Value) -> Interval | None:
         """Return the storage range to which a value is clamped before other uses."""
@@ -250,7 +252,7 @@ class VectorBody:
         Return the variable and the constant operand of an op; the constant must be the
         second unless the op is commutative.
         """
-        if not (op := mlir.made_by(value, f"arith.{name}")):
+        if not (op := mlir.defining_op(value, f"arith.{name}")):
             return None
         left, right = op.operands
         if (numbers := self.constant(right)) is not None:
@@ -260,7 +262,7 @@ class VectorBody:
             return right, numbers
         return None
 
-    def _rounded_and_moved(self, value: ir.Value) -> _Rounded | None:
+    def _rounded_with_addend(self, value: ir.Value) -> _FixedPointProduct | None:
         """Return a rounded product plus a constant such as a zero point."""
         if not (added := self._with_constant(value, "addi")):
             return None
@@ -272,14 +274,14 @@ class VectorBody:
             return None
         return found._replace(addend=found.addend + (constant << found.shift))
 
-    def _rounded_once(self, value: ir.Value) -> _Rounded | None:
+    def _rounded_once(self, value: ir.Value) -> _FixedPointProduct | None:
         if not (last := self._with_constant(value, "shrsi")):
             return None
         if not (added := self._with_constant(last[0], "addi")):
             return None
         total, shift = added
         if product := self._with_constant(total, "muli"):
-            return _Rounded(*product, shift, last[1], False)
+            return _FixedPointProduct(*product, shift, last[1], False)
         # The shift is split around the addition to prevent overflow.
         if not (first := self._with_constant(total, "shrsi")):
             return None
@@ -288,21 +290,21 @@ class VectorBody:
         if (first[1] < 0).any() or (last[1] <= 0).any():
             return None
         addend = shift << np.minimum(first[1], 61)
-        return _Rounded(*product, addend, first[1] + last[1], False)
+        return _FixedPointProduct(*product, addend, first[1] + last[1], False)
 
-    def _rounded_twice(self, value: ir.Value) -> _Rounded | None:
+    def _rounded_twice(self, value: ir.Value) -> _FixedPointProduct | None:
         if not (last := self._with_constant(value, "shrsi")):
             return None
-        if not (difference := mlir.made_by(last[0], "arith.subi")):
+        if not (difference := mlir.defining_op(last[0], "arith.subi")):
             return None
         added = self._with_constant(difference.operands[0], "addi")
-        extended = mlir.made_by(difference.operands[1], "arith.extui")
-        compared = extended and mlir.made_by(extended.operands[0], "arith.cmpi")
+        extended = mlir.defining_op(difference.operands[1], "arith.extui")
+        compared = extended and mlir.defining_op(extended.operands[0], "arith.cmpi")
         if not added or not compared:
             return None
         high, half = added
         zero = self.constant(compared.operands[1])
-        narrowed = mlir.made_by(high, "arith.trunci")
+        narrowed = mlir.defining_op(high, "arith.trunci")
         if (
             compared.operands[0] != high
             or _predicate(compared) != "slt"
@@ -326,7 +328,7 @@ class VectorBody:
         ):
             return None
         addend, shift = once.addend + (half << 31), last[1] + 31
-        return once._replace(addend=addend, shift=shift, is_twice=True)
+        return once._replace(addend=addend, shift=shift, rounds_twice=True)
 
 
 def _wrapped_to_type(numbers: _Numbers, value: ir.Value) -> _Numbers:
@@ -371,7 +373,7 @@ class BodyCode:
     def vector(self, value: ir.Value, width: int | None = None) -> str:
         """Return the vector of a value, sign-extended or truncated to a width."""
         if value not in self._names:
-            self._names[value] = self._made(value)
+            self._names[value] = self._build_vector(value)
         has, name = self.width(value), self._names[value]
         if width is None or width == has:
             return name
@@ -383,7 +385,7 @@ class BodyCode:
         op = extend if has < width else "trunci"
         return self._code.add(f"arith.{op} {name} : {_type(has)} to {_type(width)}")
 
-    def _made(self, value: ir.Value) -> str:
+    def _build_vector(self, value: ir.Value) -> str:
         body, code, width = self._body, self._code, self.width(value)
         if (numbers := body.constant(value)) is not None:
             if numbers.size == 1 or (numbers == numbers.flat[0]).all():
@@ -417,11 +419,11 @@ class BodyCode:
             type_ = f"vector<{LANES}xi1>, {type_}"
         if name == "cmpi":
             name = f"cmpi {_predicate(op)},"
-        made = code.add(f"arith.{name} {', '.join(vectors)} : {type_}")
+        result = code.add(f"arith.{name} {', '.join(vectors)} : {type_}")
         is_truth = mlir.bits(value.type) == 1
-        return made if is_truth else self._converted(made, computed, width)
+        return result if is_truth else self._converted(result, computed, width)
 
-    def _rounded(self, rounded: _Rounded) -> str:
+    def _rounded(self, rounded: _FixedPointProduct) -> str:
         code = self._code
         number = self.vector(rounded.number, 32)
         both = code.add(f"llvm.bitcast {number} : {_type(32)} to {_WIDE}")
@@ -441,7 +443,7 @@ class BodyCode:
         evens = code.add(f"llvm.bitcast {lower} : {narrow}")
         odds = code.add(f"llvm.bitcast {upper} : {narrow}")
         lanes = (i + LANES * (i % 2) for i in range(LANES))
-        return code.shuffled(evens, odds, _type(32), lanes)
+        return code.shuffle(evens, odds, _type(32), lanes)
 
 
 _WIDE = f"vector<{LANES // 2}xi64>"
@@ -471,13 +473,13 @@ class _WideCode:
         offset = self._table.add_halves(numbers)[lanes]
         return code.load(code.at(self._columns, offset), _WIDE, 64)
 
-    def sums(self, rounded: _Rounded, factor: str, lanes: int) -> str:
+    def sums(self, rounded: _FixedPointProduct, factor: str, lanes: int) -> str:
         """Return the sums before the rounding shift."""
         code = self._code
         multiplier = self.low(self.constant(rounded.multiplier, lanes))
         product = self.op("muli", factor, multiplier)
         total = self.op("addi", product, self.constant(rounded.addend, lanes))
-        if not rounded.is_twice:
+        if not rounded.rounds_twice:
             return total
         less = self.op("subi", total, code.splat(1 << 31, _WIDE))
         zero = code.splat(0, _WIDE)

@@ -33,7 +33,7 @@ class Axis(NamedTuple):
     """Byte stride of each memref."""
 
 
-def merged(loops: Sequence[Axis], memrefs: int) -> list[Axis]:
+def coalesce_loops(loops: Sequence[Axis], memrefs: int) -> list[Axis]:
     """Return a loop nest over memrefs with contiguous loops coalesced."""
     found: list[Axis] = []
     for loop in loops:
@@ -95,7 +95,7 @@ class Code(OpLines):
             type_ = "(!llvm.ptr, i64) -> !llvm.ptr"
         return self.add(f"llvm.getelementptr {pointer}[{offset}] : {type_}, i8")
 
-    def moved(
+    def advance(
         self, pointers: Names, index: str | int, steps: Sequence[int]
     ) -> list[str]:
         """Return pointers advanced by `index` steps of some bytes each."""
@@ -161,7 +161,7 @@ class Code(OpLines):
             while size > count - start:
                 size //= 2
             if size < LANES:
-                part = self.shuffled(value, value, vector, range(start, start + size))
+                part = self.shuffle(value, value, vector, range(start, start + size))
             place = self.at(pointer, start * int(element[1:]) // 8)
             self.store(part, place, f"vector<{size}x{element}>")
             start += size
@@ -183,7 +183,7 @@ class Code(OpLines):
         shifted = self.add(f"arith.shli {high}, {self.constant(16, 'i32')} : i32")
         return self.add(f"arith.ori {low}, {shifted} : i32")
 
-    def shuffled(self, a: str, b: str, type_: str, lanes: Iterable[int]) -> str:
+    def shuffle(self, a: str, b: str, type_: str, lanes: Iterable[int]) -> str:
         """Shuffle the elements of two vectors of one type."""
         indices = ", ".join(map(str, lanes))
         return self.add(f"llvm.shufflevector {a}, {b} [{indices}] : {type_}")
@@ -219,9 +219,9 @@ class Code(OpLines):
         whole, rest = divmod(count, size)
         if whole:
             with self.loop(whole) as index:
-                yield self.moved(pointers, index, steps), size
+                yield self.advance(pointers, index, steps), size
         if rest:
-            yield self.moved(pointers, whole, steps), rest
+            yield self.advance(pointers, whole, steps), rest
 
     @contextmanager
     def nest(self, loops: Sequence[Axis], pointers: Names) -> Generator[Names]:
@@ -231,11 +231,11 @@ class Code(OpLines):
             return
         loop, *inner = loops
         with self.loop(loop.size) as index:
-            moved = self.moved(pointers, index, loop.steps)
-            with self.nest(inner, moved) as innermost:
+            cursors = self.advance(pointers, index, loop.steps)
+            with self.nest(inner, cursors) as innermost:
                 yield innermost
 
-    def carrying(
+    def reduction_loop(
         self, size: int, values: Names, type_: str, body: Callable[[str, Names], Names]
     ) -> Names:
         """Add a loop that carries values of one type, and return its results."""
@@ -255,7 +255,7 @@ class Code(OpLines):
         self.lines += [f"scf.yield {', '.join(results)} : {types}", "}"]
         return [f"{name}#{i}" for i in range(len(values))]
 
-    def carrying_nest(
+    def reduction_nest(
         self,
         loops: Sequence[Axis],
         pointers: Names,
@@ -269,10 +269,10 @@ class Code(OpLines):
         loop, *inner = loops
 
         def iteration(index: str, values: Names) -> Names:
-            moved = self.moved(pointers, index, loop.steps)
-            return self.carrying_nest(inner, moved, values, type_, body)
+            cursors = self.advance(pointers, index, loop.steps)
+            return self.reduction_nest(inner, cursors, values, type_, body)
 
-        return self.carrying(loop.size, values, type_, iteration)
+        return self.reduction_loop(loop.size, values, type_, iteration)
 
 
 def function_lines(name: str, memrefs: Sequence[Memref], code: Code) -> Names:
@@ -357,7 +357,7 @@ SIGNS = -0x7F7F7F80
 """Sign bits of four bytes."""
 
 
-def with_products(code: Code, bits: int, sums: str, lhs: str, rhs: str) -> str:
+def accumulate_products(code: Code, bits: int, sums: str, lhs: str, rhs: str) -> str:
     """Accumulate groups of four products with `vpdpbusd` on 512 or 2 x 256 bits."""
     if bits == 512:
         return _vpdpbusd(code, bits, sums, lhs, rhs)
@@ -365,13 +365,13 @@ def with_products(code: Code, bits: int, sums: str, lhs: str, rhs: str) -> str:
         _vpdpbusd(
             code,
             bits,
-            code.shuffled(sums, sums, SUMS, range(start, start + 8)),
-            code.shuffled(lhs, lhs, BYTES, range(4 * start, 4 * start + 32)),
-            code.shuffled(rhs, rhs, BYTES, range(4 * start, 4 * start + 32)),
+            code.shuffle(sums, sums, SUMS, range(start, start + 8)),
+            code.shuffle(lhs, lhs, BYTES, range(4 * start, 4 * start + 32)),
+            code.shuffle(rhs, rhs, BYTES, range(4 * start, 4 * start + 32)),
         )
         for start in (0, 8)
     )
-    return code.shuffled(low, high, "vector<8xi32>", range(LANES))
+    return code.shuffle(low, high, "vector<8xi32>", range(LANES))
 
 
 def _vpdpbusd(code: Code, bits: int, total: str, left: str, right: str) -> str:
@@ -382,48 +382,48 @@ def _vpdpbusd(code: Code, bits: int, total: str, left: str, right: str) -> str:
     )
 
 
-def repeated(code: Code, value: str) -> str:
+def broadcast_i32(code: Code, value: str) -> str:
     """Broadcast an i32 to a vector."""
     poison = code.add(f"llvm.mlir.poison : {SUMS}")
     zero = code.constant(0, "i32")
     first = code.add(f"llvm.insertelement {value}, {poison}[{zero} : i32] : {SUMS}")
-    return code.shuffled(first, poison, SUMS, [0] * LANES)
+    return code.shuffle(first, poison, SUMS, [0] * LANES)
 
 
-def interleaved(code: Code, parts: Names) -> str:
+def interleave_bytes(code: Code, parts: Names) -> str:
     """Interleave the bytes of up to four vectors by lane; missing vectors are 0."""
     part, half = f"vector<{LANES}xi8>", f"vector<{2 * LANES}xi8>"
     if len(parts) < 4:
         parts = [*parts, *[code.splat(0, part)] * (4 - len(parts))]
     first, second, third, last = parts
-    low = code.shuffled(first, second, part, range(2 * LANES))
-    high = code.shuffled(third, last, part, range(2 * LANES))
-    all_ = code.shuffled(low, high, half, range(4 * LANES))
+    low = code.shuffle(first, second, part, range(2 * LANES))
+    high = code.shuffle(third, last, part, range(2 * LANES))
+    all_ = code.shuffle(low, high, half, range(4 * LANES))
     # Groups of four lanes, then the bytes of each lane in a group
-    all_ = as_sums(code, all_)
-    all_ = code.shuffled(
+    all_ = bitcast_to_sums(code, all_)
+    all_ = code.shuffle(
         all_, all_, SUMS, [4 * row + i for i in range(4) for row in range(4)]
     )
-    all_ = as_bytes(code, all_)
+    all_ = bitcast_to_bytes(code, all_)
     lanes = [
         16 * i + 4 * row + column
         for i in range(4)
         for column in range(4)
         for row in range(4)
     ]
-    return code.shuffled(all_, all_, BYTES, lanes)
+    return code.shuffle(all_, all_, BYTES, lanes)
 
 
-def as_bytes(code: Code, value: str) -> str:
+def bitcast_to_bytes(code: Code, value: str) -> str:
     """Bitcast 16 i32 to 64 bytes."""
     return code.add(f"llvm.bitcast {value} : {SUMS} to {BYTES}")
 
 
-def as_sums(code: Code, value: str) -> str:
+def bitcast_to_sums(code: Code, value: str) -> str:
     """Bitcast 64 bytes to 16 i32."""
     return code.add(f"llvm.bitcast {value} : {BYTES} to {SUMS}")
 
 
-def wrapped_i32(number: int) -> int:
+def wrap_to_i32(number: int) -> int:
     """Return the lower 32 bits of a number as a signed integer."""
     return (number + (1 << 31)) % (1 << 32) - (1 << 31)

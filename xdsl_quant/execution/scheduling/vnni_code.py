@@ -30,14 +30,14 @@ from .vector_code import (
     Globals,
     Memref,
     Names,
-    as_bytes,
-    as_sums,
+    accumulate_products,
+    bitcast_to_bytes,
+    bitcast_to_sums,
+    broadcast_i32,
     function_lines,
-    interleaved,
+    interleave_bytes,
     packed_loops,
-    repeated,
-    with_products,
-    wrapped_i32,
+    wrap_to_i32,
 )
 
 _REGISTERS = {512: 24, 256: 6}
@@ -72,7 +72,7 @@ class RuntimeMatrix(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Weighted:
+class WeightedSum:
     """Sums of bytes in memory, weighted by a matrix."""
 
     rows: Sequence[Axis]
@@ -109,7 +109,7 @@ class Weighted:
         return self.zero_point + 128 * self.is_signed
 
     @property
-    def excess(self) -> NDArray[np.int64]:
+    def correction(self) -> NDArray[np.int64]:
         """Correction of each column's sum for the zero point of the loaded bytes."""
         if isinstance(self.weights, RuntimeMatrix):
             return np.zeros((), np.int64)
@@ -138,7 +138,7 @@ class Weighted:
 
 
 @dataclass(frozen=True)
-class Product(Weighted):
+class Product(WeightedSum):
     """Matrix product: all columns share the bytes of a row."""
 
     reductions: Sequence[Axis]
@@ -187,7 +187,7 @@ class Product(Weighted):
 
 
 @dataclass(frozen=True)
-class ChannelProduct(Weighted):
+class ChannelProduct(WeightedSum):
     """Depthwise product: each column sums bytes of its own channel."""
 
     groups: Sequence[Sequence[int]]
@@ -280,12 +280,12 @@ class _Tile:
         """Subtract the zero point of the weights times the sum of each row's bytes."""
         code, function = self.code, self.function
         step = function.product.rows[-1].steps[function.own]
-        factor = code.constant(wrapped_i32(-function.product.weights_zero_point), "i32")
+        factor = code.constant(wrap_to_i32(-function.product.weights_zero_point), "i32")
         terms: list[str] = []
         for r in range(self.rows):
             row_sum = code.load(code.at(place, r * step), "i32", 4)
             term = code.add(f"arith.muli {row_sum}, {factor} : i32")
-            terms += [repeated(code, term)] * self.vectors
+            terms += [broadcast_i32(code, term)] * self.vectors
         return [
             code.add(f"arith.addi {value}, {term} : {SUMS}")
             for value, term in zip(sums, terms, strict=True)
@@ -299,21 +299,21 @@ class _Tile:
 
         def run(pointers: Names, sums: Names) -> Names:
             def group(index: str, sums: Names) -> Names:
-                moved = code.moved(pointers, index, [step, 4])
-                return self._added(sums, moved, 4)
+                cursors = code.advance(pointers, index, [step, 4])
+                return self._added(sums, cursors, 4)
 
             if whole:
-                sums = code.carrying(whole, sums, SUMS, group)
+                sums = code.reduction_loop(whole, sums, SUMS, group)
             if rest:
                 # The last four bytes may overlap the previous group.
                 start, count = (4 * whole + rest - 4, 4) if whole else (0, rest)
-                last = code.moved(pointers, 1, [step * whole, start])
+                last = code.advance(pointers, 1, [step * whole, start])
                 sums = self._added(sums, last, count)
             return sums
 
         loops = [Axis(size, steps[:1]) for size, steps in product.reductions[:-1]]
         loops = packed_loops(loops, step * product.steps)
-        return code.carrying_nest(loops, [weights, lhs], sums, SUMS, run)
+        return code.reduction_nest(loops, [weights, lhs], sums, SUMS, run)
 
     def _added(self, sums: Names, pointers: Names, count: int) -> Names:
         """Accumulate the products of up to four bytes of each row."""
@@ -328,7 +328,9 @@ class _Tile:
             for v in range(self.vectors):
                 so_far = sums[r * self.vectors + v]
                 results.append(
-                    with_products(code, self.function.bits, so_far, left, right[v])
+                    accumulate_products(
+                        code, self.function.bits, so_far, left, right[v]
+                    )
                 )
         return results
 
@@ -350,37 +352,37 @@ class _Tile:
                 offsets = tuple(offset + r * step for offset in group)
                 if offsets not in gathered:
                     gathered[offsets] = self._gathered(lhs, offsets, product.repeats)
-                results[r] = with_products(
+                results[r] = accumulate_products(
                     code, self.function.bits, results[r], gathered[offsets], factor
                 )
         return results
 
     def _gathered(self, lhs: str, offsets: Sequence[int], repeats: int) -> str:
-        """Load the bytes at up to four offsets per column, interleaved by column."""
+        """Load the bytes at up to four offsets per column, interleave_bytes by column."""
         code = self.code
         count = (self.rest or LANES) // repeats
         parts = [
             code.load_lanes(code.at(lhs, offset), "i8", count) for offset in offsets
         ]
-        all_ = as_sums(code, interleaved(code, parts))
+        all_ = bitcast_to_sums(code, interleave_bytes(code, parts))
         if repeats > 1:
             lanes = [i // repeats for i in range(LANES)]
-            all_ = code.shuffled(all_, all_, SUMS, lanes)
+            all_ = code.shuffle(all_, all_, SUMS, lanes)
         if self.function.product.is_signed:
             signs = code.splat(SIGNS, SUMS)
             all_ = code.add(f"arith.xori {all_}, {signs} : {SUMS}")
-        return as_bytes(code, all_)
+        return bitcast_to_bytes(code, all_)
 
     def _broadcast(self, place: str, count: int) -> str:
         """Return a vector that repeats a group of up to four loaded bytes."""
         code = self.code
-        all_ = repeated(code, code.load_group(place, count))
+        all_ = broadcast_i32(code, code.load_group(place, count))
         if self.product.is_signed:
             all_ = code.add(f"arith.xori {all_}, {self.function.signs} : {SUMS}")
-        return as_bytes(code, all_)
+        return bitcast_to_bytes(code, all_)
 
 
-class BodyFunction:
+class EpilogueFunction:
     """Builder of a vector function that computes an epilogue."""
 
     def __init__(
@@ -396,14 +398,14 @@ class BodyFunction:
         self._name = f"{name}_body"
         self._code = Code()
         body, (first, start) = epilogue.body, epilogue.first
-        body.set_interval(first, _moved_interval(sums, start))
+        body.set_interval(first, _shifted_interval(sums, start))
         values = [first, *map(body.argument, epilogue.inputs)]
         types = [f"vector<16x{value.type}>" for value in values]
-        made = BodyCode(body, self._code, table, "%columns")
+        body_code = BodyCode(body, self._code, table, "%columns")
         for i, value in enumerate(values):
-            made.set(value, f"%a{i}")
+            body_code.set(value, f"%a{i}")
         result_type = f"vector<16x{body.result.type}>"
-        result = made.vector(body.result)
+        result = body_code.vector(body.result)
         parameters = ", ".join(f"%a{i}: {type_}" for i, type_ in enumerate(types))
         self.lines = [
             f"func.func private @{self._name}(%columns: !llvm.ptr, {parameters}) "
@@ -427,9 +429,9 @@ class ProductFunction:
         self,
         name: str,
         memrefs: Sequence[Memref],
-        product: Weighted,
+        product: WeightedSum,
         epilogue: Epilogue | None,
-        excess: NDArray[np.int64],
+        correction: NDArray[np.int64],
     ):
         """
         Args:
@@ -437,7 +439,7 @@ class ProductFunction:
             memrefs: arguments of the function.
             product: the product.
             epilogue: the epilogue, or `None`.
-            excess: correction of each column's sum.
+            correction: correction of each column's sum.
         """
         own = len(epilogue.memrefs) if epilogue else 1
         self.elements = [memref.element for memref in memrefs[1 : 1 + own]]
@@ -445,13 +447,13 @@ class ProductFunction:
         self.code = Code()
         self.globals = Globals(name)
         self.table = ColumnTable(product.weights.shape[1])
-        self.body: BodyFunction | None = None
+        self.body: EpilogueFunction | None = None
         self._name = name
         self._memrefs = memrefs
         start = epilogue.first[1] if epilogue else np.zeros((), np.int64)
-        self.table.add(excess + start)
+        self.table.add(correction + start)
         if epilogue is not None:
-            self.body = BodyFunction(name, epilogue, product.sums, self.table)
+            self.body = EpilogueFunction(name, epilogue, product.sums, self.table)
 
     def constant(self, kind: str, data: NDArray[np.integer]) -> str:
         """Define a constant and return the pointer to it."""
@@ -500,11 +502,11 @@ class _VectorFunction(ProductFunction):
         self,
         name: str,
         memrefs: Sequence[Memref],
-        product: Weighted,
+        product: WeightedSum,
         epilogue: Epilogue | None,
         bits: int,
     ):
-        super().__init__(name, memrefs, product, epilogue, product.excess)
+        super().__init__(name, memrefs, product, epilogue, product.correction)
         self.product = product
         self.bits = bits
         self.own = 1 + len(self.elements)
@@ -533,8 +535,8 @@ class _VectorFunction(ProductFunction):
             f"llvm.load volatile {signs} {{alignment = 64 : i64}} : !llvm.ptr -> {SUMS}"
         )
         columns = self.constant("columns", self.table.data)
-        with code.nest(product.batches, memrefs) as moved:
-            own, others = moved[: self.own], [*moved[self.own :]]
+        with code.nest(product.batches, memrefs) as cursors:
+            own, others = cursors[: self.own], [*cursors[self.own :]]
             row_sums = others.pop(0) if product.weights_zero_point else columns
             if isinstance(product.weights, RuntimeMatrix):
                 weights, starts = others
@@ -550,9 +552,9 @@ class _VectorFunction(ProductFunction):
         by_vector = [product.packed_bytes, 64, 64, 0, product.lhs_step, *results]
         steps = [self.vectors * step for step in by_vector]
         width, size = product.weights.shape[1], LANES * self.vectors
-        for moved, columns in code.tiles(pointers, width, size, steps):
+        for cursors, columns in code.tiles(pointers, width, size, steps):
             vectors, rest = -(-columns // LANES), columns % LANES
-            self._add_rows(moved, product.rows, vectors, rest)
+            self._add_rows(cursors, product.rows, vectors, rest)
 
     def _add_rows(
         self, pointers: Names, loops: Sequence[Axis], vectors: int, rest: int
@@ -564,17 +566,17 @@ class _VectorFunction(ProductFunction):
         row_sums = loop.steps[self.own] if self.product.weights_zero_point else 0
         by_row = [0, 0, 0, row_sums, *loop.steps[: self.own]]
         steps = [size * step for step in by_row]
-        for moved, rows in code.tiles(pointers, loop.size, size, steps):
+        for cursors, rows in code.tiles(pointers, loop.size, size, steps):
             if inner:
-                self._add_rows(moved, inner, vectors, rest)
+                self._add_rows(cursors, inner, vectors, rest)
             else:
-                _Tile(self, rows, vectors, rest).compute(moved)
+                _Tile(self, rows, vectors, rest).compute(cursors)
 
 
 def product_text(
     name: str,
     memrefs: Sequence[Memref],
-    product: Weighted,
+    product: WeightedSum,
     epilogue: Epilogue | None,
     bits: int,
 ) -> str:
@@ -594,7 +596,7 @@ def product_text(
     return function.text()
 
 
-def _moved_interval(interval: Interval, by: NDArray[np.int64]) -> Interval:
+def _shifted_interval(interval: Interval, by: NDArray[np.int64]) -> Interval:
     """Return an interval plus constants, or all i32 if the sum may overflow."""
-    moved = Interval(interval.low + int(by.min()), interval.high + int(by.max()))
-    return moved if moved.fits(32) else Interval.of_width(32)
+    total = Interval(interval.low + int(by.min()), interval.high + int(by.max()))
+    return total if total.fits(32) else Interval.of_width(32)

@@ -34,7 +34,7 @@ from xdsl_quant.execution.disk_cache import VARIABLE
 from xdsl_quant.execution.scheduling import amx_code, byte_products, tile_check
 from xdsl_quant.execution.scheduling.epilogues import Epilogue
 from xdsl_quant.execution.scheduling.vector_code import Memref
-from xdsl_quant.execution.scheduling.vnni_code import Weighted, product_text
+from xdsl_quant.execution.scheduling.vnni_code import WeightedSum, product_text
 
 RNG = np.random.default_rng(1)
 Bytes = NDArray[np.int8]
@@ -296,7 +296,7 @@ def by_vectors(monkeypatch: pytest.MonkeyPatch) -> Cpu:
     def text(
         name: str,
         memrefs: Sequence[Memref],
-        product: Weighted,
+        product: WeightedSum,
         epilogue: Epilogue | None,
     ) -> str:
         assert by_tiles(name, memrefs, product, epilogue)
@@ -320,7 +320,7 @@ def test_wrong_sums(by_vectors: Cpu, tmp_path: Path, monkeypatch: pytest.MonkeyP
     def text(
         name: str,
         memrefs: Sequence[Memref],
-        product: Weighted,
+        product: WeightedSum,
         epilogue: Epilogue | None,
     ) -> str:
         wrong = replace(product, is_signed=not product.is_signed)

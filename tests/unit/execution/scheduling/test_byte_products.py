@@ -13,8 +13,8 @@ from xdsl_quant.execution import compile
 from xdsl_quant.execution.cpu import available_cpus
 from xdsl_quant.execution.mlir_bindings import ir, ops_in
 from xdsl_quant.execution.scheduling.byte_products import (
-    is_kept,
-    keep_byte_products,
+    is_byte_product,
+    mark_byte_products,
 )
 
 Bytes = NDArray[np.int8]
@@ -91,9 +91,9 @@ def kept(text: str) -> int:
     """How many ops of a module are found to be products of bytes."""
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        keep_byte_products(module)
+        mark_byte_products(module)
         assert module.operation.verify()
-        return sum(map(is_kept, ops_in(module, "linalg.generic")))
+        return sum(map(is_byte_product, ops_in(module, "linalg.generic")))
 
 
 def number(array: Bytes, extend: str, zero_point: int) -> NDArray[np.int64]:
@@ -294,7 +294,7 @@ def test_computed_bytes_are_in_memory_first():
     text = product(x.shape, weights, (3, 20), before=before)
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        keep_byte_products(module)
+        mark_byte_products(module)
         assert len(ops_in(module, "tensor.reshape")) == 1
     expected = (x * x).astype(np.int32) @ weights.astype(np.int32)
     actual = compile(text, cpu=CPU)(x, np.zeros((3, 20), np.int32))

@@ -7,8 +7,8 @@ from tests.unit.execution.scheduling.test_byte_products import kept, number, som
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.mlir_bindings import ir, ops_in, shaped_type
 from xdsl_quant.execution.scheduling.byte_products import (
-    is_kept,
-    keep_byte_products,
+    is_byte_product,
+    mark_byte_products,
 )
 from xdsl_quant.execution.scheduling.channel_multipliers import merge_channels
 
@@ -110,12 +110,12 @@ def merged(text: str) -> int:
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         merge_channels(module)
-        keep_byte_products(module)
+        mark_byte_products(module)
         assert module.operation.verify()
         ranks = [
             shaped_type(op.results[0]).rank
             for op in ops_in(module, "linalg.generic")
-            if is_kept(op)
+            if is_byte_product(op)
         ]
         assert {*ranks} <= {4}
         return len(ranks)

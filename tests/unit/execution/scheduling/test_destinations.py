@@ -9,9 +9,9 @@ pytest.importorskip("mlir")
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.clock_reads import ClockReads
-from xdsl_quant.execution.mlir_bindings import identity_of, ir, made_by, ops_in
+from xdsl_quant.execution.mlir_bindings import defining_op, identity_of, ir, ops_in
 from xdsl_quant.execution.scheduling.destinations import (
-    read_where_padded,
+    read_padded_tensors,
     separate_destinations,
 )
 
@@ -43,7 +43,7 @@ func.func @f(%x: tensor<4x4xf32>, %n: f32) -> (tensor<4x4xf32>, tensor<4x4xf32>)
 def destinations(module: Any, *names: str) -> list[Any]:
     """What ops write to, and what is behind that."""
     values = [[*op.operands][-1] for op in ops_in(module, *names)]
-    return [made_by(value, "linalg.fill", "linalg.generic") for value in values]
+    return [defining_op(value, "linalg.fill", "linalg.generic") for value in values]
 
 
 FILL = (
@@ -62,7 +62,7 @@ def test_destinations_of_their_own(zeros: str):
     module = separated(f"{zeros}\n%y = {MATMUL}\n%z = {MATMUL}")
     fills = destinations(module, "linalg.matmul")
     assert len({*map(identity_of, fills)}) == 2
-    empties = [made_by([*fill.operands][-1], "tensor.empty") for fill in fills]
+    empties = [defining_op([*fill.operands][-1], "tensor.empty") for fill in fills]
     assert len({identity_of(op) for op in empties if op}) == 2
     # Nothing else is left, and all is where it is used.
     (function,) = module.body.operations
@@ -78,7 +78,7 @@ def test_slices():
     )
     module = separated(f"{FILL}\n%y = {slice_}\n%z = {slice_}")
     slices = ops_in(module, "tensor.insert_slice")
-    fills = [made_by(op.operands[1], "linalg.fill") for op in slices]
+    fills = [defining_op(op.operands[1], "linalg.fill") for op in slices]
     assert len({identity_of(op) for op in fills if op}) == 2
 
 
@@ -117,7 +117,7 @@ func.func @f(%x: tensor<4x4xf32>, %n: f32, %k: index) -> tensor<4x4xf32> {{
   {"".join(f"{line}{chr(10)}" for line in lines)}
   return %y : tensor<4x4xf32>
 }}""")
-        read_where_padded(module)
+        read_padded_tensors(module)
         assert module.operation.verify()
         return module
 
@@ -164,7 +164,7 @@ def test_reshapes_of_padded_tensors():
     module = padded(PAD.format("zero"), reshape)
     assert not ops_in(module, "tensor.reshape")
     (expand,) = ops_in(module, "tensor.expand_shape")
-    assert made_by(expand.operands[0], "tensor.extract_slice")
+    assert defining_op(expand.operands[0], "tensor.extract_slice")
     other = reshape.replace("1, 4, 4", "4, 4, 1").replace("1x4x4", "4x4x1")
     other = other.replace("[[0, 1], [2]]", "[[0], [1, 2]]")
     module = padded(PAD.format("zero"), other)

@@ -34,11 +34,11 @@ STREAMING = (
     "writes_more_than_it_reads",
 )
 STEPS = (
-    *("reduce_min_max", "fold_constant_sums", "merge_channels", "keep_byte_products"),
+    *("reduce_min_max", "fold_constant_sums", "merge_channels", "mark_byte_products"),
     *("tile_contractions", "call_byte_products", "round_while_converting"),
     *("round_in_f32", "pack_constants", "decode_constants", "select_from_tables"),
     *("look_up_whole_bytes", "share_destinations", "outline_loops", "plan_buffers"),
-    *("mark_buffers_as_distinct", "copy_in_loops"),
+    *("mark_buffers_as_distinct", "lower_strided_copies"),
 )
 
 WEIGHTS, X = some(64, 48), some(7, 64)
@@ -95,7 +95,7 @@ def test_steps_that_raise(name: str, monkeypatch: pytest.MonkeyPatch):
     assert np.array_equal(function(X, SUMS), EXPECTED)
 
 
-@pytest.mark.parametrize("name", ["keep_byte_products", "look_up_whole_bytes"])
+@pytest.mark.parametrize("name", ["mark_byte_products", "look_up_whole_bytes"])
 def test_steps_that_make_a_module_invalid(name: str, monkeypatch: pytest.MonkeyPatch):
     replace(monkeypatch, name, make_invalid)
     message = f"'{name}' failed: invalid module, .*function_type"
@@ -105,7 +105,7 @@ def test_steps_that_make_a_module_invalid(name: str, monkeypatch: pytest.MonkeyP
 
 
 def test_several_steps_fail(monkeypatch: pytest.MonkeyPatch):
-    names = "fold_constant_sums", "keep_byte_products", "decode_constants"
+    names = "fold_constant_sums", "mark_byte_products", "decode_constants"
     for name in names:
         replace(monkeypatch, name, erase_then_raise)
     with pytest.warns(RuntimeWarning) as warnings:
@@ -148,7 +148,7 @@ def test_all_steps_are_tested():
     functions = inspect.getmembers(schedule, inspect.isfunction)
     names = {name for name, f in functions if f.__module__ != schedule.__name__}
     # See test_small_loops.py.
-    with_functions = "keep_small_loops_plain"
+    with_functions = "keep_small_loops_scalar"
     assert names == {*STEPS, *STREAMING, with_functions, "share_loops"}
 
 

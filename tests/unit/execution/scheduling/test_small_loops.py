@@ -9,7 +9,7 @@ pytest.importorskip("mlir")
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.mlir_bindings import ir, ops_in
 from xdsl_quant.execution.scheduling import schedule
-from xdsl_quant.execution.scheduling.outlining import keep_small_loops_plain
+from xdsl_quant.execution.scheduling.outlining import keep_small_loops_scalar
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ func.func @f(%to: memref<?xindex>, %n: index) {{
   }}
   return
 }}""")
-        keep_small_loops_plain(module)
+        keep_small_loops_scalar(module)
         assert module.operation.verify()
         # The walk visits inner ops first.
         inner_loop, outer_loop = ops_in(module, "scf.for")
@@ -70,11 +70,11 @@ def test_numbers_are_the_same():
 
 
 def test_a_failure_is_left_out(monkeypatch: pytest.MonkeyPatch):
-    def keep_small_loops_plain(_: object) -> None:
+    def keep_small_loops_scalar(_: object) -> None:
         raise KeyError("an op")
 
-    name = keep_small_loops_plain.__name__
-    monkeypatch.setattr(schedule, name, keep_small_loops_plain)
+    name = keep_small_loops_scalar.__name__
+    monkeypatch.setattr(schedule, name, keep_small_loops_scalar)
     seen: list[int] = []
 
     def see(values: NDArray[np.float32]) -> None:

@@ -286,7 +286,7 @@ func.func @kernel(%x: memref<9x9xf32>, %y: memref<9x9xf32>, %rows: memref<9xf32>
 }}"""
 
 
-def generic(
+def build_generic(
     source: str = "%x : memref<9x9xf32>",
     result: str = "%y : memref<9x9xf32>",
     maps: str = "#id, #id",
@@ -316,25 +316,25 @@ linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]
 @pytest.mark.parametrize(
     ("body", "count"),
     [
-        (generic(), 1),
-        (generic() * 2, 2),
-        (generic(maps="#transposed, #id"), 1),
+        (build_generic(), 1),
+        (build_generic() * 2, 2),
+        (build_generic(maps="#transposed, #id"), 1),
         # Not in the order of memory.
-        (generic(maps="#id, #transposed"), 0),
+        (build_generic(maps="#id, #transposed"), 0),
         # Reductions, or anything that reads what was there.
-        (generic(result="%rows : memref<9xf32>", maps="#id, #row"), 0),
-        (generic(value="%old : f32"), 0),
-        (generic(source="%y : memref<9x9xf32>"), 0),
+        (build_generic(result="%rows : memref<9xf32>", maps="#id, #row"), 0),
+        (build_generic(value="%old : f32"), 0),
+        (build_generic(source="%y : memref<9x9xf32>"), 0),
         # A view of the result.
         (
             "%v = memref.cast %y : memref<9x9xf32> to memref<?x9xf32>"
-            + generic(source="%v : memref<?x9xf32>"),
+            + build_generic(source="%v : memref<?x9xf32>"),
             0,
         ),
         # Memory of unknown origin.
         (
             "%v = arith.select %c, %x, %y : memref<9x9xf32>"
-            + generic(source="%v : memref<9x9xf32>"),
+            + build_generic(source="%v : memref<9x9xf32>"),
             0,
         ),
         # With gaps.
@@ -342,13 +342,13 @@ linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]
         # No result at all.
         (
             "%v = memref.alloc() : memref<9x9xf32>"
-            + generic(result="%v : memref<9x9xf32>"),
+            + build_generic(result="%v : memref<9x9xf32>"),
             0,
         ),
         # Perhaps not done.
-        (f"scf.if %c {{ {generic()} }}", 0),
+        (f"scf.if %c {{ {build_generic()} }}", 0),
         # No whole bytes.
-        (generic(result="%z : memref<9x9xi7>", value="%seven : i7"), 0),
+        (build_generic(result="%z : memref<9x9xi7>", value="%seven : i7"), 0),
     ],
 )
 def test_streamable(body: str, count: int):
@@ -360,7 +360,7 @@ def test_streamable(body: str, count: int):
 
 def test_stores_are_streaming():
     with ir.Context(), ir.Location.unknown():
-        module = ir.Module.parse(_KERNEL.format(generic()))
+        module = ir.Module.parse(_KERNEL.format(build_generic()))
         mark_results(streamable_ops(module, "kernel"))
         run_passes(module, ["func.func(convert-linalg-to-loops)"])
         stream_marked_results(module, "kernel")
