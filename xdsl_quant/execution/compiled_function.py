@@ -159,8 +159,8 @@ class CompiledFunction:
             self._check_can_be_bound(value, inputs[index], index)
         if self._sizes is not None and not self._code.sizes_depend_on_shapes:
             raise ValueError(
-                f"'{self.name}' cannot be bound, as sizes of its results may depend on "
-                "more than the shapes of its arguments"
+                f"cannot bind '{self.name}': result sizes may depend on more than the "
+                "argument shapes"
             )
         return self._bound(inputs, self._outputs(inputs, out))
 
@@ -199,19 +199,19 @@ class CompiledFunction:
             return
         if not isinstance(value, np.ndarray):
             raise TypeError(
-                f"argument {index} cannot be bound, as it is a {type(value).__name__}: "
-                "give an array that shares its memory"
+                f"cannot bind argument {index} of type '{type(value).__name__}'; pass a "
+                "NumPy array that shares its memory"
             )
         if not self._arguments[index].takes_all_numbers:
             type_ = shortened(self.argument_types[index])
             raise ValueError(
-                f"argument {index} cannot be bound, as each call must check that its "
-                f"numbers fit '{type_}'"
+                f"cannot bind argument {index}: each call would have to check its values "
+                f"against '{type_}'"
             )
         if array.ctypes.data != cast(Array, value).ctypes.data:
             raise ValueError(
-                f"argument {index} cannot be bound, as each call must copy an array that "
-                "is not contiguous, aligned and in native byte order"
+                f"cannot bind argument {index}: each call would have to copy it; pass a "
+                "contiguous and aligned array in native byte order"
             )
 
     def _bound(self, inputs: _Arrays, outputs: _Arrays) -> BoundCall:
@@ -271,15 +271,15 @@ class CompiledFunction:
         outputs = out if isinstance(out, tuple) else (out,)
         if len(outputs) != len(self._results):
             raise TypeError(
-                f"`out` must have an array for each result of '{self.name}', "
-                f"{len(self._results)} and not {len(outputs)}"
+                f"`out` must have one array per result of '{self.name}': expected "
+                f"{len(self._results)}, found {len(outputs)}"
             )
         taken = list(inputs)
         for index, output in enumerate(outputs):
             name = "out" if len(outputs) == 1 else f"out[{index}]"
             _check_output(output, self._results[index].dtype, shapes[index], name)
             if any(np.may_share_memory(output, array) for array in taken):
-                raise ValueError(f"{name} has memory in common with another array")
+                raise ValueError(f"{name} overlaps another array")
             taken.append(output)
         return outputs
 
@@ -354,7 +354,7 @@ def _check_output(
     output: Array, dtype: DType, shape: tuple[int, ...], name: str
 ) -> None:
     if not isinstance(cast(object, output), np.ndarray):
-        raise TypeError(f"{name} is a {type(output).__name__} but no array")
+        raise TypeError(f"{name} must be an array, not {type(output).__name__}")
     check_unmasked(output, name)
     if output.dtype != dtype:
         raise TypeError(f"{name} has dtype {output.dtype}, but the result has {dtype}")

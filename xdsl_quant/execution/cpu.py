@@ -132,7 +132,7 @@ def cpu_named(name: object) -> Cpu:
     what = f"unknown cpu {name!r}"
     if isinstance(name, str) and name in known:
         missing = [f for f in known[name].features if f not in machine_features()]
-        what = f"cpu {name!r} needs {', '.join(missing)}, which this machine lacks"
+        what = f"cpu {name!r} is unsupported here: missing {', '.join(missing)}"
     raise ValueError(f"{what}; available: {', '.join(map(repr, available))}")
 
 

@@ -147,14 +147,18 @@ def _folder() -> Path | None:
     except (OSError, RuntimeError) as e:
         # Do not warn users without a home folder, or with a read-only one.
         if given:
-            _warn_uncached(f"'{given}' cannot be a folder: {getattr(e, 'strerror', e)}")
+            _warn_uncached(
+                f"cannot create folder '{given}': {getattr(e, 'strerror', e)}"
+            )
         return None
     # Loading a file of another user would run their code.
     if status.st_uid != os.geteuid():
         _warn_uncached(f"'{folder}' belongs to another user")
         return None
     if not _is_own(status):
-        _warn_uncached(f"others can write to '{folder}'; run chmod go-w on it")
+        _warn_uncached(
+            f"other users can write to '{folder}' (chmod go-w prevents that)"
+        )
         return None
     return folder
 
@@ -173,7 +177,7 @@ def _default_folder() -> Path:
 
 def _warn_uncached(reason: str) -> None:
     warnings.warn(
-        f"compiled code is not cached: {reason}, or set {VARIABLE} to another folder or "
+        f"compiled code is not cached: {reason}; set {VARIABLE} to another folder or "
         "'off'",
         RuntimeWarning,
         stacklevel=2,

@@ -86,11 +86,9 @@ class Boundary:
         """
         problem = f"{name} has type '{shortened(type_)}'"
         if isinstance(type_, UnrankedTensorType):
-            raise CompilationError(
-                f"{problem}, but compiled code needs to know the rank"
-            )
+            raise CompilationError(f"{problem}; expected a ranked tensor")
         if not isinstance(getattr(type_, "encoding", NoneAttr()), NoneAttr):
-            raise CompilationError(f"{problem}, but arrays have no encoding")
+            raise CompilationError(f"{problem}; expected a tensor without encoding")
         try:
             dtype = numpy_dtype(type_)
         except TypeError as e:
@@ -98,8 +96,7 @@ class Boundary:
         boundary = Boundary(type_, dtype)
         if has_signedness(type_) and not boundary.takes_all_numbers:
             raise CompilationError(
-                f"{problem}, but only signless integers may have {integer_width(type_)} "
-                "bits"
+                f"{problem}; integers of {integer_width(type_)} bits must be signless"
             )
         return boundary
 
@@ -256,8 +253,8 @@ class EntryPoint:
         }
         for missing in declarations.keys() - {*host_names}:
             raise CompilationError(
-                f"function '{missing}' has no body: compiled code cannot call what is not "
-                "in its module"
+                f"function '{missing}' has no body; define it in the module or pass a host "
+                "function"
             )
         own_module = ModuleOp([_private(op.clone()) for op in needed.values()])
         entry_name = function.sym_name.data
@@ -301,8 +298,8 @@ def _host_arguments(declaration: FuncOp) -> Sequence[Boundary]:
     for i, argument in enumerate(arguments):
         if not argument.is_plain:
             raise CompilationError(
-                f"argument {i} of '{name}' has type '{shortened(argument.type_)}', but "
-                "Python cannot read the memory of such tensors"
+                f"argument {i} of '{name}' has type '{shortened(argument.type_)}'; "
+                "expected a tensor of floats or of 8, 16, 32 or 64-bit integers"
             )
     return arguments
 

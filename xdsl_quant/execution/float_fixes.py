@@ -44,8 +44,7 @@ def convert_integers_to_bf16(module: ir.Module) -> None:
             continue
         if (width := mlir.bits(integer.type)) > 64:
             raise CompilationError(
-                f"'{op.name}' op converts {width} bits to bf16, but compiled "
-                "code can do that with at most 64"
+                f"'{op.name}' op converts {width} bits to bf16; expected at most 64 bits"
             )
         is_signed = op.name == "arith.sitofp"
         with ir.InsertionPoint(op), op.location:

@@ -97,8 +97,7 @@ def return_where_assertions_fail(module: ir.Module, names: Collection[str]) -> N
             name = mlir.symbol_of(call.parent)
             if name not in names:
                 raise CompilationError(
-                    f"function '{name}' calls itself and has sizes to check at run time, "
-                    "which compiled code cannot do"
+                    f"unsupported recursive function with run-time checks: '{name}'"
                 )
             unreachable = call.block.operations[len(call.block.operations) - 1]
             with ir.InsertionPoint(unreachable), call.location:

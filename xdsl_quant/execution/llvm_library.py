@@ -110,7 +110,7 @@ class _Llvm:
 def _llvm() -> _Llvm:
     paths, target = libraries(), _TARGETS.get(platform.machine())
     if not paths or target is None:
-        raise LinkError("there is no LLVM for this machine")
+        raise LinkError("missing LLVM library for this machine")
     return _Llvm(paths[0], target)
 
 

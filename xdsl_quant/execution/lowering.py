@@ -81,7 +81,7 @@ def lower(
     text = _module_text(module, print_locations=print_locations)
     # Some types that are valid here terminate MLIR builds with assertions.
     if "!quant." in text:
-        raise CompilationError("an attribute contains a quantized type")
+        raise CompilationError("unsupported quantized type in an attribute")
     return text
 
 
@@ -147,15 +147,15 @@ def _module_text(module: ModuleOp, *, print_locations: bool) -> str:
 def _checked_data(op: Operation, value: DenseResourceAttr) -> bytes:
     key, type_ = value.resource_handle.data, cast(TensorType[IntegerType], value.type)
     if (data := resource_data(value)) is None:
-        raise CompilationError(f"there is no data for the resource '{key}'")
+        raise CompilationError(f"missing data of resource '{key}'")
     try:
         size = math.prod(type_.get_shape()) * numpy_dtype(type_).itemsize
     except TypeError as e:
-        raise CompilationError(f"the resource '{key}' cannot be read: {e}") from None
+        raise CompilationError(f"unreadable resource '{key}': {e}") from None
     if len(data) != size:
         raise CompilationError(
-            f"the resource '{key}' has {len(data)} bytes, but '{shortened(type_)}' has "
-            f"{size}"
+            f"resource '{key}' has {len(data)} bytes; expected {size} for "
+            f"'{shortened(type_)}'"
         )
     return data
 
@@ -199,8 +199,8 @@ def _check_moves_quantized(op: Operation) -> None:
     for value in (*op.operands, *defined_values(op)):
         if QuantizedType.get_quantized_element_type(value.type) is not None:
             raise CompilationError(
-                f"'{op.name}' op has a value of type '{shortened(value.type)}', and there "
-                "is no lowering for quantized operands or results of this op"
+                f"'{op.name}' op has an operand or result of unsupported quantized type "
+                f"'{shortened(value.type)}'"
             )
 
 

@@ -175,7 +175,7 @@ class MachineCode:
             except StepError as e:
                 warnings.warn(
                     f"{e}; compiled code has the same results without it, but may be "
-                    "slower: please report the module",
+                    "slower; please report the module",
                     RuntimeWarning,
                     stacklevel=2,
                 )
@@ -211,7 +211,7 @@ class MachineCode:
             for name in names:
                 if not engine.raw_lookup(f"_mlir_ciface_{name}"):
                     raise CompilationError(
-                        "LLVM does not find a function that the code calls"
+                        "LLVM: missing definition of a called function"
                     )
         except RuntimeError as e:
             raise CompilationError(f"LLVM: {e}") from None

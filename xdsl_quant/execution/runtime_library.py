@@ -82,7 +82,7 @@ def _memref_copy(item_size: int, source: int, target: int) -> None:
     try:
         _unranked(item_size, target)[...] = _unranked(item_size, source)
     except Exception as e:
-        _keep(f"sizes or indices do not fit each other: {e}")
+        _keep(f"invalid sizes or indices: {e}")
     except BaseException as e:
         _keep(e)
 
@@ -92,7 +92,7 @@ def _note_failure(message: bytes) -> None:
     if text.startswith(_VERIFICATION):
         # The second line of MLIR's message is the reason.
         reason = text.splitlines()[1].removeprefix("^ ")
-        text = f"sizes or indices do not fit each other: {reason}"
+        text = f"invalid sizes or indices: {reason}"
     _keep(text)
 
 
@@ -106,8 +106,7 @@ def begin(name: str) -> None:
     # At Python's own recursion limit, an exception in a callback would be lost.
     if _thread.depth == _MAX_DEPTH:
         raise RecursionError(
-            f"'{name}' is called from a Python function that compiled code calls, in "
-            f"{_MAX_DEPTH} levels"
+            f"maximum depth of {_MAX_DEPTH} nested compiled calls exceeded in '{name}'"
         )
     _thread.depth += 1
 

@@ -20,14 +20,14 @@ def check_sizes(module: ir.Module) -> None:
             for condition, problem in _CHECKS[op.name](op):
                 cf.AssertOp(
                     condition,
-                    f"sizes or indices do not fit each other: '{op.name}' op {problem}",
+                    f"invalid sizes or indices: '{op.name}' op {problem}",
                 )
 
 
 _Checks = list[tuple[ir.Value, str]]
 """Conditions, each with a failure message."""
 
-_OTHER_COUNT = "has a result with another number of elements"
+_OTHER_COUNT = "has a result with a different element count"
 
 
 # Values
@@ -81,7 +81,7 @@ def _slice_checks(op: ir.Operation, of: int) -> _Checks:
     names = ("static_offsets", "static_sizes", "static_strides")
     parts = [_mixed(op, name, dynamic) for name in names]
     return [
-        (_is_inside(*part), f"has a slice that is not inside of dimension {i}")
+        (_is_inside(*part), f"has a slice out of bounds of dimension {i}")
         for i, part in enumerate(zip(size_values(op.operands[of]), *parts, strict=True))
     ]
 
@@ -116,7 +116,7 @@ def _insert_slice_checks(op: ir.Operation) -> _Checks:
     ]
     pairs = zip(actual, sizes, strict=True)
     return _slice_checks(op, of=1) + _equal(
-        pairs, "has a source of another size than the slice"
+        pairs, "has a source whose size differs from the slice"
     )
 
 
@@ -124,7 +124,7 @@ def _pad_checks(op: ir.Operation) -> _Checks:
     dynamic = iter([*op.operands][1:])
     names = ("static_low", "static_high")
     amounts = [a for name in names for a in _mixed(op, name, dynamic)]
-    return [(_are_counts(amounts), "has a negative amount")] if amounts else []
+    return [(_are_counts(amounts), "has negative padding")] if amounts else []
 
 
 def _reshape_checks(op: ir.Operation) -> _Checks:
@@ -177,7 +177,9 @@ def _concat_checks(op: ir.Operation) -> _Checks:
     ]
     total = reduce(arith.addi, [shape[axis] for shape in shapes])
     result = [total if i == axis else size for i, size in enumerate(first)]
-    size_checks = _equal(_expected_sizes(op, result), "has a result of another size")
+    size_checks = _equal(
+        _expected_sizes(op, result), "has a result of a different size"
+    )
     return _equal(pairs, problem) + size_checks
 
 

@@ -24,8 +24,8 @@ def check_has_no_llvm(module: ir.Module) -> None:
     for op in mlir.ops_in(module):
         if op.name.startswith("llvm."):
             raise CompilationError(
-                f"'{op.name}' op cannot be compiled: ops of the llvm dialect may end the "
-                "process, so a module must have none"
+                f"unsupported '{op.name}' op; expected no ops of the llvm dialect, which "
+                "may terminate the process"
             )
 
 
@@ -42,9 +42,8 @@ def define_undefined_tensors(module: ir.Module) -> None:
             continue
         if not type_.has_static_shape:
             raise CompilationError(
-                f"blocks pass on a value of type '{type_}' that is not defined on all ways "
-                "through them, so they cannot be compiled: write scf.if, scf.for or "
-                "scf.while"
+                f"value of type '{type_}' is not defined on every path between blocks; use "
+                "scf.if, scf.for or scf.while"
             )
         with ir.InsertionPoint(poison), poison.location:
             empty = tensor.empty(

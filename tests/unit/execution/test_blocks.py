@@ -129,9 +129,8 @@ def test_loop_with_two_exits():
 
 def test_loop_with_two_exits_and_a_dynamic_size():
     message = (
-        r"^blocks pass on a value of type 'tensor<\?xf32>' that is not defined on all "
-        r"ways through them, so they cannot be compiled: write scf\.if, scf\.for or "
-        r"scf\.while$"
+        r"^value of type 'tensor<\?xf32>' is not defined on every path between blocks; "
+        r"use scf\.if, scf\.for or scf\.while$"
     )
     with pytest.raises(CompilationError, match=message):
         compile(f"!t = tensor<?xf32>\n{TWO_EXITS}")

@@ -167,8 +167,8 @@ def test_refused(monkeypatch: pytest.MonkeyPatch):
         (None, "unknown cpu None; available: 'native', 'avx2'"),
         (
             "avx512",
-            "cpu 'avx512' needs avx512f, avx512bw, avx512cd, avx512dq, avx512vl, which "
-            "this machine lacks; available: 'native', 'avx2'",
+            "cpu 'avx512' is unsupported here: missing avx512f, avx512bw, avx512cd, "
+            "avx512dq, avx512vl; available: 'native', 'avx2'",
         ),
     ):
         wrong: Any = name

@@ -317,8 +317,8 @@ def test_what_python_cannot_define(run: Run, declaration: str, name: str, messag
 def test_elements_that_are_narrower_than_in_memory(type_: str):
     text = TWICE.replace("f32", type_)
     message = (
-        rf"^argument 0 of 'see' has type 'tensor<1x{type_}>', but Python cannot read the "
-        "memory of such tensors$"
+        rf"^argument 0 of 'see' has type 'tensor<1x{type_}>'; expected a tensor of floats "
+        "or of 8, 16, 32 or 64-bit integers$"
     )
     with pytest.raises(CompilationError, match=message):
         compile(text, host_functions={"see": print})

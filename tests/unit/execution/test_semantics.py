@@ -201,15 +201,15 @@ def test_resources(
     [
         (
             RESOURCE.format(key="short", type_="2xf32", data="00"),
-            "the resource 'short' has 1 bytes, but 'tensor<2xf32>' has 8",
+            "resource 'short' has 1 bytes; expected 8 for 'tensor<2xf32>'",
         ),
         (
             RESOURCE.format(key="lost", type_="2xf32", data="").partition("{-#")[0],
-            "there is no data for the resource 'lost",
+            "missing data of resource 'lost",
         ),
         (
             'func.func @f() { "llvm.unreachable"() : () -> () }',
-            "'llvm.unreachable' op cannot be compiled: ops of the llvm dialect",
+            "unsupported 'llvm.unreachable' op; expected no ops of the llvm dialect",
         ),
         (
             """func.func @f(%c: i1) {
@@ -219,7 +219,7 @@ def test_resources(
 ^bb1:
   return
 }""",
-            "'llvm.unreachable' op cannot be compiled: ops of the llvm dialect",
+            "unsupported 'llvm.unreachable' op; expected no ops of the llvm dialect",
         ),
     ],
 )

@@ -90,8 +90,8 @@ def test_sizes_that_fit(text: str, arguments: Any, expected: Any):
     np.testing.assert_array_equal(result, np.array(expected, np.float32))
 
 
-OUTSIDE = "op has a slice that is not inside of dimension 0"
-ELEMENTS = "op has a result with another number of elements"
+OUTSIDE = "op has a slice out of bounds of dimension 0"
+ELEMENTS = "op has a result with a different element count"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ ELEMENTS = "op has a result with another number of elements"
         (
             INSERT_SLICE,
             (numbers(2), numbers(4), 0, 3, 1),
-            "op has a source of another size than the slice",
+            "op has a source whose size differs from the slice",
         ),
         (EXTRACT_SLICE, (numbers(4), 3, 2, 1), OUTSIDE),
         (EXTRACT_SLICE, (numbers(4), 0, -2, 1), OUTSIDE),
@@ -117,10 +117,10 @@ ELEMENTS = "op has a result with another number of elements"
         (
             INSERT_ROW,
             (numbers(2), numbers(2, 3), 1, 3),
-            "op has a source of another size than the slice",
+            "op has a source whose size differs from the slice",
         ),
-        (PAD, (numbers(4), -1, 0), "op has a negative amount"),
-        (PAD, (numbers(4), 0, -2), "op has a negative amount"),
+        (PAD, (numbers(4), -1, 0), "op has negative padding"),
+        (PAD, (numbers(4), 0, -2), "op has negative padding"),
         (RESHAPE, (numbers(4), np.array([1, 2, 3])), ELEMENTS),
         (RESHAPE, (numbers(4), np.array([2, 1, 2])), ELEMENTS),
         (RESHAPE, (numbers(4), np.array([-1, 2, -2])), "op has a negative size"),
@@ -140,7 +140,7 @@ def test_sizes_that_do_not_fit(
 ):
     with pytest.raises(
         ValueError,
-        match=rf"^'f': sizes or indices do not fit each other: .*({problem})",
+        match=rf"^'f': invalid sizes or indices: .*({problem})",
     ):
         compile(text)(*arguments)
     assert capfd.readouterr().err == ""
@@ -159,7 +159,7 @@ func.func @f(%x: tensor<?xf32>, %y: tensor<?xf32>) -> f32 {
 }"""
     )
     assert function(numbers(1), numbers(3)) == 1
-    with pytest.raises(ValueError, match="has a result of another size"):
+    with pytest.raises(ValueError, match="has a result of a different size"):
         function(numbers(1), numbers(4))
 
 
@@ -182,7 +182,7 @@ def test_what_callbacks_raise(capfd: pytest.CaptureFixture[str]):
     copy(4, *map(ctypes.addressof, memrefs))
     message = runtime_library.take_failure()
     assert isinstance(message, str)
-    assert message.startswith("sizes or indices do not fit each other: could not")
+    assert message.startswith("invalid sizes or indices: could not")
     assert runtime_library.take_failure() is None
     assert capfd.readouterr().err == ""
 

@@ -37,7 +37,7 @@ def tiles_are_exact(cpu: Cpu) -> bool:
     if all(_is_exact(cpu, is_signed) for is_signed in (True, False)):
         return True
     warnings.warn(
-        "products of 8-bit integers do not use AMX: its sums are wrong on this machine",
+        "AMX is disabled: this machine computes wrong sums with its tile registers",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -647,6 +647,6 @@ func.func @f(%x: !t, %y: !t) -> !t {
     )
     recorder = Recorder()
     function = compile(text, host_functions={n: recorder.function() for n in "abc"})
-    with pytest.raises(ValueError, match="sizes or indices do not fit"):
+    with pytest.raises(ValueError, match="invalid sizes or indices"):
         function(np.zeros((2, 3), np.float32), np.zeros((3, 3), np.float32))
     assert not recorder.min_max

@@ -87,7 +87,7 @@ def test_steps_that_raise(name: str, monkeypatch: pytest.MonkeyPatch):
     replace(monkeypatch, name, erase_then_raise)
     message = (
         rf"^scheduling step '{name}' failed: KeyError: 'an op'; compiled code has the "
-        "same results without it, but may be slower: please report the module$"
+        "same results without it, but may be slower; please report the module$"
     )
     with pytest.warns(RuntimeWarning, match=message) as warnings:
         function = compiled()
