@@ -176,8 +176,8 @@ def test_a_tflite_file_has_no_blocks(tmp_path: Path):
     with pytest.raises(TFLiteFileError) as caught:
         model.save(tmp_path / "model.tflite")
     assert str(caught.value) == (
-        "module:3:3: error: 'tfl.pseudo_qconst' op has a sub-channel type, which no file "
-        "has; use per-axis scales"
+        "module:3:3: error: 'tfl.pseudo_qconst' op has a sub-channel type, which is "
+        "unsupported in '.tflite' files; use per-axis scales"
     )
 
 

@@ -313,7 +313,7 @@ def test_module_of_a_file(source: str | Path):
     ("content", "message"),
     [
         (None, "no such file or directory"),
-        (b"", "this is no TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'"),
+        (b"", "not a TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'"),
         (
             Path(DENSE).read_bytes()[:300],
             "the file is damaged: an offset leads out of it",

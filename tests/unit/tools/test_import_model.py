@@ -157,7 +157,7 @@ def test_large_constants(capsys: pytest.CaptureFixture[str]):
         ),
         (
             ("bad.tflite",),
-            "bad.tflite: error: this is no TensorFlow Lite model: bytes 4 to 8 are not "
+            "bad.tflite: error: not a TensorFlow Lite model: bytes 4 to 8 are not "
             "'TFL3'",
         ),
         (

@@ -393,8 +393,8 @@ block-size = 2
         (
             FULLY_CONNECTED,
             BLOCKS,
-            "{model}:3:3: error: 'tfl.pseudo_qconst' op has a sub-channel type, which no "
-            "file has; use per-axis scales, or write a .mlir file",
+            "{model}:3:3: error: 'tfl.pseudo_qconst' op has a sub-channel type, which is "
+            "unsupported in '.tflite' files; use per-axis scales, or write a .mlir file",
         ),
     ],
 )

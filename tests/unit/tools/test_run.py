@@ -343,7 +343,7 @@ MISTAKES = {
     ),
     "tflite file that is damaged": (
         ("bad.tflite",),
-        "bad.tflite: error: this is no TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'",
+        "bad.tflite: error: not a TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'",
     ),
     "shape of a text": (
         ("m.mlir", "--shape", "x=2"),
@@ -352,7 +352,7 @@ MISTAKES = {
     ),
     "shape that does not fit": (
         (DENSE, "--shape", "x=2x5", "--input", "[[1, 2, 3, 4, 5]]"),
-        f"{DENSE}: error: input 'x' cannot have shape 2x5, expected ?x4",
+        f"{DENSE}: error: input 'x' cannot have shape 2x5; expected ?x4",
     ),
     "steps of a number": (
         ("i8.mlir", "--steps", "--input", "3"),

@@ -1,8 +1,9 @@
 """
-TensorFlow Lite: its files, its dialect `tfl`, and what its ops compute.
+TensorFlow Lite frontend: `.tflite` files, the `tfl` dialect, and the semantics of its
+ops.
 
-[`read_tflite`][xdsl_quant.frontends.tflite.files.read_tflite] reads a `.tflite` file into a
-module of the dialect, [`write_tflite`][xdsl_quant.frontends.tflite.files.write_tflite]
+[`read_tflite`][xdsl_quant.frontends.tflite.files.read_tflite] reads a `.tflite` file
+into a `tfl` module, [`write_tflite`][xdsl_quant.frontends.tflite.files.write_tflite]
 writes a module to a file.
 """
 
@@ -17,7 +18,7 @@ __all__ = ["TFLiteFileError", "read_tflite", "write_tflite"]
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # `xdsl-opt` loads the dialect, which is in this package, too, without NumPy.
+    # Lazy, as `xdsl-opt` loads the dialect from this package without NumPy.
     from . import files
 
     return getattr(files, name)

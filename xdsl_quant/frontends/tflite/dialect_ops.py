@@ -1,4 +1,4 @@
-"""The ops of TensorFlow Lite that passes create."""
+"""TensorFlow Lite ops that passes create."""
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, i64
@@ -45,15 +45,15 @@ class _TFLOps(DialectOps):
 
     def widen_bias(self, op: Operation, bias: int) -> None:
         """
-        Replace a constant bias by one of 64 bits, where the op accepts it: convolutions of
-        16-bit activations do. No quantized type has as many bits, so it is integers, whose
-        scale is known from the factors.
+        Replace a constant bias by a 64-bit one if the op accepts it, as convolutions of
+        16-bit activations do. No quantized type has 64 bits, so the bias is a plain
+        integer tensor; its scale follows from the factors.
         """
-        # `tfl` is loaded without NumPy.
+        # Lazy, as `tfl` is loaded without NumPy.
         from xdsl_quant.runtime.arrays import dense_elements, elements_attr
 
-        old = op.operands[bias]
-        constant = old.owner
+        narrow = op.operands[bias]
+        constant = narrow.owner
         if not isinstance(constant, tfl.QConstOp):
             return
         value = elements_attr(dense_elements(constant.value).astype("<i8"), i64)
@@ -64,16 +64,16 @@ class _TFLOps(DialectOps):
         try:
             op.verify()
         except VerifyException:
-            op.operands[bias] = old
+            op.operands[bias] = narrow
             return
         wide.location = constant.location
-        wide.output.name_hint = old.name_hint
+        wide.output.name_hint = narrow.name_hint
         Rewriter.insert_op(wide, InsertPoint.before(constant))
-        if old.first_use is None:
+        if narrow.first_use is None:
             Rewriter.erase_op(constant)
 
     def to_linalg(self, ctx: Context, module: ModuleOp) -> None:
-        # Only modules that are compiled are lowered.
+        # Lazy, as only compilation needs the lowering.
         from .lowering.convert_tfl_to_linalg import ConvertTFLToLinalgPass
         from .lowering.index_checks import check_indices
 

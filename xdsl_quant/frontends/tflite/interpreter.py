@@ -1,8 +1,9 @@
 """
-The tfl dialect on NumPy arrays, with the integers of TensorFlow Lite's reference kernels.
+Interpreter functions of the `tfl` dialect on NumPy arrays, with the integer arithmetic
+of TensorFlow Lite's reference kernels.
 
-Variables belong to an interpreter: they live as long as it does, and `tfl.call_once` calls
-its function once in this time. A handle is a pair of texts, an absent operand is `None`.
+Each interpreter has its own variables, and runs the function of a `tfl.call_once` once.
+A handle is a pair of strings; an absent operand is `None`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -39,10 +40,10 @@ from xdsl_quant.unsupported import Unsupported
 
 def typed(op: Operation, *results: Any) -> tuple[NDArray[Any], ...]:
     """
-    Results with the dtypes of their types.
+    Return the results as arrays of the dtypes of the op's result types.
 
     Raises:
-        InterpretationError: if a type does not allow the shape.
+        InterpretationError: if a shape is incompatible with its type.
     """
     arrays: list[NDArray[Any]] = []
     for result, value in zip(results, op.results, strict=True):
@@ -57,11 +58,8 @@ def typed(op: Operation, *results: Any) -> tuple[NDArray[Any], ...]:
     return tuple(arrays)
 
 
-def _computed(implementation: kernels.Implementation) -> Implementation:
-    """
-    Return a function that computes an op, and whose results have the dtypes of their
-    types.
-    """
+def _interpreter_function(implementation: kernels.Implementation) -> Implementation:
+    """Return the interpreter function for an implementation."""
 
     def run(op: Operation, *args: Any) -> Any:
         try:
@@ -83,7 +81,7 @@ def _computed(implementation: kernels.Implementation) -> Implementation:
 
 @register_impls
 class _State(InterpreterFunctions):
-    """The key of the state of an interpreter, and the terminator of regions."""
+    """Key of an interpreter's state, and implementation of `tfl.yield`."""
 
     @impl_terminator(tfl.YieldOp)
     def run_yield(
@@ -92,19 +90,21 @@ class _State(InterpreterFunctions):
         return ReturnedValues(args), ()
 
 
-def _kept(interpreter: Interpreter, key: str, factory: Callable[[], Any]) -> Any:
+def _interpreter_data(
+    interpreter: Interpreter, key: str, factory: Callable[[], Any]
+) -> Any:
     return interpreter.get_data(_State, key, factory)
 
 
 def _var_handle(op: tfl.VarHandleOp) -> Any:
-    # A tuple would be a tuple of results.
+    # The outer tuple holds the results.
     return ((op.container.data, op.shared_name.data),)
 
 
 def _read_variable(
     interpreter: Interpreter, op: tfl.ReadVariableOp, handle: Any
 ) -> Any:
-    variables = _kept(interpreter, "variables", dict)
+    variables = _interpreter_data(interpreter, "variables", dict)
     if handle not in variables:
         raise failure(op, f"reads variable '{handle[1]}' before it is assigned")
     return typed(op, variables[handle])
@@ -113,15 +113,15 @@ def _read_variable(
 def _assign_variable(
     interpreter: Interpreter, op: tfl.AssignVariableOp, handle: Any, value: Any
 ) -> Any:
-    # Whoever passed the value, or gets it as a result, may write to its array later.
-    kept = np.array(value)
-    kept.setflags(write=False)
-    _kept(interpreter, "variables", dict)[handle] = kept
+    # Copied, as the array of the operand may change later.
+    array = np.array(value)
+    array.setflags(write=False)
+    _interpreter_data(interpreter, "variables", dict)[handle] = array
     return ()
 
 
 def _call_once(interpreter: Interpreter, op: tfl.CallOnceOp) -> Any:
-    called: set[str] = _kept(interpreter, "called", set)
+    called: set[str] = _interpreter_data(interpreter, "called", set)
     name = op.session_init_function.data
     if name not in called:
         interpreter.call_op(name)
@@ -139,10 +139,10 @@ def _svdf(
     state: Any,
 ) -> Any:
     """
-    If the next state is no result, the state operand is what the state is at first, and
-    after that it belongs to the op.
+    Without a next-state result, the state operand is the initial state, and the op
+    keeps its state in the interpreter.
     """
-    states: dict[Operation, Any] = _kept(interpreter, "states", dict)
+    states: dict[Operation, Any] = _interpreter_data(interpreter, "states", dict)
     state = states.get(op, state)
     try:
         values, next_state = kernels.svdf(op, x, features, time, bias, state)
@@ -183,11 +183,11 @@ def _custom(op: tfl.CustomOp, *args: Any) -> Any:
 
 
 def _unsupported(op_type: type[UnregisteredOp]) -> InterpreterFunctions:
-    """Return a function that says of an op that it cannot be run."""
+    """Return interpreter functions that raise an error for an op."""
 
     @register_impls
     class Unsupported(InterpreterFunctions):
-        # It may be any op, and xDSL takes it for a terminator, too.
+        # Registered as terminator, as xDSL treats unregistered ops as terminators, too.
         @impl_terminator(op_type)
         def run_unsupported(
             self, interpreter: Interpreter, op: UnregisteredOp, args: PythonValues
@@ -197,7 +197,7 @@ def _unsupported(op_type: type[UnregisteredOp]) -> InterpreterFunctions:
     return Unsupported()
 
 
-_NESTED: Mapping[type[Operation], Implementation] = {
+_WITH_INTERPRETER: Mapping[type[Operation], Implementation] = {
     tfl.ReadVariableOp: _read_variable,
     tfl.AssignVariableOp: _assign_variable,
     tfl.CallOnceOp: _call_once,
@@ -214,20 +214,20 @@ def _functions() -> InterpreterFunctions:
         tfl.VarHandleOp: _var_handle,
         tfl.CustomOp: _custom,
         **{
-            op_type: _computed(implementation)
+            op_type: _interpreter_function(implementation)
             for op_type, implementation in IMPLEMENTATIONS.items()
         },
     }
-    return interpreter_functions(plain, _NESTED)
+    return interpreter_functions(plain, _WITH_INTERPRETER)
 
 
 def tfl_functions(module: ModuleOp) -> Iterator[InterpreterFunctions]:
     """
-    Yield the functions of the dialect, and of ops in a module that files have, but not
-    the dialect: these say that they cannot be run.
+    Yield the interpreter functions of the dialect, and functions that raise an error
+    for the module's ops that only `.tflite` files have.
     """
     yield _functions()
     yield _State()
-    # Each name is a class of its own, but all classes have the same name.
+    # xDSL creates a class for each op name.
     for op_type in {type(op) for op in module.walk() if isinstance(op, UnregisteredOp)}:
         yield _unsupported(op_type)

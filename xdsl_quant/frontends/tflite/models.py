@@ -1,4 +1,4 @@
-"""Float models of TensorFlow Lite: products that quantize their activations at run time."""
+"""Float TensorFlow Lite models: contractions that quantize activations at run time."""
 
 from xdsl.dialects.builtin import BoolAttr
 from xdsl.ir import Operation, SSAValue

@@ -1,4 +1,4 @@
-"""Declarations of the frontend of TensorFlow Lite."""
+"""Declarations of TensorFlow Lite's frontend."""
 
 from pathlib import Path
 

@@ -1,9 +1,9 @@
 """
-TensorFlow Lite models: `.tflite` files.
+TensorFlow Lite models in `.tflite` files.
 
-[`read_tflite`][xdsl_quant.frontends.tflite.files.read_tflite] reads a file into a module of
-the `tfl` dialect, [`write_tflite`][xdsl_quant.frontends.tflite.files.write_tflite] writes a
-module to a file.
+[`read_tflite`][xdsl_quant.frontends.tflite.files.read_tflite] reads a file into a `tfl`
+module, [`write_tflite`][xdsl_quant.frontends.tflite.files.write_tflite] writes a module
+to a file.
 """
 
 from .exporter import write_tflite

@@ -1,4 +1,4 @@
-"""A module of the `tfl` dialect as a `.tflite` file."""
+"""Export of `tfl` modules to `.tflite` files."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -87,19 +87,17 @@ _STATES: Mapping[str, Sequence[int]] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19),
     "BIDIRECTIONAL_SEQUENCE_LSTM": (35, 36, 37, 38),
 }
-"""The operands that are the state of an op, which it changes in place."""
+"""State operands, which the op updates in place."""
 
 Constant = ConstOp | QConstOp | arith.ConstantOp
 
 
-def _number_of(value: SSAValue) -> int:
+def _tensor_type_number(value: SSAValue) -> int:
     return enumerator("TensorType", _tensor_type(value.type) or "FLOAT32")
 
 
-def _bias_number(op: Operation) -> int:
-    """
-    Return the type of a bias, which says how many bits the accumulator has: 0 for any.
-    """
+def _bias_type_number(op: Operation) -> int:
+    """Return the bias type, which selects the accumulator width; 0 for the default."""
     trait = quantization_trait(op, AccumulatorUniformScale)
     if trait is None or trait.bias >= len(op.operands):
         return 0
@@ -108,18 +106,18 @@ def _bias_number(op: Operation) -> int:
         return 0
     bias = op.operands[trait.bias]
     if not isinstance(bias.type, NoneType):
-        return _number_of(bias)
+        return _tensor_type_number(bias)
     return 0 if has_wide_sums_without_bias(op) else enumerator("TensorType", "INT32")
 
 
 _TYPE_OPTIONS: Mapping[str, Callable[[Operation], int]] = {
-    "in_data_type": lambda op: _number_of(op.operands[0]),
-    "out_data_type": lambda op: _number_of(op.results[0]),
-    "out_type": lambda op: _number_of(op.results[0]),
-    "output_type": lambda op: _number_of(op.results[0]),
-    "quantized_bias_type": _bias_number,
+    "in_data_type": lambda op: _tensor_type_number(op.operands[0]),
+    "out_data_type": lambda op: _tensor_type_number(op.results[0]),
+    "out_type": lambda op: _tensor_type_number(op.results[0]),
+    "output_type": lambda op: _tensor_type_number(op.results[0]),
+    "quantized_bias_type": _bias_type_number,
 }
-"""The options that the types of operands and results say."""
+"""Options derived from operand and result types."""
 
 
 def write_tflite(module: ModuleOp) -> bytes:
@@ -127,19 +125,19 @@ def write_tflite(module: ModuleOp) -> bytes:
     Write a TensorFlow Lite model.
 
     Args:
-        module: functions of ops of the `tfl` dialect; `@main` is the one that is run.
+        module: functions of `tfl` ops; `@main` is the entry point.
 
     Returns:
         The bytes of the file.
 
     Raises:
-        TFLiteFileError: if a file cannot have what the module has.
+        TFLiteFileError: if the module has ops or types that a file does not support.
         ImportError: if the package `tflite` is not installed.
     """
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     functions.sort(key=lambda function: function.sym_name.data != "main")
     if not functions or functions[0].sym_name.data != "main":
-        raise TFLiteFileError("a module needs a function '@main' to become a file")
+        raise TFLiteFileError("expected a function '@main' in the module")
     names = [function.sym_name.data for function in functions]
     exporters = [_FunctionExporter(function, names) for function in functions]
     subgraphs = [exporter.subgraph() for exporter in exporters]
@@ -171,17 +169,14 @@ def _entries(attribute: Attribute | None) -> Mapping[str, Attribute]:
 # Types
 
 
-def _fail(op: Operation, message: str) -> TFLiteFileError:
+def _error(op: Operation, message: str) -> TFLiteFileError:
     prefix = location_prefix(op.location)
     start = f"{prefix}error: " if prefix else ""
     return TFLiteFileError(f"{start}'{op_name(op)}' op {message}")
 
 
 def _tensor_type(type_: Attribute) -> str | None:
-    """
-    Return the name of the type of the elements of a tensor in a file; `None` if it has
-    none.
-    """
+    """Return the file's name of a tensor's element type; `None` if it has none."""
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, PerTensorType | PerAxisType):
         return _TENSOR_TYPES.get(element_type)
@@ -211,23 +206,23 @@ def _tensor_name(op: Operation | None, value: SSAValue, default: str) -> str:
 
 
 class _FunctionExporter:
-    """Makes the subgraph of a function."""
+    """Converts a function to a subgraph."""
 
     def __init__(self, function: FuncOp, function_names: Sequence[str]):
         self.function = function
         self.function_names = function_names
         self.tensors: list[Tensor] = []
         self.indices: dict[SSAValue, int] = {}
-        """The tensors of values."""
+        """Tensor index by value."""
 
         self.operators: list[Operator] = []
         self.states: set[int] = set()
-        """The tensors that an op changes in place."""
+        """Tensors that an op updates in place."""
 
     def subgraph(self) -> Subgraph:
         function = self.function
         if len(function.body.blocks) != 1:
-            raise _fail(function, "must have one block to become a subgraph")
+            raise _error(function, "expects a body with one block")
         names = _entries(function.attributes.get("tf.entry_function"))
         inputs = _split(names.get("inputs"))
         for position, argument in enumerate(function.args):
@@ -235,7 +230,7 @@ class _FunctionExporter:
             self.add_tensor(argument, function, name or "")
         *ops, end = function.body.block.ops
         if not isinstance(end, ReturnOp):
-            raise _fail(end, "must be 'func.return' to become the end of a subgraph")
+            raise _error(end, "is an unsupported terminator; expected 'func.return'")
         for op in ops:
             self.add_op(op)
         outputs = [self.index(value) for value in end.operands]
@@ -251,7 +246,7 @@ class _FunctionExporter:
         )
 
     def signatures(self, index: int) -> Sequence[ModelSignature]:
-        """Return the signatures that the attributes of the function say."""
+        """Return the signatures in the function's attributes."""
         function = self.function
         end = function.body.block.last_op
         assert end is not None
@@ -273,16 +268,16 @@ class _FunctionExporter:
         key: str,
         is_first: bool,
     ) -> Mapping[str, int]:
-        """
-        Return the tensors of the names that arguments or results have in a signature.
-        """
+        """Return the tensor indices by name for arguments or results in a signature."""
         if attributes is None:
             return {}
         names: dict[str, int] = {}
-        # Without names of its own, a signature has those of the first one.
-        more = [_entries(a.data.get(SIGNATURE_NAMES)) for a in attributes]
-        has_paths = is_first or all(key not in own for own in more)
-        for attribute, own, value in zip(attributes, more, values, strict=True):
+        # A signature without names uses those of the first signature.
+        signature_names = [_entries(a.data.get(SIGNATURE_NAMES)) for a in attributes]
+        has_paths = is_first or all(key not in own for own in signature_names)
+        for attribute, own, value in zip(
+            attributes, signature_names, values, strict=True
+        ):
             path = strings(attribute.data.get(INDEX_PATH))[:1] if has_paths else ()
             for name in (*path, *strings(own.get(key))):
                 names[name] = self.index(value)
@@ -298,13 +293,19 @@ class _FunctionExporter:
     def add_tensor(self, value: SSAValue, op: Operation, name: str) -> int:
         type_ = value.type
         if isinstance(scalar_or_element_type(type_), UniformQuantizedSubChannelType):
-            raise _fail(
-                op, "has a sub-channel type, which no file has; use per-axis scales"
+            raise _error(
+                op,
+                "has a sub-channel type, which is unsupported in '.tflite' files; use "
+                "per-axis scales",
             )
         if (type_name := _tensor_type(type_)) is None:
             is_quantized = QuantizedType.get_quantized_element_type(type_) is not None
             hint = _QUANTIZED_HINT if is_quantized else ""
-            raise _fail(op, f"has type '{shortened(type_)}', which no file has{hint}")
+            raise _error(
+                op,
+                f"has type '{shortened(type_)}', which is unsupported in '.tflite' "
+                f"files{hint}",
+            )
         shape = type_.get_shape() if isinstance(type_, TensorType) else ()
         signature = None
         if DYNAMIC_INDEX in shape:
@@ -328,11 +329,11 @@ class _FunctionExporter:
         value, (result,) = op.properties["value"], op.results
         if isinstance(value, DenseResourceAttr):
             if (data := resource_data(value)) is None:
-                raise _fail(op, f"has no data for '{value.resource_handle.data}'")
+                raise _error(op, f"has no data for '{value.resource_handle.data}'")
         elif isinstance(value, DenseIntOrFPElementsAttr):
             data = value.data.data
         else:
-            raise _fail(op, "is a number, but values of TensorFlow Lite are tensors")
+            raise _error(op, "has a scalar value; expected a tensor")
         index = self.add_tensor(result, op, _tensor_name(op, result, ""))
         tensor = self.tensors[index]
         tensor.data = _file_bytes(data, tensor.type, math.prod(tensor.shape))
@@ -347,11 +348,14 @@ class _FunctionExporter:
             return
         code, custom_code, custom_options = self.code(op)
         inputs = [self.index(operand) for operand in self.operands(op)]
-        # Kernels count operands: what is absent at the end is no operand.
+        # Kernels count operands, so absent operands at the end are omitted.
         while inputs and inputs[-1] == ABSENT:
             inputs.pop()
         if code == "SVDF" and len(op.results) > 1:
-            raise _fail(op, "has its next state as a result, which no file can have")
+            raise _error(
+                op,
+                "has its next state as a result, which is unsupported in '.tflite' files",
+            )
         for position in _STATES.get(code, ()):
             if position < len(inputs) and inputs[position] != ABSENT:
                 inputs[position] = self.state(inputs[position])
@@ -369,8 +373,8 @@ class _FunctionExporter:
 
     def add_bias_scales(self, op: Operation, inputs: Sequence[int]) -> None:
         """
-        Give a bias of 64 bits, which no quantized type can have, the scales of the
-        accumulator: the runtime refuses some ops without.
+        Add the accumulator's scales to a 64-bit bias, which no quantized type can have:
+        some kernels require them.
         """
         trait = quantization_trait(op, AccumulatorUniformScale)
         if trait is None or trait.bias >= len(inputs) or inputs[trait.bias] == ABSENT:
@@ -388,8 +392,8 @@ class _FunctionExporter:
 
     def state(self, index: int) -> int:
         """
-        Return the tensor of a state whose initial value is a constant: each op has its
-        own.
+        Return the tensor index of a state with a constant initial value; each op has
+        its own.
         """
         variable = replace(self.tensors[index], data=None, is_variable=True)
         if index in self.states:
@@ -401,18 +405,20 @@ class _FunctionExporter:
 
     def operands(self, op: Operation) -> Sequence[SSAValue]:
         """
-        Return the operands of an op, with those that a condition passes to functions.
+        Return the operands of an op, and those of the calls in the regions of `tfl.if`.
         """
         if not isinstance(op, IfOp):
             return op.operands
         then_call, else_call = (self.call(region, op) for region in op.regions)
         if [*then_call.arguments] != [*else_call.arguments]:
-            raise _fail(op, "must pass the same values to both functions")
+            raise _error(
+                op, "expects both regions to pass the same operands to their calls"
+            )
         return [*op.operands, *then_call.arguments]
 
     def call(self, region: Region, op: Operation) -> CallOp:
         """
-        Return the call that is all of a region, so that a subgraph can stand for it.
+        Return the call that a region consists of; it refers to a subgraph in the file.
         """
         ops = [*region.block.ops] if region.blocks else []
         if len(ops) == 2 and isinstance(call := ops[0], CallOp):
@@ -420,22 +426,22 @@ class _FunctionExporter:
             passed, returned = [*call.arguments], [*ops[1].operands]
             if passed == [*arguments] and returned == [*call.results]:
                 return call
-        raise _fail(
+        raise _error(
             op,
-            "has a region that is more than a call, expected a call of a function with "
-            "all arguments, and its results",
+            "has an unsupported region; expected a call with all arguments whose results "
+            "are yielded",
         )
 
     def function_index(self, op: Operation, name: str) -> int:
         if name not in self.function_names:
-            raise _fail(op, f"calls '@{name}', which is no function of the module")
+            raise _error(op, f"calls unknown function '@{name}'")
         return self.function_names.index(name)
 
     def code(self, op: Operation) -> tuple[str, str, bytes]:
         dialect, _, mnemonic = op_name(op).partition(".")
         code = mnemonic.upper()
         if dialect != "tfl" or code not in enumerators("BuiltinOperator").values():
-            raise _fail(op, "is not an op of TensorFlow Lite; lower it to 'tfl' first")
+            raise _error(op, "is not an op of TensorFlow Lite; lower it to 'tfl' first")
         if code != "CUSTOM":
             return code, "", b""
         custom_code = cast(StringAttr, op.properties["custom_code"])
@@ -467,12 +473,11 @@ def _split(names: Attribute | None) -> Sequence[str]:
 
 def _file_bytes(data: bytes, type_name: str, count: int) -> NDArray[np.uint8]:
     """
-    Return the bytes of a constant as a file has them: two integers of 4 bits in one
-    byte.
+    Return the bytes of a constant in file layout, with two `INT4` elements per byte.
     """
     array = np.frombuffer(data, np.uint8)
     if array.size == max(ITEM_BITS[type_name] // 8, 1):
-        # One element stands for all.
+        # A splat.
         array = np.tile(array, count)
     if type_name == "BOOL":
         return array & np.uint8(1)

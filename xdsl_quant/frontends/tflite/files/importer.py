@@ -1,4 +1,4 @@
-"""A `.tflite` file as a module of the `tfl` dialect."""
+"""Import of `.tflite` files to modules of the `tfl` dialect."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ ELEMENT_TYPES: Mapping[str, TypeAttribute] = {
 }
 
 _SMALLEST_SCALE = float(np.finfo(np.float32).smallest_normal)
-"""What a scale of 0 becomes, which constants of zeros have in some files."""
+"""Replaces a scale of 0, which some files have for constants of zeros."""
 
 _NARROW_OPERANDS: Mapping[str, Sequence[int]] = {
     "CONV_2D": (1,),
@@ -110,20 +110,20 @@ _NARROW_OPERANDS: Mapping[str, Sequence[int]] = {
     "PRELU": (1,),
     "EMBEDDING_LOOKUP": (1,),
 }
-"""The operands whose constants of 8 bits do not use the smallest integer."""
+"""Operands whose 8-bit constants do not use the smallest integer."""
 
 _BIAS_POSITIONS: Mapping[str, tuple[int, int]] = {
     "CONV_2D": (0, 2),
     "FULLY_CONNECTED": (0, 2),
     "TRANSPOSE_CONV": (2, 3),
 }
-"""The operands that are values and bias, of ops with an option for the type of the bias."""
+"""Activation and bias operands of ops with an option for the bias type."""
 
 SUBGRAPH_FIELDS: Mapping[str, Sequence[str]] = {
     "IF": ("then_subgraph_index", "else_subgraph_index"),
     "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
 }
-"""The options with the subgraphs that become regions, in the order of the regions."""
+"""Options with the subgraphs of regions, in region order."""
 
 _OP_TYPES = {op.name: op for op in tfl.TFL.operations if issubclass(op, IRDLOperation)}
 
@@ -137,23 +137,25 @@ def read_tflite(
     """
     Read a TensorFlow Lite model.
 
-    Each subgraph becomes a function, the first one `@main`. Names of tensors become
-    locations, scales and zero points `!quant.uniform` types.
+    Each subgraph becomes a function, the first one `@main`. Tensor names become
+    locations; scales and zero points become `!quant.uniform` types.
 
     Args:
         source: a path, or the bytes of a file.
-        shapes: shapes of inputs of `@main` by their names, those of tensors or of the
-            signature. If they are the shapes that the file has for all dynamic inputs, the
-            whole module is static; else results of ops keep their dynamic sizes.
-        static: whether each tensor has the shape for which the file was written, in which
-            unknown sizes are 1, instead of dynamic sizes (`?`).
+        shapes: shapes of the inputs of `@main` by tensor name or signature name. If
+            they
+            match the file's static shapes of all dynamic inputs, the whole module is
+            static; otherwise op results keep their dynamic sizes.
+        static: use the static shapes of the file, in which unknown sizes are 1, instead
+            of
+            dynamic sizes (`?`).
 
     Returns:
-        The module, which is valid.
+        The verified module.
 
     Raises:
-        TFLiteFileError: if the file is damaged, or has what is not supported, or an input
-            cannot have the shape, or the module is invalid.
+        TFLiteFileError: if the file is damaged or unsupported, an input is incompatible
+            with its shape, or the module is invalid.
         OSError: if the file cannot be read.
         ImportError: if the package `tflite` is not installed.
     """
@@ -199,10 +201,7 @@ def _module(model: Model) -> ModuleOp:
 
 
 def function_names(model: Model) -> Sequence[str]:
-    """
-    Return the names of the functions of subgraphs: different ones, the first one
-    `main`.
-    """
+    """Return unique function names for the subgraphs; the first one is `main`."""
     names = ["main"]
     for index, subgraph in enumerate(model.subgraphs[1:], 1):
         name = subgraph.name or f"subgraph_{index}"
@@ -226,26 +225,27 @@ def _location(name: str) -> NameLoc | UnknownLoc:
 
 def element_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
     """
-    Return the type of the elements of a tensor, which is quantized if it has zero
-    points.
+    Return the element type of a tensor, which is quantized if it has zero points.
 
     Args:
         tensor: the tensor.
-        where: what messages call it.
-        is_narrow: whether stored values of 8 bits leave out the smallest integer.
+        where: the tensor's name in messages.
+        is_narrow: exclude the smallest integer from 8-bit storage.
 
     Raises:
-        TFLiteFileError: if there is no such type.
+        TFLiteFileError: if the type is unsupported.
     """
     if (plain := ELEMENT_TYPES.get(tensor.type)) is None:
-        raise TFLiteFileError(f"{where} has type {tensor.type}, which is not supported")
+        raise TFLiteFileError(f"{where} has unsupported type {tensor.type}")
     quantization = tensor.quantization
     if quantization is None or not quantization.zero_points.size:
         return plain
     if "INT" not in tensor.type:
-        raise TFLiteFileError(f"{where} has zero points, but type {tensor.type}")
+        raise TFLiteFileError(
+            f"{where} has zero points, but type {tensor.type}; expected an integer type"
+        )
     if ITEM_BITS[tensor.type] > 32:
-        # The accumulator of products of 16 and 8 bits: no quantized type is so wide.
+        # The 64-bit bias of a 16x8-bit contraction: quantized types have at most 32 bits.
         return plain
     return _quantized_type(quantization, tensor.type, is_narrow)
 
@@ -274,14 +274,15 @@ def _quantized_type(
 
 
 def has_unknown_rank(tensor: Tensor) -> bool:
-    """True if a file leaves open whether a tensor without sizes is a scalar."""
+    """Return True if a tensor without sizes may be unranked instead of a scalar."""
     return not tensor.shape and tensor.data is None and not tensor.has_rank
 
 
 def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
     """
-    Return the type of a tensor. One without sizes is a scalar, as it is for LiteRT:
-    files from before 2022 do not say whether it is. Handles of variables have no rank.
+    Return the type of a tensor. A tensor without sizes is a scalar, as in LiteRT: files
+    from before 2022 do not tell scalars and unranked tensors apart. Variable handles
+    are unranked.
     """
     element = element_type(tensor, where, is_narrow)
     if has_unknown_rank(tensor) and isinstance(element, tfl.ResourceType):
@@ -294,11 +295,11 @@ def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttr
 
 
 def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
-    """Return the bytes of a constant as MLIR has them: each integer has whole bytes."""
+    """Return the bytes of a constant in MLIR's layout, with whole bytes per integer."""
     if not count:
         return np.empty(0, np.uint8)
     if tensor.data is None:
-        # The first value of a variable. One element stands for all.
+        # The initial value of a variable, as a splat.
         return np.full(ITEM_BITS[tensor.type] // 8, _first_value(tensor), np.uint8)
     if tensor.type == "BOOL":
         return np.where(tensor.data != 0, 255, 0).astype(np.uint8)
@@ -310,8 +311,8 @@ def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
 
 def _first_value(tensor: Tensor) -> int:
     """
-    Return the first value of each byte of a variable: the zero point of `INT8`, else 0,
-    as in LiteRT, which takes scales for several channels for none.
+    Return the initial value of each byte of a variable, as in LiteRT: the zero point of
+    per-tensor `INT8`, otherwise 0.
     """
     quantization = tensor.quantization
     if tensor.type != "INT8" or quantization is None:
@@ -328,7 +329,7 @@ def _constant_value(
         key = tensor.name or "constant"
         items = elements.view(f"u{min(ITEM_BITS[tensor.type] // 8, 8)}")
         return new_resource(key, items, type_)
-    # Its elements are integers or floats, which `type_` does not say.
+    # `ITEM_BITS` has only types of integers and floats.
     return DenseIntOrFPElementsAttr(
         cast(TensorType[IntegerType], type_), BytesAttr(elements.tobytes())
     )
@@ -338,7 +339,7 @@ def _constant_value(
 
 
 class _FunctionImporter:
-    """Makes the function of a subgraph."""
+    """Converts a subgraph to a function."""
 
     def __init__(self, model: Model, index: int, names: Sequence[str]):
         self.model = model
@@ -383,7 +384,7 @@ class _FunctionImporter:
         return function
 
     def annotate(self, function: FuncOp) -> None:
-        """What callers know: names of tensors and of signatures."""
+        """Add the attributes for tensor names and signatures."""
         subgraph = self.subgraph
         if not self.index:
             names = {"inputs": subgraph.inputs, "outputs": subgraph.outputs}
@@ -427,7 +428,7 @@ class _FunctionImporter:
         return constant
 
     def no_value(self) -> SSAValue:
-        """Return the only one of the function, where it is needed first."""
+        """Return the function's only `tfl.no_value`, created at the first use."""
         if self.absent is None:
             op = tfl.NoValueOp.create(
                 result_types=[NoneType()], properties={"value": UnitAttr()}
@@ -438,7 +439,7 @@ class _FunctionImporter:
     def constant(self, tensor: Tensor, where: str, is_narrow: bool = False) -> SSAValue:
         if tensor.type not in ITEM_BITS:
             raise TFLiteFileError(
-                f"{where} is a constant of type {tensor.type}, which is not supported"
+                f"{where} is a constant of unsupported type {tensor.type}"
             )
         element = element_type(tensor, where, is_narrow)
         type_ = TensorType(element, tensor.shape)
@@ -468,7 +469,7 @@ class _FunctionImporter:
         name = f"tfl.{operator.code.lower()}"
         op_type = _OP_TYPES.get(name)
         if op_type is not None:
-            # A file leaves out operands at the end.
+            # Files omit absent operands at the end.
             count = len(op_type.get_irdl_definition().operands)
             operands += [self.no_value() for _ in range(count - len(operands))]
         result_types = [self.type(index) for index in operator.outputs]
@@ -492,7 +493,10 @@ class _FunctionImporter:
                 raise TFLiteFileError(f"{self.where(index)} is computed twice")
 
     def drop_unknown_ranks(self, op: Operation, operator: Operator) -> None:
-        """Leave results without rank that are no scalars, or of which only the op knows."""
+        """
+        Make results unranked if they cannot be scalars or only the op determines the
+        rank.
+        """
         tensors = self.subgraph.tensors
         results = [
             result
@@ -531,9 +535,9 @@ class _FunctionImporter:
 
     def discardable(self, operator: Operator) -> dict[str, Attribute]:
         """
-        Options that the dialect does not have, where they change results: whether sums of
-        16 bits are shifted, if all scales are powers of two, and whether products of 16
-        bits are summed in 32 bits, if there is no bias that says it.
+        Return options that the dialect lacks but that change results: `pot_scale_int16`
+        for 16-bit sums with power-of-two scales, and `quantized_bias_type` for 32-bit
+        accumulators of 16-bit contractions without bias.
         """
         if operator.code == "TRANSPOSE_CONV" and _has_narrow_sums(operator):
             x, bias = (self.operand_tensor(operator, index) for index in (2, 3))
@@ -550,8 +554,7 @@ class _FunctionImporter:
 
     def reshape_sizes(self, operator: Operator, where: str) -> SSAValue:
         """
-        Return the sizes of a result: an operand that is a vector, or else those of
-        options.
+        Return the result sizes: a vector operand, otherwise the sizes in the options.
         """
         operand = self.operand_tensor(operator, 1)
         if operand is not None and operand.type == "INT32" and len(operand.shape) == 1:
@@ -565,20 +568,20 @@ class _FunctionImporter:
                 )
             sizes = operand.data.view(np.int32)
         if sizes.tolist() == [0]:
-            # So old files write a scalar.
+            # Old files encode a scalar shape this way.
             sizes = sizes[:0]
         name = "" if operand is None else operand.name
         shape = Tensor(name, "INT32", sizes.shape, data=sizes.view(np.uint8))
         return self.constant(shape, where)
 
     def operand_tensor(self, operator: Operator, position: int) -> Tensor | None:
-        """Return the tensor of an operand; `None` if it is left out."""
+        """Return the tensor of an operand; `None` if it is absent."""
         if position >= len(operator.inputs) or operator.inputs[position] == ABSENT:
             return None
         return self.subgraph.tensors[operator.inputs[position]]
 
     def warn_of_bias(self, operator: Operator, where: str) -> None:
-        """Warn of a bias of 32 bits whose bytes LiteRT takes for integers of 64 bits."""
+        """Warn of a 32-bit bias whose bytes LiteRT reads as 64-bit integers."""
         x, bias = (
             self.operand_tensor(operator, position)
             for position in _BIAS_POSITIONS[operator.code]
@@ -597,8 +600,8 @@ class _FunctionImporter:
         self, operator: Operator, operands: Sequence[SSAValue], where: str
     ) -> list[Region]:
         """
-        Return the regions of a condition or loop, which call the functions of
-        subgraphs.
+        Return the regions of a conditional or loop, which call the subgraphs'
+        functions.
         """
         fields = SUBGRAPH_FIELDS.get(operator.code, ())
         indices = [cast(int, operator.options[field]) for field in fields]
@@ -610,7 +613,7 @@ class _FunctionImporter:
         self, index: int, arguments: Sequence[SSAValue] | None, where: str
     ) -> Region:
         """
-        Return a region that calls a function with values, or else with its own
+        Return a region that calls a function with `arguments`, or with its block
         arguments.
         """
         callee = _FunctionImporter(self.model, index, self.names)
@@ -619,7 +622,7 @@ class _FunctionImporter:
         arguments = block.args if arguments is None else arguments
         if len(arguments) != len(types):
             raise TFLiteFileError(
-                f"{where} calls '{self.names[index]}' with {len(arguments)} values, "
+                f"{where} calls '{self.names[index]}' with {len(arguments)} values; "
                 f"expected {len(types)}"
             )
         result_types = [callee.type(i) for i in callee.subgraph.outputs]
@@ -654,9 +657,9 @@ def _has_power_of_two_scale(tensor: Tensor) -> bool:
 
 
 def _hint(name: str) -> str | None:
-    """Return a name of a tensor as one of a value."""
+    """Return a valid SSA name for a tensor name, or `None`."""
     hint = "".join(c if c.isalnum() or c in "_$.-" else "_" for c in name)
-    # Of numbers alone, nothing is left without those at the end, which xDSL drops.
+    # xDSL drops trailing numbers, so nothing is left of a name of numbers only.
     is_empty = re.fullmatch(r"(_\d+)+", hint)
     return hint if SSAValue.is_valid_name(hint) and not is_empty else None
 
@@ -665,11 +668,11 @@ def _index_paths(
     indices: Sequence[int], signatures: Mapping[str, Mapping[str, int]]
 ) -> ArrayAttr[DictionaryAttr]:
     """
-    Return the names of arguments or results.
+    Return the name attributes of arguments or results.
 
     Args:
         indices: their tensors.
-        signatures: the tensors of names, for each key of a signature.
+        signatures: tensor indices by name, by signature key.
     """
     return ArrayAttr(
         [

@@ -1,4 +1,4 @@
-"""What a `.tflite` file says, apart from how its bytes are laid out."""
+"""Contents of a `.tflite` file, independent of its byte layout."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,21 +12,23 @@ from xdsl_quant.runtime.plugins import ModelFileError
 OptionValue: TypeAlias = bool | int | float | str | Sequence[int]
 
 ABSENT = -1
-"""The index of an operand that is not there."""
+"""Tensor index of an absent operand."""
 
 
 class TFLiteFileError(ModelFileError):
-    """A file is damaged, or has what no module can say."""
+    """
+    Raised for damaged files, and for models that the file or dialect does not support.
+    """
 
 
 @dataclass
 class TensorQuantization:
-    """How the values of a tensor are stored."""
+    """Quantization parameters of a tensor."""
 
     scales: NDArray[np.float32]
     zero_points: NDArray[np.int64]
     axis: int = 0
-    """The dimension of the scales, if there are several."""
+    """The quantized dimension of several scales."""
 
     minimum: NDArray[np.float32] | None = None
     maximum: NDArray[np.float32] | None = None
@@ -34,18 +36,18 @@ class TensorQuantization:
 
 @dataclass
 class Tensor:
-    """A value of a subgraph."""
+    """Tensor of a subgraph."""
 
     name: str
     type: str
-    """The name of the enumerator of the schema, e.g. `INT8`."""
+    """The enumerator name in the schema, e.g. `INT8`."""
 
     shape: Sequence[int] = ()
     signature: Sequence[int] | None = None
-    """The shape with -1 for sizes that are not known, if the file has it."""
+    """The shape with -1 for dynamic sizes; `None` if the file has none."""
 
     data: NDArray[np.uint8] | None = None
-    """The bytes of a constant: a view of those of the file."""
+    """The bytes of a constant, as a view of the file's bytes."""
 
     quantization: TensorQuantization | None = None
     is_variable: bool = False
@@ -54,51 +56,51 @@ class Tensor:
 
 @dataclass
 class Operator:
-    """An op of a subgraph."""
+    """Op of a subgraph."""
 
     code: str
-    """The name of the enumerator of the schema, e.g. `CONV_2D`."""
+    """The enumerator name in the schema, e.g. `CONV_2D`."""
 
     inputs: Sequence[int]
-    """Indices of tensors, `ABSENT` for an operand that is left out."""
+    """Tensor indices; `ABSENT` for an absent operand."""
 
     outputs: Sequence[int]
     options: Mapping[str, OptionValue] = field(default_factory=dict[str, OptionValue])
-    """What the schema has for this op, with the names of its fields in snake case."""
+    """The builtin options by field name in snake case."""
 
     custom_code: str = ""
-    """The name of an op that the schema does not have, where `code` is `CUSTOM`."""
+    """The name of a custom op, whose `code` is `CUSTOM`."""
 
     custom_options: bytes = b""
 
 
 @dataclass
 class Subgraph:
-    """A function."""
+    """Function of a model."""
 
     name: str
     tensors: Sequence[Tensor]
     inputs: Sequence[int]
     outputs: Sequence[int]
     operators: Sequence[Operator]
-    """In the order in which they are run."""
+    """The ops in execution order."""
 
 
 @dataclass
 class ModelSignature:
-    """The names under which callers know a subgraph, its inputs and its outputs."""
+    """Public names of a subgraph, its inputs and its outputs."""
 
     key: str
     subgraph: int
     inputs: Mapping[str, int]
-    """Indices of tensors by the names of arguments."""
+    """Tensor indices by argument name."""
 
     outputs: Mapping[str, int]
 
 
 @dataclass
 class Model:
-    """A file."""
+    """Contents of a file."""
 
     subgraphs: Sequence[Subgraph]
     signatures: Sequence[ModelSignature] = ()
@@ -124,4 +126,4 @@ ITEM_BITS: Mapping[str, int] = {
     "COMPLEX64": 64,
     "COMPLEX128": 128,
 }
-"""The size of an element; strings, resources and variants have none."""
+"""Element size in bits; strings, resources and variants have none."""

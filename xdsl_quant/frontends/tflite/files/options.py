@@ -1,4 +1,4 @@
-"""Options of ops as the properties that the dialect has for them, and back."""
+"""Conversion between op options in files and op properties in the dialect."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
@@ -26,10 +26,10 @@ def properties_of(
     op_type: type[IRDLOperation], options: Mapping[str, OptionValue], where: str
 ) -> dict[str, Attribute]:
     """
-    Return the properties of an op that options of a file say, sorted by name.
+    Return the properties for the options of an op, sorted by name.
 
     Raises:
-        TFLiteFileError: if a number is none of an enumeration.
+        TFLiteFileError: if the value of an enum option is out of range.
     """
     definitions = op_type.get_irdl_definition().properties
     return {
@@ -50,22 +50,26 @@ def _member(members: Sequence[str], value: OptionValue, where: str) -> str:
     assert isinstance(value, int)
     if not 0 <= value < len(members):
         raise TFLiteFileError(
-            f"{where} is {value}, but must be less than {len(members)}"
+            f"{where} is {value}; expected a value in [0, {len(members)})"
         )
     return members[value]
 
 
 def options_of(op: Operation, fields: Collection[str]) -> dict[str, OptionValue]:
     """
-    Return the options that the properties of an op say, or other attributes, of those
-    that a file has.
+    Return the options for the properties and attributes of an op.
+
+    Args:
+        fields: the options that the file format supports.
     """
-    kinds_of: dict[str, object] = {}
+    constraints: dict[str, object] = {}
     if isinstance(op, IRDLOperation):
         definitions = op.get_irdl_definition().properties
-        kinds_of = {name: definition.constr for name, definition in definitions.items()}
+        constraints = {
+            name: definition.constr for name, definition in definitions.items()
+        }
     return {
-        name: _value(kinds_of.get(name), attribute)
+        name: _value(constraints.get(name), attribute)
         for name, attribute in (op.attributes | op.properties).items()
         if name in fields
     }
@@ -80,7 +84,7 @@ def _value(kind: object, attribute: Attribute) -> OptionValue:
 
 
 def plain_value(attribute: Attribute) -> Any:
-    """Return the value of an attribute that `plain_attribute` of the dialect makes."""
+    """Return the Python value of an attribute; the inverse of `plain_attribute`."""
     if isinstance(attribute, ArrayAttr):
         elements = cast(ArrayAttr[IntegerAttr], attribute)
         return [element.value.data for element in elements]

@@ -1,9 +1,9 @@
 """
-The bytes of a `.tflite` file as a model.
+Deserialization of `.tflite` files to models.
 
-What reads the tables of the file checks nothing: a number that is wrong leads anywhere in
-the file, or out of it. So each index is checked here, each constant must have as many bytes
-as its type, and no more elements are read than a file of its size can have.
+The package `tflite` validates nothing: a wrong offset leads anywhere in the file, or
+out of it. This module verifies indices and constant sizes, and limits the number of
+elements that it reads to the size of the file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .model import (
 from .schema import enumerators, option_fields, options_name, schema
 
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
-"""What the reader of tables raises where it is led out of the file."""
+"""Exceptions of the package `tflite` for offsets outside the file."""
 
 _BUILTIN_CODE_FIELD = 10
 """Offset of the entry of `builtin_code` in the field table of an operator code."""
@@ -42,22 +42,22 @@ _QUANTIZATION_DETAILS = {
     2: "kind 'BlockwiseQuantization'",
     3: "kind 'MultiAxisQuantization'",
 }
-"""The kinds of details of scales; the package has the first one only."""
+"""Kinds of quantization details; the package `tflite` only names the first."""
 
 
 def read_tflite_model(content: bytes, name: str) -> Model:
     """
-    Read a file.
+    Deserialize a file.
 
     Args:
         content: its bytes.
-        name: what messages call it.
+        name: the file's name in messages.
 
     Raises:
-        TFLiteFileError: if the file is damaged or too new.
+        TFLiteFileError: if the file is damaged or unsupported.
         ImportError: if the package `tflite` is not installed.
     """
-    # Without the package, this says so.
+    # Raises ImportError if the package is missing.
     schema()
     try:
         return _Reader().model(content)
@@ -70,7 +70,7 @@ def read_tflite_model(content: bytes, name: str) -> Model:
 
 
 read_model = read_tflite_model
-"""The former name, which an example printed."""
+"""Former name of `read_tflite_model`, which a published example uses."""
 
 
 def _enumerator(enumeration: str, number: int, where: str) -> str:
@@ -79,9 +79,11 @@ def _enumerator(enumeration: str, number: int, where: str) -> str:
     return name
 
 
-def _check_index(index: int, count: int, what: str, where: str) -> int:
+def _check_index(index: int, count: int, name: str, where: str) -> int:
     if not 0 <= index < count:
-        raise TFLiteFileError(f"{where} has {what} {index}, but there are {count}")
+        raise TFLiteFileError(
+            f"{where} has {name} {index}; expected a value in [0, {count})"
+        )
     return index
 
 
@@ -89,13 +91,13 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class _Budget:
-    """The number of elements that may still be read: no file has more than bytes."""
+    """Remaining number of elements to read; a valid file has at most one per byte."""
 
     def __init__(self, content: bytes):
         self.left = len(content)
 
     def spend(self, count: int) -> None:
-        """Count elements: tables that overlap could have any number of them."""
+        """Count elements, which overlapping tables could multiply."""
         self.left -= count
         if self.left < 0:
             raise TFLiteFileError(
@@ -105,67 +107,67 @@ class _Budget:
 
 class _Table:
     """
-    A table of the package `tflite`, which has no types. A field is an accessor: `Shape` is
-    the first of `Shape`, `ShapeLength`, `ShapeAsNumpy` and `ShapeIsNone`.
+    Typed wrapper for a table of the package `tflite`. A field is an accessor prefix,
+    e.g. `Shape` for `Shape`, `ShapeLength`, `ShapeAsNumpy` and `ShapeIsNone`.
     """
 
     def __init__(self, table: object, budget: _Budget):
-        self.wrapped = table
+        self._flatbuffer = table
         self._budget = budget
 
     @classmethod
     def root(cls, kind: str, content: bytes) -> _Table:
-        """Return the root of a file, or of a buffer with one table."""
+        """Return the root table of a file, or of a buffer with one table."""
         return cls(getattr(schema(), kind).GetRootAs(content, 0), _Budget(content))
 
     def number(self, field: str) -> int:
-        """Return an integer or a truth value."""
-        return getattr(self.wrapped, field)()
+        """Return an integer or boolean."""
+        return getattr(self._flatbuffer, field)()
 
     def text(self, field: str) -> str:
-        """Return a string, empty if it is not there."""
-        value: bytes = getattr(self.wrapped, field)() or b""
+        """Return a string; empty if it is absent."""
+        value: bytes = getattr(self._flatbuffer, field)() or b""
         self._budget.spend(len(value))
         return value.decode(errors="replace")
 
     def table(self, field: str) -> _Table | None:
-        found = getattr(self.wrapped, field)()
-        return None if found is None else _Table(found, self._budget)
+        table = getattr(self._flatbuffer, field)()
+        return None if table is None else _Table(table, self._budget)
 
     def length(self, field: str) -> int:
-        """Return the number of elements of a vector."""
-        return getattr(self.wrapped, f"{field}Length")()
+        """Return the length of a vector."""
+        return getattr(self._flatbuffer, f"{field}Length")()
 
     def tables(self, field: str) -> Sequence[_Table]:
-        """Return the tables of a vector."""
+        """Return a vector of tables."""
         count = self.length(field)
         self._budget.spend(count)
-        get: Callable[[int], object] = getattr(self.wrapped, field)
+        get: Callable[[int], object] = getattr(self._flatbuffer, field)
         return [_Table(get(index), self._budget) for index in range(count)]
 
     def array(self, field: str, dtype: type[_Scalar]) -> NDArray[_Scalar] | None:
-        """Return the numbers of a vector of a dtype; `None` if it is not there."""
-        if getattr(self.wrapped, f"{field}IsNone")():
+        """Return a vector of numbers; `None` if it is absent."""
+        if getattr(self._flatbuffer, f"{field}IsNone")():
             return None
         self._budget.spend(self.length(field))
-        return getattr(self.wrapped, f"{field}AsNumpy")()
+        return getattr(self._flatbuffer, f"{field}AsNumpy")()
 
     def numbers(self, field: str, dtype: type[_Scalar]) -> NDArray[_Scalar]:
-        """Return the numbers of a vector of a dtype, none if it is not there."""
+        """Return a vector of numbers; empty if it is absent."""
         array = self.array(field, dtype)
         return np.empty(0, dtype) if array is None else array
 
     def integers(self, field: str) -> Sequence[int]:
-        """Return the integers of a vector, none if it is not there."""
+        """Return a vector of integers; empty if it is absent."""
         return self.numbers(field, np.int32).tolist()
 
     def builtin_code(self) -> int:
         """
-        Return the field `builtin_code` of an operator code. The accessor of the package
+        Return the field `builtin_code` of an operator code. The package's accessor
         returns `deprecated_builtin_code` instead if it is below 127.
         """
-        # Tables of the package have no other access to a field.
-        fields = getattr(self.wrapped, "_tab")
+        # The package has no public access to the raw field.
+        fields = getattr(self._flatbuffer, "_tab")
         offset = fields.Offset(_BUILTIN_CODE_FIELD)
         if not offset:
             return 0
@@ -173,21 +175,21 @@ class _Table:
         return number
 
     def union(self, field: str, kind: str) -> _Table | None:
-        """Return the table of a union, which is of a known kind."""
-        if (union := getattr(self.wrapped, field)()) is None:
+        """Return the table of a union, of kind `kind`."""
+        if (union := getattr(self._flatbuffer, field)()) is None:
             return None
         options = getattr(schema(), kind)()
         options.Init(union.Bytes, union.Pos)
         return _Table(options, self._budget)
 
     def options(self, kind: str) -> Mapping[str, OptionValue]:
-        """Return the fields of a table of options."""
+        """Return the fields of an option table."""
         values: dict[str, OptionValue] = {}
         for field, accessor in option_fields(kind).items():
-            if hasattr(self.wrapped, f"{accessor}Length"):
+            if hasattr(self._flatbuffer, f"{accessor}Length"):
                 values[field] = self.integers(accessor)
                 continue
-            value = getattr(self.wrapped, accessor)()
+            value = getattr(self._flatbuffer, accessor)()
             if value is None or isinstance(value, bytes):
                 value = self.text(accessor)
             values[field] = value
@@ -195,16 +197,16 @@ class _Table:
 
 
 class _Reader:
-    """Reads the tables of a file."""
+    """Reads and verifies the tables of a file."""
 
     def model(self, content: bytes) -> Model:
         if len(content) < 8 or content[4:8] != b"TFL3":
             raise TFLiteFileError(
-                "this is no TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'"
+                "not a TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'"
             )
         table = _Table.root("Model", content)
         if (version := table.number("Version")) != 3:
-            raise TFLiteFileError(f"the schema has version {version}, but 3 is read")
+            raise TFLiteFileError(f"unsupported schema version {version}; expected 3")
         self.buffers = [self._data(b, i) for i, b in enumerate(table.tables("Buffers"))]
         self.codes = [
             self._code(code, i) for i, code in enumerate(table.tables("OperatorCodes"))
@@ -224,8 +226,8 @@ class _Reader:
     def _data(self, table: _Table, index: int) -> NDArray[np.uint8] | None:
         if table.number("Offset") > 1 or table.number("Size") > 1:
             raise TFLiteFileError(
-                f"buffer {index} is behind the tables, as in files of more than 2 GB, "
-                "which are not read"
+                f"buffer {index} is stored after the tables, as in files larger than 2 GB, "
+                "which are unsupported"
             )
         return table.array("Data", np.uint8)
 
@@ -240,7 +242,9 @@ class _Reader:
         return name, b"" if data is None else data.tobytes()
 
     def _buffer(self, index: int, where: str) -> NDArray[np.uint8] | None:
-        return self.buffers[_check_index(index, len(self.buffers), "buffer", where)]
+        return self.buffers[
+            _check_index(index, len(self.buffers), "buffer index", where)
+        ]
 
     def _subgraph(self, table: _Table, index: int) -> Subgraph:
         name = table.text("Name")
@@ -269,7 +273,7 @@ class _Reader:
         indices = table.integers(field)
         for index in indices:
             if not (may_be_absent and index == ABSENT):
-                _check_index(index, count, "tensor", where)
+                _check_index(index, count, "tensor index", where)
         return indices
 
     def _tensor(self, table: _Table, index: int) -> Tensor:
@@ -277,14 +281,15 @@ class _Reader:
         where = f"tensor {index} ('{name}')"
         type_ = _enumerator("TensorType", table.number("Type"), where)
         if table.table("Sparsity") is not None:
-            raise TFLiteFileError(f"{where} is sparse, which is not supported")
+            raise TFLiteFileError(f"{where} is sparse, which is unsupported")
         shape = table.integers("Shape")
         signature = table.integers("ShapeSignature") or None
         if min(shape, default=0) < 0 or min(signature or (), default=0) < -1:
             raise TFLiteFileError(f"{where} has a negative size: {[*shape]}")
         if signature is not None and len(signature) != len(shape):
             raise TFLiteFileError(
-                f"{where} has {len(shape)} sizes, but {len(signature)} in its signature"
+                f"{where} has rank {len(shape)}, but a shape signature of rank "
+                f"{len(signature)}"
             )
         data = self._buffer(table.number("Buffer"), where)
         if data is not None and not data.size:
@@ -313,8 +318,8 @@ class _Reader:
         expected = -(-math.prod(shape) * bits // 8)
         if data.size != expected:
             raise TFLiteFileError(
-                f"{where} has {data.size} bytes, but {expected} are needed for type "
-                f"{type_} and shape {[*shape]}"
+                f"{where} has {data.size} bytes; expected {expected} for type {type_} and "
+                f"shape {[*shape]}"
             )
 
     def _quantization(
@@ -325,8 +330,8 @@ class _Reader:
         if number := table.number("DetailsType"):
             kind = _QUANTIZATION_DETAILS.get(number, f"kind {number}")
             raise TFLiteFileError(
-                f"{where} has quantization details of {kind}, which are not supported; "
-                "expected scales for the tensor or for one dimension"
+                f"{where} has unsupported quantization details of {kind}; expected "
+                "per-tensor or per-axis scales"
             )
         scales = table.numbers("Scale", np.float32)
         zero_points = table.numbers("ZeroPoint", np.int64)
@@ -340,7 +345,9 @@ class _Reader:
                     f"{where} has {scales.size} scales and {zero_points.size} zero points"
                 )
             if not (np.isfinite(scales) & (scales >= 0)).all():
-                raise TFLiteFileError(f"{where} has a scale that is no positive number")
+                raise TFLiteFileError(
+                    f"{where} has an invalid scale; expected finite values >= 0"
+                )
             if scales.size > 1:
                 _check_index(axis, rank, "quantized dimension", where)
         return TensorQuantization(scales, zero_points, axis, minimum, maximum)
@@ -348,13 +355,13 @@ class _Reader:
     def _operator(self, table: _Table, index: int, tensor_count: int) -> Operator:
         where = f"operator {index}"
         code_index = _check_index(
-            table.number("OpcodeIndex"), len(self.codes), "operator code", where
+            table.number("OpcodeIndex"), len(self.codes), "operator code index", where
         )
         code, custom_code = self.codes[code_index]
         where = f"{where} ({custom_code or code})"
         if table.length("Intermediates"):
             raise TFLiteFileError(
-                f"{where} has intermediate tensors, which are not supported"
+                f"{where} has intermediate tensors, which are unsupported"
             )
         return Operator(
             code,
@@ -369,23 +376,24 @@ class _Reader:
         self, table: _Table, code: str, where: str
     ) -> Mapping[str, OptionValue]:
         if number := table.number("BuiltinOptions2Type"):
-            found = _enumerator("BuiltinOptions2", number, where)
-            raise TFLiteFileError(f"{where} has {found}, which are not supported")
+            table_name = _enumerator("BuiltinOptions2", number, where)
+            raise TFLiteFileError(f"{where} has unsupported options {table_name}")
         name = options_name(code)
         number = table.number("BuiltinOptionsType")
         if not number:
             return default_options(name) if name else {}
-        found = _enumerator("BuiltinOptions", number, where)
-        if name is None or found != name:
-            expected = f"takes {name}" if name else "takes no options"
-            raise TFLiteFileError(f"{where} has {found}, but {expected}")
+        table_name = _enumerator("BuiltinOptions", number, where)
+        if name is None or table_name != name:
+            raise TFLiteFileError(
+                f"{where} has options {table_name}; expected {name or 'none'}"
+            )
         if (options := table.union("BuiltinOptions", name)) is None:
             return default_options(name)
         values = options.options(name)
         for field, value in values.items():
             if field.endswith("subgraph_index"):
                 assert isinstance(value, int)
-                _check_index(value, self.subgraph_count, "subgraph", where)
+                _check_index(value, self.subgraph_count, "subgraph index", where)
         return values
 
     def _signature(
@@ -394,14 +402,14 @@ class _Reader:
         key = table.text("SignatureKey")
         where = f"signature '{key}'"
         index = _check_index(
-            table.number("SubgraphIndex"), len(subgraphs), "subgraph", where
+            table.number("SubgraphIndex"), len(subgraphs), "subgraph index", where
         )
         count = len(subgraphs[index].tensors)
 
         def names(field: str) -> Mapping[str, int]:
             return {
                 entry.text("Name"): _check_index(
-                    entry.number("TensorIndex"), count, "tensor", where
+                    entry.number("TensorIndex"), count, "tensor index", where
                 )
                 for entry in table.tables(field)
             }
@@ -411,7 +419,7 @@ class _Reader:
 
 @cache
 def default_options(name: str) -> Mapping[str, OptionValue]:
-    """Return what the fields of a table of options are where a file lacks them."""
+    """Return the schema's default values of an option table."""
     import flatbuffers  # pyright: ignore[reportMissingTypeStubs] it has no type annotations
 
     builder: Any = flatbuffers.Builder(0)

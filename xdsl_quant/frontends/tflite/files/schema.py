@@ -1,6 +1,5 @@
 """
-The schema of `.tflite` files, as the package `tflite` has it: enumerators, and the tables
-of options by the names of ops.
+Schema of `.tflite` files, from the package `tflite`: enums and option tables of ops.
 """
 
 import re
@@ -12,14 +11,14 @@ from xdsl_quant.runtime.extras import missing_package
 
 
 def _members(holder: object) -> Mapping[str, Any]:
-    """What a class or module without type annotations has, by name."""
+    """Return the members of a class or module without type annotations."""
     return vars(holder)
 
 
 @cache
 def schema() -> Any:
     """
-    Return the package `tflite`, which has no type annotations.
+    Return the package `tflite`.
 
     Raises:
         ImportError: if it is not installed.
@@ -33,7 +32,7 @@ def schema() -> Any:
 
 @cache
 def enumerators(name: str) -> Mapping[int, str]:
-    """Return the names of an enumeration of the schema by their numbers."""
+    """Return the names of an enum by value."""
     enumeration = getattr(schema(), name)
     return {
         number: member
@@ -44,7 +43,7 @@ def enumerators(name: str) -> Mapping[int, str]:
 
 @cache
 def enumerator(enumeration: str, name: str) -> int:
-    """Return the number of a name."""
+    """Return the value of an enumerator."""
     return getattr(getattr(schema(), enumeration), name)
 
 
@@ -68,7 +67,7 @@ _OPTIONS = {
     "RANDOM_STANDARD_NORMAL": "RandomOptions",
     "MULTINOMIAL": "RandomOptions",
 }
-"""The tables of options that are not named after the op."""
+"""Option tables that are not named after the op."""
 
 
 @cache
@@ -79,7 +78,7 @@ def _options_by_name() -> Mapping[str, str]:
 
 @cache
 def options_name(code: str) -> str | None:
-    """Return the table of the options of an op; `None` if it has none."""
+    """Return the name of an op's option table; `None` if it has none."""
     known = _OPTIONS.get(code)
     return known or _options_by_name().get(code.replace("_", "").lower())
 
@@ -89,9 +88,7 @@ _SUFFIXES = ("AsNumpy", "Length", "IsNone", "BufferHasIdentifier")
 
 @cache
 def option_fields(table: str) -> Mapping[str, str]:
-    """
-    Return the accessors of a table of options by the names of its fields in snake case.
-    """
+    """Return the accessors of an option table by field name in snake case."""
     accessors = [
         name
         for name in _members(getattr(schema(), table))

@@ -1,4 +1,4 @@
-"""Sizes of dynamic dimensions that the caller, or the file itself, makes static."""
+"""Replacement of dynamic sizes by static ones, from the caller or from the file."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ _DATA_DEPENDENT = {
     "NON_MAX_SUPPRESSION_V5",
     "CUSTOM",
 }
-"""Ops with results of as many elements as their operands say."""
+"""Ops with data-dependent result sizes."""
 
 _SHAPE_OPERANDS = {
     "BROADCAST_TO": (1,),
@@ -27,17 +27,17 @@ _SHAPE_OPERANDS = {
     "STRIDED_SLICE": (1, 2, 3),
     "TILE": (1,),
 }
-"""Operands that the shape of a result depends on."""
+"""Operands that determine the result shape."""
 
 
 def with_static_sizes(model: Model) -> Model:
     """
-    Return a model in which each tensor has the shape that the file gives it beside the
-    dynamic one: the one for which the file was written, with 1 for unknown batch sizes.
-    Sizes that the model computes, for which the file has a 1, stay dynamic.
+    Return the model with the static shapes of the file, which has size 1 for unknown
+    batch sizes. Sizes that the model computes, and for which the file has 1, stay
+    dynamic.
 
     Raises:
-        TFLiteFileError: if an op has results whose sizes depend on data.
+        TFLiteFileError: if an op has results with data-dependent sizes.
     """
     for subgraph in model.subgraphs:
         for position, operator in enumerate(subgraph.operators):
@@ -46,7 +46,7 @@ def with_static_sizes(model: Model) -> Model:
             ):
                 raise TFLiteFileError(
                     f"operator {position} ({operator.custom_code or operator.code}) has "
-                    "results whose sizes depend on data, so they cannot be static"
+                    "results with data-dependent sizes, which cannot be static"
                 )
     subgraphs = [
         replace(subgraph, tensors=_static_tensors(subgraph))
@@ -56,17 +56,14 @@ def with_static_sizes(model: Model) -> Model:
 
 
 def _static_tensors(subgraph: Subgraph) -> Sequence[Tensor]:
-    """
-    Return the tensors of a subgraph, with dynamic sizes only where the model computes
-    them.
-    """
+    """Return the tensors with dynamic sizes only where the model computes them."""
     computed: set[int] = set()
     for operator in subgraph.operators:
         if not computed.isdisjoint(operator.inputs) or _computes_shape(
             subgraph, operator
         ):
             computed.update(
-                i for i in operator.outputs if _has_unknown(subgraph.tensors[i])
+                i for i in operator.outputs if _has_unknown_size(subgraph.tensors[i])
             )
     return [
         tensor if index in computed else replace(tensor, signature=None)
@@ -75,7 +72,7 @@ def _static_tensors(subgraph: Subgraph) -> Sequence[Tensor]:
 
 
 def _computes_shape(subgraph: Subgraph, operator: Operator) -> bool:
-    """True if the shape of a result depends on values that are not constant."""
+    """Return True if the result shape depends on values that are not constant."""
     operands = [
         subgraph.tensors[operator.inputs[position]]
         for position in _SHAPE_OPERANDS.get(operator.code, ())
@@ -85,29 +82,29 @@ def _computes_shape(subgraph: Subgraph, operator: Operator) -> bool:
         return False
     if operator.code != "RESHAPE":
         return True
-    # The file has the right sizes if their product is right.
+    # The file has correct sizes if their product matches the element count.
     first, result = operator.inputs[0], operator.outputs[0]
     shapes = [subgraph.tensors[index].shape for index in (first, result)]
     return math.prod(shapes[0]) != math.prod(shapes[1])
 
 
-def _has_unknown(tensor: Tensor) -> bool:
-    """True if the file writes 1 for an unknown size."""
+def _has_unknown_size(tensor: Tensor) -> bool:
+    """Return True if the file has size 1 for a dynamic size."""
     sizes = zip(tensor.shape, tensor.signature or (), strict=False)
     return any(size == 1 and known == -1 for size, known in sizes)
 
 
 def with_input_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
     """
-    Return a model whose main function has inputs of some shapes. If these are the
-    shapes that the file gives all its dynamic inputs, all tensors have those of the
-    file.
+    Return the model with the given shapes for inputs of the main function. If they
+    match the static shapes of all dynamic inputs in the file, all tensors get static
+    shapes.
 
     Args:
-        shapes: shapes by the names of tensors, or those of the signature.
+        shapes: shapes by tensor name or signature name.
 
     Raises:
-        TFLiteFileError: if there is no such input, or it cannot have the shape.
+        TFLiteFileError: if an input is unknown or incompatible with its shape.
     """
     main = model.subgraphs[0]
     tensors = [*main.tensors]
@@ -149,6 +146,6 @@ def _check_shape(tensor: Tensor, name: str, shape: Sequence[int]) -> None:
     ):
         expected = "x".join("?" if size < 0 else str(size) for size in known)
         raise TFLiteFileError(
-            f"input '{name}' cannot have shape {'x'.join(map(str, shape)) or '()'}, "
+            f"input '{name}' cannot have shape {'x'.join(map(str, shape)) or '()'}; "
             f"expected {expected or '()'}"
         )

@@ -1,4 +1,4 @@
-"""A model as the bytes of a `.tflite` file."""
+"""Serialization of a model to the bytes of a `.tflite` file."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,10 +10,10 @@ from .model import Model, ModelSignature, Operator, Subgraph, Tensor, TensorQuan
 from .schema import enumerator, option_fields, options_name, schema
 
 _FIRST_VERSIONS = {"BROADCAST_TO": 2}
-"""The ops whose first version is not 1."""
+"""Ops whose first version is not 1."""
 
 _OLD_CODE_LIMIT = 127
-"""The largest number that the old field of operator codes has."""
+"""Largest value of the deprecated operator code field."""
 
 _DATA_ALIGNMENT = 16
 
@@ -29,10 +29,7 @@ def write_model(model: Model) -> bytes:
 
 
 def version(operator: Operator) -> int:
-    """
-    Return the version of an op that has what the operator needs, and that all runtimes
-    have.
-    """
+    """Return the lowest version of the op with the features that the operator needs."""
     if (
         operator.code == "TRANSPOSE_CONV"
         and operator.options["fused_activation_function"]
@@ -42,7 +39,9 @@ def version(operator: Operator) -> int:
 
 
 class _Writer:
-    """Writes tables from the innermost ones outwards, as the format demands."""
+    """
+    Writes nested tables before the tables that contain them, as FlatBuffers requires.
+    """
 
     def __init__(self, model: Model):
         import flatbuffers  # pyright: ignore[reportMissingTypeStubs] it has no type annotations
@@ -58,8 +57,7 @@ class _Writer:
 
     def table(self, name: str, fields: Mapping[str, Any]) -> int:
         """
-        Return a table of which all parts are written; `None` for a field that is left
-        out.
+        Write a table whose nested values are already written; `None` omits a field.
         """
         getattr(self.tables, f"{name}Start")(self.builder)
         for field, value in fields.items():
@@ -68,7 +66,7 @@ class _Writer:
         return getattr(self.tables, f"{name}End")(self.builder)
 
     def vector(self, offsets: Iterable[int]) -> int:
-        """Return a vector of tables that are written."""
+        """Write a vector of tables that are already written."""
         offsets = [*offsets]
         self.builder.StartVector(4, len(offsets), 4)
         for offset in reversed(offsets):
@@ -108,9 +106,7 @@ class _Writer:
         return bytes(self.builder.Output())
 
     def add_buffer(self, data: NDArray[np.uint8] | None) -> int:
-        """
-        Return the index of the buffer of data; that of the empty one if there are none.
-        """
+        """Return the buffer index of the data; `None` has the empty buffer."""
         if data is None:
             return 0
         # Tensors that have the same array share a buffer.
@@ -122,7 +118,7 @@ class _Writer:
     def buffer(self, data: NDArray[np.uint8] | None) -> int:
         if data is None:
             return self.table("Buffer", {})
-        # Kernels read constants in place, with instructions that want them aligned.
+        # Kernels read constants in place, with instructions that require alignment.
         self.builder.Prep(_DATA_ALIGNMENT, data.size)
         return self.table("Buffer", {"Data": self.numbers(data, np.uint8)})
 
@@ -210,7 +206,7 @@ class _Writer:
         )
 
     def option(self, value: Any) -> Any:
-        """Return a number, or a string or integers that are written."""
+        """Return the number, or write the string or integers."""
         if isinstance(value, str):
             return self.text(value)
         return self.numbers(value, np.int32) if isinstance(value, Sequence) else value

@@ -152,11 +152,11 @@ def with_operator(operator: Operator) -> Model:
     [
         (
             Tensor("x", "INT16", [3], data=np.zeros(5, np.uint8)),
-            "tensor 0 ('x') has 5 bytes, but 6 are needed for type INT16 and shape [3]",
+            "tensor 0 ('x') has 5 bytes; expected 6 for type INT16 and shape [3]",
         ),
         (
             Tensor("x", "INT4", [3], data=np.zeros(3, np.uint8)),
-            "tensor 0 ('x') has 3 bytes, but 2 are needed for type INT4 and shape [3]",
+            "tensor 0 ('x') has 3 bytes; expected 2 for type INT4 and shape [3]",
         ),
         (
             Tensor("x", "INT8", [-3]),
@@ -164,7 +164,7 @@ def with_operator(operator: Operator) -> Model:
         ),
         (
             Tensor("x", "INT8", [1, 2], signature=[-1]),
-            "tensor 0 ('x') has 2 sizes, but 1 in its signature",
+            "tensor 0 ('x') has rank 2, but a shape signature of rank 1",
         ),
     ],
 )
@@ -175,12 +175,12 @@ def test_wrong_tensors(tensor: Tensor, message: str):
 @pytest.mark.parametrize(
     ("scales", "zero_points", "axis", "message"),
     [
-        ([1, 2], [0, 0], 2, "has quantized dimension 2, but there are 1"),
-        ([1, 2], [0, 0], -1, "has quantized dimension -1, but there are 1"),
+        ([1, 2], [0, 0], 2, "has quantized dimension 2; expected a value in [0, 1)"),
+        ([1, 2], [0, 0], -1, "has quantized dimension -1; expected a value in [0, 1)"),
         ([1, 2, 3], [0, 0], 0, "has 3 scales and 2 zero points"),
         ([], [0], 0, "has 0 scales and 1 zero points"),
-        ([-1], [0], 0, "has a scale that is no positive number"),
-        ([np.nan], [0], 0, "has a scale that is no positive number"),
+        ([-1], [0], 0, "has an invalid scale; expected finite values >= 0"),
+        ([np.nan], [0], 0, "has an invalid scale; expected finite values >= 0"),
     ],
 )
 def test_wrong_quantization(
@@ -198,15 +198,15 @@ def test_wrong_quantization(
     [
         (
             Operator("RELU", [3], [1]),
-            "operator 0 (RELU) has tensor 3, but there are 3",
+            "operator 0 (RELU) has tensor index 3; expected a value in [0, 3)",
         ),
         (
             Operator("RELU", [0], [-1]),
-            "operator 0 (RELU) has tensor -1, but there are 3",
+            "operator 0 (RELU) has tensor index -1; expected a value in [0, 3)",
         ),
         (
             Operator("CALL_ONCE", [], [], {"init_subgraph_index": 1}),
-            "operator 0 (CALL_ONCE) has subgraph 1, but there are 1",
+            "operator 0 (CALL_ONCE) has subgraph index 1; expected a value in [0, 1)",
         ),
     ],
 )
@@ -217,10 +217,10 @@ def test_wrong_operators(operator: Operator, message: str):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "this is no TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'"),
+        (b"", "not a TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'"),
         (
             b"\x08\0\0\0TFL2",
-            "this is no TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'",
+            "not a TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'",
         ),
         (b"\xff\xff\0\0TFL3", "the file is damaged: an offset leads out of it"),
     ],

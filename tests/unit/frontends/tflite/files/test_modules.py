@@ -220,9 +220,9 @@ def test_dynamic_sizes():
     ("shapes", "message"),
     [
         ({"z": [1]}, "unknown input 'z'; available: 'x'"),
-        ({"x": [1]}, "input 'x' cannot have shape 1, expected ?x2"),
-        ({"x": [1, 3]}, "input 'x' cannot have shape 1x3, expected ?x2"),
-        ({"x": [-1, 2]}, "input 'x' cannot have shape -1x2, expected ?x2"),
+        ({"x": [1]}, "input 'x' cannot have shape 1; expected ?x2"),
+        ({"x": [1, 3]}, "input 'x' cannot have shape 1x3; expected ?x2"),
+        ({"x": [-1, 2]}, "input 'x' cannot have shape -1x2; expected ?x2"),
     ],
 )
 def test_wrong_shapes(shapes: dict[str, list[int]], message: str):
@@ -238,7 +238,7 @@ def test_sizes_that_depend_on_data():
     subgraph = graph(tensors, [0], [1], op("WHERE", [0], [1]))
     assert "tensor<?x1xi64>" in str(module_of(subgraph))
     assert error_of(subgraph, static=True) == (
-        "operator 0 (WHERE) has results whose sizes depend on data, so they cannot be "
+        "operator 0 (WHERE) has results with data-dependent sizes, which cannot be "
         "static"
     )
 
@@ -367,7 +367,7 @@ def test_large_constants_are_resources():
 def test_strings_are_refused():
     text = Tensor("s", "STRING", [1], data=np.zeros(12, np.uint8))
     assert error_of(graph([text], [], [0])) == (
-        "tensor 0 ('s') is a constant of type STRING, which is not supported"
+        "tensor 0 ('s') is a constant of unsupported type STRING"
     )
 
 
@@ -635,19 +635,19 @@ def test_operands_that_are_not_computed():
 def test_wrong_numbers_of_options():
     padded = op("CONV_2D", [0, 0, 0], [1], padding=7)
     assert error_of(replace(RELU, operators=[padded])) == (
-        "padding of operator 0 (CONV_2D) is 7, but must be less than 2"
+        "padding of operator 0 (CONV_2D) is 7; expected a value in [0, 2)"
     )
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "a module needs a function '@main' to become a file"),
+        ("", "expected a function '@main' in the module"),
         (
             "func.func @main() -> f32 {\n"
             "  %b = arith.constant 1.0 : f32\n  func.return %b : f32\n}",
-            "m.mlir:2:3: error: 'arith.constant' op is a number, but values of "
-            "TensorFlow Lite are tensors",
+            "m.mlir:2:3: error: 'arith.constant' op has a scalar value; expected a "
+            "tensor",
         ),
         (
             "func.func @main(%a: f32) -> f32 {\n"
@@ -658,14 +658,13 @@ def test_wrong_numbers_of_options():
         (
             "func.func @main(%a: tensor<2xindex>) -> tensor<2xindex> {\n"
             "  func.return %a : tensor<2xindex>\n}",
-            "m.mlir:1:1: error: 'func.func' op has type 'tensor<2xindex>', which no file "
-            "has",
+            "m.mlir:1:1: error: 'func.func' op has type 'tensor<2xindex>', which is "
+            "unsupported in '.tflite' files",
         ),
         (
             'func.func @main() {\n  "tfl.call_once"() <{session_init_function = "f"}> : '
             "() -> ()\n  func.return\n}",
-            "m.mlir:2:3: error: 'tfl.call_once' op calls '@f', which is no function of the "
-            "module",
+            "m.mlir:2:3: error: 'tfl.call_once' op calls unknown function '@f'",
         ),
     ],
 )
@@ -703,8 +702,9 @@ def test_quantized_types_that_no_file_can_have(type_: str):
     assert isinstance(function, FuncOp)
     text = shortened(function.args[0].type)
     assert str(e.value) == (
-        f"m.mlir:1:1: error: 'func.func' op has type '{text}', which no file has; use "
-        "'!quant.uniform' with i4, i8, i16 or i32 storage and per-tensor or per-axis scales"
+        f"m.mlir:1:1: error: 'func.func' op has type '{text}', which is unsupported "
+        "in '.tflite' files; use '!quant.uniform' with i4, i8, i16 or i32 storage and "
+        "per-tensor or per-axis scales"
     )
 
 

@@ -126,9 +126,8 @@ def test_square_of_other_elements(type: str):
 
 def test_quantization_details_that_are_not_supported():
     message = (
-        "<bytes>: error: tensor 1 ('w') has quantization details of kind "
-        "'MultiAxisQuantization', which are not supported; expected scales for the tensor "
-        "or for one dimension"
+        "<bytes>: error: tensor 1 ('w') has unsupported quantization details of "
+        "kind 'MultiAxisQuantization'; expected per-tensor or per-axis scales"
     )
     with pytest.raises(TFLiteFileError, match=f"^{re.escape(message)}$"):
         read_tflite(content("multi_axis"))

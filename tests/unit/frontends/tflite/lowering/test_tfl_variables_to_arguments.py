@@ -307,7 +307,8 @@ def test_no_file_has_the_next_state_of_svdf():
     module = StatefulFunction(SVDF, interpreted).module
     with pytest.raises(
         TFLiteFileError,
-        match=r"'tfl.svdf' op has its next state as a result, which no file can have$",
+        match=r"'tfl.svdf' op has its next state as a result, which is unsupported in "
+        r"'.tflite' files$",
     ):
         write_tflite(module)
 
