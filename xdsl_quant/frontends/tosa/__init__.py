@@ -1,1 +1,4 @@
-"""TOSA: ops that xDSL's dialect lacks, rescales and block-scaled types to TOSA and back."""
+"""
+TOSA frontend: ops that xDSL's dialect lacks, and conversion of rescales and
+block-scaled types.
+"""

@@ -1,9 +1,9 @@
 """
-Ops, attributes and types of TOSA that xDSL's dialect lacks, as MLIR 22 has them.
+Ops, attributes and types of MLIR 22's TOSA that xDSL's dialect lacks.
 
-Kinds of element types, ranks, and the shapes that broadcasting, reducing and convolving
-demand are verified as MLIR verifies them; other rules about shapes are left to MLIR. As in
-the ops that xDSL has, tensors have a rank.
+Verifiers check element types, ranks, and the shapes of broadcasts, reductions and
+convolutions like MLIR; other shape rules are left to MLIR. Tensors are ranked, as in
+xDSL's own ops.
 
 MLIR documentation: <https://mlir.llvm.org/docs/Dialects/TOSA/>
 """
@@ -79,7 +79,7 @@ from xdsl.utils.str_enum import StrEnum
 
 
 class ResizeMode(StrEnum):
-    """How `tosa.resize` computes what is between elements."""
+    """Interpolation of `tosa.resize`."""
 
     NEAREST_NEIGHBOR = "NEAREST_NEIGHBOR"
     BILINEAR = "BILINEAR"
@@ -87,7 +87,7 @@ class ResizeMode(StrEnum):
 
 @irdl_attr_definition
 class ResizeModeAttr(EnumAttribute[ResizeMode]):
-    """The mode of `tosa.resize`: `#tosa.resize_mode<BILINEAR>`."""
+    """Mode of `tosa.resize`: `#tosa.resize_mode<BILINEAR>`."""
 
     name = "tosa.resize_mode"
 
@@ -102,14 +102,14 @@ class ResizeModeAttr(EnumAttribute[ResizeMode]):
 
 
 class BlockSize(StrEnum):
-    """How many elements along the last dimension share a scale."""
+    """Number of elements along the last dimension that share a scale."""
 
     BLOCK_SIZE_32 = "BLOCK_SIZE_32"
 
 
 @irdl_attr_definition
 class BlockSizeAttr(EnumAttribute[BlockSize]):
-    """The block size of block-scaled ops: `#tosa.block_size<BLOCK_SIZE_32>`."""
+    """Block size of block-scaled ops: `#tosa.block_size<BLOCK_SIZE_32>`."""
 
     name = "tosa.block_size"
 
@@ -126,7 +126,7 @@ class BlockSizeAttr(EnumAttribute[BlockSize]):
 @irdl_attr_definition
 class MXInt8Type(ParametrizedAttribute, TypeAttribute):
     """
-    The elements of MXINT8, an integer of 8 bits in units of 1/64: `!tosa.mxint8`.
+    Element type of MXINT8, an 8-bit integer in units of 1/64: `!tosa.mxint8`.
 
     See external [documentation](https://mlir.llvm.org/docs/Dialects/TOSA/#mxint8type).
     """
@@ -137,7 +137,7 @@ class MXInt8Type(ParametrizedAttribute, TypeAttribute):
 @irdl_attr_definition
 class ShapeType(ParametrizedAttribute, TypeAttribute):
     """
-    The type of shapes with a number of sizes, e.g. `!tosa.shape<4>`.
+    Type of a shape with `rank` sizes, e.g. `!tosa.shape<4>`.
 
     See external [documentation](https://mlir.llvm.org/docs/Dialects/TOSA/#shapetype).
     """
@@ -171,23 +171,23 @@ BLOCK_ELEMENT_TYPES = (
     Float4E2M1FNType,
     MXInt8Type,
 )
-"""The types of elements that share a scale of `f8E8M0FNU`."""
+"""Element types of blocks that share a scale of `f8E8M0FNU`."""
 
 _NAN_SCALE = 255
 
 
 def _block_scale_codes(texts: Sequence[str]) -> bytes:
     """
-    Return the codes of `f8E8M0FNU`. A text may have too few digits for a power of two,
-    so each becomes the nearest one.
+    Return the `f8E8M0FNU` codes of scales, rounded to powers of two as their text may
+    be shortened.
 
     Raises:
-        ValueError: if a text is no number, or a scale is negative, too large or NaN.
+        ValueError: if a text is not a number, or a scale is negative, too large or NaN.
     """
     import numpy as np
 
     scales = np.array([*map(float, texts)])
-    # The nearest power of two counts, as 2**127 has more digits than its text.
+    # Bounded by the rounded value, as the text of 2**127 may be shortened.
     if (is_illegal := ~((scales >= 0) & (scales < 1.5 * 2.0**127))).any():
         scale = scales[is_illegal][0]
         raise ValueError(f"scale value must be from 0 to 2**127, got {scale:e}")
@@ -200,14 +200,13 @@ def _block_scale_codes(texts: Sequence[str]) -> bytes:
 @irdl_attr_definition
 class BlockScaledType(ParametrizedAttribute, TypeAttribute):
     """
-    Elements in blocks of 32 with a scale of `f8E8M0FNU` each, e.g.
+    Element type in blocks of 32 with a scale of `f8E8M0FNU` each, e.g.
     `!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f4E2M1FN>`.
 
-    The type of the elements of a constant has the scales, too:
+    The element type of a constant also holds the scales:
     `!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f4E2M1FN, {1.0, 2.0}>`.
 
-    MLIR 22 does not have this type, MLIR's main does. There a scale that is NaN cannot be
-    read.
+    MLIR's main branch has this type, MLIR 22 does not. MLIR cannot parse NaN scales.
     """
 
     name = "tosa.block_scaled"
@@ -215,7 +214,7 @@ class BlockScaledType(ParametrizedAttribute, TypeAttribute):
     value_type: TypeAttribute
 
     scales: BytesAttr | NoneAttr
-    """Codes of `f8E8M0FNU`, one for each block in row-major order."""
+    """`f8E8M0FNU` codes, one per block in row-major order."""
 
     def __init__(self, value_type: TypeAttribute, scales: bytes | None = None):
         super().__init__(
@@ -236,7 +235,7 @@ class BlockScaledType(ParametrizedAttribute, TypeAttribute):
             printer.print_attribute(self.value_type)
             if isinstance(self.scales, BytesAttr):
                 texts = [f"{2.0 ** (code - 127):e}" for code in range(_NAN_SCALE)]
-                # There may be a million of them.
+                # A lookup, as there may be a million scales.
                 scales = ", ".join(map(texts.__getitem__, self.scales.data))
                 printer.print_string(f", {{{scales}}}")
 
@@ -255,7 +254,7 @@ class BlockScaledType(ParametrizedAttribute, TypeAttribute):
 
     @staticmethod
     def _parse_scales(parser: AttrParser) -> bytes:
-        """Parse numbers in braces, of which there may be a million, all at once."""
+        """Parse numbers in braces in one step, as there may be a million."""
         start, content = parser.pos, parser.lexer.input.content
         parser.parse_punctuation("{")
         if (end := content.find("}", start)) < 0:
@@ -269,7 +268,7 @@ class BlockScaledType(ParametrizedAttribute, TypeAttribute):
         return codes
 
 
-# Text
+# Syntax
 
 
 _KEYWORDS: Mapping[str, Callable[[Parser], Attribute]] = {
@@ -280,11 +279,11 @@ _KEYWORDS: Mapping[str, Callable[[Parser], Attribute]] = {
         parser.parse_str_enum(RoundingMode)
     ),
 }
-"""The properties of which the text of an op has the keyword alone."""
+"""Parsers of properties that are printed as a keyword."""
 
 
 def parse_with_keywords(cls: type[IRDLOperation], parser: Parser) -> IRDLOperation:
-    """Parse an op with keywords for enumerators: `{axis = 1 : i32, nan_mode = IGNORE}`."""
+    """Parse an op with enum keywords: `{axis = 1 : i32, nan_mode = IGNORE}`."""
 
     def parse_entry() -> tuple[str, Attribute]:
         name = parser.parse_optional_str_literal() or parser.parse_identifier()
@@ -304,7 +303,7 @@ def parse_with_keywords(cls: type[IRDLOperation], parser: Parser) -> IRDLOperati
     parser.parse_punctuation(":")
     type_ = parser.parse_function_type()
     attributes = dict(entries or ())
-    # They stay in the order of the text.
+    # In text order.
     names = [*filter(cls.get_irdl_definition().properties.__contains__, attributes)]
     return cls.create(
         operands=parser.resolve_operands(operands, type_.inputs.data, position),
@@ -315,7 +314,7 @@ def parse_with_keywords(cls: type[IRDLOperation], parser: Parser) -> IRDLOperati
 
 
 def print_with_keywords(self: IRDLOperation, printer: Printer) -> None:
-    """Print an op with keywords for enumerators, and without what is the default."""
+    """Print an op with enum keywords, without default values."""
     definitions = self.get_irdl_definition().properties
     attributes = dict(self.attributes)
     for name, value in self.properties.items():
@@ -343,11 +342,11 @@ def print_with_keywords(self: IRDLOperation, printer: Printer) -> None:
     printer.print_function_type(self.operand_types, self.result_types)
 
 
-# Kinds of tensors
+# Tensor constraints
 
 
 def is_number(type_: Attribute) -> bool:
-    """Return True if TOSA has tensors with elements of this type."""
+    """Return True if TOSA supports tensors with this element type."""
     if isinstance(type_, IntegerType):
         return cast(IntegerType, type_).signedness.data != Signedness.SIGNED
     return isinstance(type_, AnyFloat) or _is_other_number(type_)
@@ -364,7 +363,7 @@ def _is_plain_number(type_: Attribute) -> bool:
 
 @dataclass(frozen=True)
 class TensorKind(AttrConstraint[TensorType[Attribute]]):
-    """Ranked tensors without an empty dimension, by their elements and shape."""
+    """Constraint for ranked, non-empty tensors by element type and shape."""
 
     words: str
 
@@ -433,10 +432,10 @@ _ONE = TensorKind("tosa-conformant scalar tensor of number values", shape=(1,))
 _SHAPE = BaseAttr(ShapeType)
 
 
-# What verifiers share
+# Helpers of verifiers
 
 
-def _fail_tosa(op: IRDLOperation, message: str) -> VerifyException:
+def _tosa_error(op: IRDLOperation, message: str) -> VerifyException:
     return VerifyException(f"'{op.name}' op {message}")
 
 
@@ -454,7 +453,7 @@ def _tosa_shape(value: SSAValue) -> Sequence[int]:
 
 def _verify_same_elements(op: IRDLOperation, *values: SSAValue) -> None:
     if len({_tosa_element_type(value) for value in values}) > 1:
-        raise _fail_tosa(
+        raise _tosa_error(
             op, "requires the same element type for all operands and results"
         )
 
@@ -463,35 +462,37 @@ def _verify_zero_point(
     op: IRDLOperation, value: SSAValue, zero_point: SSAValue
 ) -> None:
     type_ = _tosa_element_type(value)
-    # Of a quantized type, it is the storage type.
+    # For a quantized type, compare its storage type.
     if getattr(type_, "storage_type", type_) != _tosa_element_type(zero_point):
-        raise _fail_tosa(op, f"expect zero point to have the element type of {type_}")
+        raise _tosa_error(op, f"expect zero point to have the element type of {type_}")
 
 
-def _is_size(size: int, other: int) -> bool:
-    """Return True if two sizes may be equal at run time."""
-    return size == other or DYNAMIC_INDEX in (size, other)
+def _are_compatible_sizes(a: int, b: int) -> bool:
+    """Return True if two sizes are compatible."""
+    return a == b or DYNAMIC_INDEX in (a, b)
 
 
 def _verify_same_shape(op: IRDLOperation, a: SSAValue, b: SSAValue) -> None:
     shapes = _tosa_shape(a), _tosa_shape(b)
-    if len({len(shape) for shape in shapes}) > 1 or not all(map(_is_size, *shapes)):
-        raise _fail_tosa(op, "requires the same shape for all operands and results")
+    if len({len(shape) for shape in shapes}) > 1 or not all(
+        map(_are_compatible_sizes, *shapes)
+    ):
+        raise _tosa_error(op, "requires the same shape for all operands and results")
 
 
 def _verify_broadcast(op: IRDLOperation, *operands: SSAValue) -> None:
     result = _tosa_shape(op.results[0])
     shapes = [_tosa_shape(operand) for operand in operands]
     if any(len(shape) != len(result) for shape in shapes):
-        raise _fail_tosa(op, "operands don't have matching ranks")
+        raise _tosa_error(op, "operands don't have matching ranks")
     for size, *sizes in zip(result, *shapes, strict=True):
         larger = {other for other in sizes if other not in (1, DYNAMIC_INDEX)}
         if len(larger) > 1:
-            raise _fail_tosa(op, "operands don't have broadcast-compatible shapes")
+            raise _tosa_error(op, "operands don't have broadcast-compatible shapes")
         smaller = DYNAMIC_INDEX if DYNAMIC_INDEX in sizes else 1
         expected = larger.pop() if larger else smaller
-        if not _is_size(size, expected):
-            raise _fail_tosa(
+        if not _are_compatible_sizes(size, expected):
+            raise _tosa_error(
                 op, "result type not broadcast compatible with broadcasted operands"
             )
 
@@ -499,30 +500,32 @@ def _verify_broadcast(op: IRDLOperation, *operands: SSAValue) -> None:
 def _verify_axis(op: IRDLOperation, axis: IntegerAttr, value: SSAValue) -> None:
     rank = len(_tosa_shape(value))
     if not 0 <= axis.value.data < rank:
-        raise _fail_tosa(op, f"expected axis in [0, {rank}), got {axis.value.data}")
+        raise _tosa_error(op, f"expected axis in [0, {rank}), got {axis.value.data}")
 
 
 def _verify_result_shape(op: IRDLOperation, expected: Sequence[int]) -> None:
     shape = _tosa_shape(op.results[0])
-    if len(shape) != len(expected) or not all(map(_is_size, shape, expected)):
+    if len(shape) != len(expected) or not all(
+        map(_are_compatible_sizes, shape, expected)
+    ):
         words = "x".join("?" if s == DYNAMIC_INDEX else str(s) for s in expected)
-        raise _fail_tosa(op, f"expected output shape '{words}'")
+        raise _tosa_error(op, f"expected output shape '{words}'")
 
 
 def _verify_rank(op: IRDLOperation, operand: SSAValue) -> None:
     if len(_tosa_shape(operand)) != len(_tosa_shape(op.results[0])):
-        raise _fail_tosa(op, "expect input and output to have the same ranks")
+        raise _tosa_error(op, "expect input and output to have the same ranks")
 
 
 def _static_sizes(value: SSAValue) -> Sequence[int] | None:
-    """Return the value of a shape; `None` if it is not a constant."""
+    """Return the sizes of a constant shape; `None` for any other value."""
     op = value.owner
     if not isinstance(op, ConstShapeOp):
         return None
     return cast(Sequence[int], op.values.get_values())
 
 
-# What ops of one kind have in common
+# Checks and base classes
 
 
 def _has_shape_of_operand(op: IRDLOperation) -> None:
@@ -550,7 +553,7 @@ def _is_broadcast(op: IRDLOperation) -> None:
 
 
 class CheckedOp(IRDLOperation, ABC):
-    """A pure op whose verifier is a list of checks."""
+    """Base class of pure ops with a list of checks as verifier."""
 
     CHECKS: ClassVar[Sequence[Callable[[IRDLOperation], None]]] = ()
 
@@ -562,7 +565,7 @@ class CheckedOp(IRDLOperation, ABC):
 
 
 class TosaOp(CheckedOp, ABC):
-    """An op with the text `tosa.name %0, %1 {...} : (...) -> ...`."""
+    """Base class of ops with the syntax `tosa.name %0, %1 {...} : (...) -> ...`."""
 
     irdl_options = (ParsePropInAttrDict(),)
 
@@ -570,25 +573,25 @@ class TosaOp(CheckedOp, ABC):
 
 
 class KeywordOp(CheckedOp, ABC):
-    """The same for an op with enumerators."""
+    """Base class of ops with enum keywords in that syntax."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        """Parse what follows the name of the op."""
+        """Parse the op after its name."""
         op = parse_with_keywords(cls, parser)
         assert isinstance(op, cls)
         return op
 
     def print(self, printer: Printer) -> None:
-        """Print what follows the name of the op."""
+        """Print the op without its name."""
         print_with_keywords(self, printer)
 
 
-# Ops of one operand, element by element
+# Unary elementwise ops
 
 
 class UnaryOp(TosaOp, ABC):
-    """An elementwise op with one operand."""
+    """Base class of unary elementwise ops."""
 
     input1 = operand_def(_NUMBERS)
     output = result_def(_NUMBERS)
@@ -605,21 +608,21 @@ class AbsOp(UnaryOp):
 
 @irdl_op_definition
 class BitwiseNotOp(UnaryOp):
-    """Inverts the bits."""
+    """Bitwise not."""
 
     name = "tosa.bitwise_not"
 
 
 @irdl_op_definition
 class CeilOp(UnaryOp):
-    """Rounds up."""
+    """Round up."""
 
     name = "tosa.ceil"
 
 
 @irdl_op_definition
 class ClzOp(UnaryOp):
-    """Counts leading zeros."""
+    """Number of leading zeros."""
 
     name = "tosa.clz"
 
@@ -633,7 +636,7 @@ class ExpOp(UnaryOp):
 
 @irdl_op_definition
 class FloorOp(UnaryOp):
-    """Rounds down."""
+    """Round down."""
 
     name = "tosa.floor"
 
@@ -653,7 +656,7 @@ class RsqrtOp(UnaryOp):
 
 
 class _UnaryOpOfInput(TosaOp, ABC):
-    """The same, where MLIR calls the operand `input`."""
+    """Base class of unary elementwise ops whose operand MLIR names `input`."""
 
     input = operand_def(_NUMBERS)
     output = result_def(_NUMBERS)
@@ -694,7 +697,7 @@ class LogicalNotOp(UnaryOp):
 
 @irdl_op_definition
 class CastOp(_UnaryOpOfInput):
-    """Converts elements: floats to integers by rounding half to even, saturating."""
+    """Convert elements; floats become integers by rounding half to even, saturating."""
 
     name = "tosa.cast"
 
@@ -703,7 +706,7 @@ class CastOp(_UnaryOpOfInput):
 
 @irdl_op_definition
 class IdentityOp(UnaryOp):
-    """Returns the operand."""
+    """Return the operand."""
 
     name = "tosa.identity"
 
@@ -712,7 +715,7 @@ class IdentityOp(UnaryOp):
 
 @irdl_op_definition
 class NegateOp(TosaOp):
-    """The negative: output_zp - (x - input1_zp)."""
+    """Negation: `output_zp - (x - input1_zp)`."""
 
     name = "tosa.negate"
 
@@ -724,11 +727,11 @@ class NegateOp(TosaOp):
     CHECKS: ClassVar = (_has_same_elements, _has_shape_of_operand)
 
 
-# Ops of two and three operands, element by element
+# Binary and ternary elementwise ops
 
 
 class BinaryOp(TosaOp, ABC):
-    """An elementwise op with two operands, which are broadcast."""
+    """Base class of binary elementwise ops with broadcasting."""
 
     input1 = operand_def(_NUMBERS)
     input2 = operand_def(_NUMBERS)
@@ -739,7 +742,7 @@ class BinaryOp(TosaOp, ABC):
 
 @irdl_op_definition
 class BitwiseAndOp(BinaryOp):
-    """And of the bits."""
+    """Bitwise and."""
 
     name = "tosa.bitwise_and"
 
@@ -748,7 +751,7 @@ class BitwiseAndOp(BinaryOp):
 
 @irdl_op_definition
 class BitwiseOrOp(BinaryOp):
-    """Or of the bits."""
+    """Bitwise or."""
 
     name = "tosa.bitwise_or"
 
@@ -757,7 +760,7 @@ class BitwiseOrOp(BinaryOp):
 
 @irdl_op_definition
 class BitwiseXorOp(BinaryOp):
-    """Exclusive or of the bits."""
+    """Bitwise exclusive or."""
 
     name = "tosa.bitwise_xor"
 
@@ -766,28 +769,28 @@ class BitwiseXorOp(BinaryOp):
 
 @irdl_op_definition
 class LogicalLeftShiftOp(BinaryOp):
-    """Shifts to the left."""
+    """Left shift."""
 
     name = "tosa.logical_left_shift"
 
 
 @irdl_op_definition
 class LogicalRightShiftOp(BinaryOp):
-    """Shifts to the right, filling with zeros."""
+    """Right shift that fills with zeros."""
 
     name = "tosa.logical_right_shift"
 
 
 @irdl_op_definition
 class PowOp(BinaryOp):
-    """First operand to the power of the second."""
+    """`input1` to the power of `input2`."""
 
     name = "tosa.pow"
 
 
 @irdl_op_definition
 class ArithmeticRightShiftOp(BinaryOp):
-    """Shifts to the right, keeping the sign; `round` adds what rounds half up."""
+    """Right shift that keeps the sign; `round` selects rounding half up."""
 
     name = "tosa.arithmetic_right_shift"
 
@@ -796,7 +799,7 @@ class ArithmeticRightShiftOp(BinaryOp):
 
 @irdl_op_definition
 class IntDivOp(BinaryOp):
-    """Divides integers, truncating."""
+    """Integer quotient, rounded toward zero."""
 
     name = "tosa.intdiv"
 
@@ -806,7 +809,7 @@ class IntDivOp(BinaryOp):
 
 
 class LogicalOp(BinaryOp, ABC):
-    """A logical op with two operands, which are broadcast."""
+    """Base class of binary logical ops with broadcasting."""
 
     input1 = operand_def(_BOOLEANS)
     input2 = operand_def(_BOOLEANS)
@@ -837,7 +840,7 @@ class LogicalXorOp(LogicalOp):
 
 
 class ComparisonOp(BinaryOp, ABC):
-    """A comparison of two operands, which are broadcast."""
+    """Base class of comparisons with broadcasting."""
 
     output = result_def(_BOOLEANS)
 
@@ -846,7 +849,7 @@ class ComparisonOp(BinaryOp, ABC):
 
 @irdl_op_definition
 class EqualOp(ComparisonOp):
-    """True if elements are equal."""
+    """True if `input1 == input2`."""
 
     name = "tosa.equal"
 
@@ -855,20 +858,20 @@ class EqualOp(ComparisonOp):
 
 @irdl_op_definition
 class GreaterOp(ComparisonOp):
-    """True if the first is greater."""
+    """True if `input1 > input2`."""
 
     name = "tosa.greater"
 
 
 @irdl_op_definition
 class GreaterEqualOp(ComparisonOp):
-    """True if the first is greater or equal."""
+    """True if `input1 >= input2`."""
 
     name = "tosa.greater_equal"
 
 
 class _ExtremumOp(KeywordOp, ABC):
-    """The larger or smaller of two operands, which are broadcast."""
+    """Base class of the elementwise maximum and minimum with broadcasting."""
 
     input1 = operand_def(_NUMBERS)
     input2 = operand_def(_NUMBERS)
@@ -882,21 +885,21 @@ class _ExtremumOp(KeywordOp, ABC):
 
 @irdl_op_definition
 class MaximumOp(_ExtremumOp):
-    """The larger of two elements."""
+    """Maximum of two values."""
 
     name = "tosa.maximum"
 
 
 @irdl_op_definition
 class MinimumOp(_ExtremumOp):
-    """The smaller of two elements."""
+    """Minimum of two values."""
 
     name = "tosa.minimum"
 
 
 @irdl_op_definition
 class SelectOp(TosaOp):
-    """One of two elements, by a condition."""
+    """Select one of two values by a condition."""
 
     name = "tosa.select"
 
@@ -912,7 +915,7 @@ class SelectOp(TosaOp):
 
 @irdl_op_definition
 class ApplyScaleOp(KeywordOp):
-    """Multiplies by a multiplier of 31 bits and shifts, on scalars or vectors."""
+    """Multiply scalars or vectors by a 31-bit multiplier and shift right."""
 
     name = "tosa.apply_scale"
 
@@ -925,10 +928,7 @@ class ApplyScaleOp(KeywordOp):
 
 @irdl_op_definition
 class TableOp(TosaOp):
-    """
-    Looks up each element: in 256 entries for `i8`; for `i16` in 513, between which it
-    interpolates.
-    """
+    """Table lookup: 256 entries for `i8`; 513 entries with interpolation for `i16`."""
 
     name = "tosa.table"
 
@@ -944,7 +944,7 @@ class TableOp(TosaOp):
 
 @irdl_op_definition
 class ArgMaxOp(KeywordOp):
-    """Index of the largest element along an axis, the first of equals."""
+    """Index of the first maximum along an axis."""
 
     name = "tosa.argmax"
 
@@ -964,12 +964,12 @@ class ArgMaxOp(KeywordOp):
         _verify_result_shape(self, (*shape[:axis], *shape[axis + 1 :]))
 
 
-# Shapes and moving elements
+# Shapes and data movement
 
 
 @irdl_op_definition
 class ConstShapeOp(IRDLOperation):
-    """A constant shape."""
+    """Constant shape."""
 
     name = "tosa.const_shape"
 
@@ -978,7 +978,7 @@ class ConstShapeOp(IRDLOperation):
 
     irdl_options = (ParsePropInAttrDict(),)
 
-    # MLIR has two spaces here, too.
+    # Two spaces, as in MLIR.
     assembly_format = "` ` attr-dict `:` `(` `)` `->` type($output)"
 
     traits = traits_def(Pure(), ConstantLike())
@@ -993,12 +993,12 @@ class ConstShapeOp(IRDLOperation):
     def verify_(self) -> None:
         type_ = self.values.type
         if not isinstance(type_.element_type, IndexType):
-            raise _fail_tosa(self, "expected values to be index elements")
+            raise _tosa_error(self, "expected values to be index elements")
         if type_.get_num_dims() != 1:
-            raise _fail_tosa(self, "expect elements in attribute values with rank 1")
+            raise _tosa_error(self, "expect elements in attribute values with rank 1")
         rank = self.output.type.rank.data
         if type_.get_shape() != (rank,):
-            raise _fail_tosa(
+            raise _tosa_error(
                 self,
                 "expect number of elements in attribute values "
                 f"({type_.get_shape()[0]}) to be equal to the rank "
@@ -1010,12 +1010,12 @@ def _verify_lengths(op: IRDLOperation, rank: int, *shapes: SSAValue) -> None:
     for value in shapes:
         length = cast(ShapeType, value.type).rank.data
         if length != rank:
-            raise _fail_tosa(op, f"expected a shape of {rank} sizes, got {length}")
+            raise _tosa_error(op, f"expected a shape of {rank} sizes, got {length}")
 
 
 @irdl_op_definition
 class ReshapeOp(TosaOp):
-    """The same elements in another shape."""
+    """Reshape a tensor."""
 
     name = "tosa.reshape"
 
@@ -1032,18 +1032,20 @@ class ReshapeOp(TosaOp):
         if DYNAMIC_INDEX not in (*shapes[0], *shapes[1]):
             before, after = map(math.prod, shapes)
             if before != after:
-                raise _fail_tosa(self, f"cannot reshape {before} elements into {after}")
+                raise _tosa_error(
+                    self, f"cannot reshape {before} elements into {after}"
+                )
 
 
 class _MovingOp(TosaOp, ABC):
-    """An op that moves elements of its first operand."""
+    """Base class of ops that move elements of their first operand."""
 
     CHECKS: ClassVar = (_has_elements_of_operand, _has_rank_of_operand)
 
 
 @irdl_op_definition
 class TileOp(_MovingOp):
-    """Repeats a tensor along its dimensions."""
+    """Repeat a tensor along its dimensions."""
 
     name = "tosa.tile"
 
@@ -1058,7 +1060,7 @@ class TileOp(_MovingOp):
 
 @irdl_op_definition
 class PadOp(_MovingOp):
-    """Surrounds a tensor with a constant: `padding` elements before and after."""
+    """Pad a tensor with a constant: `padding` lists the counts before and after."""
 
     name = "tosa.pad"
 
@@ -1084,7 +1086,7 @@ class PadOp(_MovingOp):
 
 @irdl_op_definition
 class SliceOp(_MovingOp):
-    """A part of a tensor, from a start, of a size."""
+    """Slice of a tensor from `start` with sizes `size`."""
 
     name = "tosa.slice"
 
@@ -1100,7 +1102,7 @@ class SliceOp(_MovingOp):
 
 @irdl_op_definition
 class TransposeOp(_MovingOp):
-    """Permutes the dimensions: dimension k of the result is `perms[k]` of the operand."""
+    """Permute dimensions: dimension k of the result is `perms[k]` of the operand."""
 
     name = "tosa.transpose"
 
@@ -1114,13 +1116,13 @@ class TransposeOp(_MovingOp):
         super().verify_()
         shape, perms = _tosa_shape(self.input1), self.perms.get_values()
         if sorted(perms) != [*range(len(shape))]:
-            raise _fail_tosa(self, "expected valid permutation indices")
+            raise _tosa_error(self, "expected valid permutation indices")
         _verify_result_shape(self, [shape[axis] for axis in perms])
 
 
 @irdl_op_definition
 class ReverseOp(_MovingOp):
-    """Reverses the elements along an axis."""
+    """Reverse the elements along an axis."""
 
     name = "tosa.reverse"
 
@@ -1135,7 +1137,7 @@ class ReverseOp(_MovingOp):
 
 @irdl_op_definition
 class GatherOp(TosaOp):
-    """Of each batch, the rows of `values` that `indices` name."""
+    """Rows of `values` at `indices`, for each batch."""
 
     name = "tosa.gather"
 
@@ -1148,8 +1150,8 @@ class GatherOp(TosaOp):
     def verify_(self) -> None:
         _verify_same_elements(self, self.values, self.output)
         batches, _, channels = _tosa_shape(self.values)
-        if not _is_size(batches, _tosa_shape(self.indices)[0]):
-            raise _fail_tosa(
+        if not _are_compatible_sizes(batches, _tosa_shape(self.indices)[0]):
+            raise _tosa_error(
                 self, f"requires indices dimension 0 to have size {batches}"
             )
         _verify_result_shape(self, (batches, _tosa_shape(self.indices)[1], channels))
@@ -1157,7 +1159,7 @@ class GatherOp(TosaOp):
 
 @irdl_op_definition
 class ResizeOp(KeywordOp):
-    """Resizes the two middle dimensions of an image."""
+    """Resize images (NHWC)."""
 
     name = "tosa.resize"
 
@@ -1179,10 +1181,10 @@ class ResizeOp(KeywordOp):
         for i, size in enumerate(_tosa_shape(self.input)[1:3]):
             steps = (size - 1) * scale[2 * i] - offset[i] + border[i]
             if size in (1, DYNAMIC_INDEX):
-                # MLIR takes any size of the result for an image of one pixel.
+                # MLIR accepts any result size for an image of one pixel.
                 sizes.append(DYNAMIC_INDEX)
             elif steps % scale[2 * i + 1]:
-                raise _fail_tosa(
+                raise _tosa_error(
                     self,
                     f"expected {steps} to be wholly divisible by {scale[2 * i + 1]}",
                 )
@@ -1192,7 +1194,7 @@ class ResizeOp(KeywordOp):
         _verify_result_shape(self, (shape[0], *sizes, shape[3]))
 
 
-# Products
+# Contractions
 
 _ACCUMULATORS: Mapping[Attribute, Sequence[Attribute]] = {
     i8: (i32,),
@@ -1201,11 +1203,11 @@ _ACCUMULATORS: Mapping[Attribute, Sequence[Attribute]] = {
     bf16: (f32,),
     f32: (f32,),
 }
-"""The types of accumulators, for the element types for which MLIR verifies it."""
+"""Accumulator types by element type, for the types that MLIR verifies."""
 
 
 class ConvolutionOp(TosaOp, ABC):
-    """A convolution of an NHWC image."""
+    """Base class of convolutions of images (NHWC)."""
 
     input = operand_def(_of_rank(4))
     weight = operand_def(_of_rank(4))
@@ -1218,7 +1220,7 @@ class ConvolutionOp(TosaOp, ABC):
     output = result_def(_of_rank(4))
 
     KERNEL: ClassVar[Sequence[int]]
-    """The dimensions of the weight that are height and width."""
+    """Dimensions of the weight with kernel height and width."""
 
     def verify_(self) -> None:
         _verify_zero_point(self, self.input, self.input_zp)
@@ -1227,12 +1229,12 @@ class ConvolutionOp(TosaOp, ABC):
         types = _ACCUMULATORS.get(element_type, (self.acc_type,))
         if self.acc_type not in types:
             words = "/".join(map(str, types))
-            raise _fail_tosa(
+            raise _tosa_error(
                 self, f"accumulator type for {element_type} tensor is not {words}"
             )
         channels, biases = _tosa_shape(self.output)[3], _tosa_shape(self.bias)[0]
-        if biases != 1 and not _is_size(biases, channels):
-            raise _fail_tosa(
+        if biases != 1 and not _are_compatible_sizes(biases, channels):
+            raise _tosa_error(
                 self,
                 f"bias channels expected to be equal to output channels ({channels}) "
                 f"or 1, got {biases}",
@@ -1248,15 +1250,12 @@ class ConvolutionOp(TosaOp, ABC):
             _verify_result_shape(self, (shape[0], *sizes, shape[3]))
 
     def output_size(self, dimension: int, size: int, kernel: int) -> int:
-        """
-        Return the size of the result: `dimension` is 0 for the height and 1 for the
-        width.
-        """
+        """Return the result size of `dimension`: 0 for the height, 1 for the width."""
         raise NotImplementedError
 
 
 class _PaddedConvolutionOp(ConvolutionOp, ABC):
-    """A convolution of a padded image."""
+    """Base class of convolutions with padding."""
 
     pad = prop_def(DenseArrayBase[I64])
     dilation = prop_def(DenseArrayBase[I64])
@@ -1267,7 +1266,7 @@ class _PaddedConvolutionOp(ConvolutionOp, ABC):
         extent = (kernel - 1) * self.dilation.get_values()[dimension]
         steps = size - 1 + sum(pads) - extent
         if steps % stride:
-            raise _fail_tosa(
+            raise _tosa_error(
                 self,
                 f"expected {steps}, which is input_size - 1 + padding - "
                 f"(kernel_size - 1) * dilation, to be wholly divisible by stride {stride}",
@@ -1277,7 +1276,7 @@ class _PaddedConvolutionOp(ConvolutionOp, ABC):
 
 @irdl_op_definition
 class Conv2DOp(_PaddedConvolutionOp):
-    """Convolution with a weight of shape OHWI."""
+    """Convolution with weights of shape OHWI."""
 
     name = "tosa.conv2d"
 
@@ -1286,7 +1285,7 @@ class Conv2DOp(_PaddedConvolutionOp):
 
 @irdl_op_definition
 class DepthwiseConv2DOp(_PaddedConvolutionOp):
-    """Convolution of each channel for itself, with a weight of shape HWCM."""
+    """Depthwise convolution with weights of shape HWCM."""
 
     name = "tosa.depthwise_conv2d"
 
@@ -1295,7 +1294,7 @@ class DepthwiseConv2DOp(_PaddedConvolutionOp):
 
 @irdl_op_definition
 class TransposeConv2DOp(ConvolutionOp):
-    """Transposed convolution with a weight of shape OHWI."""
+    """Transposed convolution with weights of shape OHWI."""
 
     name = "tosa.transpose_conv2d"
 
@@ -1308,15 +1307,15 @@ class TransposeConv2DOp(ConvolutionOp):
         return (size - 1) * self.stride.get_values()[dimension] + sum(pads) + kernel
 
 
-# Blocks with scales
+# Block-scaled ops
 
 BLOCK_SIZE = 32
-"""The number of elements along the last dimension that share a scale."""
+"""Number of elements along the last dimension that share a scale."""
 
 
 @irdl_op_definition
 class CastFromBlockScaledOp(KeywordOp):
-    """The products of elements and the scales of their blocks."""
+    """Products of elements and the scales of their blocks."""
 
     name = "tosa.cast_from_block_scaled"
 
@@ -1334,9 +1333,9 @@ class CastFromBlockScaledOp(KeywordOp):
             _tosa_shape(self.input_scale),
         )
         if len(scale_shape) != len(sizes) + 1 or not all(
-            map(_is_size, sizes, scale_shape)
+            map(_are_compatible_sizes, sizes, scale_shape)
         ):
-            raise _fail_tosa(
+            raise _tosa_error(
                 self,
                 f"require compatible shapes for input_data ('{self.input_data.type}') and "
                 f"input_scale ('{self.input_scale.type}') except for the last dimension",
@@ -1344,13 +1343,13 @@ class CastFromBlockScaledOp(KeywordOp):
         if last == DYNAMIC_INDEX:
             return
         if last % BLOCK_SIZE:
-            raise _fail_tosa(
+            raise _tosa_error(
                 self,
                 f"expect last dimension of input_data ({last}) to be divisible by "
                 f"block_size ({BLOCK_SIZE})",
             )
-        if not _is_size(scale_shape[-1], last // BLOCK_SIZE):
-            raise _fail_tosa(
+        if not _are_compatible_sizes(scale_shape[-1], last // BLOCK_SIZE):
+            raise _tosa_error(
                 self,
                 f"expect last dimension of input_scale ({scale_shape[-1]}) to be equal to "
                 f"last dimension of input_data / block_size ({last // BLOCK_SIZE})",
@@ -1368,9 +1367,9 @@ OPERATIONS: Sequence[type[IRDLOperation]] = (
     *(Conv2DOp, DepthwiseConv2DOp, TransposeConv2DOp),
     CastFromBlockScaledOp,
 )
-"""The ops that xDSL lacks."""
+"""Ops that xDSL lacks."""
 
 ATTRIBUTES: Sequence[type[Attribute]] = (
     *(BlockSizeAttr, ResizeModeAttr, BlockScaledType, MXInt8Type, ShapeType),
 )
-"""The attributes and types that xDSL lacks."""
+"""Attributes and types that xDSL lacks."""

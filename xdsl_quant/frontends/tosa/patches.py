@@ -1,4 +1,7 @@
-"""Patches of the dialect `tosa`: the ops of MLIR 22 that xDSL lacks or has in part."""
+"""
+Patches of xDSL's `tosa` dialect for ops of MLIR 22 that it lacks or only partly
+supports.
+"""
 
 from typing import cast
 
@@ -40,14 +43,14 @@ from .ops import ATTRIBUTES, OPERATIONS, parse_with_keywords, print_with_keyword
 
 def add_ops() -> None:
     """
-    Add the ops, attributes and types that convolutions, tables, reshaping and elementwise
-    arithmetic need.
+    Add ops, attributes and types: convolutions, tables, reshapes and elementwise
+    arithmetic.
 
     MLIR: has them.
     Ends with: `docs/upstream/tosa-ops.md`.
     """
     known = {part.name for part in (*TOSA.operations, *TOSA.attributes)}
-    # A dialect has no other way of growing.
+    # xDSL has no public way to extend a dialect.
     for op in OPERATIONS:
         if op.name not in known:
             TOSA._operations.append(op)  # pyright: ignore[reportPrivateUsage] no public way
@@ -58,8 +61,8 @@ def add_ops() -> None:
 
 def read_nan_mode_keywords() -> None:
     """
-    Let the text of `clamp`, `max_pool2d`, `reduce_max` and `reduce_min` have the keyword of
-    a NaN mode alone: `{nan_mode = IGNORE}`.
+    Let `clamp`, `max_pool2d`, `reduce_max` and `reduce_min` print and parse the NaN
+    mode as a keyword: `{nan_mode = IGNORE}`.
 
     MLIR: reads and prints the keyword.
     Ends with: `docs/upstream/tosa-nan-mode.md`.
@@ -79,7 +82,7 @@ def read_nan_mode_keywords() -> None:
 
 def take_resources() -> None:
     """
-    Let the elements of `const` be a resource.
+    Let `const` hold a resource.
 
     MLIR: takes elements of any kind.
     Ends with: `docs/upstream/tosa-constants.md`.
@@ -93,8 +96,7 @@ def take_resources() -> None:
 
 def widen_products() -> None:
     """
-    Let `mul` and `matmul` of integers have results of other widths, and `matmul` any
-    number of matrices.
+    Let integer `mul` and `matmul` have wider results, and `matmul` a batch dimension.
 
     MLIR: the product of `i8` is `i32`, and `matmul` has a batch dimension.
     Ends with: `docs/upstream/tosa-products.md`.
@@ -109,7 +111,9 @@ def widen_products() -> None:
 
 
 def _widen_result(op_type: type[IRDLOperation], result: AttrConstraint) -> None:
-    """Let the result of an op be what xDSL accepts, or a tensor of any integers."""
+    """
+    Allow integer tensors of any width as the result of an op, besides xDSL's types.
+    """
     definition = op_type.get_irdl_definition()
     ((name, _),) = definition.results
     integers = TensorType.constr(BaseAttr(IntegerType))
@@ -117,30 +121,29 @@ def _widen_result(op_type: type[IRDLOperation], result: AttrConstraint) -> None:
 
 
 def _verify_batches() -> None:
-    """Let the verifier of `matmul`, which wants a single matrix, look at batches."""
+    """Let the verifier of `matmul` accept batches."""
     definition = MatMulOp.get_irdl_definition()
-    verify_one = MatMulOp.verify_
+    verify_single = MatMulOp.verify_
 
     def verify_(self: MatMulOp) -> None:
         definition.verify(self)
         a, b, a_zp, b_zp = (
             cast(TensorType, operand.type).get_shape() for operand in self.operands
         )
-        # What xDSL refuses, it refuses in its own words.
+        # Errors keep xDSL's messages.
         if (
             not (len(a) == len(b) == 3 and a_zp == b_zp == (1,))
             or a[0] != b[0]
             or a[2] != b[1]
         ):
-            verify_one(self)
+            verify_single(self)
 
     MatMulOp.verify_ = verify_
 
 
 def make_ops_pure() -> None:
     """
-    Let constants, rescales, pools, reductions and other ops be removed where they are dead
-    or repeated, as `tosa.add` is.
+    Let dead code elimination and CSE handle constants, rescales, pools and reductions.
 
     MLIR: they are pure.
     Ends with: `docs/upstream/tosa-pure.md`.

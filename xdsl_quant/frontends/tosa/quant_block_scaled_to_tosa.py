@@ -1,19 +1,20 @@
 """
-Casts of block-scaled types as ops of TOSA: a `quant.dcast` of an MX format becomes
-`tosa.cast_from_block_scaled`, with a constant for the scales.
+Conversion of MX formats to TOSA: a `quant.dcast` of a block-scaled type becomes
+`tosa.cast_from_block_scaled` with a constant for the scales.
 
-An MX format has elements of 4, 6 or 8 bits, blocks of 32 along the last dimension, and
-scales that are powers of two. Any block-scaled type of which these are the numbers is
-converted: scales may be stored in another type than `f8E8M0FNU`, blocks may be longer by a
-multiple, and rows may share their scales. TOSA computes the product of an element and a
-scale, which is exact in f32 and rounded once to bf16, as `quant.dcast` does.
+An MX format has 4-, 6- or 8-bit elements, blocks of 32 along the last dimension, and
+power-of-two scales. The pass converts every block-scaled type with equivalent values:
+scales may be stored in another type than `f8E8M0FNU`, block sizes may be a multiple of
+32, and rows may share scales. TOSA multiplies element and scale exactly in f32 and
+rounds once for bf16, like `quant.dcast`.
 
-With `scales=type`, constants have elements of `!tosa.block_scaled` instead, the type of
-MLIR's main that has the scales of a constant, and `tosa.cast` computes the products.
+With `scales=type`, constants have `!tosa.block_scaled` elements instead, a type of
+MLIR's main branch that holds the scales of a constant, and `tosa.cast` computes the
+products.
 
-`quant.qcast` has no such op. `tosa.cast_to_block_scaled` computes the scales of blocks
-from their values, but a type has them. So it is an error, and the module stays as it was.
-Casts of other types than block-scaled ones stay.
+`quant.qcast` is an error: `tosa.cast_to_block_scaled` computes block scales from the
+values, but the type fixes them. The module stays unchanged then. Casts of other types
+stay.
 """
 
 from __future__ import annotations
@@ -74,31 +75,31 @@ from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 ScalesIn: TypeAlias = Literal["operand", "type"]
 
 _MXINT8_UNIT = 1 / 64
-"""The number that an element 1 of MXINT8 stands for."""
+"""Value of an MXINT8 element 1."""
 
 _NAN_CODE = 255
-"""The scale that is NaN."""
+"""Code of the NaN scale."""
 
 
 class BlockScaledOperands(NamedTuple):
-    """What `tosa.cast_from_block_scaled` takes in place of a block-scaled tensor."""
+    """Operands of `tosa.cast_from_block_scaled` for a block-scaled tensor."""
 
     element_type: TypeAttribute
-    """One of `BLOCK_ELEMENT_TYPES`."""
+    """Element type, one of `BLOCK_ELEMENT_TYPES`."""
 
     scales: NDArray[np.uint8]
-    """The codes of `f8E8M0FNU`, one for each block of 32 along the last dimension."""
+    """`f8E8M0FNU` codes, one per block of 32 along the last dimension."""
 
 
 def block_scaled_operands(type_: Attribute) -> BlockScaledOperands:
     """
-    What TOSA has for a tensor type with block-scaled elements.
+    Return TOSA's operands for a tensor type with block-scaled elements.
 
     Raises:
-        ValueError: if there is nothing of the same numbers, with the reason.
+        ValueError: if TOSA cannot represent the type, with the reason.
     """
     if not isinstance(type_, TensorType):
-        raise ValueError(f"type '{shortened(type_)}' is no ranked tensor")
+        raise ValueError(f"type '{shortened(type_)}' is not a ranked tensor")
     shape = cast("TensorType[Attribute]", type_).get_shape()
     _check_block_shape(shape)
     quantized_type = cast(BlockScaledQuantizedType, type_.element_type)
@@ -107,25 +108,25 @@ def block_scaled_operands(type_: Attribute) -> BlockScaledOperands:
             raise ValueError(f"unsupported {name.replace('_', ' ')}")
     if quantized_type.expressed_type not in (f32, bf16):
         raise ValueError(
-            f"unsupported expressed type '{quantized_type.expressed_type}', expected "
+            f"unsupported expressed type '{quantized_type.expressed_type}'; expected "
             "'f32' or 'bf16'"
         )
     element_type = _block_element_type(quantized_type)
     is_integer = isinstance(element_type, MXInt8Type)
     codes = _e8m0_codes(quantized_type, _MXINT8_UNIT if is_integer else 1)
     blocks = quantized_type.get_blocks()
-    return BlockScaledOperands(element_type, _for_each_block(codes, blocks, shape))
+    return BlockScaledOperands(element_type, _repeat_for_blocks(codes, blocks, shape))
 
 
 def _check_block_shape(shape: Sequence[int]) -> None:
     if not shape or DYNAMIC_INDEX in shape or 0 in shape:
         sizes = "x".join("?" if size == DYNAMIC_INDEX else str(size) for size in shape)
         raise ValueError(
-            f"unsupported shape '{sizes}', expected known sizes of at least 1"
+            f"unsupported shape '{sizes}'; expected static, non-zero sizes"
         )
     if shape[-1] % BLOCK_SIZE:
         raise ValueError(
-            f"the last dimension has size {shape[-1]}, expected a multiple of "
+            f"unsupported size {shape[-1]} of the last dimension; expected a multiple of "
             f"{BLOCK_SIZE}"
         )
 
@@ -135,14 +136,14 @@ def _block_element_type(type_: BlockScaledQuantizedType) -> TypeAttribute:
         return MXInt8Type()
     if isinstance(type_.stored_type, BLOCK_ELEMENT_TYPES):
         return type_.stored_type
-    names = ", ".join(f"'{each.name}'" for each in BLOCK_ELEMENT_TYPES[:-1])
+    names = ", ".join(f"'{type_class.name}'" for type_class in BLOCK_ELEMENT_TYPES[:-1])
     raise ValueError(
-        f"unsupported storage type '{type_.short_storage_name}', expected {names} or 'i8'"
+        f"unsupported storage type '{type_.short_storage_name}'; expected {names} or 'i8'"
     )
 
 
 def _e8m0_codes(type_: BlockScaledQuantizedType, unit: float) -> NDArray[np.uint8]:
-    """Return the scales as codes of `f8E8M0FNU`, times the unit of elements."""
+    """Return the scales, divided by the unit of elements, as `f8E8M0FNU` codes."""
     scales = type_.scales.numbers(type_.is_signed)
     fractions, exponents = np.frexp(scales / unit)
     is_nan = np.isnan(scales)
@@ -150,19 +151,19 @@ def _e8m0_codes(type_: BlockScaledQuantizedType, unit: float) -> NDArray[np.uint
     if not is_code.all():
         suffix = "" if unit == 1 else f" times {unit}"
         raise ValueError(
-            f"scale {scales[~is_code].flat[0]} is not a number of f8E8M0FNU{suffix}, "
-            "which are powers of two"
+            f"scale {scales[~is_code].flat[0]} is not representable in f8E8M0FNU{suffix}; "
+            "expected a power of two"
         )
     return np.where(is_nan, _NAN_CODE, exponents + 126).astype(np.uint8)
 
 
-def _for_each_block(
+def _repeat_for_blocks(
     codes: NDArray[np.uint8],
     blocks: Mapping[int, tuple[int, int]],
     shape: Sequence[int],
 ) -> NDArray[np.uint8]:
-    """Repeat the codes of blocks, so that there is one for each block of TOSA."""
-    # Along a dimension without blocks there is one.
+    """Repeat the codes for each of TOSA's blocks."""
+    # Dimensions without blocks count as one block.
     counts = [blocks[axis][0] if axis in blocks else 1 for axis in range(len(shape))]
     codes = codes.reshape(counts)
     for axis, size in enumerate(shape):
@@ -173,7 +174,7 @@ def _for_each_block(
             repeats, rest = divmod(blocks[axis][1], BLOCK_SIZE if is_last else 1)
             if rest:
                 raise ValueError(
-                    f"blocks along the last dimension have size {blocks[axis][1]}, "
+                    f"unsupported block size {blocks[axis][1]} along the last dimension; "
                     f"expected a multiple of {BLOCK_SIZE}"
                 )
         codes = codes.repeat(repeats, axis).take(range(length), axis)
@@ -181,23 +182,23 @@ def _for_each_block(
 
 
 class _Plan(NamedTuple):
-    """What a `quant.dcast` is replaced with."""
+    """Replacement of a `quant.dcast`."""
 
     operands: BlockScaledOperands
 
     elements: ElementsAttr | NDArray[np.uint8] | None
-    """Elements that are a constant; their codes if TOSA needs another attribute."""
+    """Constant elements; their codes if TOSA needs another attribute."""
 
 
 @dataclass(frozen=True)
 class BlockScaledToTosa(CheckedPattern[_Plan]):
     """
-    Replace a `quant.dcast` of a block-scaled type by `tosa.cast_from_block_scaled` on
-    stored values, or by `tosa.cast`. It raises `PassFailedException` where there is none.
+    Lower a `quant.dcast` of a block-scaled type to `tosa.cast_from_block_scaled` or
+    `tosa.cast`. Raise `PassFailedException` if TOSA cannot represent it.
     """
 
     scales: ScalesIn = "operand"
-    """Where scales are."""
+    """Location of the scales."""
 
     def plan(self, op: Operation) -> _Plan | None:
         if not isinstance(op, DequantizeCastOp | QuantizeCastOp):
@@ -208,10 +209,11 @@ class BlockScaledToTosa(CheckedPattern[_Plan]):
             return None
         problem = "cannot be converted to TOSA"
         if isinstance(op, QuantizeCastOp):
-            found = (
-                "tosa.cast_to_block_scaled computes the scales of blocks, but the type "
+            reason = (
+                "tosa.cast_to_block_scaled computes block scales, but the type fixes "
+                "them"
             )
-            refuse(op, problem, f"{found}has them", "quantize constants before")
+            refuse(op, problem, reason, "quantize constants first")
         with refusing(op, problem):
             plan = self._plan_of(op)
         return plan
@@ -222,18 +224,17 @@ class BlockScaledToTosa(CheckedPattern[_Plan]):
         is_type = self.scales == "type"
         if is_type and _NAN_CODE in operands.scales:
             raise ValueError(
-                "a scale is NaN, which '!tosa.block_scaled' cannot have; convert with "
+                "a scale is NaN, which '!tosa.block_scaled' does not support; use "
                 "'scales=operand'"
             )
         if constant is not None:
-            if not is_type and _is_of_tosa(constant):
+            if not is_type and _is_tosa_constant(constant):
                 return _Plan(operands, constant)
             return _Plan(operands, dense_elements(constant).view(np.uint8))
         if is_type or isinstance(operands.element_type, MXInt8Type):
             type_ = "!tosa.block_scaled" if is_type else "!tosa.mxint8"
             raise ValueError(
-                "stored values are no constant, and TOSA has no cast of them to "
-                f"'{type_}'"
+                f"stored values are not constant, and TOSA has no cast to '{type_}'"
             )
         return _Plan(operands, None)
 
@@ -262,12 +263,12 @@ def _stored_constant(quantized: SSAValue) -> ElementsAttr | None:
     return constant_attr(scast.input)
 
 
-def _is_of_tosa(constant: ElementsAttr) -> bool:
-    """Return True if TOSA has such a constant."""
+def _is_tosa_constant(constant: ElementsAttr) -> bool:
+    """Return True if TOSA supports the constant."""
     element_type = scalar_or_element_type(constant.type)
     if not isinstance(element_type, AnyFloat):
         return False
-    # Elements of less than 8 bits are packed in a resource of TOSA.
+    # TOSA's resources pack elements narrower than 8 bits.
     return element_type.bitwidth == 8 or not isinstance(constant, DenseResourceAttr)
 
 
@@ -281,7 +282,7 @@ def _element_operand(
     if elements is None:
         return builder.op(StorageCastOp, (quantized,), type_)
     if isinstance(element_type, MXInt8Type):
-        # Only resources have elements that are no builtin type.
+        # Only resources support elements that are not of a builtin type.
         elements = new_resource("elements", cast(Array, elements), type_)
     elif isinstance(elements, np.ndarray):
         elements = DenseIntOrFPElementsAttr(type_, BytesAttr(bytes_of(elements)))
@@ -317,7 +318,9 @@ def _block_scaled_constant(
 def _packed_elements(
     codes: NDArray[np.uint8], element_type: TypeAttribute
 ) -> NDArray[np.uint8]:
-    """Codes as TOSA has them in a resource: without gaps, the first in the lowest bits."""
+    """
+    Return the codes packed as in TOSA's resources, the first one in the lowest bits.
+    """
     if not isinstance(element_type, AnyFloat) or element_type.bitwidth == 8:
         return codes
     bits = np.unpackbits(codes[..., np.newaxis], -1, element_type.bitwidth, "little")
@@ -329,7 +332,7 @@ def _tosa_constant(builder: LoweringBuilder, elements: ElementsAttr) -> SSAValue
 
 
 def _erase_unused_constants(value: SSAValue, rewriter: PatternRewriter) -> None:
-    """Erase a storage cast, and the constant of stored values, that nothing uses."""
+    """Erase an unused storage cast and its constant."""
     op = value.owner
     if value.first_use or not isinstance(
         op, StorageCastOp | arith.ConstantOp | tosa.ConstOp
@@ -344,8 +347,8 @@ def _erase_unused_constants(value: SSAValue, rewriter: PatternRewriter) -> None:
 @dataclass(frozen=True)
 class QuantBlockScaledToTosaPass(PatternPass):
     """
-    Replace each `quant.dcast` of a block-scaled type that is an MX format by
-    `tosa.cast_from_block_scaled`, or by `tosa.cast` of a constant.
+    Lower each `quant.dcast` of an MX format to `tosa.cast_from_block_scaled`, or to
+    `tosa.cast` of a constant.
     """
 
     name = "quant-block-scaled-to-tosa"
@@ -354,8 +357,8 @@ class QuantBlockScaledToTosaPass(PatternPass):
 
     scales: ScalesIn = "operand"
     """
-    Where scales are: an operand of `tosa.cast_from_block_scaled`, or the element type of a
-    constant, `!tosa.block_scaled`, which MLIR 22 does not have.
+    Location of the scales: `operand` of `tosa.cast_from_block_scaled`, or element
+    `type` of a constant (`!tosa.block_scaled`, which MLIR 22 lacks).
     """
 
     def pattern(self) -> BlockScaledToTosa:

@@ -1,11 +1,10 @@
 """
-Requantizations as ops of TOSA: a `quant.qcast` of a `quant.dcast`, both with fixed-point
-scales, becomes `tosa.rescale`.
+Conversion of fixed-point requantizations to TOSA: a `quant.qcast` of a `quant.dcast`,
+both with fixed-point scales, becomes `tosa.rescale`.
 
-The stored values are, bit for bit, those that `lower-quant-ops` computes with the same
-`scale-rounding`. TOSA does not define all of the numbers that a `!quant.fixed_point` type
-may have: what `tosa.rescale` cannot express is an error, and the module stays as it was.
-Other casts stay.
+Stored values are bit-identical to those of `lower-quant-ops` with the same
+`scale-rounding`. The pass raises an error for `!quant.fixed_point` parameters that TOSA
+does not define, and leaves the module unchanged. Other casts stay.
 """
 
 from dataclasses import dataclass
@@ -31,19 +30,19 @@ def requantization_rescale(
     source: FixedPointType, result_type: Attribute, rounding: ScaleRounding
 ) -> Rescale:
     """
-    Return the `tosa.rescale` that computes a requantization, before stored values are
-    clamped to a storage range that is narrower than the storage type.
+    Return the `tosa.rescale` of a requantization, before stored values are clamped to a
+    storage range narrower than the storage type.
 
     Args:
-        source: the type of the elements that are requantized.
+        source: the element type of the input.
         result_type: the type of the result, a tensor of `!quant.fixed_point`.
-        rounding: how products with multipliers are rounded.
+        rounding: the rounding of scaled values.
 
     Raises:
-        ValueError: if there is none, with the reason.
+        ValueError: if TOSA does not define the op, with the reason.
     """
     if not isinstance(result_type, TensorType):
-        raise ValueError(f"type '{result_type}' is no ranked tensor")
+        raise ValueError(f"type '{result_type}' is not a ranked tensor")
     shape, element_type = (
         result_type.get_shape(),
         cast(Attribute, result_type.element_type),
@@ -54,9 +53,7 @@ def requantization_rescale(
     _check_storage(source, target)
     rescale = Rescale.of_types(source, target, len(shape), rounding)
     if rescale.multipliers.size > 1 and shape[-1] == DYNAMIC_INDEX:
-        raise ValueError(
-            "the size of the last dimension, which has channels, is unknown"
-        )
+        raise ValueError("the quantized dimension is dynamic; expected a static size")
     _check_zero_point(source, rescale.input_zp)
     _check_zero_point(target, rescale.output_zp)
     _check_values(source, rescale)
@@ -67,7 +64,8 @@ def _check_storage(source: FixedPointType, target: FixedPointType) -> None:
     for type_ in (source, target):
         if type_.storage_type_integral_width not in (8, 16, 32):
             raise ValueError(
-                f"storage type '{type_.storage_type_name}' is not one of 8, 16 or 32 bits"
+                f"unsupported storage type '{type_.storage_type_name}'; expected 8, 16 or "
+                "32 bits"
             )
     for type_, other in ((source, target), (target, source)):
         if not type_.is_signed and (
@@ -76,18 +74,17 @@ def _check_storage(source: FixedPointType, target: FixedPointType) -> None:
             or other.storage_type_integral_width == 32
         ):
             raise ValueError(
-                "tosa.rescale has no unsigned values of 32 bits, and unsigned values "
-                "become signed ones of 8 or 16 bits or the other way round, but storage "
-                f"types are '{source.storage_type_name}' and "
-                f"'{target.storage_type_name}'"
+                f"unsupported storage types '{source.storage_type_name}' and "
+                f"'{target.storage_type_name}'; tosa.rescale converts unsigned values of 8 "
+                "or 16 bits only from or to signed values of 8 or 16 bits"
             )
     if target.storage_range != target.full_storage_range and (
         not target.is_signed or target.storage_type_integral_width == 32
     ):
         low, high = target.storage_range
         raise ValueError(
-            f"tosa.clamp has no stored values of '{target.storage_type_name}' to limit to "
-            f"the storage range {low} to {high}"
+            f"storage range {low} to {high} needs a tosa.clamp of "
+            f"'{target.storage_type_name}', which is unsupported"
         )
 
 
@@ -97,32 +94,33 @@ def _check_zero_point(type_: FixedPointType, zero_point: int) -> None:
     if type_.is_signed or zero_point != 1 << 15:
         expected = "0" if type_.is_signed else "0 or 32768"
         raise ValueError(
-            f"zero point {zero_point} of storage type '{type_.storage_type_name}' is not "
-            f"{expected}"
+            f"unsupported zero point {zero_point} of '{type_.storage_type_name}'; "
+            f"expected {expected}"
         )
 
 
 def _check_values(source: FixedPointType, rescale: Rescale) -> None:
-    """Check that TOSA defines the result for all stored values."""
+    """Verify that TOSA defines the result for all stored values."""
     low, high = (bound - rescale.input_zp for bound in source.storage_range)
     limit = 1 << (int(rescale.shifts.min()) - 1)
     if low < -limit or high >= limit:
         raise ValueError(
-            f"a shift of {rescale.shifts.min()} takes zero-point-corrected values from "
-            f"{-limit} to {limit - 1}, but these are from {low} to {high}; a narrower "
-            "storage range bounds them"
+            f"zero-point-corrected values from {low} to {high} are out of range for a "
+            f"shift of {rescale.shifts.min()}; expected {-limit} to {limit - 1}, use a "
+            "narrower storage range"
         )
 
 
 @dataclass(frozen=True)
 class RequantizationToTosa(CheckedPattern[Rescale]):
     """
-    Replace a `quant.qcast` of a `quant.dcast`, both with fixed-point scales, by
-    `tosa.rescale` on stored values. It raises `PassFailedException` where there is none.
+    Lower a `quant.qcast` of a `quant.dcast`, both with fixed-point scales, to
+    `tosa.rescale` on stored values. Raise `PassFailedException` if TOSA does not define
+    the op.
     """
 
     scale_rounding: ScaleRounding = "single"
-    """How the product with an integer multiplier is rounded."""
+    """Rounding of the product with an integer multiplier."""
 
     def plan(self, op: Operation) -> Rescale | None:
         if (dcast := requantized_dcast(op)) is None:
@@ -166,9 +164,7 @@ def _clamped_to_storage(
 
 @dataclass(frozen=True)
 class QuantRequantizeToTosaPass(PatternPass):
-    """
-    Replace requantizations between types with fixed-point scales by `tosa.rescale`.
-    """
+    """Lower requantizations between fixed-point types to `tosa.rescale`."""
 
     name = "quant-requantize-to-tosa"
     pattern_type = RequantizationToTosa
@@ -177,5 +173,6 @@ class QuantRequantizeToTosaPass(PatternPass):
 
     scale_rounding: ScaleRounding = "single"
     """
-    How the product with an integer multiplier is rounded: `SINGLE_ROUND` or `DOUBLE_ROUND`.
+    Rounding of the product with an integer multiplier: `SINGLE_ROUND` or
+    `DOUBLE_ROUND`.
     """

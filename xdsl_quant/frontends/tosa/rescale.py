@@ -1,7 +1,8 @@
 """
-`tosa.rescale` with constant operands, written and read in one place.
+Builder and reader of `tosa.rescale` with constant operands.
 
-See external [documentation](https://mlir.llvm.org/docs/Dialects/TOSA/#tosarescale-mlirtosarescaleop).
+See external
+[documentation](https://mlir.llvm.org/docs/Dialects/TOSA/#tosarescale-mlirtosarescaleop).
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ ROUNDING_MODES: Mapping[ScaleRounding, tosa.RoundingMode] = {
     "single": SINGLE_ROUND,
     "double": DOUBLE_ROUND,
 }
-"""What the option `scale-rounding` of passes is in TOSA."""
+"""TOSA's rounding mode by value of the pass option `scale-rounding`."""
 
 
 def constant(
     builder: LoweringBuilder, values: ArrayLike, element_type: Attribute
 ) -> SSAValue:
-    """Return a `tosa.const` with the numbers of an array."""
+    """Build a `tosa.const` with the values of an array."""
     array = np.asarray(values)
     type_ = TensorType(element_type, array.shape)
     if element_type == i1:
@@ -71,33 +72,33 @@ def constant(
 @dataclass(frozen=True, eq=False)
 class Rescale:
     """
-    What a `tosa.rescale` computes:
-    `clamp(apply_scale(value - input_zp, multiplier, shift) + output_zp)`.
+    Parameters of a `tosa.rescale`, which computes `clamp(apply_scale(value - input_zp,
+    multiplier, shift) + output_zp)`.
     """
 
     multipliers: NDArray[np.int64]
-    """One, or one for each index of the last dimension: a one-dimensional array."""
+    """Multiplier, or one per index of the last dimension; always one-dimensional."""
 
     shifts: NDArray[np.int64]
-    """The shifts to the right, in the same shape."""
+    """Right shifts, in the same shape."""
 
     input_zp: int = 0
-    """What is subtracted before; it is not negative if values are unsigned."""
+    """Zero point of the input; non-negative for unsigned inputs."""
 
     output_zp: int = 0
-    """What is added then; it is not negative if results are unsigned."""
+    """Zero point of the result; non-negative for unsigned results."""
 
     rounding_mode: tosa.RoundingMode = SINGLE_ROUND
-    """How products are rounded."""
+    """Rounding of scaled values."""
 
     scale32: bool = True
-    """True if multipliers have 32 bits, and not 16."""
+    """True for 32-bit multipliers, false for 16-bit multipliers."""
 
     input_unsigned: bool = False
-    """True if the signless values are unsigned."""
+    """True if the signless input is unsigned."""
 
     output_unsigned: bool = False
-    """True if the signless results are unsigned."""
+    """True if the signless result is unsigned."""
 
     def build(
         self, builder: LoweringBuilder, value: SSAValue, result_type: TensorType
@@ -106,7 +107,7 @@ class Rescale:
         Build the op and its constants.
 
         Args:
-            builder: where the ops are inserted.
+            builder: the builder of the ops.
             value: a tensor of signless integers.
             result_type: a tensor type of signless integers.
         """
@@ -132,7 +133,7 @@ class Rescale:
         Read an op.
 
         Raises:
-            ValueError: if an operand is no constant, or TOSA does not define the op.
+            ValueError: if an operand is not constant, or TOSA does not define the op.
         """
         count = _channel_count(op)
         rescale = cls(
@@ -146,7 +147,7 @@ class Rescale:
             _is_true(op.output_unsigned),
         )
         if not rescale.scale32 and rescale.rounding_mode == DOUBLE_ROUND:
-            raise ValueError(f"{DOUBLE_ROUND} needs scale32 = true")
+            raise ValueError(f"{DOUBLE_ROUND} requires scale32 = true")
         largest = (1 << (31 if rescale.scale32 else 15)) - 1
         for name, numbers, low, high in (
             ("multiplier", rescale.multipliers, 1, largest),
@@ -166,19 +167,21 @@ class Rescale:
         rounding: ScaleRounding,
     ) -> Rescale:
         """
-        What a requantization computes before it clamps to the storage range of `target`:
+        Return the rescale of a requantization, before it clamps to the storage range of
+        `target`:
         see
         [`fixed_point_requantization`][xdsl_quant.transforms.building.fixed_point_requantization].
 
         Args:
-            source: the type of the tensor that is requantized.
-            target: the type of the result.
-            rank: the number of dimensions.
-            rounding: how products with multipliers are rounded.
+            source: the element type of the input.
+            target: the element type of the result.
+            rank: the rank of the tensor.
+            rounding: the rounding of scaled values.
 
         Raises:
-            ValueError: if the types cannot be requantized, zero points differ, or scales
-                differ along another dimension than the last one.
+            ValueError: if the types cannot be requantized, zero points differ, or
+                scales vary
+                along another dimension than the last one.
         """
         requantization = Requantization(source, target)
         numbers = requantization.numbers
@@ -200,11 +203,11 @@ class Rescale:
 
     def has_results_of(self, other: Rescale) -> bool:
         """
-        Return True if results are those of another one for all integers, if both are
-        rounded once or twice, and not inexactly.
+        Return True if both compute equal results for all integers. Both need a rounding
+        mode other than `INEXACT_ROUND`.
 
-        A scale may have several pairs of multiplier and shift. All of them give the same
-        results if they are rounded once, but not if they are rounded twice.
+        Several pairs of multiplier and shift may encode one scale. They give equal
+        results with single rounding, but not with double rounding.
         """
         is_same = (self.multipliers == other.multipliers) & (
             self.shifts == other.shifts
@@ -216,7 +219,7 @@ class Rescale:
 
     @property
     def scales(self) -> NDArray[np.float64]:
-        """What corrected values are multiplied by, exactly."""
+        """Exact factors of zero-point-corrected values."""
         return np.ldexp(self.multipliers.astype(np.float64), -self.shifts)
 
     @property
@@ -229,30 +232,34 @@ class Rescale:
 
 
 def _numbers_of_channels(numbers: Array, axes: Sequence[int], rank: int) -> Integers:
-    """Return the numbers of a requantization for each index of the last dimension."""
+    """Return the requantization parameters per index of the last dimension."""
     rows = numbers.astype(np.int64).reshape(
         -1, numbers.shape[-1] if rank - 1 in axes else 1
     )
     if (rows != rows[0]).any():
         raise ValueError(
-            f"scales change along dimension {axes[0]}, expected the last one of "
-            f"{rank} dimensions"
+            f"scales vary along dimension {axes[0]}; expected the last of {rank} "
+            "dimensions"
         )
     return rows[0]
 
 
 def _common_zero_point(zero_points: Array) -> int:
     if (zero_points != zero_points.flat[0]).any():
-        raise ValueError("zero points differ, expected one for all channels")
+        raise ValueError(
+            "zero points differ; expected a single zero point for all channels"
+        )
     return int(zero_points.flat[0])
 
 
 def _channel_count(op: tosa.RescaleOp) -> int:
-    """Check the types of an op, and return the number of its multipliers."""
+    """Verify the types of an op, and return the number of its multipliers."""
     for tensor in (op.input, op.output):
         type_ = element_type_of(tensor)
         if not isinstance(type_, IntegerType) or type_ != IntegerType(type_.bitwidth):
-            raise ValueError(f"elements of type '{type_}' are no signless integers")
+            raise ValueError(
+                f"unsupported element type '{type_}'; expected a signless integer"
+            )
     shape = shape_of(op.input)
     if shape != shape_of(op.output):
         raise ValueError(
@@ -264,7 +271,7 @@ def _channel_count(op: tosa.RescaleOp) -> int:
         return 1
     if not shape or shape[-1] == DYNAMIC_INDEX:
         raise ValueError(
-            f"per_channel needs a known last dimension of '{op.input.type}'"
+            f"per_channel requires a static last dimension, got '{op.input.type}'"
         )
     return shape[-1]
 
@@ -277,16 +284,16 @@ def _zero_point_constant(
     builder: LoweringBuilder, value: int, element_type: Attribute
 ) -> SSAValue:
     width = cast(IntegerType, element_type).bitwidth
-    # Signless, as the elements are.
+    # Signless, like the elements.
     return constant(builder, [integer_attr(value, width).value.data], element_type)
 
 
 def _constant_operand(value: SSAValue, name: str, count: int) -> NDArray[np.int64]:
     if not isinstance(op := value.owner, tosa.ConstOp):
-        raise ValueError(f"{name} is no constant, expected a 'tosa.const'")
+        raise ValueError(f"{name} is not constant; expected a 'tosa.const'")
     elements = dense_elements(op.values).ravel().astype(np.int64)
     if elements.size != count:
-        raise ValueError(f"{name} has {elements.size} elements, expected {count}")
+        raise ValueError(f"{name} has {elements.size} elements; expected {count}")
     return elements
 
 

@@ -1,4 +1,4 @@
-"""Declarations of the passes from and to TOSA, whose dialect is xDSL's."""
+"""Declarations of the passes from and to xDSL's TOSA dialect."""
 
 from xdsl_quant.runtime.plugins import QuantizationUniverse, pass_factories
 

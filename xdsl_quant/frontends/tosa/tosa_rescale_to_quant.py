@@ -1,16 +1,14 @@
 """
-`tosa.rescale` as a requantization between types with fixed-point scales: `quant.scast`,
-`quant.dcast`, `quant.qcast` and `quant.scast`.
+Conversion of `tosa.rescale` to a requantization between fixed-point types:
+`quant.scast`, `quant.dcast`, `quant.qcast` and `quant.scast`.
 
-Lowered with the same `scale-rounding`, these compute what TOSA defines for the op, bit for
-bit. The rounding of a requantization is chosen when it is lowered, so an op that is rounded
-otherwise is an error; a shift of up to 31 is rounded once in both modes. `INEXACT_ROUND`
-leaves the choice to whoever computes, and takes either.
+Lowered with the same `scale-rounding`, the casts are bit-identical to TOSA's definition
+of the op. As the lowering selects the rounding, an op with another rounding mode is an
+error; shifts up to 31 round once in both modes. `INEXACT_ROUND` accepts either mode.
 
-An op says the ratio of two scales and not the scales. If its operand is cast from, and its
-result to, types with fixed-point scales of this ratio, these are the types. Otherwise the
-scale of the result is 1, or the smallest power of two from which the other scale is at
-least `2**-32`.
+The op holds the ratio of two scales, not the scales. If storage casts around the op
+have fixed-point types with this ratio, the pass uses them. Otherwise the result scale
+is 1, or the smallest power of two for which the other scale is at least `2**-32`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,7 +52,7 @@ from xdsl_quant.transforms.quant.quant_scales_to_fixed_point import fixed_point_
 
 
 class RequantizationTypes(NamedTuple):
-    """The types between which stored values are requantized."""
+    """Source and target types of a requantization."""
 
     source: FixedPointType
     target: FixedPointType
@@ -62,38 +60,43 @@ class RequantizationTypes(NamedTuple):
 
 def requantization_types(rescale: Rescale, op: tosa.RescaleOp) -> RequantizationTypes:
     """
-    Types whose ratio of scales is that of a `tosa.rescale`.
+    Return types whose ratio of scales is that of a `tosa.rescale`.
 
     Args:
-        rescale: what the op computes.
-        op: the op, for the types of its operand and result.
+        rescale: the parameters of the op.
+        op: the op, for its operand and result types.
 
     Raises:
-        ValueError: if there are none, as integers have more than 32 bits or the scale is
-            less than `2**-60`.
-        VerifyException: if a zero point does not fit the storage type.
+        ValueError: if integers are wider than 32 bits or the scale is below `2**-60`.
+        VerifyException: if a zero point is not representable in the storage type.
     """
     for value in (op.input, op.output):
         width = cast(IntegerType, element_type_of(value)).bitwidth
         if width > MAX_STORAGE_BITS:
             raise ValueError(
-                f"elements of {width} bits, where storage types have at most "
-                f"{MAX_STORAGE_BITS}"
+                f"unsupported element width {width}; expected at most "
+                f"{MAX_STORAGE_BITS} bits"
             )
     ratios = rescale.scales
-    # What the source lacks to 2**-32, which is 0.5 * 2**-31, the target has, too.
-    more = np.maximum(-31 - np.frexp(ratios)[1], 0)
-    if more.max() > 28:
+    # Scale both types up until the source scale is at least 2**-32 (0.5 * 2**-31).
+    exponents = np.maximum(-31 - np.frexp(ratios)[1], 0)
+    if exponents.max() > 28:
         raise ValueError(
-            f"a scale of {ratios.min()} is not a ratio of fixed-point scales, which is "
-            "2**-60 or more"
+            f"scale {ratios.min()} is too small for a ratio of fixed-point scales; "
+            "expected at least 2**-60"
         )
     return RequantizationTypes(
         _requantization_type(
-            np.ldexp(ratios, more), rescale.input_zp, rescale.input_unsigned, op.input
+            np.ldexp(ratios, exponents),
+            rescale.input_zp,
+            rescale.input_unsigned,
+            op.input,
         ),
         _requantization_type(
-            np.ldexp(1.0, more), rescale.output_zp, rescale.output_unsigned, op.output
+            np.ldexp(1.0, exponents),
+            rescale.output_zp,
+            rescale.output_unsigned,
+            op.output,
         ),
     )
 
@@ -101,7 +104,10 @@ def requantization_types(rescale: Rescale, op: tosa.RescaleOp) -> Requantization
 def _requantization_type(
     scales: NDArray[np.float64], zero_point: int, is_unsigned: bool, value: SSAValue
 ) -> FixedPointType:
-    """Return a type with scales along the last dimension, or one if they are equal."""
+    """
+    Return a type with per-axis scales along the last dimension, or one scale if all are
+    equal.
+    """
     width = cast(IntegerType, element_type_of(value)).bitwidth
     storage = f"{'u' if is_unsigned else 'i'}{width}"
     if (scales == scales[0]).all():
@@ -122,7 +128,7 @@ def _requantization_type(
 
 
 def _types_around(op: tosa.RescaleOp) -> Iterator[RequantizationTypes]:
-    """Yield the types that stored values are cast from and then cast to."""
+    """Yield the fixed-point types of storage casts before and after the op."""
     source = op.input.owner
     if not isinstance(source, StorageCastOp):
         return
@@ -131,7 +137,7 @@ def _types_around(op: tosa.RescaleOp) -> Iterator[RequantizationTypes]:
     for use in op.output.uses:
         if isinstance(user := use.operation, StorageCastOp):
             target_type = fixed_point_type_of(user.result)
-            # A rescale clamps to all of the storage type.
+            # A rescale clamps to the full range of the storage type.
             if (
                 target_type is not None
                 and target_type.storage_range == target_type.full_storage_range
@@ -143,12 +149,12 @@ def _types_around(op: tosa.RescaleOp) -> Iterator[RequantizationTypes]:
 @dataclass(frozen=True)
 class RescaleToQuant(CheckedPattern[RequantizationTypes]):
     """
-    Replace a `tosa.rescale` with constant operands by casts between types with fixed-point
-    scales. It raises `PassFailedException` if these do not compute the same.
+    Replace a `tosa.rescale` with constant operands by casts between fixed-point types.
+    Raise `PassFailedException` if the casts do not compute the same values.
     """
 
     scale_rounding: ScaleRounding = "single"
-    """How the product with an integer multiplier is rounded when the casts are lowered."""
+    """Rounding of the product with an integer multiplier when the casts are lowered."""
 
     def plan(self, op: Operation) -> RequantizationTypes | None:
         if not isinstance(op, tosa.RescaleOp):
@@ -162,21 +168,20 @@ class RescaleToQuant(CheckedPattern[RequantizationTypes]):
         if self._computes(types, rescale, op):
             return types
         mode, rounding = rescale.rounding_mode, self.scale_rounding
-        other: ScaleRounding = "single" if rounding == "double" else "double"
-        if RescaleToQuant(other)._computes(types, rescale, op):
-            found = f"{mode} is not scale-rounding={rounding}"
-            remedy = f"use scale-rounding={other}"
+        other_rounding: ScaleRounding = "single" if rounding == "double" else "double"
+        if RescaleToQuant(other_rounding)._computes(types, rescale, op):
+            reason = f"rounding mode {mode} differs from scale-rounding={rounding}"
+            remedy = f"use scale-rounding={other_rounding}"
         else:
             least = rescale.multipliers.min()
-            found = f"{mode} depends on the number of bits of a multiplier, which is "
-            found += str(least)
-            remedy = f"expected {1 << 30} or more"
-        refuse(op, "cannot be converted", found, remedy)
+            reason = f"{mode} depends on the normalization of multiplier {least}"
+            remedy = f"expected at least {1 << 30}"
+        refuse(op, "cannot be converted", reason, remedy)
 
     def _computes(
         self, types: RequantizationTypes, rescale: Rescale, op: tosa.RescaleOp
     ) -> bool:
-        """Return True if a requantization computes what the op computes."""
+        """Return True if a requantization computes the results of the op."""
         try:
             requantization = Rescale.of_types(
                 *types, len(shape_of(op.input)), self.scale_rounding
@@ -214,9 +219,7 @@ class RescaleToQuant(CheckedPattern[RequantizationTypes]):
 
 @dataclass(frozen=True)
 class TosaRescaleToQuantPass(PatternPass):
-    """
-    Replace `tosa.rescale` by casts between types with fixed-point scales.
-    """
+    """Replace `tosa.rescale` by casts between fixed-point types."""
 
     name = "tosa-rescale-to-quant"
     pattern_type = RescaleToQuant
@@ -225,6 +228,6 @@ class TosaRescaleToQuantPass(PatternPass):
 
     scale_rounding: ScaleRounding = "single"
     """
-    How the product with an integer multiplier is rounded when the casts are lowered, as by
-    the option of `lower-quant-ops`.
+    Rounding of the product with an integer multiplier when the casts are lowered; pass
+    the same value to `lower-quant-ops`.
     """

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p tosa-rescale-to-quant --verify-diagnostics --split-input-file | filecheck %s --match-full-lines
 
-// CHECK:       'tosa.rescale' op cannot be converted: DOUBLE_ROUND is not scale-rounding=single; use scale-rounding=double
+// CHECK:       'tosa.rescale' op cannot be converted: rounding mode DOUBLE_ROUND differs from scale-rounding=single; use scale-rounding=double
 func.func @f(%x: tensor<4xi8>, %z: tensor<1xi8>) -> tensor<4xi8> {
   %m = "tosa.const"() <{values = dense<1717986918> : tensor<1xi32>}> : () -> tensor<1xi32>
   %s = "tosa.const"() <{values = dense<32> : tensor<1xi8>}> : () -> tensor<1xi8>
@@ -11,7 +11,7 @@ func.func @f(%x: tensor<4xi8>, %z: tensor<1xi8>) -> tensor<4xi8> {
 
 // -----
 
-// CHECK:       'tosa.rescale' op cannot be converted: input_zp is no constant, expected a 'tosa.const'
+// CHECK:       'tosa.rescale' op cannot be converted: input_zp is not constant; expected a 'tosa.const'
 func.func @f(%x: tensor<4xi8>, %z: tensor<1xi8>) -> tensor<4xi8> {
   %m = "tosa.const"() <{values = dense<1717986918> : tensor<1xi32>}> : () -> tensor<1xi32>
   %s = "tosa.const"() <{values = dense<32> : tensor<1xi8>}> : () -> tensor<1xi8>

@@ -159,24 +159,26 @@ REFUSED = {
     "f16": (
         _type("f4E2M1FN", ONE, "f16"),
         "4x32",
-        "expressed type 'f16', expected 'f32' or 'bf16'",
+        "expressed type 'f16'; expected 'f32' or 'bf16'",
     ),
-    "u8": (_type("u8", ONE), "4x32", "storage type 'u8', expected 'f8E4M3FN'"),
+    "u8": (_type("u8", ONE), "4x32", "storage type 'u8'; expected 'f8E4M3FN'"),
     "table": (
         _type("!quant.quantile<i1:f32, {-1.0,1.0}>", ONE),
         "4x32",
-        "storage type '!quant.quantile<i1:f32, ...>', expected",
+        "storage type '!quant.quantile<i1:f32, ...>'; expected",
     ),
     "scale": (
         _type("i8", "{}, scales = dense<3.0> : tensor<f32>"),
         "4x32",
-        "scale 3.0 is not a number of f8E8M0FNU times 0.015625, which are powers of two",
+        "scale 3.0 is not representable in f8E8M0FNU times 0.015625; expected a power of "
+        "two",
     ),
     **{
         f"scale {scale}": (
             _type("f4E2M1FN", f"{{}}, scales = dense<{scale}> : tensor<f64>"),
             "4x32",
-            f"scale {float(scale)} is not a number of f8E8M0FNU, which are powers of two",
+            f"scale {float(scale)} is not representable in f8E8M0FNU; expected a power of "
+            "two",
         )
         for scale in ("0.0", "-1.0", "3.4028236692093846e+38", "2.938735877055719e-39")
     },
@@ -193,23 +195,23 @@ REFUSED = {
     "small blocks": (
         _type("f4E2M1FN", "{1:16}, scales = dense<0.5> : tensor<2xf32>"),
         "4x32",
-        "blocks along the last dimension have size 16, expected a multiple of 32",
+        "unsupported block size 16 along the last dimension; expected a multiple of 32",
     ),
     "last dimension": (
         _type("f4E2M1FN", "{1:32}, scales = dense<0.5> : tensor<2xf32>"),
         "4x33",
-        "the last dimension has size 33, expected a multiple of 32",
+        "unsupported size 33 of the last dimension; expected a multiple of 32",
     ),
-    "dynamic": (_type("f4E2M1FN", ONE), "?x32", "unsupported shape '?x32', expected"),
+    "dynamic": (_type("f4E2M1FN", ONE), "?x32", "unsupported shape '?x32'; expected"),
     "no elements": (
         _type("f4E2M1FN", "{1:32}, scales = dense<0.5> : tensor<1xf32>"),
         "0x32",
-        "unsupported shape '0x32', expected known sizes of at least 1",
+        "unsupported shape '0x32'; expected static, non-zero sizes",
     ),
     "one dimension": (
         _type("f4E2M1FN", "{0:33}, scales = dense<0.5> : tensor<1xf32>"),
         "33",
-        "the last dimension has size 33, expected a multiple of 32",
+        "unsupported size 33 of the last dimension; expected a multiple of 32",
     ),
     "resource": (
         _type("f4E2M1FN", "{1:32}, scales = dense_resource<not_there> : tensor<1xf32>"),
@@ -241,7 +243,7 @@ func.func @main(%q: {operand}) -> {result} {{
     words = (
         r"unsupported shape ''"
         if operand.startswith("tensor<!")
-        else r"type '.*!quant\.block_scaled<f.*' is no ranked tensor"
+        else r"type '.*!quant\.block_scaled<f.*' is not a ranked tensor"
     )
     with pytest.raises(PassFailedException, match=words):
         QuantBlockScaledToTosaPass().apply(Context(), module)
@@ -345,7 +347,7 @@ def test_scales_in_the_type(storage: str):
 
 def test_a_scale_in_the_type_cannot_be_nan():
     words = re.escape(
-        "a scale is NaN, which '!tosa.block_scaled' cannot have; convert with "
+        "a scale is NaN, which '!tosa.block_scaled' does not support; use "
         "'scales=operand'"
     )
     with pytest.raises(PassFailedException, match=words):
@@ -353,7 +355,7 @@ def test_a_scale_in_the_type_cannot_be_nan():
 
 
 def test_an_argument_has_no_scales_in_its_type():
-    words = "no constant, and TOSA has no cast of them to '!tosa.block_scaled'"
+    words = "not constant, and TOSA has no cast to '!tosa.block_scaled'"
     with pytest.raises(PassFailedException, match=words):
         converted(dequantizing(_type("f4E2M1FN", ONE), "4x32"), "type")
 

@@ -200,18 +200,20 @@ HALF = Program([1 << 30], [31])
         (
             Program([1 << 30], [34], rounding_mode="DOUBLE_ROUND"),
             "single",
-            "DOUBLE_ROUND is not scale-rounding=single; use scale-rounding=double",
+            "rounding mode DOUBLE_ROUND differs from scale-rounding=single; "
+            "use scale-rounding=double",
         ),
         (
             Program([1 << 30], [34]),
             "double",
-            "SINGLE_ROUND is not scale-rounding=double; use scale-rounding=single",
+            "rounding mode SINGLE_ROUND differs from scale-rounding=double; "
+            "use scale-rounding=single",
         ),
         (
             Program([1 << 29], [34], rounding_mode="DOUBLE_ROUND"),
             "double",
-            "DOUBLE_ROUND depends on the number of bits of a multiplier, which is "
-            "536870912; expected 1073741824 or more",
+            "DOUBLE_ROUND depends on the normalization of multiplier 536870912; expected "
+            "at least 1073741824",
         ),
         (
             Program([0], [31]),
@@ -228,18 +230,18 @@ HALF = Program([1 << 30], [31])
         (
             Program([3], [62]),
             "single",
-            "a scale of 6.505213034913027e-19 is not a ratio of fixed-point scales, which "
-            "is 2**-60 or more",
+            "scale 6.505213034913027e-19 is too small for a ratio of fixed-point scales; "
+            "expected at least 2**-60",
         ),
         (
             Program([1 << 14], [15], input_width=48, scale32=False),
             "single",
-            "elements of 48 bits, where storage types have at most 32",
+            "unsupported element width 48; expected at most 32 bits",
         ),
         (
             Program([1 << 14], [15], scale32=False, rounding_mode="DOUBLE_ROUND"),
             "double",
-            "DOUBLE_ROUND needs scale32 = true",
+            "DOUBLE_ROUND requires scale32 = true",
         ),
     ],
 )
@@ -252,10 +254,18 @@ def test_rescales_that_are_refused(
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("per_channel = false", "per_channel = true", "multiplier has 1 elements, "),
+        ("per_channel = false", "per_channel = true", "multiplier has 1 elements; "),
         ("2xi8", "0xi8", "a tensor of type 'tensor<0xi8>' has no elements"),
-        ("2xi8", "2xf32", "elements of type 'f32' are no signless integers"),
-        ("2xi8", "2xui8", "elements of type 'ui8' are no signless integers"),
+        (
+            "2xi8",
+            "2xf32",
+            "unsupported element type 'f32'; expected a signless integer",
+        ),
+        (
+            "2xi8",
+            "2xui8",
+            "unsupported element type 'ui8'; expected a signless integer",
+        ),
     ],
 )
 def test_other_ops_that_are_refused(old: str, new: str, reason: str):
@@ -279,7 +289,7 @@ def test_operands_that_are_no_constants(index: int, name: str, width: int):
     text = str(HALF).replace("(%x:", f"(%v: tensor<1xi{width}>, %x:")
     head, op, tail = text.partition("%y = tosa.rescale")
     text = head + op + tail.replace(f"%c{index}", "%v")
-    assert _reason(text) == f"{name} is no constant, expected a 'tosa.const'"
+    assert _reason(text) == f"{name} is not constant; expected a 'tosa.const'"
 
 
 @pytest.mark.parametrize("shape", ["", "3x?x"])
@@ -287,7 +297,7 @@ def test_channels_of_no_known_dimension(shape: str):
     text = str(HALF).replace("tensor<2xi8>", f"tensor<{shape}i8>")
     text = text.replace("per_channel = false", "per_channel = true")
     assert _reason(text) == (
-        f"per_channel needs a known last dimension of 'tensor<{shape}i8>'"
+        f"per_channel requires a static last dimension, got 'tensor<{shape}i8>'"
     )
 
 
@@ -649,74 +659,71 @@ B = "!quant.fixed_point<i8:f32, 1073741824p-32:-5>"
             A.replace("i8", "i4").replace(":10", ""),
             B,
             "2x",
-            "storage type 'i4' is not one of 8, 16 or 32 bits",
+            "unsupported storage type 'i4'; expected 8, 16 or 32 bits",
         ),
         (
             A.replace("i8", "u8"),
             B.replace("i8", "u8").replace("-5", "5"),
             "2x",
-            "tosa.rescale has no unsigned values of 32 bits, and unsigned values become "
-            "signed ones of 8 or 16 bits or the other way round, but storage types are "
-            "'u8' and 'u8'",
+            "unsupported storage types 'u8' and 'u8'; tosa.rescale converts unsigned "
+            "values of 8 or 16 bits only from or to signed values of 8 or 16 bits",
         ),
         (
             A.replace("i8", "u32"),
             B,
             "2x",
-            "tosa.rescale has no unsigned values of 32 bits, and unsigned values become "
-            "signed ones of 8 or 16 bits or the other way round, but storage types are "
-            "'u32' and 'i8'",
+            "unsupported storage types 'u32' and 'i8'; tosa.rescale converts unsigned "
+            "values of 8 or 16 bits only from or to signed values of 8 or 16 bits",
         ),
         (
             A,
             B.replace("i8:", "i32<-100:100>:"),
             "2x",
-            "tosa.clamp has no stored values of 'i32' to limit to the storage range -100 "
-            "to 100",
+            "storage range -100 to 100 needs a tosa.clamp of 'i32', which is unsupported",
         ),
         (
             A,
             B.replace("i8", "u8<0:100>").replace("-5", "5"),
             "2x",
-            "tosa.clamp has no stored values of 'u8' to limit to the storage range 0 to ",
+            "storage range 0 to 100 needs a tosa.clamp of 'u8', which is unsupported",
         ),
         (
             A.replace("i8", "i16"),
             B,
             "2x",
-            "zero point 10 of storage type 'i16' is not 0",
+            "unsupported zero point 10 of 'i16'; expected 0",
         ),
         (
             A,
             B.replace("i8", "u16").replace("-5", "5"),
             "2x",
-            "zero point 5 of storage type 'u16' is not 0 or 32768",
+            "unsupported zero point 5 of 'u16'; expected 0 or 32768",
         ),
         (
             "!quant.fixed_point<i32:f32, 1073741824p-33>",
             B,
             "2x",
-            "a shift of 31 takes zero-point-corrected values from -1073741824 to "
-            "1073741823, but these are from -2147483648 to 2147483647; a narrower storage "
-            "range bounds them",
+            "zero-point-corrected values from -2147483648 to 2147483647 are out of range "
+            "for a shift of 31; expected -1073741824 to 1073741823, use a narrower storage "
+            "range",
         ),
         (
             "!quant.fixed_point<i8:f32:0, {1073741824p-33,1073741824p-34}>",
             B,
             "2x3x",
-            "scales change along dimension 0, expected the last one of 2 dimensions",
+            "scales vary along dimension 0; expected the last of 2 dimensions",
         ),
         (
             "!quant.fixed_point<i8:f32:1, {1073741824p-33:1,1073741824p-33:2}>",
             B,
             "3x2x",
-            "zero points differ, expected one for all channels",
+            "zero points differ; expected a single zero point for all channels",
         ),
         (
             "!quant.fixed_point<i8:f32:1, {1073741824p-33,1073741824p-34}>",
             B,
             "3x?x",
-            "the size of the last dimension, which has channels, is unknown",
+            "the quantized dimension is dynamic; expected a static size",
         ),
         (
             "!quant.fixed_point<i8:f32, 1717986918p-30>",
@@ -755,7 +762,7 @@ def test_a_scalar_is_refused():
   %r = quant.qcast %e : f32 to {B}
   return %r : {B}
 }}"""
-    with pytest.raises(IRError, match=f"type '{B}' is no ranked tensor"):
+    with pytest.raises(IRError, match=f"type '{B}' is not a ranked tensor"):
         apply_passes(parse_module(text), "quant-requantize-to-tosa")
 
 
@@ -779,8 +786,8 @@ def test_values_that_a_shift_takes(storage: str, zero_point: int, refused: str |
         return
     with pytest.raises(
         IRError,
-        match="a shift of 8 takes zero-point-corrected values from -128 to 127, but these "
-        f"are from {refused};",
+        match=f"zero-point-corrected values from {refused} are out of range for a shift of "
+        "8; expected -128 to 127,",
     ):
         apply_passes(module, "quant-requantize-to-tosa")
 
