@@ -1,10 +1,9 @@
 """
-TensorFlow Lite frontend: `.tflite` files, the `tfl` dialect, and the semantics of its
-ops.
+TensorFlow Lite frontend: `.tflite` files, the `tfl` dialect, and the semantics of its ops.
 
-[`read_tflite`][xdsl_quant.frontends.tflite.files.read_tflite] reads a `.tflite` file
-into a `tfl` module, [`write_tflite`][xdsl_quant.frontends.tflite.files.write_tflite]
-writes a module to a file.
+[`read_tflite`][xdsl_quant.frontends.tflite.files.read_tflite] reads a `.tflite` file into a
+`tfl` module, [`write_tflite`][xdsl_quant.frontends.tflite.files.write_tflite] writes a
+module to a file.
 """
 
 from typing import TYPE_CHECKING

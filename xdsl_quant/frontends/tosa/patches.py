@@ -1,6 +1,5 @@
 """
-Patches of xDSL's `tosa` dialect for ops of MLIR 22 that it lacks or only partly
-supports.
+Patches of xDSL's `tosa` dialect for ops of MLIR 22 that it lacks or only partly supports.
 """
 
 from typing import cast
@@ -111,9 +110,7 @@ def widen_products() -> None:
 
 
 def _widen_result(op_type: type[IRDLOperation], result: AttrConstraint) -> None:
-    """
-    Allow integer tensors of any width as the result of an op, besides xDSL's types.
-    """
+    """Allow integer tensors of any width as the result of an op, besides xDSL's types."""
     definition = op_type.get_irdl_definition()
     ((name, _),) = definition.results
     integers = TensorType.constr(BaseAttr(IntegerType))

@@ -13,8 +13,7 @@ MLIR's main branch that holds the scales of a constant, and `tosa.cast` computes
 products.
 
 `quant.qcast` is an error: `tosa.cast_to_block_scaled` computes block scales from the
-values, but the type fixes them. The module stays unchanged then. Casts of other types
-stay.
+values, but the type fixes them. The module stays unchanged then. Casts of other types stay.
 """
 
 from __future__ import annotations
@@ -318,9 +317,7 @@ def _block_scaled_constant(
 def _packed_elements(
     codes: NDArray[np.uint8], element_type: TypeAttribute
 ) -> NDArray[np.uint8]:
-    """
-    Return the codes packed as in TOSA's resources, the first one in the lowest bits.
-    """
+    """Return the codes packed as in TOSA's resources, the first one in the lowest bits."""
     if not isinstance(element_type, AnyFloat) or element_type.bitwidth == 8:
         return codes
     bits = np.unpackbits(codes[..., np.newaxis], -1, element_type.bitwidth, "little")

@@ -173,6 +173,5 @@ class QuantRequantizeToTosaPass(PatternPass):
 
     scale_rounding: ScaleRounding = "single"
     """
-    Rounding of the product with an integer multiplier: `SINGLE_ROUND` or
-    `DOUBLE_ROUND`.
+    Rounding of the product with an integer multiplier: `SINGLE_ROUND` or `DOUBLE_ROUND`.
     """

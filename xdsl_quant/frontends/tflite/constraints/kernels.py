@@ -121,9 +121,7 @@ class _Op:
 
     @cached_property
     def scales(self) -> Sequence[float] | None:
-        """
-        Scale of each operand and result; `None` unless all are per-tensor quantized.
-        """
+        """Scale of each operand and result; `None` unless all are per-tensor quantized."""
         return _only_scales((*self.operands, *self.results))
 
     def attribute(self, name: str) -> Attribute | None:
@@ -132,9 +130,7 @@ class _Op:
     def out_of_range(
         self, tensor: _Tensor, scale: float, size: str, must: str, factor: str = ""
     ) -> KernelFinding:
-        """
-        Return a finding about a scale out of range for the fixed-point multiplier.
-        """
+        """Return a finding about a scale out of range for the fixed-point multiplier."""
         problem = f"{factor}is too {size} for the multiplier of {self.name}"
         return tensor.finding("scale-range", problem, must, f"scale {scale} of")
 
@@ -466,9 +462,7 @@ def _activation(op: _Op, names: str) -> Findings:
 
 @dataclass(frozen=True)
 class _Product:
-    """
-    Rule for contractions: supported weights and biases by activation storage type.
-    """
+    """Rule for contractions: supported weights and biases by activation storage type."""
 
     weights: Mapping[str, str]
     """Storage types of weights."""

@@ -263,8 +263,7 @@ def _zero_point_findings(
 
 def _is_only_dequantized(value: SSAValue) -> bool:
     """
-    Return True if all users are `tfl.dequantize`, whose kernel supports per-axis
-    scales.
+    Return True if all users are `tfl.dequantize`, whose kernel supports per-axis scales.
     """
     return bool(value.uses) and all(
         op_name(use.operation) == "tfl.dequantize" for use in value.uses

@@ -2,10 +2,9 @@
 Building blocks of op declarations: relations between operand and result types, and base
 classes of ops.
 
-Shapes may have dynamic dimensions, and tensors may be unranked. Messages and
-verification order are those of TensorFlow Lite: first the relations whose messages
-begin with `failed to verify that`, then the default relations, the op's own verifier, and
-the inferred types.
+Shapes may have dynamic dimensions, and tensors may be unranked. Messages and verification
+order are those of TensorFlow Lite: first the relations whose messages begin with `failed to
+verify that`, then the default relations, the op's own verifier, and the inferred types.
 """
 
 from abc import ABC, abstractmethod
@@ -72,9 +71,7 @@ def shape_of(value: SSAValue) -> Shape | None:
 
 
 def static_shape_of(value: SSAValue) -> Shape | None:
-    """
-    Return the shape of a tensor; `None` if it is unranked or has dynamic dimensions.
-    """
+    """Return the shape of a tensor; `None` if it is unranked or has dynamic dimensions."""
     shape = shape_of(value)
     return None if shape is None or DYNAMIC_INDEX in shape else shape
 
@@ -182,9 +179,7 @@ def _have_one_storage(a: Attribute, b: Attribute) -> bool:
 
 
 def result_like(operand: int, words: str) -> Relation:
-    """
-    Require that the first result has the element type of an operand, up to scales.
-    """
+    """Require that the first result has the element type of an operand, up to scales."""
 
     def holds(op: Operation) -> bool:
         if not op.operands or not is_tensor(op.operands[operand].type):
@@ -323,9 +318,7 @@ def _has_padding_of_rank(op: Operation) -> bool:
 
 
 def _parameters(type_: QuantizedType) -> object:
-    """
-    Return the quantization parameters without quantized dimension and storage range.
-    """
+    """Return the quantization parameters without quantized dimension and storage range."""
     if not isinstance(type_, UniformQuantizedPerAxisType):
         return type_
     arrays = tuple(type_.scale_array()), tuple(type_.zero_point_array())

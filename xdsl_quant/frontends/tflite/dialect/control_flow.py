@@ -46,8 +46,7 @@ class YieldOp(TFLOp):
 @irdl_op_definition
 class IfOp(TFLOp):
     """
-    Conditional: the results of the region that `cond` selects. `else_region` may be
-    empty.
+    Conditional: the results of the region that `cond` selects. `else_region` may be empty.
 
     Example:
 

@@ -170,9 +170,7 @@ class ExtremeOp(TFLOp, ABC):
 
 
 class SameElementsOp(FunctionOp, ABC, elements="f32"):
-    """
-    Base class of unary functions with the same element type in operand and result.
-    """
+    """Base class of unary functions with the same element type in operand and result."""
 
     traits = traits_def(Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS))
 

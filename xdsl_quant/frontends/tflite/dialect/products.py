@@ -217,8 +217,7 @@ class TransposeConvOp(TFLOp):
 @irdl_op_definition
 class FullyConnectedOp(TFLOp):
     """
-    Product with a weight matrix (one row per output). Shuffled weights add a second
-    result.
+    Product with a weight matrix (one row per output). Shuffled weights add a second result.
 
     Example:
 

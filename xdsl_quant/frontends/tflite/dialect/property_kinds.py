@@ -1,6 +1,4 @@
-"""
-Constraints for the properties of TensorFlow Lite's ops, with the dialect's messages.
-"""
+"""Constraints for the properties of TensorFlow Lite's ops, with the dialect's messages."""
 
 from __future__ import annotations
 
@@ -76,9 +74,7 @@ class PropertyKind(AttrConstraint[PropertyT]):
     description: str
     has: Callable[[Attribute], bool]
     is_stored: Callable[[Attribute], bool] | None = None
-    """
-    Predicate for attributes that MLIR can store in the property; `has` by default.
-    """
+    """Predicate for attributes that MLIR can store in the property; `has` by default."""
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
         if not self.has(attr):

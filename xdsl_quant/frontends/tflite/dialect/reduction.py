@@ -194,8 +194,7 @@ _I16_I32 = kinds.tensor_of("i16 i32")
 @irdl_op_definition
 class TopKV2Op(TFLOp):
     """
-    The `k` largest values along the last dimension, in descending order, and their
-    indices.
+    The `k` largest values along the last dimension, in descending order, and their indices.
 
     Example:
 

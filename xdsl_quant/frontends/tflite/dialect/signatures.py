@@ -1,6 +1,4 @@
-"""
-Attributes for the signatures of a model: names of functions, arguments and results.
-"""
+"""Attributes for the signatures of a model: names of functions, arguments and results."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast

@@ -472,9 +472,7 @@ def _split(names: Attribute | None) -> Sequence[str]:
 
 
 def _file_bytes(data: bytes, type_name: str, count: int) -> NDArray[np.uint8]:
-    """
-    Return the bytes of a constant in file layout, with two `INT4` elements per byte.
-    """
+    """Return the bytes of a constant in file layout, with two `INT4` elements per byte."""
     array = np.frombuffer(data, np.uint8)
     if array.size == max(ITEM_BITS[type_name] // 8, 1):
         # A splat.

@@ -494,8 +494,7 @@ class _FunctionImporter:
 
     def drop_unknown_ranks(self, op: Operation, operator: Operator) -> None:
         """
-        Make results unranked if they cannot be scalars or only the op determines the
-        rank.
+        Make results unranked if they cannot be scalars or only the op determines the rank.
         """
         tensors = self.subgraph.tensors
         results = [
@@ -553,9 +552,7 @@ class _FunctionImporter:
         return {"pot_scale_int16": BoolAttr.from_bool(False)}
 
     def reshape_sizes(self, operator: Operator, where: str) -> SSAValue:
-        """
-        Return the result sizes: a vector operand, otherwise the sizes in the options.
-        """
+        """Return the result sizes: a vector operand, otherwise the sizes in the options."""
         operand = self.operand_tensor(operator, 1)
         if operand is not None and operand.type == "INT32" and len(operand.shape) == 1:
             return self.operand(operator.inputs[1], False)
@@ -600,8 +597,7 @@ class _FunctionImporter:
         self, operator: Operator, operands: Sequence[SSAValue], where: str
     ) -> list[Region]:
         """
-        Return the regions of a conditional or loop, which call the subgraphs'
-        functions.
+        Return the regions of a conditional or loop, which call the subgraphs' functions.
         """
         fields = SUBGRAPH_FIELDS.get(operator.code, ())
         indices = [cast(int, operator.options[field]) for field in fields]
@@ -613,8 +609,7 @@ class _FunctionImporter:
         self, index: int, arguments: Sequence[SSAValue] | None, where: str
     ) -> Region:
         """
-        Return a region that calls a function with `arguments`, or with its block
-        arguments.
+        Return a region that calls a function with `arguments`, or with its block arguments.
         """
         callee = _FunctionImporter(self.model, index, self.names)
         types = [callee.type(i) for i in callee.subgraph.inputs]

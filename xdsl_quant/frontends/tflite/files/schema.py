@@ -1,6 +1,4 @@
-"""
-Schema of `.tflite` files, from the package `tflite`: enums and option tables of ops.
-"""
+"""Schema of `.tflite` files, from the package `tflite`: enums and option tables of ops."""
 
 import re
 from collections.abc import Mapping

@@ -32,9 +32,8 @@ _SHAPE_OPERANDS = {
 
 def with_static_sizes(model: Model) -> Model:
     """
-    Return the model with the static shapes of the file, which has size 1 for unknown
-    batch sizes. Sizes that the model computes, and for which the file has 1, stay
-    dynamic.
+    Return the model with the static shapes of the file, which has size 1 for unknown batch
+    sizes. Sizes that the model computes, and for which the file has 1, stay dynamic.
 
     Raises:
         TFLiteFileError: if an op has results with data-dependent sizes.
@@ -96,9 +95,8 @@ def _has_unknown_size(tensor: Tensor) -> bool:
 
 def with_input_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
     """
-    Return the model with the given shapes for inputs of the main function. If they
-    match the static shapes of all dynamic inputs in the file, all tensors get static
-    shapes.
+    Return the model with the given shapes for inputs of the main function. If they match
+    the static shapes of all dynamic inputs in the file, all tensors get static shapes.
 
     Args:
         shapes: shapes by tensor name or signature name.

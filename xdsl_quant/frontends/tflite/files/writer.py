@@ -39,9 +39,7 @@ def version(operator: Operator) -> int:
 
 
 class _Writer:
-    """
-    Writes nested tables before the tables that contain them, as FlatBuffers requires.
-    """
+    """Writes nested tables before the tables that contain them, as FlatBuffers requires."""
 
     def __init__(self, model: Model):
         import flatbuffers  # pyright: ignore[reportMissingTypeStubs] it has no type annotations
@@ -56,9 +54,7 @@ class _Writer:
     # Parts of tables
 
     def table(self, name: str, fields: Mapping[str, Any]) -> int:
-        """
-        Write a table whose nested values are already written; `None` omits a field.
-        """
+        """Write a table whose nested values are already written; `None` omits a field."""
         getattr(self.tables, f"{name}Start")(self.builder)
         for field, value in fields.items():
             if value is not None:
