@@ -45,9 +45,8 @@ class _TFLOps(DialectOps):
 
     def widen_bias(self, op: Operation, bias: int) -> None:
         """
-        Replace a constant bias by a 64-bit one if the op accepts it, as convolutions of
-        16-bit activations do. No quantized type has 64 bits, so the bias is a plain
-        integer tensor; its scale follows from the factors.
+        Replace a constant bias by 64-bit integers without quantized type if the op accepts
+        them, as convolutions of 16-bit activations do.
         """
         # Lazy, as `tfl` is loaded without NumPy.
         from xdsl_quant.runtime.arrays import dense_elements, elements_attr

@@ -1,9 +1,8 @@
 """
-Interpreter functions of the `tfl` dialect on NumPy arrays, with the integer arithmetic
-of TensorFlow Lite's reference kernels.
+Interpreter functions of the `tfl` dialect, with TensorFlow Lite's integer arithmetic.
 
-Each interpreter has its own variables, and runs the function of a `tfl.call_once` once.
-A handle is a pair of strings; an absent operand is `None`.
+Each interpreter has its own variables, and runs the function of a `tfl.call_once` once. A
+handle is a pair of strings; an absent operand is `None`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -59,8 +58,6 @@ def typed(op: Operation, *results: Any) -> tuple[NDArray[Any], ...]:
 
 
 def _interpreter_function(implementation: kernels.Implementation) -> Implementation:
-    """Return the interpreter function for an implementation."""
-
     def run(op: Operation, *args: Any) -> Any:
         try:
             if isinstance(implementation, Computation):
@@ -138,10 +135,7 @@ def _svdf(
     bias: Any,
     state: Any,
 ) -> Any:
-    """
-    Without a next-state result, the state operand is the initial state, and the op
-    keeps its state in the interpreter.
-    """
+    """Run the op; without a next-state result, its state lives in the interpreter."""
     states: dict[Operation, Any] = _interpreter_data(interpreter, "states", dict)
     state = states.get(op, state)
     try:
@@ -183,8 +177,6 @@ def _custom(op: tfl.CustomOp, *args: Any) -> Any:
 
 
 def _unsupported(op_type: type[UnregisteredOp]) -> InterpreterFunctions:
-    """Return interpreter functions that raise an error for an op."""
-
     @register_impls
     class Unsupported(InterpreterFunctions):
         # Registered as terminator, as xDSL treats unregistered ops as terminators, too.
@@ -223,8 +215,7 @@ def _functions() -> InterpreterFunctions:
 
 def tfl_functions(module: ModuleOp) -> Iterator[InterpreterFunctions]:
     """
-    Yield the interpreter functions of the dialect, and functions that raise an error
-    for the module's ops that only `.tflite` files have.
+    Yield the dialect's functions, and functions that raise for ops that only files have.
     """
     yield _functions()
     yield _State()

@@ -1,4 +1,1 @@
-"""
-TOSA frontend: ops that xDSL's dialect lacks, and conversion of rescales and
-block-scaled types.
-"""
+"""TOSA frontend: ops that xDSL lacks, conversion of rescales and block-scaled types."""

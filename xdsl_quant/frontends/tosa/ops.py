@@ -178,8 +178,7 @@ _NAN_SCALE = 255
 
 def _block_scale_codes(texts: Sequence[str]) -> bytes:
     """
-    Return the `f8E8M0FNU` codes of scales, rounded to powers of two as their text may
-    be shortened.
+    Return the nearest `f8E8M0FNU` codes, as texts of scales may be shortened.
 
     Raises:
         ValueError: if a text is not a number, or a scale is negative, too large or NaN.
@@ -468,7 +467,6 @@ def _verify_zero_point(
 
 
 def _are_compatible_sizes(a: int, b: int) -> bool:
-    """Return True if two sizes are compatible."""
     return a == b or DYNAMIC_INDEX in (a, b)
 
 
@@ -871,8 +869,6 @@ class GreaterEqualOp(ComparisonOp):
 
 
 class _ExtremumOp(KeywordOp, ABC):
-    """Base class of the elementwise maximum and minimum with broadcasting."""
-
     input1 = operand_def(_NUMBERS)
     input2 = operand_def(_NUMBERS)
     nan_mode = opt_prop_def(NanModeAttr, default_value=NanModeAttr(NanMode.PROPAGATE))
@@ -1038,8 +1034,6 @@ class ReshapeOp(TosaOp):
 
 
 class _MovingOp(TosaOp, ABC):
-    """Base class of ops that move elements of their first operand."""
-
     CHECKS: ClassVar = (_has_elements_of_operand, _has_rank_of_operand)
 
 
@@ -1255,8 +1249,6 @@ class ConvolutionOp(TosaOp, ABC):
 
 
 class _PaddedConvolutionOp(ConvolutionOp, ABC):
-    """Base class of convolutions with padding."""
-
     pad = prop_def(DenseArrayBase[I64])
     dilation = prop_def(DenseArrayBase[I64])
 

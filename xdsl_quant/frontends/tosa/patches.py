@@ -1,6 +1,4 @@
-"""
-Patches of xDSL's `tosa` dialect for ops of MLIR 22 that it lacks or only partly supports.
-"""
+"""Patches of xDSL's `tosa` dialect for ops of MLIR 22 that it lacks or partly supports."""
 
 from typing import cast
 
@@ -110,7 +108,7 @@ def widen_products() -> None:
 
 
 def _widen_result(op_type: type[IRDLOperation], result: AttrConstraint) -> None:
-    """Allow integer tensors of any width as the result of an op, besides xDSL's types."""
+    """Allow integer results of any width."""
     definition = op_type.get_irdl_definition()
     ((name, _),) = definition.results
     integers = TensorType.constr(BaseAttr(IntegerType))

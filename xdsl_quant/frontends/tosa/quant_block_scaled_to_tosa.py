@@ -77,7 +77,6 @@ _MXINT8_UNIT = 1 / 64
 """Value of an MXINT8 element 1."""
 
 _NAN_CODE = 255
-"""Code of the NaN scale."""
 
 
 class BlockScaledOperands(NamedTuple):
@@ -181,8 +180,6 @@ def _repeat_for_blocks(
 
 
 class _Plan(NamedTuple):
-    """Replacement of a `quant.dcast`."""
-
     operands: BlockScaledOperands
 
     elements: ElementsAttr | NDArray[np.uint8] | None
@@ -192,8 +189,7 @@ class _Plan(NamedTuple):
 @dataclass(frozen=True)
 class BlockScaledToTosa(CheckedPattern[_Plan]):
     """
-    Lower a `quant.dcast` of a block-scaled type to `tosa.cast_from_block_scaled` or
-    `tosa.cast`. Raise `PassFailedException` if TOSA cannot represent it.
+    Lower a `quant.dcast` of a block-scaled type to TOSA, or raise `PassFailedException`.
     """
 
     scales: ScalesIn = "operand"
@@ -263,7 +259,6 @@ def _stored_constant(quantized: SSAValue) -> ElementsAttr | None:
 
 
 def _is_tosa_constant(constant: ElementsAttr) -> bool:
-    """Return True if TOSA supports the constant."""
     element_type = scalar_or_element_type(constant.type)
     if not isinstance(element_type, AnyFloat):
         return False
@@ -329,7 +324,6 @@ def _tosa_constant(builder: LoweringBuilder, elements: ElementsAttr) -> SSAValue
 
 
 def _erase_unused_constants(value: SSAValue, rewriter: PatternRewriter) -> None:
-    """Erase an unused storage cast and its constant."""
     op = value.owner
     if value.first_use or not isinstance(
         op, StorageCastOp | arith.ConstantOp | tosa.ConstOp
@@ -343,10 +337,7 @@ def _erase_unused_constants(value: SSAValue, rewriter: PatternRewriter) -> None:
 
 @dataclass(frozen=True)
 class QuantBlockScaledToTosaPass(PatternPass):
-    """
-    Lower each `quant.dcast` of an MX format to `tosa.cast_from_block_scaled`, or to
-    `tosa.cast` of a constant.
-    """
+    """Lower `quant.dcast` of MX formats to `tosa.cast_from_block_scaled` or `tosa.cast`."""
 
     name = "quant-block-scaled-to-tosa"
     op_types = QuantizeCastOp | DequantizeCastOp
@@ -354,8 +345,8 @@ class QuantBlockScaledToTosaPass(PatternPass):
 
     scales: ScalesIn = "operand"
     """
-    Location of the scales: `operand` of `tosa.cast_from_block_scaled`, or element
-    `type` of a constant (`!tosa.block_scaled`, which MLIR 22 lacks).
+    Location of the scales: `operand` of `tosa.cast_from_block_scaled`, or element `type` of
+    a constant (`!tosa.block_scaled`, which MLIR 22 lacks).
     """
 
     def pattern(self) -> BlockScaledToTosa:

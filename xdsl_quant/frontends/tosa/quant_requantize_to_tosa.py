@@ -30,8 +30,8 @@ def requantization_rescale(
     source: FixedPointType, result_type: Attribute, rounding: ScaleRounding
 ) -> Rescale:
     """
-    Return the `tosa.rescale` of a requantization, before stored values are clamped to a
-    storage range narrower than the storage type.
+    Return the `tosa.rescale` of a requantization, before clamping to a narrower storage
+    range.
 
     Args:
         source: the element type of the input.
@@ -100,7 +100,6 @@ def _check_zero_point(type_: FixedPointType, zero_point: int) -> None:
 
 
 def _check_values(source: FixedPointType, rescale: Rescale) -> None:
-    """Verify that TOSA defines the result for all stored values."""
     low, high = (bound - rescale.input_zp for bound in source.storage_range)
     limit = 1 << (int(rescale.shifts.min()) - 1)
     if low < -limit or high >= limit:
@@ -114,9 +113,8 @@ def _check_values(source: FixedPointType, rescale: Rescale) -> None:
 @dataclass(frozen=True)
 class RequantizationToTosa(CheckedPattern[Rescale]):
     """
-    Lower a `quant.qcast` of a `quant.dcast`, both with fixed-point scales, to
-    `tosa.rescale` on stored values. Raise `PassFailedException` if TOSA does not define
-    the op.
+    Lower a fixed-point `quant.qcast` of a `quant.dcast` to `tosa.rescale`. Raise
+    `PassFailedException` if TOSA does not define the op.
     """
 
     scale_rounding: ScaleRounding = "single"
@@ -173,5 +171,5 @@ class QuantRequantizeToTosaPass(PatternPass):
 
     scale_rounding: ScaleRounding = "single"
     """
-    Rounding of the product with an integer multiplier: `SINGLE_ROUND` or `DOUBLE_ROUND`.
+    Rounding of the integer product: `single` (SINGLE_ROUND) or `double` (DOUBLE_ROUND).
     """

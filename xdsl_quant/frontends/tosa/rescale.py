@@ -71,10 +71,7 @@ def constant(
 
 @dataclass(frozen=True, eq=False)
 class Rescale:
-    """
-    Parameters of a `tosa.rescale`, which computes `clamp(apply_scale(value - input_zp,
-    multiplier, shift) + output_zp)`.
-    """
+    """`tosa.rescale`: `clamp(apply_scale(x - input_zp, multiplier, shift) + output_zp)`."""
 
     multipliers: NDArray[np.int64]
     """Multiplier, or one per index of the last dimension; always one-dimensional."""
@@ -168,9 +165,9 @@ class Rescale:
     ) -> Rescale:
         """
         Return the rescale of a requantization, before it clamps to the storage range of
-        `target`:
-        see
-        [`fixed_point_requantization`][xdsl_quant.transforms.building.fixed_point_requantization].
+        `target`.
+        [`fixed_point_requantization`][xdsl_quant.transforms.building.fixed_point_requantization]
+        defines it.
 
         Args:
             source: the element type of the input.
@@ -179,8 +176,8 @@ class Rescale:
             rounding: the rounding of scaled values.
 
         Raises:
-            ValueError: if the types cannot be requantized, zero points differ, or
-                scales vary
+            ValueError: if the types cannot be requantized, zero points differ, or scales
+                vary
                 along another dimension than the last one.
         """
         requantization = Requantization(source, target)
@@ -203,11 +200,10 @@ class Rescale:
 
     def has_results_of(self, other: Rescale) -> bool:
         """
-        Return True if both compute equal results for all integers. Both need a rounding
-        mode other than `INEXACT_ROUND`.
+        Return True if both compute equal results for all integers, without `INEXACT_ROUND`.
 
-        Several pairs of multiplier and shift may encode one scale. They give equal
-        results with single rounding, but not with double rounding.
+        Several pairs of multiplier and shift may encode one scale. They give equal results
+        with single rounding, but not with double rounding.
         """
         is_same = (self.multipliers == other.multipliers) & (
             self.shifts == other.shifts
@@ -253,7 +249,6 @@ def _common_zero_point(zero_points: Array) -> int:
 
 
 def _channel_count(op: tosa.RescaleOp) -> int:
-    """Verify the types of an op, and return the number of its multipliers."""
     for tensor in (op.input, op.output):
         type_ = element_type_of(tensor)
         if not isinstance(type_, IntegerType) or type_ != IntegerType(type_.bitwidth):

@@ -104,10 +104,7 @@ def requantization_types(rescale: Rescale, op: tosa.RescaleOp) -> Requantization
 def _requantization_type(
     scales: NDArray[np.float64], zero_point: int, is_unsigned: bool, value: SSAValue
 ) -> FixedPointType:
-    """
-    Return a type with per-axis scales along the last dimension, or one scale if all are
-    equal.
-    """
+    """Return a type that is per-axis along the last dimension unless scales are equal."""
     width = cast(IntegerType, element_type_of(value)).bitwidth
     storage = f"{'u' if is_unsigned else 'i'}{width}"
     if (scales == scales[0]).all():
@@ -149,8 +146,8 @@ def _types_around(op: tosa.RescaleOp) -> Iterator[RequantizationTypes]:
 @dataclass(frozen=True)
 class RescaleToQuant(CheckedPattern[RequantizationTypes]):
     """
-    Replace a `tosa.rescale` with constant operands by casts between fixed-point types.
-    Raise `PassFailedException` if the casts do not compute the same values.
+    Replace a constant `tosa.rescale` by casts between fixed-point types. Raise
+    `PassFailedException` if the casts do not compute the same values.
     """
 
     scale_rounding: ScaleRounding = "single"
@@ -181,7 +178,6 @@ class RescaleToQuant(CheckedPattern[RequantizationTypes]):
     def _computes(
         self, types: RequantizationTypes, rescale: Rescale, op: tosa.RescaleOp
     ) -> bool:
-        """Return True if a requantization computes the results of the op."""
         try:
             requantization = Rescale.of_types(
                 *types, len(shape_of(op.input)), self.scale_rounding
@@ -227,7 +223,4 @@ class TosaRescaleToQuantPass(PatternPass):
     expected = "a 'tosa.rescale'"
 
     scale_rounding: ScaleRounding = "single"
-    """
-    Rounding of the product with an integer multiplier when the casts are lowered; pass
-    the same value to `lower-quant-ops`.
-    """
+    """Rounding of the integer product; pass the same value to `lower-quant-ops`."""

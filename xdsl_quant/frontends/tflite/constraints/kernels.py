@@ -2,12 +2,9 @@
 Rules of the kernels in TensorFlow Lite's runtime for the ops of its dialect.
 
 The dialect's verifier accepts more than the runtime supports: the runtime refuses a
-`tfl.softmax` whose result scale is not 1/256, aborts if the result scale of a `tfl.add`
-is too small, and computes wrong results if a kernel ignores parameters. Each case has a
-rule with the runtime's tolerance.
-
-Rules are declared by op name or follow from op traits. They apply to verified,
-registered ops.
+`tfl.softmax` whose result scale is not 1/256, aborts if the result scale of a `tfl.add` is
+too small, and computes wrong results if a kernel ignores parameters. Each case has a rule
+with the runtime's tolerance, by op name or trait. Rules apply to verified, registered ops.
 
 See external
 [documentation](https://github.com/google-ai-edge/LiteRT/tree/main/tflite/kernels).
@@ -56,8 +53,6 @@ ACTIVATIONS = "NONE RELU RELU6 RELU_N1_TO_1"
 
 
 class _Tensor(NamedTuple):
-    """Operand or result of an op."""
-
     subject: str
     value: SSAValue
 
@@ -75,7 +70,6 @@ class _Tensor(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The tensor's type as messages print it."""
         type_ = self.uniform_type
         return str(self.value.type) if type_ is None else short_text(type_)
 
@@ -89,7 +83,7 @@ class _Tensor(NamedTuple):
             rule: the name of the rule.
             problem: the predicate of the message, e.g. `has no scale`.
             must: the remedy, e.g. `be i8`.
-            part: the part of the tensor that the message is about, e.g. `scale 0.5 of`.
+            part: the part of the tensor with the problem, e.g. `scale 0.5 of`.
             pronoun: the subject of the remedy.
         """
         subject = f"{part} {self.text}".strip()
@@ -99,8 +93,6 @@ class _Tensor(NamedTuple):
 
 @dataclass(frozen=True)
 class _Op:
-    """Op with the properties that rules check."""
-
     op: Operation
 
     @property
@@ -130,19 +122,16 @@ class _Op:
     def out_of_range(
         self, tensor: _Tensor, scale: float, size: str, must: str, factor: str = ""
     ) -> KernelFinding:
-        """Return a finding about a scale out of range for the fixed-point multiplier."""
         problem = f"{factor}is too {size} for the multiplier of {self.name}"
         return tensor.finding("scale-range", problem, must, f"scale {scale} of")
 
     def no_kernel(self, tensor: _Tensor, storages: str) -> KernelFinding:
-        """Return a finding about a storage type that the kernel does not support."""
         problem = f"is unsupported by {self.name}"
         must = f"be {_or(storages) if storages else 'dequantized first'}"
         part = f"storage type {tensor.storage} of"
         return tensor.finding("kernel-storage", problem, must, part)
 
     def ignored(self, tensor: _Tensor, names: str, must_be: str) -> KernelFinding:
-        """Return a finding about parameters that the kernel ignores."""
         verb, pronoun = ("are", "they") if " and " in names else ("is", "it")
         problem, must = f"{verb} ignored by the kernel of {self.name}", f"be {must_be}"
         return tensor.finding(
@@ -172,7 +161,6 @@ def _quantized_tensors(
 
 
 def _f32(value: float) -> float:
-    """Return a scale as the runtime stores it, in f32."""
     return float_format(f32).nearest(value)
 
 
@@ -194,13 +182,7 @@ def _or(names: str) -> str:
 
 
 def _storage_rule(op: _Op, storages: str) -> Findings:
-    """
-    Require one of several storage types.
-
-    Args:
-        op: the op.
-        storages: their names; empty if no kernel supports quantized tensors.
-    """
+    """Require one of the storage types; none if no kernel supports quantized tensors."""
     for tensor, _ in op.quantized:
         if tensor.storage not in storages.split():
             yield op.no_kernel(tensor, storages)
@@ -224,10 +206,7 @@ def _storage_differs(tensor: _Tensor, first: _Tensor) -> Findings:
 
 
 def _same_parameters(op: _Op) -> Findings:
-    """
-    Require equal scales and zero points, except for `tfl.concatenation` of u8, whose
-    kernel rescales.
-    """
+    """Require equal parameters, except for `tfl.concatenation` of u8, which rescales."""
     (first, first_type), *others = op.quantized
     storage = _storage_name(first_type)
     if op.op.name == "tfl.concatenation" and storage == "u8":
@@ -258,8 +237,7 @@ _FIXED_RESULTS = {
     "tfl.tanh": ("i16", 2**_LOG2_TOLERANCE - 1, False),
 }
 """
-Storage types with fixed result parameters, relative tolerance of the scale, and whether
-the zero point is fixed as well.
+Storage types with a fixed result scale, its tolerance, and if the zero point is fixed.
 """
 
 
@@ -304,12 +282,8 @@ def _ignored_zero_points(op: _Op) -> Findings:
 
 def _ignored_scales(op: _Op, result_scale: float | None = None) -> Findings:
     """
-    Require equal operand scales: the kernel computes with stored values.
-
-    Args:
-        op: the op.
-        result_scale: the result scale that the kernel implies; the operand scale by
-            default.
+    Require operands of one scale, and the result scale `result_scale` (default: the same),
+    as the kernel computes with stored values.
     """
     (_, first), *others = op.quantized
     if not first.is_per_tensor:
@@ -331,16 +305,12 @@ def _cast_of_stored_values(op: _Op) -> Findings:
 
 
 _QUOTIENT_SHIFTS = {"i8": (5, 23), "u8": (5, 23), "i16": (13, 15)}
-"""
-Supported ratios of scales by storage type, as base-2 exponents: inclusive lower and
-exclusive upper bound.
-"""
+"""Supported ratios of scales by storage type: exponents of 2, the second one exclusive."""
 
 
 def _division(op: _Op) -> Findings:
     """
-    Require a supported ratio of scales: the kernel shifts by the exponents of ratio,
-    dividend and divisor, which is correct only for right shifts by at most 31 bits.
+    Require a supported ratio of scales: the kernel only shifts right, by up to 31 bits.
     """
     (result,) = op.results
     shifts = _QUOTIENT_SHIFTS.get(str(result.storage))
@@ -374,7 +344,6 @@ def _hard_swish(op: _Op) -> Findings:
 
 
 def _sum_rule(op: _Op) -> Findings:
-    """Require supported scales of a sum or difference."""
     (result,) = op.results
     storage = result.storage
     if op.scales is None or {x.storage for x in op.operands} != {storage}:
@@ -406,10 +375,7 @@ def _is_power_of_two(scale: float) -> bool:
 
 
 def _comparison_rule(op: _Op) -> Findings:
-    """
-    Require scales below 1 for 8-bit operands, which the kernel rescales, and equal
-    parameters for wider operands.
-    """
+    """Require scales below 1 for 8-bit operands, equal parameters for wider ones."""
     operands = _quantized_tensors(op.operands)
     if any(_storage_name(type_) not in ("i8", "u8") for _, type_ in operands):
         yield from _same_parameters(op)
@@ -439,7 +405,6 @@ def _softmax_input(op: _Op) -> Findings:
 
 
 def _activation(op: _Op, names: str) -> Findings:
-    """Require a supported fused activation function for quantized tensors."""
     attribute = op.attribute("fused_activation_function")
     first = [x for x in op.operands if x.storage is not None][:1]
     if (
@@ -465,16 +430,13 @@ class _Product:
     """Rule for contractions: supported weights and biases by activation storage type."""
 
     weights: Mapping[str, str]
-    """Storage types of weights."""
 
     biases: Mapping[str, str]
-    """Integer types of biases."""
 
     needs_bias: bool = False
     compares_bias_scale: bool = False
     """
-    True if the kernel compares the bias scale with the product of the other scales when
-    weights are per-tensor; u8 kernels always do.
+    True if the kernel compares bias scales for per-tensor weights; u8 kernels always do.
     """
 
     def __call__(self, op: _Op) -> Findings:
@@ -577,7 +539,6 @@ _REQUANTIZED = {
 
 
 def _requantization(op: _Op) -> Findings:
-    """Require a supported pair of storage types."""
     (operand,), (result,) = op.operands, op.results
     legal = _REQUANTIZED.get(str(operand.storage))
     problem = f"is unsupported by {op.name}"
@@ -601,17 +562,12 @@ def _dequantization(op: _Op) -> Findings:
 
 
 class _Kernels(NamedTuple):
-    """Rules for the kernels of some ops."""
-
     names: str
     """Op names without the dialect."""
 
     rules: Sequence[Rule] = ()
     storages: str | None = None
-    """
-    Supported storage types; `None` if another rule checks them, or the ops move
-    elements of any type.
-    """
+    """Supported storage types; `None` if another rule or none checks them."""
 
     activations: str = ACTIVATIONS
     mixes_storages: bool = False

@@ -1,11 +1,11 @@
 """
-Rules of TensorFlow Lite's 8-bit quantization specification, by the use of a value as
-weight, bias or activation.
+Rules of TensorFlow Lite's 8-bit quantization specification for weights, biases and
+activations.
 
-A value is a *weight* or *bias* if an op with the trait `MultipliesAndAccumulates` uses
-it as one (see `AffineOpCoefficient` and `AccumulatorUniformScale`); a 32-bit value that
-is added to the result of such an op is a bias, too. The use is traced through casts and
-data movement ops. A value derived from a constant is a weight unless only ops that take
+A value is a *weight* or *bias* if an op with the trait `MultipliesAndAccumulates` uses it
+as one (see `AffineOpCoefficient` and `AccumulatorUniformScale`); a 32-bit value that is
+added to the result of such an op is a bias, too. The use is traced through casts and data
+movement ops. A value derived from a constant is a weight unless only ops that take
 activations use it. Every other value is an *activation*.
 
 See external
@@ -34,8 +34,6 @@ from xdsl_quant.dialects.quant.types import UniformType
 
 
 class _Use(Flag):
-    """Uses of a value."""
-
     WEIGHT = auto()
     BIAS = auto()
     ACTIVATION = auto()
@@ -62,7 +60,6 @@ def _has_accumulator_width(type_: UniformType | None) -> bool:
 
 
 def _weighted_product(op: Operation) -> traits.MultipliesAndAccumulates | None:
-    """Return the trait of an op that multiplies by a weight, or `None`."""
     product = quantization_trait(op, traits.MultipliesAndAccumulates)
     # An op that is not registered may have any number of operands.
     if product is None or len(op.operands) <= max(product.lhs, product.rhs):
@@ -256,15 +253,12 @@ def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
 def _zero_point_findings(
     rule: str, quantized_type: UniformType, subjects: str
 ) -> Iterator[Finding]:
-    """Yield a finding about zero points other than 0."""
     if (subject := zero_points_outside(quantized_type, 0, 0)) is not None:
         yield Finding(rule, f"{subject} not 0, as {subjects} require")
 
 
 def _is_only_dequantized(value: SSAValue) -> bool:
-    """
-    Return True if all users are `tfl.dequantize`, whose kernel supports per-axis scales.
-    """
+    """Return True if only `tfl.dequantize` uses the value; it supports per-axis scales."""
     return bool(value.uses) and all(
         op_name(use.operation) == "tfl.dequantize" for use in value.uses
     )
@@ -291,10 +285,7 @@ def _bias_scale(
     user: str,
     product_words: str,
 ) -> Iterator[Finding]:
-    """
-    Yield a finding unless the bias scale is input scale x weight scale, within the
-    rounding errors of the scales and their product in the expressed type.
-    """
+    """Yield a finding unless the bias scale is the product, within rounding errors."""
     import numpy as np
 
     bias_scales, weight_scales = (q.get_scales().ravel() for q in (bias, weight))

@@ -1,6 +1,5 @@
 """
-TensorFlow Lite's dialect `tfl`: the ops of quantized models, and the attributes and
-TensorFlow types that they use.
+TensorFlow Lite's dialect `tfl`: ops of quantized models, attributes and TensorFlow types.
 
 See external [documentation](https://www.tensorflow.org/mlir/tfl_ops).
 """

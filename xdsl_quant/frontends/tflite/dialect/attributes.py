@@ -53,7 +53,6 @@ TFType = Dialect("tf_type", [], [StringType, ResourceType, Quint8Type])
 
 
 def _half_byte(digit: int) -> int:
-    """Return the value of a hexadecimal digit; 0 for any other character."""
     character = chr(digit)
     return int(character, 16) if character in "0123456789abcdefABCDEF" else 0
 

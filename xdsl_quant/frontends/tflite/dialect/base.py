@@ -1,10 +1,9 @@
 """
-Building blocks of op declarations: relations between operand and result types, and base
-classes of ops.
+Relations between operand and result types, and base classes of ops.
 
 Shapes may have dynamic dimensions, and tensors may be unranked. Messages and verification
-order are those of TensorFlow Lite: first the relations whose messages begin with `failed to
-verify that`, then the default relations, the op's own verifier, and the inferred types.
+order are those of TensorFlow Lite: relations with `failed to verify that`, other relations,
+the op's own verifier, inferred types.
 """
 
 from abc import ABC, abstractmethod
@@ -107,8 +106,7 @@ def axis_in(axis: int, rank: int) -> int | None:
 
 def broadcast_shape(a: Shape, b: Shape) -> Shape | None:
     """
-    Return the broadcast shape of two tensors; `None` if they are not broadcastable. A
-    dynamic size takes the default size, unless that is 1.
+    Return the broadcast shape; `None` if incompatible. A size > 1 overrides a dynamic size.
     """
     sizes: list[int] = []
     for pair in zip_longest(reversed(a), reversed(b), fillvalue=1):
@@ -171,9 +169,7 @@ def _is_half_byte(type_: Attribute) -> bool:
 
 
 def _have_one_storage(a: Attribute, b: Attribute) -> bool:
-    """
-    Return True if two element types are equal, or quantized with the same storage type.
-    """
+    """Return True for equal types, or quantized types with one storage type."""
     storage = _storage(b)
     return a == b or (storage is not None and _storage(a) == storage)
 
@@ -196,12 +192,7 @@ def result_like(operand: int, words: str) -> Relation:
 
 
 def operands_alike(a: int, b: int, words: str, *, bytes_are: bool = True) -> Relation:
-    """
-    Require that two operands have the same element type, up to scales.
-
-    Args:
-        bytes_are: treat `ui8` and `quint8` as the same type.
-    """
+    """Require equal operand types, up to scales; `bytes_are` unites `ui8` and `quint8`."""
 
     def holds(op: Operation) -> bool:
         x = scalar_or_element_type(op.operands[a].type)
@@ -318,7 +309,6 @@ def _has_padding_of_rank(op: Operation) -> bool:
 
 
 def _parameters(type_: QuantizedType) -> object:
-    """Return the quantization parameters without quantized dimension and storage range."""
     if not isinstance(type_, UniformQuantizedPerAxisType):
         return type_
     arrays = tuple(type_.scale_array()), tuple(type_.zero_point_array())
@@ -368,8 +358,7 @@ SAME_INPUT = result_like(0, "input and output must have same element type")
 
 def same_input_or_16_bits(op: Operation) -> str | None:
     """
-    Require `SAME_INPUT`, but allow a 16-bit result for a signed 8-bit input, as in
-    LiteRT. MLIR refuses such an op.
+    Require `SAME_INPUT`, or i16 for an i8 input, which LiteRT accepts but MLIR refuses.
     """
     a, b = (scalar_or_element_type(v.type) for v in (*op.operands[:1], *op.results[:1]))
     if isinstance(a, StoredQuantizedType) and a.is_signed:
@@ -415,10 +404,7 @@ PropertyValue = Attribute | PlainValue | None
 
 
 def plain_attribute(value: PlainValue) -> Attribute:
-    """
-    Return the attribute for a Python value: `i1`, `i32`, `f32`, a string, or an array
-    of `i64`.
-    """
+    """Return `i1`, `i32`, `f32`, a string or an array of `i64` for a Python value."""
     match value:
         case bool():
             return BoolAttr.from_bool(value)
@@ -450,11 +436,10 @@ class TFLOp(IRDLOperation, ABC):
     ):
         """
         Args:
-            operands: the operands in declaration order; a sequence for a variadic
-                operand.
+            operands: the operands by declaration; a sequence for a variadic operand.
             result_types: the result types; optional results at the end may be omitted.
             regions: the regions.
-            properties: attributes or Python values, converted by `plain_attribute`.
+            properties: attributes or Python values, see `plain_attribute`.
         """
         left_out = len(self.get_irdl_definition().results) - len(result_types)
         super().__init__(
@@ -465,10 +450,7 @@ class TFLOp(IRDLOperation, ABC):
         )
 
     def __post_init__(self):
-        """
-        Sort properties as they are printed, and drop unknown properties and attributes
-        with the name of a property.
-        """
+        """Sort properties for printing; drop unknown ones and attributes of their names."""
         super().__post_init__()
         if known := self.get_irdl_definition().properties.keys():
             self.properties = {
@@ -518,8 +500,7 @@ class TFLOp(IRDLOperation, ABC):
 
         Args:
             sizes: the expected shape, with -1 for dynamic sizes.
-            like: the value whose element type the message prints; the result by
-                default.
+            like: the value whose element type the message prints; by default the result.
 
         Raises:
             VerifyException: if the result has another shape.
@@ -538,12 +519,7 @@ def declare_elements(
     operands: Sequence[str] = (),
     results: Sequence[str] = (),
 ) -> None:
-    """
-    Declare operands and results with the same element types.
-
-    Args:
-        elements: the argument of `tensor_of`; empty to declare nothing.
-    """
+    """Declare operands and results with the kind `tensor_of(elements)`, if not empty."""
     if elements:
         for name in operands:
             setattr(cls, name, operand_def(tensor_of(elements)))

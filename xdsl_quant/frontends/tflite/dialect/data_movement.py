@@ -106,9 +106,8 @@ def _verify_parts(
     Verify that the results are the parts of a value along a dimension.
 
     Args:
-        sizes_along: returns the sizes of the parts for the size of the dimension;
-            `None`
-            if they are not constant.
+        sizes_along: returns the part sizes for the dimension's size, `None` if not
+            constant.
 
     Raises:
         VerifyException: if they are not.
@@ -137,7 +136,6 @@ def _verify_parts(
 def _reshaped_element_type(
     element_type: Attribute, shape: Shape, sizes: Sequence[int]
 ) -> Attribute:
-    """Return the element type, with its quantized dimension after the reshape."""
     if not isinstance(element_type, UniformQuantizedPerAxisType):
         return element_type
     axis = element_type.quantized_dimension.data
@@ -231,9 +229,6 @@ class ReshapeOp(MovingOp):
             )
 
     def _with_size(self, sizes: Sequence[int], shape: Shape) -> Sequence[int]:
-        """
-        Return the sizes with -1 replaced by the size that the element count determines.
-        """
         known = prod(size for size in sizes if size > 0)
         has_zero = 0 in sizes and 0 in shape
         count = prod(size for size in shape if size or not has_zero)
@@ -352,8 +347,7 @@ _SLICE_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class SliceOp(MovingOp):
     """
-    Slice of a tensor that begins at `begin` and has the sizes `size`; -1 extends it to
-    the end.
+    Slice of a tensor from `begin` with sizes `size`; -1 extends it to the end.
 
     Example:
 
@@ -411,8 +405,8 @@ _STRIDED_SLICE_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class StridedSliceOp(MovingOp):
     """
-    Slice of a tensor from `begin` up to, but excluding, `end`, with `strides`. Masks
-    have a bit for each dimension.
+    Slice from `begin` up to, excluding, `end`, with `strides`. Masks have a bit per
+    dimension.
 
     Example:
 
@@ -684,8 +678,7 @@ class SplitOp(TFLOp):
 @irdl_op_definition
 class SplitVOp(TFLOp):
     """
-    Split a tensor along a dimension into parts of the given sizes; -1 is the remaining
-    size.
+    Split a tensor along a dimension into parts of given sizes; -1 is the remaining size.
 
     Example:
 
@@ -965,8 +958,7 @@ _REVERSE_V2_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class ReverseV2Op(MovingOp):
     """
-    Reverse a tensor along dimensions. The dialect allows a result with another scale,
-    but the runtime does not rescale.
+    Reverse a tensor along dimensions. The runtime ignores the result's scale.
 
     Example:
 

@@ -1,7 +1,4 @@
-"""
-Elementwise ops: arithmetic, comparison, selection, and casts between floating-point and
-quantized tensors.
-"""
+"""Elementwise ops: arithmetic, comparison, selection, casts and quantization."""
 
 from abc import ABC
 from typing import Self
@@ -88,9 +85,8 @@ class PairOp(TFLOp, ABC):
 
 class SameTypeFormOp(PairOp, ABC):
     """
-    Base class of ops with a short form, `tfl.add %0, %1 {...} : tensor<4xf32>`, for
-    operands and results of a single type. Other ops are printed in the generic form,
-    whose quotes are optional in the input.
+    Base class of ops with a short form for a single type:
+    `tfl.add %0, %1 {...} : tensor<4xf32>`. Other types use the generic form.
     """
 
     @classmethod
@@ -784,8 +780,8 @@ class SelectionOp(TFLOp, ABC):
 @irdl_op_definition
 class SelectOp(SelectionOp, elements="f32 i1 i8 i16 i32 i64 ui32 QI8 QUI8 QI16 quint8"):
     """
-    Select one of two values by a condition. A one-dimensional condition selects along
-    the first dimension.
+    Select one of two values by a condition; a 1-d condition selects along the first
+    dimension.
 
     Example:
 

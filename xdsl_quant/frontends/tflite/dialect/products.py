@@ -62,8 +62,8 @@ def has_wide_sums_without_bias(op: Operation) -> bool:
     """
     Return True if a 16-bit op without bias has 64-bit accumulators.
 
-    The attribute `quantized_bias_type = 2 : i32` (`INT32`) selects 32-bit accumulators.
-    It is an option of `.tflite` files that the dialect lacks.
+    The attribute `quantized_bias_type = 2 : i32` (`INT32`) of `.tflite` files selects 32
+    bits.
     """
     return op.attributes.get("quantized_bias_type") != IntegerAttr(2, i32)
 
@@ -164,8 +164,7 @@ class DepthwiseConv2DOp(ConvolutionOp):
 @irdl_op_definition
 class TransposeConvOp(TFLOp):
     """
-    Transposed convolution: each input element scales a filter (OHWI), which is
-    accumulated into the output.
+    Transposed convolution: accumulates the filters (OHWI), scaled by each input element.
 
     Example:
 
@@ -217,7 +216,7 @@ class TransposeConvOp(TFLOp):
 @irdl_op_definition
 class FullyConnectedOp(TFLOp):
     """
-    Product with a weight matrix (one row per output). Shuffled weights add a second result.
+    Product with a weight matrix, one row per output. Shuffled weights add a second result.
 
     Example:
 
@@ -284,8 +283,7 @@ _BATCH_MATMUL_ELEMENTS = kinds.tensor_of("f32 f16 QI8 QI16 i8")
 @irdl_op_definition
 class BatchMatMulOp(TFLOp):
     """
-    Matrix product of the last two dimensions, each optionally transposed; the other
-    dimensions are broadcast.
+    Batch matrix product with broadcast batch dimensions and optional transposes.
 
     Example:
 
@@ -358,8 +356,8 @@ class SVDFOp(TFLOp):
     Fully connected layer over the last steps of a signal; its weights are products of
     feature weights and time weights. The op updates its state in place.
 
-    `tfl-variables-to-arguments` adds a second result, the next state, and removes the
-    in-place update. TensorFlow Lite does not know that form.
+    `tfl-variables-to-arguments` returns the next state as a second result instead, a form
+    that TensorFlow Lite does not know.
 
     Example:
 

@@ -13,18 +13,13 @@ INDEX_PATH = "tf_saved_model.index_path"
 
 SIGNATURE_NAMES = "tfl.signature_names"
 """
-Attribute of an argument or result: further names, by signature key.
-
-`INDEX_PATH` holds a single name, for the first key of `EXPORTED_NAMES`.
+Attribute of an argument or result: names by signature key, besides the one `INDEX_PATH`.
 """
 
 
 def name_attributes(names: Mapping[str, Sequence[str]]) -> DictionaryAttr:
     """
-    Return the name attributes of an argument or result.
-
-    Args:
-        names: the names by signature key, in the order of the function's keys.
+    Return the name attributes of an argument or result for its names by signature key.
     """
     attributes: dict[str, Attribute] = {}
     further: dict[str, Attribute] = {}

@@ -1,10 +1,8 @@
 """
 Constraints for tensor operands and results, with the dialect's messages.
 
-The dialect accepts tensors of any element type, ranked or not. The runtime supports
-fewer:
-each operand and result lists its element types for messages only; nothing here verifies
-them.
+The dialect accepts any element type, ranked or not. The narrower list of each operand and
+result, the types that the runtime supports, only appears in messages.
 """
 
 from collections.abc import Sequence
@@ -90,8 +88,7 @@ def tensor_of(elements: str) -> TFLTensorKind:
     Return the constraint for a tensor with one of several element types.
 
     Args:
-        elements: names of `ElementKind` members in the order of the message; `i32|i64`
-            prints both as one word.
+        elements: `ElementKind` names in message order; `i32|i64` prints both as one word.
     """
     return TFLTensorKind(_words(elements), is_tensor, _element_kinds(elements))
 

@@ -1,9 +1,5 @@
 """
-TensorFlow Lite models in `.tflite` files.
-
-[`read_tflite`][xdsl_quant.frontends.tflite.files.read_tflite] reads a file into a `tfl`
-module, [`write_tflite`][xdsl_quant.frontends.tflite.files.write_tflite] writes a module
-to a file.
+TensorFlow Lite models in `.tflite` files: reading to, and writing from, `tfl` modules.
 """
 
 from .exporter import write_tflite

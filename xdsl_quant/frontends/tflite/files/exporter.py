@@ -206,8 +206,6 @@ def _tensor_name(op: Operation | None, value: SSAValue, default: str) -> str:
 
 
 class _FunctionExporter:
-    """Converts a function to a subgraph."""
-
     def __init__(self, function: FuncOp, function_names: Sequence[str]):
         self.function = function
         self.function_names = function_names
@@ -246,7 +244,6 @@ class _FunctionExporter:
         )
 
     def signatures(self, index: int) -> Sequence[ModelSignature]:
-        """Return the signatures in the function's attributes."""
         function = self.function
         end = function.body.block.last_op
         assert end is not None
@@ -268,7 +265,6 @@ class _FunctionExporter:
         key: str,
         is_first: bool,
     ) -> Mapping[str, int]:
-        """Return the tensor indices by name for arguments or results in a signature."""
         if attributes is None:
             return {}
         names: dict[str, int] = {}
@@ -372,10 +368,7 @@ class _FunctionExporter:
         )
 
     def add_bias_scales(self, op: Operation, inputs: Sequence[int]) -> None:
-        """
-        Add the accumulator's scales to a 64-bit bias, which no quantized type can have:
-        some kernels require them.
-        """
+        """Add the accumulator's scales to a 64-bit bias, as some kernels require them."""
         trait = quantization_trait(op, AccumulatorUniformScale)
         if trait is None or trait.bias >= len(inputs) or inputs[trait.bias] == ABSENT:
             return
@@ -391,10 +384,7 @@ class _FunctionExporter:
             )
 
     def state(self, index: int) -> int:
-        """
-        Return the tensor index of a state with a constant initial value; each op has
-        its own.
-        """
+        """Return the tensor index of a state; each op has its own."""
         variable = replace(self.tensors[index], data=None, is_variable=True)
         if index in self.states:
             self.tensors.append(variable)
@@ -404,9 +394,7 @@ class _FunctionExporter:
         return index
 
     def operands(self, op: Operation) -> Sequence[SSAValue]:
-        """
-        Return the operands of an op, and those of the calls in the regions of `tfl.if`.
-        """
+        """Return the operands of an op and of the calls in the regions of `tfl.if`."""
         if not isinstance(op, IfOp):
             return op.operands
         then_call, else_call = (self.call(region, op) for region in op.regions)
@@ -417,9 +405,7 @@ class _FunctionExporter:
         return [*op.operands, *then_call.arguments]
 
     def call(self, region: Region, op: Operation) -> CallOp:
-        """
-        Return the call that a region consists of; it refers to a subgraph in the file.
-        """
+        """Return the call that a region consists of."""
         ops = [*region.block.ops] if region.blocks else []
         if len(ops) == 2 and isinstance(call := ops[0], CallOp):
             arguments = call.arguments if isinstance(op, IfOp) else region.block.args

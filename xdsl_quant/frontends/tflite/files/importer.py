@@ -280,9 +280,8 @@ def has_unknown_rank(tensor: Tensor) -> bool:
 
 def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
     """
-    Return the type of a tensor. A tensor without sizes is a scalar, as in LiteRT: files
-    from before 2022 do not tell scalars and unranked tensors apart. Variable handles
-    are unranked.
+    Return the type of a tensor. Without sizes it is a scalar, as in LiteRT, as files from
+    before 2022 do not store the rank; variable handles are unranked.
     """
     element = element_type(tensor, where, is_narrow)
     if has_unknown_rank(tensor) and isinstance(element, tfl.ResourceType):
@@ -311,8 +310,7 @@ def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
 
 def _first_value(tensor: Tensor) -> int:
     """
-    Return the initial value of each byte of a variable, as in LiteRT: the zero point of
-    per-tensor `INT8`, otherwise 0.
+    Return LiteRT's initial byte of a variable: the zero point of per-tensor `INT8`, or 0.
     """
     quantization = tensor.quantization
     if tensor.type != "INT8" or quantization is None:
@@ -339,8 +337,6 @@ def _constant_value(
 
 
 class _FunctionImporter:
-    """Converts a subgraph to a function."""
-
     def __init__(self, model: Model, index: int, names: Sequence[str]):
         self.model = model
         self.index = index
@@ -384,7 +380,6 @@ class _FunctionImporter:
         return function
 
     def annotate(self, function: FuncOp) -> None:
-        """Add the attributes for tensor names and signatures."""
         subgraph = self.subgraph
         if not self.index:
             names = {"inputs": subgraph.inputs, "outputs": subgraph.outputs}
@@ -493,9 +488,7 @@ class _FunctionImporter:
                 raise TFLiteFileError(f"{self.where(index)} is computed twice")
 
     def drop_unknown_ranks(self, op: Operation, operator: Operator) -> None:
-        """
-        Make results unranked if they cannot be scalars or only the op determines the rank.
-        """
+        """Make results unranked if they cannot be scalars."""
         tensors = self.subgraph.tensors
         results = [
             result
@@ -534,9 +527,8 @@ class _FunctionImporter:
 
     def discardable(self, operator: Operator) -> dict[str, Attribute]:
         """
-        Return options that the dialect lacks but that change results: `pot_scale_int16`
-        for 16-bit sums with power-of-two scales, and `quantized_bias_type` for 32-bit
-        accumulators of 16-bit contractions without bias.
+        Return options that change results but are no properties: `pot_scale_int16` of sums,
+        and `quantized_bias_type` of 16-bit contractions without bias.
         """
         if operator.code == "TRANSPOSE_CONV" and _has_narrow_sums(operator):
             x, bias = (self.operand_tensor(operator, index) for index in (2, 3))
@@ -596,9 +588,7 @@ class _FunctionImporter:
     def regions(
         self, operator: Operator, operands: Sequence[SSAValue], where: str
     ) -> list[Region]:
-        """
-        Return the regions of a conditional or loop, which call the subgraphs' functions.
-        """
+        """Return regions that call the subgraphs of a conditional or loop."""
         fields = SUBGRAPH_FIELDS.get(operator.code, ())
         indices = [cast(int, operator.options[field]) for field in fields]
         if operator.code == "IF":
@@ -608,9 +598,7 @@ class _FunctionImporter:
     def call(
         self, index: int, arguments: Sequence[SSAValue] | None, where: str
     ) -> Region:
-        """
-        Return a region that calls a function with `arguments`, or with its block arguments.
-        """
+        """Return a region that calls a function with `arguments` or its block arguments."""
         callee = _FunctionImporter(self.model, index, self.names)
         types = [callee.type(i) for i in callee.subgraph.inputs]
         block = Block(arg_types=types if arguments is None else ())

@@ -16,9 +16,7 @@ ABSENT = -1
 
 
 class TFLiteFileError(ModelFileError):
-    """
-    Raised for damaged files, and for models that the file or dialect does not support.
-    """
+    """Raised for damaged files and unsupported models."""
 
 
 @dataclass

@@ -56,12 +56,7 @@ def _member(members: Sequence[str], value: OptionValue, where: str) -> str:
 
 
 def options_of(op: Operation, fields: Collection[str]) -> dict[str, OptionValue]:
-    """
-    Return the options for the properties and attributes of an op.
-
-    Args:
-        fields: the options that the file format supports.
-    """
+    """Return the options in `fields` for the properties and attributes of an op."""
     constraints: dict[str, object] = {}
     if isinstance(op, IRDLOperation):
         definitions = op.get_irdl_definition().properties

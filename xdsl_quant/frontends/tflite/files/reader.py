@@ -106,10 +106,7 @@ class _Budget:
 
 
 class _Table:
-    """
-    Typed wrapper for a table of the package `tflite`. A field is an accessor prefix,
-    e.g. `Shape` for `Shape`, `ShapeLength`, `ShapeAsNumpy` and `ShapeIsNone`.
-    """
+    """Typed table of the package `tflite`; fields are accessor prefixes, e.g. `Shape`."""
 
     def __init__(self, table: object, budget: _Budget):
         self._flatbuffer = table
@@ -117,11 +114,9 @@ class _Table:
 
     @classmethod
     def root(cls, kind: str, content: bytes) -> _Table:
-        """Return the root table of a file, or of a buffer with one table."""
         return cls(getattr(schema(), kind).GetRootAs(content, 0), _Budget(content))
 
     def number(self, field: str) -> int:
-        """Return an integer or boolean."""
         return getattr(self._flatbuffer, field)()
 
     def text(self, field: str) -> str:
@@ -135,11 +130,9 @@ class _Table:
         return None if table is None else _Table(table, self._budget)
 
     def length(self, field: str) -> int:
-        """Return the length of a vector."""
         return getattr(self._flatbuffer, f"{field}Length")()
 
     def tables(self, field: str) -> Sequence[_Table]:
-        """Return a vector of tables."""
         count = self.length(field)
         self._budget.spend(count)
         get: Callable[[int], object] = getattr(self._flatbuffer, field)
@@ -163,8 +156,8 @@ class _Table:
 
     def builtin_code(self) -> int:
         """
-        Return the field `builtin_code` of an operator code. The package's accessor
-        returns `deprecated_builtin_code` instead if it is below 127.
+        Return `builtin_code`; the package's accessor prefers the deprecated field below
+        127.
         """
         # The package has no public access to the raw field.
         fields = getattr(self._flatbuffer, "_tab")
@@ -175,7 +168,6 @@ class _Table:
         return number
 
     def union(self, field: str, kind: str) -> _Table | None:
-        """Return the table of a union, of kind `kind`."""
         if (union := getattr(self._flatbuffer, field)()) is None:
             return None
         options = getattr(schema(), kind)()
@@ -183,7 +175,6 @@ class _Table:
         return _Table(options, self._budget)
 
     def options(self, kind: str) -> Mapping[str, OptionValue]:
-        """Return the fields of an option table."""
         values: dict[str, OptionValue] = {}
         for field, accessor in option_fields(kind).items():
             if hasattr(self._flatbuffer, f"{accessor}Length"):
@@ -197,8 +188,6 @@ class _Table:
 
 
 class _Reader:
-    """Reads and verifies the tables of a file."""
-
     def model(self, content: bytes) -> Model:
         if len(content) < 8 or content[4:8] != b"TFL3":
             raise TFLiteFileError(

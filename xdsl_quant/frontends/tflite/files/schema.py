@@ -9,7 +9,6 @@ from xdsl_quant.runtime.extras import missing_package
 
 
 def _members(holder: object) -> Mapping[str, Any]:
-    """Return the members of a class or module without type annotations."""
     return vars(holder)
 
 

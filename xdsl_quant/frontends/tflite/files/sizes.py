@@ -32,8 +32,8 @@ _SHAPE_OPERANDS = {
 
 def with_static_sizes(model: Model) -> Model:
     """
-    Return the model with the static shapes of the file, which has size 1 for unknown batch
-    sizes. Sizes that the model computes, and for which the file has 1, stay dynamic.
+    Return the model with the file's static shapes, in which unknown batch sizes are 1.
+    Sizes that the model computes, and for which the file has 1, stay dynamic.
 
     Raises:
         TFLiteFileError: if an op has results with data-dependent sizes.
@@ -55,7 +55,6 @@ def with_static_sizes(model: Model) -> Model:
 
 
 def _static_tensors(subgraph: Subgraph) -> Sequence[Tensor]:
-    """Return the tensors with dynamic sizes only where the model computes them."""
     computed: set[int] = set()
     for operator in subgraph.operators:
         if not computed.isdisjoint(operator.inputs) or _computes_shape(

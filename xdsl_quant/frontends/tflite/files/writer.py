@@ -62,7 +62,6 @@ class _Writer:
         return getattr(self.tables, f"{name}End")(self.builder)
 
     def vector(self, offsets: Iterable[int]) -> int:
-        """Write a vector of tables that are already written."""
         offsets = [*offsets]
         self.builder.StartVector(4, len(offsets), 4)
         for offset in reversed(offsets):
@@ -102,7 +101,6 @@ class _Writer:
         return bytes(self.builder.Output())
 
     def add_buffer(self, data: NDArray[np.uint8] | None) -> int:
-        """Return the buffer index of the data; `None` has the empty buffer."""
         if data is None:
             return 0
         # Tensors that have the same array share a buffer.
@@ -202,7 +200,6 @@ class _Writer:
         )
 
     def option(self, value: Any) -> Any:
-        """Return the number, or write the string or integers."""
         if isinstance(value, str):
             return self.text(value)
         return self.numbers(value, np.int32) if isinstance(value, Sequence) else value
