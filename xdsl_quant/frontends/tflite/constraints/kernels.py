@@ -182,7 +182,7 @@ def _or(names: str) -> str:
 
 
 def _storage_rule(op: _Op, storages: str) -> Findings:
-    """Require one of the storage types; none if no kernel supports quantized tensors."""
+    """Require one of the storage types; `storages` is empty for float-only kernels."""
     for tensor, _ in op.quantized:
         if tensor.storage not in storages.split():
             yield op.no_kernel(tensor, storages)
@@ -422,7 +422,7 @@ def _activation(op: _Op, names: str) -> Findings:
         )
 
 
-# Products with weights
+# Contractions
 
 
 @dataclass(frozen=True)
@@ -558,7 +558,7 @@ def _dequantization(op: _Op) -> Findings:
         yield tensor.finding("activation-granularity", problem, "have one")
 
 
-# The kernels
+# Rules by op
 
 
 class _Kernels(NamedTuple):

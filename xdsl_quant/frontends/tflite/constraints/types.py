@@ -61,7 +61,7 @@ def _has_accumulator_width(type_: UniformType | None) -> bool:
 
 def _weighted_product(op: Operation) -> traits.MultipliesAndAccumulates | None:
     product = quantization_trait(op, traits.MultipliesAndAccumulates)
-    # An op that is not registered may have any number of operands.
+    # An unregistered op may have any number of operands.
     if product is None or len(op.operands) <= max(product.lhs, product.rhs):
         return None
     return product
@@ -169,7 +169,7 @@ class TFLiteConstraints:
         if index == product.lhs:
             return _Use.ACTIVATION
         if index == product.rhs:
-            # Both factors of the products in an attention layer are activations.
+            # In attention layers, both factors are activations.
             is_activation = operand in self._products or not has_quantization_trait(
                 op, traits.AffineOpCoefficient
             )
@@ -300,7 +300,7 @@ def _bias_scale(
     with np.errstate(over="ignore", under="ignore"):
         products = input_scale * weight_scales
         tolerance = 4 * 2.0**-scale_format.precision * products + scale_format.smallest
-        # The tolerance of a product that is infinite is infinite, too.
+        # An infinite product also has an infinite tolerance.
         is_near = np.abs(bias_scales - products) <= tolerance
         off = ~(is_near & np.isfinite(products))
     if not off.any():

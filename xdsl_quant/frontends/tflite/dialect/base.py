@@ -435,6 +435,8 @@ class TFLOp(IRDLOperation, ABC):
         **properties: PropertyValue,
     ):
         """
+        Build an op.
+
         Args:
             operands: the operands by declaration; a sequence for a variadic operand.
             result_types: the result types; optional results at the end may be omitted.
@@ -487,6 +489,8 @@ class TFLOp(IRDLOperation, ABC):
 
     def require(self, holds: bool, message: str) -> None:
         """
+        Verify a condition.
+
         Raises:
             VerifyException: if `holds` is false; the message follows the op's name.
         """

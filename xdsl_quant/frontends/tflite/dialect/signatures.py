@@ -12,9 +12,7 @@ EXPORTED_NAMES = "tf_saved_model.exported_names"
 INDEX_PATH = "tf_saved_model.index_path"
 
 SIGNATURE_NAMES = "tfl.signature_names"
-"""
-Attribute of an argument or result: names by signature key, besides the one `INDEX_PATH`.
-"""
+"""Attribute of an argument or result: names by signature key, besides `INDEX_PATH`."""
 
 
 def name_attributes(names: Mapping[str, Sequence[str]]) -> DictionaryAttr:

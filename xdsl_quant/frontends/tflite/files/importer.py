@@ -327,7 +327,7 @@ def _constant_value(
         key = tensor.name or "constant"
         items = elements.view(f"u{min(ITEM_BITS[tensor.type] // 8, 8)}")
         return new_resource(key, items, type_)
-    # `ITEM_BITS` has only types of integers and floats.
+    # A cast for the type checker only: elements have any type in `ITEM_BITS`.
     return DenseIntOrFPElementsAttr(
         cast(TensorType[IntegerType], type_), BytesAttr(elements.tobytes())
     )
@@ -488,7 +488,7 @@ class _FunctionImporter:
                 raise TFLiteFileError(f"{self.where(index)} is computed twice")
 
     def drop_unknown_ranks(self, op: Operation, operator: Operator) -> None:
-        """Make results unranked if they cannot be scalars."""
+        """Make results unranked unless the op verifies them as scalars."""
         tensors = self.subgraph.tensors
         results = [
             result
@@ -527,8 +527,9 @@ class _FunctionImporter:
 
     def discardable(self, operator: Operator) -> dict[str, Attribute]:
         """
-        Return options that change results but are no properties: `pot_scale_int16` of sums,
-        and `quantized_bias_type` of 16-bit contractions without bias.
+        Return options that affect results without being properties of the dialect:
+        `pot_scale_int16` of sums, `quantized_bias_type` of 16-bit contractions without
+        bias.
         """
         if operator.code == "TRANSPOSE_CONV" and _has_narrow_sums(operator):
             x, bias = (self.operand_tensor(operator, index) for index in (2, 3))

@@ -51,7 +51,7 @@ class _Writer:
         self.buffer_indices: dict[int, int] = {}
         self.codes: dict[tuple[str, str, int], int] = {}
 
-    # Parts of tables
+    # FlatBuffers primitives
 
     def table(self, name: str, fields: Mapping[str, Any]) -> int:
         """Write a table whose nested values are already written; `None` omits a field."""
