@@ -159,7 +159,7 @@ class Condition(Truth):
         return self.number.as_float(type_)
 
     def as_value(self, type_: Attribute) -> SSAValue:
-        """The value, whose type is `i1`."""
+        """Return the value, whose type is `i1`."""
         return self.value
 
     def chosen(self, a: Any, b: Any) -> Any:
@@ -206,7 +206,7 @@ class IntegerExpression(Integer):
     bounds: Bounds
 
     def as_type(self, type_: IntegerType) -> SSAValue:
-        """The value with another number of bits, which its bounds must fit."""
+        """Return the value with another number of bits, which its bounds must fit."""
         own_type = cast(IntegerType, self.value.type)
         if own_type == type_:
             return self.value
@@ -215,11 +215,11 @@ class IntegerExpression(Integer):
         return self.builder.op(op_type, (self.value,), type_)
 
     def as_value(self, type_: Attribute) -> SSAValue:
-        """The value as one of an integer type."""
+        """Return the value as one of an integer type."""
         return self.as_type(cast(IntegerType, type_))
 
     def as_index(self) -> SSAValue:
-        """The value as an index."""
+        """Return the value as an index."""
         return self.builder.op(arith.IndexCastOp, (self.value,), IndexType())
 
     def as_float(self, type_: AnyFloat) -> FloatExpression:
@@ -228,7 +228,7 @@ class IntegerExpression(Integer):
         return FloatExpression(self.builder, value, bounds, may_be_nan=False)
 
     def bits_as_float(self, type_: AnyFloat) -> FloatExpression:
-        """The float that has these bits, which are as many as that has."""
+        """Return the float that has these bits, which are as many as that has."""
         bits = self.as_type(IntegerType(type_.bitwidth))
         value = self.builder.op(arith.BitcastOp, (bits,), type_)
         return FloatExpression(self.builder, value)
@@ -290,7 +290,7 @@ class FloatExpression(Real):
         return FloatExpression(self.builder, value, bounds, self.may_be_nan)
 
     def as_value(self, type_: Attribute) -> SSAValue:
-        """The value, rounded to a float type."""
+        """Return the value, rounded to a float type."""
         return self.as_float(cast(AnyFloat, type_)).value
 
     def as_integer(self) -> IntegerExpression:
@@ -310,7 +310,7 @@ class FloatExpression(Real):
         return IntegerExpression(self.builder, integer, bounds)
 
     def bits(self) -> IntegerExpression:
-        """The bits of the value as a signed integer."""
+        """Return the bits of the value as a signed integer."""
         type_ = IntegerType(self.type.bitwidth)
         low, high = signed_bounds(type_.bitwidth)
         bounds = (0 if self.bounds[0] >= 0 else low), high
@@ -318,7 +318,7 @@ class FloatExpression(Real):
         return IntegerExpression(self.builder, value, bounds)
 
     def operand(self, number: RealNumber) -> SSAValue:
-        """An operand of a function as a value of this type."""
+        """Return an operand of a function as a value of this type."""
         match number:
             case FloatExpression():
                 return number.value

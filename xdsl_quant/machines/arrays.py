@@ -71,7 +71,7 @@ class ArrayExpression(NDArrayOperatorsMixin, ABC):
         return (self[i] for i in range(len(self)))
 
     def primitive(self, name: str) -> Form | None:
-        """The form of a primitive; `None` to trace its definition."""
+        """Return the form of a primitive; `None` to trace its definition."""
         return self.FORMS.get(name)
 
     def __array_function__(
@@ -91,11 +91,11 @@ class ArrayExpression(NDArrayOperatorsMixin, ABC):
         return self.FORMS["part"](self, key if isinstance(key, tuple) else (key,))
 
     def reshape(self, *shape: int | Sequence[int]) -> Self:
-        """The elements in the same order in another shape."""
+        """Return the elements in the same order in another shape."""
         return self.FORMS[np.reshape](self, _numbers(shape))
 
     def transpose(self, *order: int | Sequence[int]) -> Self:
-        """The dimensions in another order, or in the reverse one."""
+        """Return the dimensions in another order, or in the reverse one."""
         return self.FORMS[np.transpose](self, _numbers(order) or None)
 
     def swapaxes(self, a: int, b: int) -> Self:
@@ -114,24 +114,24 @@ class ArrayExpression(NDArrayOperatorsMixin, ABC):
     def sum(
         self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None
     ) -> Self:
-        """The sums along dimensions."""
+        """Return the sums along dimensions."""
         return self.FORMS["reduced"]("sum", self, axis, keepdims, dtype)
 
     def prod(self, axis: Axis = None, keepdims: bool = False) -> Self:
-        """The products along dimensions."""
+        """Return the products along dimensions."""
         return self.FORMS["reduced"]("prod", self, axis, keepdims)
 
     def max(self, axis: Axis = None, keepdims: bool = False) -> Self:
-        """The largest elements along dimensions."""
+        """Return the largest elements along dimensions."""
         return self.FORMS["reduced"]("max", self, axis, keepdims)
 
     def min(self, axis: Axis = None, keepdims: bool = False) -> Self:
-        """The smallest elements along dimensions."""
+        """Return the smallest elements along dimensions."""
         return self.FORMS["reduced"]("min", self, axis, keepdims)
 
 
 def _numbers(arguments: Sequence[int | Sequence[int]]) -> list[int]:
-    """The numbers of arguments that are these, or one sequence of them."""
+    """Return the numbers of arguments that are these, or one sequence of them."""
     return [int(number) for number in np.hstack([*arguments, ()])]
 
 

@@ -149,7 +149,7 @@ class Expression(NDArrayOperatorsMixin, ABC):
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType] NumPy's has none
 
     def primitive(self, name: str) -> Form | None:
-        """The machine's form of a primitive; `None` to trace its definition."""
+        """Return the machine's form of a primitive; `None` to trace its definition."""
         return self.PRIMITIVES.get(name)
 
     def __array_ufunc__(
@@ -203,17 +203,17 @@ class Truth(Expression):
         """Build the choice of one of two values."""
 
     def conjunction(self, other: Self | bool) -> Self | int:
-        """Whether both values are true."""
+        """Return True if both values are true."""
         if not isinstance(other, Truth):
             return self if other else 0
         return self._logical("and", other)
 
     def disjunction(self, other: Self | bool) -> Self:
-        """Whether a value is true."""
+        """Return True if a value is true."""
         return self._logical("or", other)
 
     def negation(self) -> Self:
-        """Whether the value is false."""
+        """Return True if the value is false."""
         return self._logical("xor", True)
 
     def compared(self, direction: Direction, other: object) -> Truth:
@@ -268,22 +268,22 @@ class Integer(Expression):
 
     @abstractmethod
     def as_float(self, type_: AnyFloat) -> Real:
-        """The nearest float."""
+        """Return the nearest float."""
 
     @abstractmethod
     def wrapped(self, bits: int = 32) -> Self:
-        """The lowest bits, at most those of the value, as a signed number."""
+        """Return the lowest bits, at most those of the value, as a signed number."""
 
     @abstractmethod
     def leading_zeros(self) -> Self:
-        """The zeros before the first one of the 32 bits of a number from 0."""
+        """Return the zeros before the first one of the 32 bits of a number from 0."""
 
     # Operators
 
     def plus(self, constant: int, factor: int = 1) -> Self | None:
         """
-        The integer times 1 or -1 plus a constant, as one op if it is such a sum itself,
-        and `None` otherwise.
+        Return the integer times 1 or -1 plus a constant, as one op if it is such a sum
+        itself, and `None` otherwise.
         """
         if self.linear is None or not self.is_lazy:
             return None
@@ -318,11 +318,11 @@ class Integer(Expression):
         return result
 
     def negative(self) -> Self:
-        """The number with the other sign."""
+        """Return the number with the other sign."""
         return 0 - self
 
     def conjunction(self, other: SupportsIndex) -> Self:
-        """The bits that `other` has, which is not negative."""
+        """Return the bits that `other` has, which is not negative."""
         mask = int(other)
         low, high = self.bounds
         if low >= 0 and high <= mask and not mask & (mask + 1):
@@ -332,7 +332,7 @@ class Integer(Expression):
 
     def _quotient(self, lhs: Number, rhs: Number) -> Self:
         """
-        The quotient, rounded down.
+        Return the quotient, rounded down.
 
         Raises:
             ValueError: if the divisor may be 0.
@@ -347,7 +347,7 @@ class Integer(Expression):
 
     def remainder(self, divisor: Number) -> Self:
         """
-        The rest of a division that rounds towards zero.
+        Return the rest of a division that rounds towards zero.
 
         Raises:
             ValueError: if the divisor may be 0.
@@ -363,23 +363,23 @@ class Integer(Expression):
     # Functions
 
     def minimum(self, other: Number) -> Self:
-        """The smaller one of two numbers."""
+        """Return the smaller one of two numbers."""
         if self.bounds[1] <= bounds_of(other)[0]:
             return self
         return self._combined("minimum", self, other, combined(min, self, other))
 
     def maximum(self, other: Number) -> Self:
-        """The larger one of two numbers."""
+        """Return the larger one of two numbers."""
         if self.bounds[0] >= bounds_of(other)[1]:
             return self
         return self._combined("maximum", self, other, combined(max, self, other))
 
     def clipped(self, low: Number, high: Number) -> Self:
-        """The number limited to a range."""
+        """Return the number limited to a range."""
         return self.maximum(low).minimum(high)
 
     def absolute(self) -> Self:
-        """The absolute value."""
+        """Return the absolute value."""
         low, high = self.bounds
         if low >= 0:
             return self
@@ -428,13 +428,13 @@ class Real(Expression):
 
     @abstractmethod
     def as_float(self, type_: AnyFloat) -> Self:
-        """The value, rounded to another type."""
+        """Return the value, rounded to another type."""
 
     @abstractmethod
     def as_integer(self) -> Integer:
         """
-        The value without its fraction. What is out of the range of 64 bits is its end, NaN
-        the smaller one.
+        Return the value without its fraction. What is out of the range of 64 bits is
+        its end, NaN the smaller one.
         """
 
     def function(
@@ -444,14 +444,16 @@ class Real(Expression):
         bounds: FloatBounds = UNBOUNDED,
         can_be_nan: bool | None = None,
     ) -> Self:
-        """A function of operands that may become NaN if its bounds are not known."""
+        """
+        Return a function of operands that may become NaN if its bounds are not known.
+        """
         if can_be_nan is None:
             # What is infinite, or out of the domain of a function, may become NaN.
             can_be_nan = bounds == UNBOUNDED or any(map(may_be_nan, operands))
         return self._function(name, operands, bounds, can_be_nan)
 
     def is_nan(self) -> Truth | bool:
-        """Whether the value is NaN."""
+        """Return True if the value is NaN."""
         return self != self if self.may_be_nan else False
 
     # Operators
@@ -470,7 +472,7 @@ class Real(Expression):
         return self.function(name, lhs, rhs, bounds=widened_bounds(*ends))
 
     def negative(self) -> Self:
-        """The number with the other sign."""
+        """Return the number with the other sign."""
         low, high = self.bounds
         return self.function("negative", self, bounds=(-high, -low))
 
@@ -485,27 +487,27 @@ class Real(Expression):
         )
 
     def minimum(self, other: RealNumber) -> Self:
-        """The smaller one of two numbers; if one is NaN, NaN."""
+        """Return the smaller one of two numbers; if one is NaN, NaN."""
         return self._extreme("minimum", other, self.may_be_nan or may_be_nan(other))
 
     def maximum(self, other: RealNumber) -> Self:
-        """The larger one of two numbers; if one is NaN, NaN."""
+        """Return the larger one of two numbers; if one is NaN, NaN."""
         return self._extreme("maximum", other, self.may_be_nan or may_be_nan(other))
 
     def number_minimum(self, other: RealNumber) -> Self:
-        """The smaller one of two numbers; if one is NaN, the other one."""
+        """Return the smaller one of two numbers; if one is NaN, the other one."""
         return self._extreme("fmin", other, self.may_be_nan and may_be_nan(other))
 
     def number_maximum(self, other: RealNumber) -> Self:
-        """The larger one of two numbers; if one is NaN, the other one."""
+        """Return the larger one of two numbers; if one is NaN, the other one."""
         return self._extreme("fmax", other, self.may_be_nan and may_be_nan(other))
 
     def clipped(self, low: RealNumber, high: RealNumber) -> Self:
-        """The number limited to a range; if it is NaN, NaN."""
+        """Return the number limited to a range; if it is NaN, NaN."""
         return self.maximum(low).minimum(high)
 
     def absolute(self) -> Self:
-        """The absolute value."""
+        """Return the absolute value."""
         low, high = self.bounds
         return self.function("absolute", self, bounds=(0, max(-low, high)))
 
@@ -515,30 +517,30 @@ class Real(Expression):
         return cast("Self", _chosen_by_truth(self.is_nan(), self, sign))
 
     def copysign(self, sign: RealNumber) -> Self:
-        """The value with the sign of another one."""
+        """Return the value with the sign of another one."""
         largest = max(map(abs, self.bounds))
         return self.function("copysign", self, sign, bounds=(-largest, largest))
 
     def sign_bit(self) -> Truth:
-        """Whether the value has a sign."""
+        """Return True if the value has a sign."""
         return self.function("copysign", 1.0, self) < 0
 
     def power(self, exponent: RealNumber) -> Self:
-        """The value to the power of another one."""
+        """Return the value to the power of another one."""
         return self.function("power", self, exponent)
 
     def remainder(self, divisor: RealNumber) -> Self:
-        """The rest of a division that rounds down."""
+        """Return the rest of a division that rounds down."""
         rest = self.function("fmod", self, divisor)
         has_other_sign = (rest * divisor) < 0
         return has_other_sign.chosen(rest + divisor, rest)
 
     def erfc(self) -> Self:
-        """The complementary error function."""
+        """Return the complementary error function."""
         return 1 - self.function("erf", self, bounds=(-1, 1))
 
     def rounded(self, name: str) -> Self:
-        """The value as an integer, by a function that rounds."""
+        """Return the value as an integer, by a function that rounds."""
         low, high = self.bounds
         # Infinity is itself.
         return self.function(name, self, bounds=(low - 1, high + 1))
@@ -554,7 +556,7 @@ def chosen_bounds(a: RealNumber, b: RealNumber) -> tuple[FloatBounds, bool]:
 
 
 def _operator(name: str) -> Form:
-    """An operator, which the first expression of its operands builds."""
+    """Return an operator, which the first expression of its operands builds."""
 
     def function(lhs: object, rhs: object) -> object:
         x = lhs if isinstance(lhs, Expression) else rhs
@@ -573,7 +575,7 @@ def _comparison(direction: Direction, mirrored: Direction) -> Form:
 
 
 def _commutative(method: str) -> Form:
-    """A function that does not depend on the order of its operands."""
+    """Return a function that does not depend on the order of its operands."""
 
     def function(a: object, b: object) -> object:
         if isinstance(b, Real) or not isinstance(a, Expression):
@@ -586,7 +588,7 @@ def _commutative(method: str) -> Form:
 
 
 def _ufunc_method(name: str) -> Form:
-    """A function that is a method of its first operand."""
+    """Return a function that is a method of its first operand."""
 
     def function(x: object, *operands: object) -> object:
         return getattr(x, name)(*operands)

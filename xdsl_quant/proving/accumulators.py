@@ -67,11 +67,11 @@ class Accumulator:
     """The stored values of the activation that make a product smallest and largest."""
 
     is_reached: bool
-    """Whether there are inputs for these sums."""
+    """True if there are inputs for these sums."""
 
     @property
     def fits(self) -> bool:
-        """Whether all sums are integers of the accumulator."""
+        """True if all sums are integers of the accumulator."""
         limit = 1 << self.width - 1
         return -limit <= self.low and self.high < limit
 
@@ -163,7 +163,7 @@ def _accumulator_of(
 def _of_weights(
     weights: Array, contracted: Sequence[int], values: Sequence[int]
 ) -> tuple[Array, Array]:
-    """The bounds of sums for constant weights."""
+    """Return the bounds of sums for constant weights."""
     if (
         max(map(abs, values)) * weights.size * int(np.abs(weights).max(initial=0))
         >= 1 << 63
@@ -201,7 +201,7 @@ def _corrected_weights(value: SSAValue) -> Array | None:
 def _of_any_weights(
     value: SSAValue, contracted: Sequence[int], values: Sequence[int]
 ) -> tuple[Array, Array]:
-    """The bounds of sums for weights that are no constants."""
+    """Return the bounds of sums for weights that are no constants."""
     type_ = _scaled_type(value)
     assert type_ is not None
     assert isinstance(value.type, ShapedType)
@@ -225,7 +225,7 @@ def _without_storage_cast(value: SSAValue) -> SSAValue:
 
 
 def _bias_operand(op: Operation) -> SSAValue | None:
-    """The operand that is added to sums, which may be of type `none`."""
+    """Return the operand that is added to sums, which may be of type `none`."""
     trait = quantization_trait(op, AccumulatorUniformScale)
     if trait is None or trait.bias >= len(op.operands):
         return None
@@ -235,7 +235,7 @@ def _bias_operand(op: Operation) -> SSAValue | None:
 def _bias_bounds(
     op: Operation, shape: tuple[int, ...]
 ) -> tuple[Array | int, Array | int]:
-    """The least and the largest of what is added, in the shape of channels."""
+    """Return the least and the largest of what is added, in the shape of channels."""
     value = _bias_operand(op)
     if value is None or not isinstance(value.type, ShapedType):
         return 0, 0
@@ -249,7 +249,7 @@ def _bias_bounds(
 
 
 def _integer_range(type_: Attribute) -> tuple[int, int]:
-    """The least and the largest integer of a type, or of its storage."""
+    """Return the least and the largest integer of a type, or of its storage."""
     element = scalar_or_element_type(type_)
     if isinstance(element, StoredQuantizedType):
         return element.storage_range
@@ -270,7 +270,10 @@ def _accumulator_width(op: Operation, type_: StoredQuantizedType) -> int:
 
 
 def _has_whole_window(op: Operation, lhs: SSAValue, rhs: SSAValue) -> bool:
-    """Whether some window lies within the input: then all products may be of any inputs."""
+    """
+    Return True if some window lies within the input: then all products may be of any
+    inputs.
+    """
     name = op_name(op)
     if name in _WITHOUT_WINDOW:
         return True

@@ -46,7 +46,7 @@ _SCALE = 0.75
 
 
 def with_scale(type_: UniformQuantizedType, scale: float) -> UniformQuantizedType:
-    """A type with another scale."""
+    """Return a type with another scale."""
     parameters = (*type_.common_parameters, type_.zero_point, FloatData(scale))
     return UniformQuantizedType.new(parameters)
 
@@ -86,7 +86,7 @@ class CastProver:
 
     def text(self, ops: str, container: str = "{}", scale: float | None = None) -> str:
         """
-        A module with a function of casts.
+        Return a module with a function of casts.
 
         Args:
             ops: `q`, `d` or `dq`: what it does, in this order.
@@ -152,7 +152,7 @@ class CastProver:
 
     @property
     def _is_power_of_two(self) -> Term:
-        """Whether a scale that is a symbol, and positive, is a power of two."""
+        """True if a scale that is a symbol, and positive, is a power of two."""
         terms, type_ = self._terms, IntegerType(bit_count(self.cast.expressed))
         sizes = float_sizes(self.cast.expressed)
         assert sizes is not None
@@ -168,7 +168,7 @@ class CastProver:
         )
 
     def _float(self, value: float) -> Term:
-        """A float of the expressed type."""
+        """Return a float of the expressed type."""
         type_ = self.cast.expressed
         return self._terms.of_bits(type_, bits_of(FloatAttr(value, type_)))
 
@@ -190,7 +190,7 @@ class CastProver:
     @staticmethod
     def _scale_in(function: FuncOp) -> SSAValue:
         """
-        The constant that a symbol stands for.
+        Return the constant that a symbol stands for.
 
         Raises:
             UnsupportedError: if there is none.
@@ -254,7 +254,7 @@ class CastProver:
         return self._decided(claim, self._same(found, right), values, "d")
 
     def stores_what_it_expresses(self) -> Theorem:
-        """A stored value in range is what its expressed value is stored as."""
+        """Return a stored value in range is what its expressed value is stored as."""
         q = self._q
         low, high = (self._terms.of_bits(q.type, bound) for bound in self.cast.bounds)
         in_range = self._at_most(low, q.term), self._at_most(q.term, high)
@@ -268,7 +268,7 @@ class CastProver:
         return results(self._terms, self.cast.storage, found, right)
 
     def _at_most(self, first: Term, second: Term) -> Term:
-        """Whether a stored value is at most another one."""
+        """Return True if a stored value is at most another one."""
         kind = "BV_SLE" if self.cast.type.is_signed else "BV_ULE"
         return self._terms.op(kind, first, second)
 
@@ -276,7 +276,7 @@ class CastProver:
         return self._terms.op("IMPLIES", premise, claim)
 
     def _same(self, found: Number, right: Term) -> Term:
-        """Whether a number is defined and the right one."""
+        """Return True if a number is defined and the right one."""
         return self._terms.all(found.is_defined, self._terms.equal(found.term, right))
 
     def _decided(

@@ -59,7 +59,8 @@ def equivalent(
     claim: str = CLAIM,
 ) -> Theorem:
     """
-    Whether a function of a module computes the same as that of another one, bit for bit.
+    Return True if a function of a module computes the same as that of another one, bit
+    for bit.
 
     For all arguments, those of quantized types in their storage ranges: where a result of
     the first function is defined, that of the second one is, too, and both are the same.
@@ -112,7 +113,7 @@ def equivalent(
 
 
 def _argument_value(type_: Attribute, some: Sequence[_Element]) -> Numbers:
-    """The elements of an argument as its value."""
+    """Return the elements of an argument as its value."""
     if shape := static_shape(type_):
         return tensor_elements(shape, (element.number for element in some))
     return some[0].number
@@ -124,7 +125,7 @@ def _are_same(
     expected: Sequence[_Element],
     found: Sequence[_Element],
 ) -> Term:
-    """Whether arguments in their storage ranges have the same results."""
+    """Return True if arguments in their storage ranges have the same results."""
     in_range = terms.all(*(element.number.is_defined for element in known))
     pairs = zip(expected, found, strict=True)
     same = (_is_same(terms, first.number, second.number) for first, second in pairs)
@@ -134,7 +135,7 @@ def _are_same(
 def _first_changed_result(
     expected: Sequence[_Element], found: Sequence[_Element], bits: Iterator[int]
 ) -> str:
-    """The first result that differs, from the values of `_shown` terms."""
+    """Return the first result that differs, from the values of `_shown` terms."""
     before, after = (
         [
             decode_bits(element.type, value) if is_defined else "undefined"
@@ -152,13 +153,13 @@ def _first_changed_result(
 
 
 def _has_numbers(type_: Attribute) -> bool:
-    """Whether values are numbers, and not the codes of numbers."""
+    """Return True if values are numbers, and not the codes of numbers."""
     element = scalar_or_element_type(type_)
     return not isinstance(element, StoredQuantizedType) or element.has_integer_storage
 
 
 def _input_option(type_: Attribute, values: Sequence[float | str]) -> str:
-    """The option of `xdsl-quant-run` for an argument."""
+    """Return the option of `xdsl-quant-run` for an argument."""
     if not static_shape(type_):
         return f"--input={values[0]}"
     array = np.array(values, object).reshape(static_shape(type_))
@@ -174,7 +175,8 @@ def preserved(
     seconds: float = 60.0,
 ) -> Theorem:
     """
-    Whether passes leave what a function of a module computes as it is: see `equivalent`.
+    Return True if passes leave what a function of a module computes as it is: see
+    `equivalent`.
 
     Args:
         module: the module, which stays as it is.
@@ -208,15 +210,18 @@ def _check_same(
 
 
 def _type_layout(type_: Attribute) -> tuple[object, ...]:
-    """The shape of a type, and the bits of its elements or the parts of these floats."""
+    """
+    Return the shape of a type, and the bits of its elements or the parts of these
+    floats.
+    """
     stored = _bits_type(scalar_or_element_type(type_))
     return static_shape(type_), float_sizes(stored) or bit_count(stored)
 
 
 def _express_the_same(before: Attribute, after: Attribute) -> bool:
     """
-    Whether all stored values of two types with one layout express the same, unless one type
-    does not say what they express.
+    Return True if all stored values of two types with one layout express the same,
+    unless one type does not say what they express.
     """
     shape = static_shape(before)
     first, second = (_uniform(type_) for type_ in (before, after))
@@ -242,7 +247,7 @@ def _express_the_same(before: Attribute, after: Attribute) -> bool:
 
 
 def _uniform(type_: Attribute) -> Attribute:
-    """The element type, or the `!quant.uniform` one with its meaning."""
+    """Return the element type, or the `!quant.uniform` one with its meaning."""
     element = scalar_or_element_type(type_)
     if not isinstance(element, BlockScaledQuantizedType):
         return element
@@ -252,7 +257,10 @@ def _uniform(type_: Attribute) -> Attribute:
 def _element_parameters(
     type_: ScaledQuantizedType, shape: Sequence[int]
 ) -> tuple[Floats, Integers]:
-    """The scale, a number of the expressed type, and the zero point of each element."""
+    """
+    Return the scale, a number of the expressed type, and the zero point of each
+    element.
+    """
     blocks, expressed = type_.get_blocks(), type_.expressed_type
     counts = [blocks[d][0] if d in blocks else 1 for d in range(len(shape))]
     places = np.ix_(
@@ -271,7 +279,8 @@ def _element_parameters(
 
 def _bits_type(type_: Attribute) -> Attribute:
     """
-    The type of stored values, which says if they are unsigned; or the type itself.
+    Return the type of stored values, which says if they are unsigned; or the type
+    itself.
 
     Raises:
         UnsupportedError: if a quantized type has none.

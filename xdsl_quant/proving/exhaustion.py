@@ -46,7 +46,9 @@ class FloatOrder:
         return 2 * (self.infinity + 1)
 
     def bits(self, start: int, stop: int) -> Bits:
-        """The bits of the floats at some places, with as many bits as they have."""
+        """
+        Return the bits of the floats at some places, with as many bits as they have.
+        """
         half, sign = self.infinity + 1, 1 << self.width - 1
         # From -inf to -0, from 0 to inf, positive and negative NaNs.
         runs = (
@@ -81,7 +83,7 @@ class Steps:
     @staticmethod
     def of(order: FloatOrder, function: Callable[[int], int]) -> Steps:
         """
-        The steps of a function.
+        Return the steps of a function.
 
         Args:
             order: that of its arguments.
@@ -129,8 +131,8 @@ def first_difference(
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> tuple[int, int, int] | None:
     """
-    The first float for which a function is not what it should be: its bits, what the
-    function is, and what it should be. All floats are tried, in parallel.
+    Return the first float for which a function is not what it should be: its bits, what
+    the function is, and what it should be. All floats are tried, in parallel.
 
     Args:
         steps: what it should be.

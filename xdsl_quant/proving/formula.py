@@ -104,7 +104,7 @@ class CastFormula:
     # Of floats
 
     def _number(self, value: int) -> Term:
-        """An integer as a float to compute with."""
+        """Return an integer as a float to compute with."""
         return self._float(value, self.cast.compute)
 
     def _float(self, value: int, type_: AnyFloat) -> Term:
@@ -115,15 +115,15 @@ class CastFormula:
         return self.terms.rounded(kind, self.cast.compute, *operands)
 
     def in_compute_type(self, value: Term) -> Term:
-        """An expressed value as a float to compute with."""
+        """Return an expressed value as a float to compute with."""
         return self.terms.converted(self.cast.expressed, self.cast.compute, value)
 
     # Quantization
 
     def rounded(self, x: Term) -> Term:
         """
-        The integer that an expressed value is rounded to, as a float; NaN for NaN, unless
-        it stores 0.
+        Return the integer that an expressed value is rounded to, as a float; NaN for
+        NaN, unless it stores 0.
         """
         terms, (mode, order, nan) = self.terms, self.cast.rounding
         value = self._computed("FP_DIV", *map(self.in_compute_type, (x, self.scale)))
@@ -139,7 +139,10 @@ class CastFormula:
         return terms.choice(terms.op("FP_IS_NAN", value), self._number(0), value)
 
     def clamped(self, x: Term) -> Term:
-        """The float of the stored value of an expressed one, if it does not truncate."""
+        """
+        Return the float of the stored value of an expressed one, if it does not
+        truncate.
+        """
         terms, value = self.terms, self.rounded(x)
         low, high = map(self._number, self.cast.bounds)
         # The comparison is false for NaN.
@@ -147,7 +150,7 @@ class CastFormula:
         return terms.choice(terms.op("FP_LEQ", value, high), value, high)
 
     def stored(self, x: Term) -> Number:
-        """The stored value of an expressed one."""
+        """Return the stored value of an expressed one."""
         terms, cast = self.terms, self.cast
         width = cast.width
         if cast.rounding.mode != "truncate":
@@ -166,14 +169,14 @@ class CastFormula:
         return Number(terms.op("BV_EXTRACT", integer, indices=[width - 1, 0]), in_range)
 
     def _lies_in(self, value: Term, low: int, high: int) -> Term:
-        """Whether an integer is from one number to less than another."""
+        """Return True if an integer is from one number to less than another."""
         terms = self.terms
         wide = terms.converted(self.cast.compute, f64, value)
         first, last = (self._float(bound, f64) for bound in (low, high))
         return terms.all(terms.op("FP_GEQ", wide, first), terms.op("FP_LT", wide, last))
 
     def _integer(self, value: Term, width: int) -> Term:
-        """A float that is an integer, with so many bits."""
+        """Return a float that is an integer, with so many bits."""
         # One more for unsigned numbers.
         wide = self.terms.op(
             "FP_TO_SBV", self.terms.rounding("RTZ"), value, indices=[width + 1]
@@ -183,7 +186,7 @@ class CastFormula:
     # Dequantization
 
     def expressed(self, q: Term) -> Term:
-        """The expressed value of a stored one."""
+        """Return the expressed value of a stored one."""
         terms, cast = self.terms, self.cast
         value = terms.converted(cast.storage, cast.compute, q)
         if cast.zero_point:

@@ -35,7 +35,7 @@ def provers(
     seconds: float = 60.0,
 ) -> Sequence[CastProver]:
     """
-    One for each pair of scale and zero point, and each result for NaN.
+    Return one for each pair of scale and zero point, and each result for NaN.
 
     Args:
         source: a quantized type or its text; or a module, for all its casts.
@@ -68,7 +68,7 @@ def provers(
 
 
 def has_casts(module: ModuleOp) -> bool:
-    """Whether there is a cast."""
+    """Return True if there is a cast."""
     return any(isinstance(o, _CASTS) for o in module.walk())
 
 

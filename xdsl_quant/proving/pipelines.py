@@ -28,7 +28,7 @@ def lower_quant_ops(
 def scalar_lowering(
     rounding: Rounding, *, fuse: bool = False, scale_rounding: ScaleRounding = "single"
 ) -> str:
-    """The pipeline that lowers a function of casts of scalars."""
+    """Return the pipeline that lowers a function of casts of scalars."""
     casts = lower_quant_ops(rounding, fuse=fuse, scale_rounding=scale_rounding)
     return f"{casts},strip-func-quant-types,canonicalize"
 

@@ -130,7 +130,7 @@ class RequantizationProver:
         return Witness("q", type_, self._terms.symbol(type_, "q"))
 
     def _in_steps(self, claim: str) -> Theorem | None:
-        """The claim, if all steps are proved."""
+        """Return the claim, if all steps are proved."""
         terms, block = self._terms, self._function.body.block
         multiplies = [op for op in block.ops if isinstance(op, MuliOp)]
         if len(multiplies) != 1:
@@ -172,7 +172,9 @@ class RequantizationProver:
     def _is_product(
         self, wide: WideIntegers, product: Term, corrected: Term, multiplier: int
     ) -> Term | None:
-        """Whether a product has a possible value; `None` if it may exceed 64 bits."""
+        """
+        Return True if a product has a possible value; `None` if it may exceed 64 bits.
+        """
         # All stored values of the type, whatever its storage range is.
         width = stored_integer(self.source).width.data
         zero_point = self.source.zero_point.data
@@ -191,7 +193,9 @@ class RequantizationProver:
     def _is_rounded(
         self, wide: WideIntegers, product: Term, r: Number, shift: int
     ) -> Term:
-        """Whether a result is a product, divided by a power of two and rounded."""
+        """
+        Return True if a result is a product, divided by a power of two and rounded.
+        """
         terms = self._terms
         offset = _zero_point_corrected(wide, r.term, self.target)
         scaled = terms.op("BV_SHL", offset, wide.constant(shift))
@@ -201,8 +205,8 @@ class RequantizationProver:
 
     def _is_near(self, q: Term, r: Term) -> Term:
         """
-        Both sides are multiplied by the denominators, so that there are integers only, with
-        as many bits as these need.
+        Return both sides are multiplied by the denominators, so that there are integers
+        only, with as many bits as these need.
         """
         terms = self._terms
         shifts = self.source.shift.data, self.target.shift.data
@@ -229,7 +233,9 @@ class RequantizationProver:
         return self._is_small(error, limit, r)
 
     def _is_small(self, error: Term, limit: Term, r: Term) -> Term:
-        """Whether an error is within limits, or a result at the end of the range."""
+        """
+        Return True if an error is within limits, or a result at the end of the range.
+        """
         terms = self._terms
         low, high = (
             terms.equal(r, terms.of_bits(stored_integer(self.target), bound))
@@ -254,7 +260,10 @@ def _exact_scale(type_: FixedPointQuantizedType) -> Fraction:
 
 
 def _nearest_shift(multiplier: int, ratio: Fraction) -> int:
-    """The shift with which a multiplier is nearest to a ratio; 0 if that is too large."""
+    """
+    Return the shift with which a multiplier is nearest to a ratio; 0 if that is too
+    large.
+    """
     shift, nearest = 0, multiplier / ratio
     while 3 * (1 << shift) < 2 * nearest:
         shift += 1

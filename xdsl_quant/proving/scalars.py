@@ -121,7 +121,7 @@ def _source_type(op: Operation) -> Attribute:
 
 def bits_of(attribute: object) -> int:
     """
-    The bits of a constant.
+    Return the bits of a constant.
 
     Raises:
         UnsupportedError: if it is none of a number.
@@ -153,7 +153,7 @@ def _check_float(type_: Attribute) -> tuple[int, int]:
 
 
 def _rounding_rule(kind: str, direction: RoundingName = "RNE") -> _Rule:
-    """An op whose result is rounded."""
+    """Return an op whose result is rounded."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         _check_float(_result_type(op))
@@ -165,7 +165,7 @@ def _rounding_rule(kind: str, direction: RoundingName = "RNE") -> _Rule:
 
 
 def _exact_rule(kind: str) -> _Rule:
-    """An op that rounds nothing."""
+    """Return an op that rounds nothing."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         return terms.op(kind, *operands), None
@@ -174,10 +174,16 @@ def _exact_rule(kind: str) -> _Rule:
 
 
 def _extreme_float(kind: str, *, keeps_nan: bool) -> _Rule:
-    """The larger or the smaller number; of NaN and a number NaN, or else the number."""
+    """
+    Return the larger or the smaller number; of NaN and a number NaN, or else the
+    number.
+    """
 
     def first_zero(terms: Terms, op: Operation, operands: Sequence[Term]) -> Term:
-        """Whether operands are equal, and the sign of the first one is the right one."""
+        """
+        Return True if operands are equal, and the sign of the first one is the right
+        one.
+        """
         signs = [terms.op("FP_IS_NEG", each) for each in operands]
         is_right = signs[kind == "FP_GT"]
         if not keeps_nan:
@@ -208,7 +214,10 @@ def _to_float(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Transla
 
 
 def power_of_two_bits(value: int, sizes: tuple[int, int]) -> int | None:
-    """The bits of a power of two, or minus one, as a float; `None` if it is too large."""
+    """
+    Return the bits of a power of two, or minus one, as a float; `None` if it is too
+    large.
+    """
     exponent_bits, precision = sizes
     bias = (1 << exponent_bits - 1) - 1
     exponent = abs(value).bit_length() - 1
@@ -225,7 +234,7 @@ float_bits = power_of_two_bits
 def _float_to_integer(
     terms: Terms, op: Operation, operands: Sequence[Term]
 ) -> _Translated:
-    """A float, which is truncated; it is defined if the result is in range."""
+    """Return a float, which is truncated; it is defined if the result is in range."""
     (value,) = operands
     is_signed = op_name(op) == "arith.fptosi"
     source, width = _source_type(op), bit_count(_result_type(op))
@@ -321,7 +330,9 @@ def _overflowing(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Tran
 
 
 def _division_rule(kind: str) -> _Rule:
-    """A quotient, or the remainder: not by 0, and it must be a number of the type."""
+    """
+    Return a quotient, or the remainder: not by 0, and it must be a number of the type.
+    """
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         type_, width = _result_type(op), bit_count(_result_type(op))
@@ -341,7 +352,7 @@ def _division_rule(kind: str) -> _Rule:
 
 
 def _shift(kind: str) -> _Rule:
-    """A shift by less than the number of bits."""
+    """Return a shift by less than the number of bits."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         width = terms.of_bits(_result_type(op), bit_count(_result_type(op)))
@@ -374,7 +385,7 @@ def _compared_integers(
 
 
 def _extreme_integer(kind: str) -> _Rule:
-    """The larger or the smaller integer."""
+    """Return the larger or the smaller integer."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         return terms.choice(terms.op(kind, *operands), *operands), None

@@ -54,7 +54,7 @@ _TensorRule = Callable[[Terms, Operation, Sequence[Numbers]], Sequence[Numbers]]
 
 def static_shape(type_: Attribute) -> tuple[int, ...]:
     """
-    The sizes of a tensor type; none for a scalar.
+    Return the sizes of a tensor type; none for a scalar.
 
     Raises:
         UnsupportedError: if one is dynamic.
@@ -76,12 +76,12 @@ def tensor_elements(shape: Sequence[int], numbers: Iterable[Number]) -> Elements
 
 
 def as_elements(numbers: Numbers) -> Elements:
-    """The elements of a tensor, or a scalar as the only one."""
+    """Return the elements of a tensor, or a scalar as the only one."""
     return np.asarray(numbers, object)
 
 
 def scalar(numbers: Numbers) -> Number:
-    """The number of a scalar."""
+    """Return the number of a scalar."""
     assert isinstance(numbers, Number)
     return numbers
 
@@ -134,7 +134,7 @@ def _dim(terms: Terms, op: Operation, operands: Sequence[Numbers]) -> Sequence[N
 
 def _known_number(number: Numbers, noun: str = "an index") -> int:
     """
-    An index or another number that is a constant.
+    Return an index or another number that is a constant.
 
     Raises:
         UnsupportedError: if it is none.
@@ -178,7 +178,7 @@ def structured(
     translate: Callable[[Terms, Block, Sequence[Numbers], Values], Sequence[Numbers]],
 ) -> Sequence[Numbers]:
     """
-    A `linalg` op on tensors: what its body computes in each iteration, in order.
+    Return a `linalg` op on tensors: what its body computes in each iteration, in order.
 
     Args:
         terms: makes the terms.
@@ -216,7 +216,7 @@ def _iteration_space(
 
 
 def _iteration_indices(terms: Terms, body: Block, iteration: Sequence[int]) -> Values:
-    """The results of `linalg.index` ops."""
+    """Return the results of `linalg.index` ops."""
     return {
         op.result: Number(
             terms.of_bits(op.result.type, iteration[op.dim.value.data]), terms.true()
@@ -288,7 +288,7 @@ def _rescale_constants(
 def _scaled(
     wide: WideIntegers, value: Term, multiplier: int, shift: int, is_double: bool
 ) -> Term:
-    """A value times a multiplier, divided by a power of two and rounded."""
+    """Return a value times a multiplier, divided by a power of two and rounded."""
     terms, limit = wide.terms, 1 << shift - 1
     half = wide.constant(limit)
     if is_double and shift > 31:
@@ -343,7 +343,7 @@ _WIDTH = 128
 
 
 def _signed(number: Number, type_: Attribute, noun: str) -> int:
-    """A number of a tensor type that is a constant; the noun is what it is."""
+    """Return a number of a tensor type that is a constant; the noun is what it is."""
     width = bit_count(scalar_or_element_type(type_))
     value = _known_number(number, noun)
     return value - (1 << width) if value >> width - 1 else value

@@ -113,7 +113,7 @@ class UnsupportedError(Exception):
 
 def int_width(type_: Attribute) -> int:
     """
-    The bits of an integer type.
+    Return the bits of an integer type.
 
     Raises:
         UnsupportedError: if it is none.
@@ -126,13 +126,13 @@ def int_width(type_: Attribute) -> int:
 
 
 def stored_integer(type_: StoredQuantizedType) -> IntegerType:
-    """The type of stored values, which says if they are unsigned."""
+    """Return the type of stored values, which says if they are unsigned."""
     signedness = Signedness.SIGNLESS if type_.is_signed else Signedness.UNSIGNED
     return IntegerType(type_.storage_type_integral_width, signedness)
 
 
 def float_sizes(type_: Attribute) -> tuple[int, int] | None:
-    """The entry of `FLOAT_SIZES` for a type; `None` if it is no float type."""
+    """Return the entry of `FLOAT_SIZES` for a type; `None` if it is no float type."""
     for float_type, sizes in FLOAT_SIZES.items():
         if isinstance(type_, float_type):
             return sizes
@@ -140,7 +140,7 @@ def float_sizes(type_: Attribute) -> tuple[int, int] | None:
 
 
 def bit_count(type_: Attribute) -> int:
-    """The bits of a value of an integer or float type."""
+    """Return the bits of a value of an integer or float type."""
     sizes = float_sizes(type_)
     return sum(sizes) if sizes else int_width(type_)
 
@@ -173,19 +173,19 @@ class Terms:
     # Making terms
 
     def op(self, kind: str, *operands: Term, indices: Sequence[int] = ()) -> Term:
-        """An operation of SMT-LIB, by Bitwuzla's name for it."""
+        """Return an operation of SMT-LIB, by Bitwuzla's name for it."""
         return self._manager.mk_term(bitwuzla.Kind[kind], [*operands], [*indices])
 
     def rounding(self, name: RoundingName) -> Term:
-        """A rounding mode."""
+        """Return a rounding mode."""
         return self._manager.mk_rm_value(bitwuzla.RoundingMode[name])
 
     def symbol(self, type_: Attribute, name: str) -> Term:
-        """A value of a type that may be any."""
+        """Return a value of a type that may be any."""
         return self.from_bits(type_, self._bit_symbol(bit_count(type_), name))
 
     def of_bits(self, type_: Attribute, bits: int) -> Term:
-        """The value of a type with these bits."""
+        """Return the value of a type with these bits."""
         width = bit_count(type_)
         term = self.from_bits(type_, self._bits(width, bits))
         if float_sizes(type_) and bits % (1 << width - 1):
@@ -193,11 +193,13 @@ class Terms:
         return term
 
     def may_be_zero(self, value: Term) -> bool:
-        """Whether a float is not known to be no zero, as most constants are."""
+        """Return True if a float is not known to be no zero, as most constants are."""
         return value not in self._not_zero
 
     def open_bit(self, name: str) -> Term:
-        """A condition that may hold or not, and is the same for the same name."""
+        """
+        Return a condition that may hold or not, and is the same for the same name.
+        """
         if (known := self._open.get(name)) is None:
             bit = self._bit_symbol(1, name)
             known = self._open[name] = self.equal(bit, self._bits(1, 1))
@@ -211,7 +213,7 @@ class Terms:
         return self._manager.mk_bv_value(sort, bits % (1 << width))
 
     def from_bits(self, type_: Attribute, bits: Term) -> Term:
-        """The value of a type whose bits are a term."""
+        """Return the value of a type whose bits are a term."""
         if isinstance(type_, BFloat16Type):
             bits = self.op("BV_CONCAT", bits, self._bits(16, 0))
         if sizes := _term_sizes(type_):
@@ -225,7 +227,7 @@ class Terms:
         *operands: Term,
         direction: RoundingName = "RNE",
     ) -> Term:
-        """An operation on floats of a type, rounded to a float of this type."""
+        """Return an operation on floats of a type, rounded to a float of this type."""
         if not isinstance(type_, BFloat16Type):
             return self.op(kind, self.rounding(direction), *operands)
         if kind == "FP_FMA":
@@ -236,7 +238,8 @@ class Terms:
 
     def converted(self, source: Attribute, target: Attribute, value: Term) -> Term:
         """
-        A float, or an integer that is signed if its type is not unsigned, as a float.
+        Return a float, or an integer that is signed if its type is not unsigned, as a
+        float.
 
         Raises:
             UnsupportedError: if the target is no float type that has terms.
@@ -254,7 +257,9 @@ class Terms:
     def _to_bf16_once(
         self, kind: str, *operands: Term, indices: Sequence[int] = ()
     ) -> Term:
-        """An operation whose result is an f32, rounded to the nearest bf16 instead."""
+        """
+        Return an operation whose result is an f32, rounded to the nearest bf16 instead.
+        """
         # Rounded to an f32 first, it is rounded once if that one is odd where it is not
         # exact.
         down, up, found = (
@@ -266,7 +271,10 @@ class Terms:
         return self._to_bf16(found, self.choice(is_exact, zero, one))
 
     def _to_bf16(self, value: Term, odd: Term | None = None) -> Term:
-        """An f32 rounded to the nearest bf16, of which the last bit may be set first."""
+        """
+        Return an f32 rounded to the nearest bf16, of which the last bit may be set
+        first.
+        """
         bits = self._bit_symbol(32, f"bits{len(self._assumed)}")
         self._assumed.append(self.equal(self.from_bits(f32, bits), value))
         if odd is not None:
@@ -285,25 +293,25 @@ class Terms:
         return self._manager.mk_true()
 
     def all(self, *conditions: Term) -> Term:
-        """Whether all conditions hold."""
+        """Return True if all conditions hold."""
         if len(conditions) < 2:
             return conditions[0] if conditions else self.true()
         return self.op("AND", *conditions)
 
     def negation(self, condition: Term) -> Term:
-        """Whether a condition does not hold."""
+        """Return True if a condition does not hold."""
         return self.op("NOT", condition)
 
     def choice(self, condition: Term, then: Term, otherwise: Term) -> Term:
-        """One term or another."""
+        """Return one term or another."""
         return self.op("ITE", condition, then, otherwise)
 
     def equal(self, first: Term, second: Term) -> Term:
-        """Whether two terms are the same value; all NaNs are."""
+        """Return True if two terms are the same value; all NaNs are."""
         return self.op("EQUAL", first, second)
 
     def evaluated(self, term: Term, values: Mapping[Term, Term]) -> int:
-        """The bits of a term, given the values of its symbols."""
+        """Return the bits of a term, given the values of its symbols."""
         changed = self._manager.substitute_term(term, dict(values))
         found = bitwuzla.Bitwuzla(self._manager).simplify_term(changed)
         if found.is_value():
@@ -355,16 +363,16 @@ class WideIntegers:
     width: int
 
     def constant(self, value: int) -> Term:
-        """An integer that is known."""
+        """Return an integer that is known."""
         return self.terms.of_bits(IntegerType(self.width), value)
 
     def extended(self, value: Term, width: int, *, is_unsigned: bool) -> Term:
-        """An integer of fewer bits."""
+        """Return an integer of fewer bits."""
         kind = "BV_ZERO_EXTEND" if is_unsigned else "BV_SIGN_EXTEND"
         return self.terms.op(kind, value, indices=[self.width - width])
 
     def lies_in(self, value: Term, low: int, high: int) -> Term:
-        """Whether an integer is from one number to another."""
+        """Return True if an integer is from one number to another."""
         return self.terms.all(
             self.terms.op("BV_SGE", value, self.constant(low)),
             self.terms.op("BV_SLE", value, self.constant(high)),
@@ -407,6 +415,6 @@ class Answer:
 
 
 def bits_of_value(value: Term) -> int:
-    """The bits of a value."""
+    """Return the bits of a value."""
     # That of a float has three parts.
     return int("".join(value.value(2)), 2)

@@ -65,7 +65,7 @@ class Show(NamedTuple):
     """What `xdsl-quant-run` is given beside the input, e.g. `-p` and a pipeline."""
 
     def command(self, argument: object) -> str:
-        """The shell command for an input."""
+        """Return the shell command for an input."""
         return (
             f"echo {shlex.quote(self.text)} | xdsl-quant-run - --input={argument} "
             f"{self.options}"
@@ -82,7 +82,7 @@ class ShowCompiled(NamedTuple):
     """What [`compile`][xdsl_quant.execution.compile] is given beside the text."""
 
     def command(self, argument: object) -> str:
-        """The shell command for an input."""
+        """Return the shell command for an input."""
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())
         number = argument if isinstance(argument, int) else f"float({str(argument)!r})"
         code = (
@@ -107,7 +107,9 @@ def results(
 
 
 def proved_or_unknown(claim: str, answer: Answer, seconds: float) -> Theorem | None:
-    """The theorem for an answer of the solver; `None` if it is a counterexample."""
+    """
+    Return the theorem for an answer of the solver; `None` if it is a counterexample.
+    """
     if answer.verdict == "holds":
         return Theorem(claim, "proved", "solver", answer.seconds)
     if answer.verdict == "unknown":
@@ -155,7 +157,10 @@ def decided(
 
 
 def decode_bits(type_: Attribute, bits: int) -> float | str:
-    """The number of a type with these bits: an `int` unless the type is a float one."""
+    """
+    Return the number of a type with these bits: an `int` unless the type is a float
+    one.
+    """
     if isinstance(type_, BFloat16Type):
         # Its terms are those of f32.
         type_ = f32

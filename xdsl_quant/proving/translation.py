@@ -60,7 +60,7 @@ def translated_block(
     numbers: Values,
 ) -> Sequence[Numbers]:
     """
-    The operands of the last op of a block.
+    Return the operands of the last op of a block.
 
     Args:
         terms: makes the terms.
@@ -96,7 +96,7 @@ def _op_results(terms: Terms, op: Operation, numbers: Values) -> Sequence[Number
 
 
 def located(op: Operation, error: UnsupportedError) -> UnsupportedError:
-    """An error of an op, after its location if this is known."""
+    """Return an error of an op, after its location if this is known."""
     prefix, message = location_prefix(op.location), str(error)
     # That of an op in a region of this one says already where.
     is_located = not prefix or ": error: " in message
@@ -106,7 +106,7 @@ def located(op: Operation, error: UnsupportedError) -> UnsupportedError:
 def _elementwise_numbers(
     terms: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Elements:
-    """An op of each element of tensors, of which there may be none."""
+    """Return an op of each element of tensors, of which there may be none."""
     check(op)
     arrays = np.broadcast_arrays(*map(as_elements, operands))
     found = np.empty(arrays[0].shape, object)

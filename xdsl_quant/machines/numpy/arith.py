@@ -69,7 +69,7 @@ def _integer_constant(value: int, type_: Attribute) -> Array:
 def _integer_result(
     function: Binary, load: Load, op: Operation, lhs: Array, rhs: Array
 ) -> Array:
-    """Both operands and the result have the same type."""
+    """Return both operands and the result have the same type."""
     type_ = op.results[0].type
     return wrapped_to(function(load(lhs, type_), load(rhs, type_)), type_)
 
@@ -157,13 +157,13 @@ def floats(function: Callable[..., Array], op: Operation, *args: Array) -> Array
 
 
 def maximum(lhs: Array, rhs: Array) -> Array:
-    """The maximum of floats; NaN if one is NaN, and 0.0 is more than -0.0."""
+    """Return the maximum of floats; NaN if one is NaN, and 0.0 is more than -0.0."""
     # The sum of zeros is -0.0 only if both are.
     return np.where((lhs == 0) & (rhs == 0), lhs + rhs, np.maximum(lhs, rhs))[()]
 
 
 def minimum(lhs: Array, rhs: Array) -> Array:
-    """The minimum of floats; NaN if one is NaN, and -0.0 is less than 0.0."""
+    """Return the minimum of floats; NaN if one is NaN, and -0.0 is less than 0.0."""
     return -maximum(-lhs, -rhs)
 
 

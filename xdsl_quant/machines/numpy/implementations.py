@@ -78,7 +78,7 @@ def run_block(
     known: Mapping[Operation, Array | None] | None = None,
 ) -> Sequence[Array]:
     """
-    The values that `wanted` have in a block.
+    Return the values that `wanted` have in a block.
 
     Args:
         interpreter: runs the ops of the block, all but its terminator.

@@ -78,7 +78,7 @@ def _operand_part(
 
 
 def _is_view(map_: AffineMap) -> bool:
-    """Whether `_operand_part` of an operand is a view of it."""
+    """Return True if `_operand_part` of an operand is a view of it."""
     dimensions = [expr for expr in map_.results if isinstance(expr, AffineDimExpr)]
     others = [expr for expr in map_.results if not isinstance(expr, AffineDimExpr)]
     is_constant = all(not expr.used_dims() for expr in others)
@@ -96,7 +96,7 @@ def _check_bounds(op: Operation, index: Array, size: int) -> None:
 
 def _space_parts(sizes: Sequence[int], one_by_one: Sequence[int]) -> Iterator[Ranges]:
     """
-    The iteration space in blocks, in the order of the loops.
+    Return the iteration space in blocks, in the order of the loops.
 
     Inner loops are taken whole as long as a block has no more than `BLOCK_SIZE` elements,
     those in `one_by_one` index by index.
@@ -240,11 +240,14 @@ class _Structure:
         return self.maps[self.input_count :]
 
     def is_used(self, index: int) -> bool:
-        """Whether the body looks at an operand."""
+        """Return True if the body looks at an operand."""
         return self.block.args[index].first_use is not None
 
     def reduced_loops(self) -> tuple[int, ...]:
-        """The loops whose iterations write to one element, whatever their kinds are."""
+        """
+        Return the loops whose iterations write to one element, whatever their kinds
+        are.
+        """
         used = [map_.used_dims() for map_ in self.output_maps]
         return tuple(
             dimension
@@ -253,7 +256,7 @@ class _Structure:
         )
 
     def combiners(self) -> list[_Combiner] | None:
-        """The combiners of all results, `None` if not all have one."""
+        """Return the combiners of all results, `None` if not all have one."""
         outputs = self.block.args[self.input_count :]
         found = [
             _find_combiner(output, yielded)
@@ -293,7 +296,7 @@ class _Structure:
         return run_block(self.interpreter, self.block, args, wanted, known)
 
     def loop_sizes(self, operands: Sequence[Array]) -> list[int]:
-        """The number of iterations of each loop."""
+        """Return the number of iterations of each loop."""
         sizes: dict[int, int] = {}
         for map_, operand in zip(self.maps, operands, strict=True):
             for expr, size in zip(map_.results, operand.shape, strict=True):
@@ -307,7 +310,7 @@ class _Structure:
         return [sizes[dimension] for dimension in range(self.maps[0].num_dims)]
 
     def evaluate(self, args: PythonValues) -> PythonValues:
-        """The results of the op for the values of its operands."""
+        """Return the results of the op for the values of its operands."""
         operands = [
             as_numbers(arg, value.type)
             for arg, value in zip(args, self.op.operands, strict=True)
@@ -366,7 +369,7 @@ def _run_structured(
 
 
 def _map_without(rank: int, dimensions: Sequence[int]) -> AffineMap:
-    """The map to all dimensions but these."""
+    """Return the map to all dimensions but these."""
     kept = [dimension for dimension in range(rank) if dimension not in dimensions]
     return AffineMap(rank, 0, tuple(map(AffineDimExpr, kept)))
 

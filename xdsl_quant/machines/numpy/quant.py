@@ -192,7 +192,7 @@ def _simulate(
 
 @cache
 def quant_functions(rounding: Rounding) -> InterpreterFunctions:
-    """The ops of the dialect, with this rounding."""
+    """Return the ops of the dialect, with this rounding."""
     return interpreter_functions(
         {
             DequantizeCastOp: partial(_dequantized_values, rounding),

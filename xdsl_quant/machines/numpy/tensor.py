@@ -171,7 +171,7 @@ SliceOp = tensor.ExtractSliceOp | tensor.InsertSliceOp
 def _slices(
     op: SliceOp, shape: Sequence[int], dynamic: Sequence[SupportsIndex]
 ) -> tuple[slice, ...]:
-    """The part of a tensor that a slice op is about."""
+    """Return the part of a tensor that a slice op is about."""
     rest = iter(dynamic)
     offsets, sizes, strides = (
         _known_sizes(op, static.get_values(), rest)
@@ -198,7 +198,9 @@ def _slices(
 def _without_unit_dimensions(
     shape: Sequence[int], result_shape: Sequence[int]
 ) -> Sequence[int]:
-    """The shape that is left when sizes 1 are dropped to get the rank of a result."""
+    """
+    Return the shape that is left when sizes 1 are dropped to get the rank of a result.
+    """
     excess = len(shape) - len(result_shape)
     kept: list[int] = []
     for size in shape:

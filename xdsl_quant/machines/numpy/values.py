@@ -28,19 +28,19 @@ Load = Callable[[object, Attribute], Array]
 
 
 def failure(op: Operation, message: str) -> InterpretationError:
-    """The exception that says why an op has no result."""
+    """Return the exception that says why an op has no result."""
     return InterpretationError(located_message(op, f"'{op_name(op)}' op {message}"))
 
 
 def as_numbers(value: object, type_: Attribute) -> Array:
-    """A value as NumPy numbers; xDSL's loops count in Python numbers."""
+    """Return a value as NumPy numbers; xDSL's loops count in Python numbers."""
     if isinstance(value, np.ndarray | np.generic):
         return cast(Array, value)
     return numpy_dtype(type_).type(value)
 
 
 def bit_width(type_: Attribute) -> int:
-    """The number of bits of the integers of a type."""
+    """Return the number of bits of the integers of a type."""
     width = integer_width(type_)
     assert width is not None
     return width
@@ -70,8 +70,8 @@ def unsigned(value: object, type_: Attribute) -> Array:
 
 def wrapped_to(array: Array, type_: Attribute) -> Array:
     """
-    The integers of a type that have the lowest bits of those in `array`, signed or
-    unsigned ones of the same size.
+    Return the integers of a type that have the lowest bits of those in `array`, signed
+    or unsigned ones of the same size.
     """
     dtype = numpy_dtype(type_)
     if dtype == np.bool_:
@@ -80,7 +80,10 @@ def wrapped_to(array: Array, type_: Attribute) -> Array:
 
 
 def resized(array: Array, type_: Attribute) -> Array:
-    """The integers of a type that have the lowest bits of those in `array`, of any size."""
+    """
+    Return the integers of a type that have the lowest bits of those in `array`, of any
+    size.
+    """
     dtype = numpy_dtype(type_)
     if array.dtype.itemsize == dtype.itemsize:
         return wrapped_to(array, type_)
@@ -91,7 +94,9 @@ def resized(array: Array, type_: Attribute) -> Array:
 def constant_array(
     op: Operation, value: DenseIntOrFPElementsAttr | DenseResourceAttr
 ) -> Array:
-    """The elements of a constant, which may be a resource, as a read-only array."""
+    """
+    Return the elements of a constant, which may be a resource, as a read-only array.
+    """
     try:
         return arrays.dense_elements(value)
     except ValueError as e:

@@ -27,8 +27,8 @@ def strided_slice(
     masks: SliceMasks,
 ) -> Array:
     """
-    A slice as NumPy takes it, with one entry of `begin`, `end` and `strides` for each
-    dimension that is named.
+    Return a slice as NumPy takes it, with one entry of `begin`, `end` and `strides` for
+    each dimension that is named.
 
     Args:
         values: the tensor.
@@ -61,7 +61,9 @@ def strided_slice(
 
 @primitive
 def alongside(values: Array, *others: Array) -> Array:
-    """An array that machines take together with others, which may be expressions."""
+    """
+    Return an array that machines take together with others, which may be expressions.
+    """
     return values
 
 

@@ -47,7 +47,7 @@ def add(
     pot_scale_int16: bool = False,
 ) -> Integers:
     """
-    The sum of two tensors, broadcast as in NumPy.
+    Return the sum of two tensors, broadcast as in NumPy.
 
     Args:
         lhs: the first one.
@@ -71,7 +71,7 @@ def subtract(
     activation: str = "NONE",
     pot_scale_int16: bool = False,
 ) -> Integers:
-    """The difference of two tensors, with the arguments of [`add`][..add]."""
+    """Return the difference of two tensors, with the arguments of [`add`][..add]."""
     return _sum(lhs, rhs, result, activation, pot_scale_int16, -1)
 
 
@@ -135,7 +135,7 @@ def multiply(
     result: QuantizationParameters,
     activation: str = "NONE",
 ) -> Integers:
-    """The product of two tensors, broadcast as in NumPy, as stored values."""
+    """Return the product of two tensors, broadcast as in NumPy, as stored values."""
     ratio = lhs.scale * rhs.scale / scale_of(result)
     product = rescaled(lhs.corrected * rhs.corrected, quantized_multiplier(ratio))
     return activated_integers(product, result, activation)
@@ -144,7 +144,7 @@ def multiply(
 def squared_difference(
     lhs: Quantized, rhs: Quantized, result: QuantizationParameters
 ) -> Integers:
-    """The square of the difference of two tensors, as stored values."""
+    """Return the square of the difference of two tensors, as stored values."""
     twice = _twice_larger_scale(lhs, rhs)
     first, second = (
         rescaled(x.corrected << 7, quantized_multiplier(float(x.scale) / twice))
@@ -188,7 +188,7 @@ def compare(direction: str, lhs: Quantized, rhs: Quantized) -> NDArray[np.bool_]
 
 
 def requantize_integers(x: Quantized, result: QuantizationParameters) -> Integers:
-    """The same numbers with other parameters, as stored values."""
+    """Return the same numbers with other parameters, as stored values."""
     ratio = float(x.scale) / float(scale_of(result))
     return clamped(rescaled(x.corrected, quantized_multiplier(ratio)), result)
 
@@ -220,7 +220,7 @@ def dequantize(x: Quantized) -> NDArray[np.float32]:
 def relu(
     x: Quantized, result: QuantizationParameters, activation: str = "RELU"
 ) -> Integers:
-    """The ops of the family of `relu`, by the activation that they compute."""
+    """Return the ops of the family of `relu`, by the activation that they compute."""
     ratio = x.scale / scale_of(result)
     values = rescaled(x.corrected, quantized_multiplier(ratio))
     return activated_integers(values, result, activation)
@@ -312,5 +312,5 @@ def hard_swish(x: Quantized, result: QuantizationParameters) -> Integers:
 
 
 def _upper_half(multiplier: Any) -> Any:
-    """The upper 16 bits of a multiplier, rounded half up."""
+    """Return the upper 16 bits of a multiplier, rounded half up."""
     return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1)

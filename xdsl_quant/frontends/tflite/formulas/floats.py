@@ -128,7 +128,7 @@ def softmax(values: Array, beta: float = 1) -> Array:
 
 
 def log_softmax(values: Array) -> Array:
-    """The logarithm of [`softmax`][..softmax]."""
+    """Return the logarithm of [`softmax`][..softmax]."""
     differences = values - values.max(axis=-1, keepdims=True)
     return differences - np.log(np.exp(differences).sum(axis=-1, keepdims=True))
 
@@ -144,7 +144,7 @@ def l2_normalization(values: Array) -> Array:
 
 def fully_connected(values: Array, weights: Array, keep_num_dims: bool) -> Array:
     """
-    The product of rows with weights.
+    Return the product of rows with weights.
 
     Args:
         values: floats, whose last dimension is that of the weights, or any that can be
@@ -167,7 +167,8 @@ def svdf(
     values: Array, features: Array, time: Array, state: Array, rank: int
 ) -> tuple[Array, Array]:
     """
-    One step of a filter that is a sum of products of two vectors: of features and of time.
+    Return one step of a filter that is a sum of products of two vectors: of features
+    and of time.
 
     Args:
         values: `[batch, inputs]`.
@@ -214,7 +215,10 @@ def max_pool_2d(values: Array, sizes: tuple[int, int], window: Window) -> Array:
 
 
 def mean(values: Array, axes: Sequence[int]) -> Array:
-    """The mean along dimensions, which get size 1; rounded towards zero for integers."""
+    """
+    Return the mean along dimensions, which get size 1; rounded towards zero for
+    integers.
+    """
     distinct = tuple({axis % values.ndim for axis in axes})
     if values.dtype.kind == "f":
         return values.mean(axis=distinct, keepdims=True)

@@ -72,7 +72,9 @@ def _asymmetric(rows: Floats) -> _Rows:
 
 
 def _scales(weights: Quantized) -> Any:
-    """The scale of each output channel, or the one of all, as files have them."""
+    """
+    Return the scale of each output channel, or the one of all, as files have them.
+    """
     return weights.parameters.scales.astype(np.float32)
 
 
@@ -89,7 +91,7 @@ def fully_connected(
     asymmetric: bool,
 ) -> Floats:
     """
-    The product of rows with weights.
+    Return the product of rows with weights.
 
     Args:
         values: floats, whose last dimension is that of the weights, or any that can be
@@ -116,7 +118,7 @@ def convolution(
     is_depthwise: bool,
 ) -> Floats:
     """
-    A convolution of images.
+    Return a convolution of images.
 
     Args:
         values: `[batch, height, width, channels]`.

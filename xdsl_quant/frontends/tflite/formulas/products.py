@@ -36,7 +36,7 @@ class Window(NamedTuple):
     padding: str = "VALID"
 
     def result_size(self, size: int, window: int, axis: int) -> int:
-        """The number of places along one dimension."""
+        """Return the number of places along one dimension."""
         extent = (window - 1) * self.dilations[axis] + 1
         stride = self.strides[axis]
         if self.padding == "SAME":
@@ -58,7 +58,7 @@ def windows(
     values: Array, sizes: tuple[int, int], window: Window, fill: float = 0
 ) -> Array:
     """
-    The elements below each place of a window.
+    Return the elements below each place of a window.
 
     Args:
         values: an array `[batch, height, width, channels]`.
@@ -90,7 +90,7 @@ def windows(
 @primitive
 def convolution_sums(values: Array, weights: Array, window: Window) -> Array:
     """
-    The accumulators of [`convolution`][..convolution].
+    Return the accumulators of [`convolution`][..convolution].
 
     Args:
         values: `[batch, height, width, channels]`.
@@ -116,7 +116,7 @@ def convolution_sums(values: Array, weights: Array, window: Window) -> Array:
 @primitive
 def depthwise_sums(values: Array, weights: Array, window: Window) -> Array:
     """
-    The accumulators of [`depthwise_convolution`][..depthwise_convolution]: as
+    Return the accumulators of [`depthwise_convolution`][..depthwise_convolution]: as
     [`convolution_sums`][..convolution_sums], for weights `[1, height, width, outputs]`.
     """
     _, height, width, outputs = weights.shape
@@ -135,7 +135,7 @@ def transposed_sums(
     window: Window,
 ) -> Array:
     """
-    The accumulators of [`transposed_convolution`][..transposed_convolution]: as
+    Return the accumulators of [`transposed_convolution`][..transposed_convolution]: as
     [`convolution_sums`][..convolution_sums], for a result of the given shape.
     """
     _, height, width, _ = weights.shape
@@ -193,7 +193,7 @@ def convolution(
     sums: Callable[[Array, Array, Window], Array] = convolution_sums,
 ) -> Integers:
     """
-    A convolution of an image `[batch, height, width, channels]`.
+    Return a convolution of an image `[batch, height, width, channels]`.
 
     Args:
         x: the image, with stored values of 8 or 16 bits.
@@ -238,8 +238,9 @@ def transposed_convolution(
     *options: Any,
 ) -> Integers:
     """
-    The gradient of a convolution whose image has the given shape, with the arguments of
-    [`convolution`][..convolution]: each element of `x` adds the window times itself.
+    Return the gradient of a convolution whose image has the given shape, with the
+    arguments of [`convolution`][..convolution]: each element of `x` adds the window
+    times itself.
     """
 
     def sums(values: Array, kernel: Array, window: Window) -> Array:
@@ -258,9 +259,9 @@ def fully_connected(
     has_multiplier: bool = False,
 ) -> Integers:
     """
-    The product of rows with weights. The accumulator is multiplied with a float of 64 bits
-    and rounded half away from zero; with weights of 16 bits, it has 64 bits and is
-    multiplied with a multiplier of 16 bits.
+    Return the product of rows with weights. The accumulator is multiplied with a float
+    of 64 bits and rounded half away from zero; with weights of 16 bits, it has 64 bits
+    and is multiplied with a multiplier of 16 bits.
 
     Args:
         x: stored values, whose last dimension is that of the weights.
@@ -335,7 +336,8 @@ def svdf(
     rank: int,
 ) -> tuple[Integers, Integers]:
     """
-    One step of a filter that is a sum of products of two vectors: of features and of time.
+    Return one step of a filter that is a sum of products of two vectors: of features
+    and of time.
 
     Args:
         x: `[batch, inputs]`.

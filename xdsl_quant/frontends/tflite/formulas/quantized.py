@@ -46,12 +46,12 @@ class Quantized(NamedTuple):
 
 
 def scale_of(parameters: QuantizationParameters) -> np.float32:
-    """The scale of a tensor, which files have with 32 bits."""
+    """Return the scale of a tensor, which files have with 32 bits."""
     return np.float32(parameters.scales)
 
 
 def scales_of(parameters: QuantizationParameters) -> NDArray[np.float64]:
-    """The scales of 32 bits that files have, as numbers of 64 bits."""
+    """Return the scales of 32 bits that files have, as numbers of 64 bits."""
     return parameters.scales.astype(np.float32).astype(np.float64)
 
 
@@ -69,7 +69,7 @@ def round_away(values: np.ndarray | np.floating[Any]) -> np.ndarray:
 def tabulated(
     values: Integers, low: int, high: int, function: Callable[[Integers], Integers]
 ) -> Integers:
-    """A function of integers of a range, for which machines may have tables."""
+    """Return a function of integers of a range, for which machines may have tables."""
     return function(values)
 
 

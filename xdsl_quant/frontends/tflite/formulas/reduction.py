@@ -13,7 +13,9 @@ from .quantized import Quantized, clamped, scale_of
 
 
 def _centered_sum(x: Quantized, axes: Sequence[int]) -> tuple[Integers, int]:
-    """The sum of corrected values with dimensions of size 1, and how many they are."""
+    """
+    Return the sum of corrected values with dimensions of size 1, and how many they are.
+    """
     distinct = tuple({axis % x.values.ndim for axis in axes})
     count = math.prod(x.values.shape[axis] for axis in distinct)
     return x.corrected.sum(axis=distinct, keepdims=True), count
@@ -22,14 +24,14 @@ def _centered_sum(x: Quantized, axes: Sequence[int]) -> tuple[Integers, int]:
 def sum_of(
     x: Quantized, axes: Sequence[int], result: QuantizationParameters
 ) -> Integers:
-    """The sum along dimensions, which get size 1, as stored values."""
+    """Return the sum along dimensions, which get size 1, as stored values."""
     sums, _ = _centered_sum(x, axes)
     ratio = float(x.scale) / float(scale_of(result))
     return clamped(rescaled(sums, quantized_multiplier(ratio)), result)
 
 
 def mean(x: Quantized, axes: Sequence[int], result: QuantizationParameters) -> Integers:
-    """The mean along dimensions, which get size 1, as stored values."""
+    """Return the mean along dimensions, which get size 1, as stored values."""
     sums, count = _centered_sum(x, axes)
     value, exponent = quantized_multiplier(float(x.scale) / float(scale_of(result)))
     # The kernel takes fewer where the ratio of scales is so small that each result is the
@@ -42,7 +44,7 @@ def mean(x: Quantized, axes: Sequence[int], result: QuantizationParameters) -> I
 def reduce_prod(
     x: Quantized, axes: Sequence[int], result: QuantizationParameters
 ) -> Integers:
-    """The product along dimensions, which get size 1, as stored values."""
+    """Return the product along dimensions, which get size 1, as stored values."""
     rank = x.values.ndim
     distinct = sorted({axis % rank for axis in axes})
     kept = [axis for axis in range(rank) if axis not in distinct]

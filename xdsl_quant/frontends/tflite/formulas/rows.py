@@ -61,7 +61,10 @@ def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> In
 def _exponentials(
     differences: Integers, scale: float, beta: float
 ) -> tuple[Integers, NDArray[np.bool_]]:
-    """The exponentials of differences, 0 for the smallest ones, and which are counted."""
+    """
+    Return the exponentials of differences, 0 for the smallest ones, and which are
+    counted.
+    """
     multiplier, least = _input_scaling(scale, beta)
     is_counted = differences >= least
     inside = np.maximum(differences, least)
@@ -110,8 +113,8 @@ def _softmax_16(x: Quantized, beta: float) -> Integers:
 
 def log_softmax(x: Quantized, result: QuantizationParameters) -> Integers:
     """
-    The logarithm of [`softmax`][..softmax], as stored values of 8 bits; the scale of the
-    result is 1/16.
+    Return the logarithm of [`softmax`][..softmax], as stored values of 8 bits; the
+    scale of the result is 1/16.
     """
     multiplier, least = _input_scaling(float(x.scale), 1)
     differences = below_largest(x.values)

@@ -29,8 +29,9 @@ Function: TypeAlias = Callable[[Array], Array]
 
 def _of_c_library(name: str, otherwise: Function) -> Function:
     """
-    A function of 32-bit floats of the C library, which kernels call: not each library
-    rounds its functions correctly. Where there is none, another one that is rounded.
+    Return a function of 32-bit floats of the C library, which kernels call: not each
+    library rounds its functions correctly. Where there is none, another one that is
+    rounded.
     """
     try:
         function = getattr(ctypes.CDLL(None), name)
@@ -79,8 +80,9 @@ FUNCTIONS: Mapping[str, Function] = {
 
 def function(name: str, result: QuantizationParameters) -> Function:
     """
-    The function of an op, given the parameters of its result: where a logarithm or a
-    reciprocal square root is not defined, it is the smallest or largest stored value.
+    Return the function of an op, given the parameters of its result: where a logarithm
+    or a reciprocal square root is not defined, it is the smallest or largest stored
+    value.
     """
     scale, zero_point = scale_of(result), int(result.zero_points)
     if name == "log":
@@ -164,7 +166,7 @@ def interpolated_lookup(table: Integers, values: Integers) -> Integers:
 
 def looked_up(name: str, x: Quantized, result: QuantizationParameters) -> Integers:
     """
-    The function of an op by a table.
+    Return the function of an op by a table.
 
     Args:
         name: `log`, `rsqrt` or a key of `FUNCTIONS`.

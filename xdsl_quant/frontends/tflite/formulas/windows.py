@@ -18,8 +18,8 @@ def average_pool_2d(
     activation: str = "NONE",
 ) -> Integers:
     """
-    The mean of the stored values below each place of a window, of those inside of the
-    image, rounded half away from zero.
+    Return the mean of the stored values below each place of a window, of those inside
+    of the image, rounded half away from zero.
 
     Args:
         values: stored values `[batch, height, width, channels]`.
@@ -45,7 +45,10 @@ def max_pool_2d(
     window: Window,
     activation: str = "NONE",
 ) -> Integers:
-    """The largest stored value; arguments as of [`average_pool_2d`][..average_pool_2d]."""
+    """
+    Return the largest stored value; arguments as of
+    [`average_pool_2d`][..average_pool_2d].
+    """
     # Each place of the window has an element of the image, which is not smaller.
     least, _ = storage_range(result.storage)
     largest = windows(values, sizes, window, least).max(axis=(-2, -1))
@@ -83,8 +86,8 @@ def resize_bilinear_in_32_bits(
     half_pixel_centers: bool = False,
 ) -> Integers:
     """
-    The same of stored values of 16 bits: the sum, which has more than 32 bits, is
-    `1024 * high + low`, and of the lower part it matters only whether it is 0.
+    Return the same of stored values of 16 bits: the sum, which has more than 32 bits,
+    is `1024 * high + low`, and of the lower part it matters only whether it is 0.
     """
     upper, lower, y = interpolated_rows(
         values, sizes, align_corners, half_pixel_centers
@@ -104,8 +107,8 @@ def interpolated_rows(
     half_pixel_centers: bool,
 ) -> tuple[Integers, Integers, Integers]:
     """
-    The rows above and below each place, interpolated along themselves, and how far it is
-    between them, each with 10 bits after the point.
+    Return the rows above and below each place, interpolated along themselves, and how
+    far it is between them, each with 10 bits after the point.
     """
     (y, top, bottom), (x, left, right) = (
         _resized_places(values.shape[axis + 1], size, align_corners, half_pixel_centers)
@@ -143,7 +146,8 @@ def resize_nearest_neighbor(
     half_pixel_centers: bool = False,
 ) -> Integers:
     """
-    The nearest element, with the arguments of [`resize_bilinear`][..resize_bilinear].
+    Return the nearest element, with the arguments of
+    [`resize_bilinear`][..resize_bilinear].
     """
     rows, columns = (
         _nearest(values.shape[axis + 1], size, align_corners, half_pixel_centers)

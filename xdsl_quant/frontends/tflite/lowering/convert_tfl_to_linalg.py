@@ -96,7 +96,7 @@ _WITHOUT_SIGNS = {"builtin", "func", "cf", "scf", "tensor", "linalg"}
 
 
 def _stored_type(type_: Attribute) -> Attribute:
-    """The signless type of what is in memory for a type, quantized or not."""
+    """Return the signless type of what is in memory for a type, quantized or not."""
     return StoredQuantizedType.cast_to_signless_storage_type(type_) or signless(type_)
 
 
@@ -115,7 +115,7 @@ def _type_error(type_: Attribute) -> str | None:
 
 
 def _is_signed(type_: Attribute) -> bool:
-    """Whether integers in memory for a type are signed."""
+    """Return True if integers in memory for a type are signed."""
     element_type = scalar_or_element_type(type_)
     if isinstance(element_type, StoredQuantizedType):
         return element_type.is_signed
@@ -126,7 +126,7 @@ def _is_signed(type_: Attribute) -> bool:
 
 
 def _cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
-    """A value as one of another type with the same bits."""
+    """Return a value as one of another type with the same bits."""
     if value.type == type_:
         return value
     types = scalar_or_element_type(value.type), scalar_or_element_type(type_)
@@ -195,7 +195,7 @@ class _LinalgConversion:
             op.operands[index] = self._declared(builder, operand)
 
     def _declared(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        """A value with the type that it had before the conversion."""
+        """Return a value with the type that it had before the conversion."""
         if value in self.arrays and self.arrays[value] is not None:
             element_type = cast(TensorType, _stored_type(value.type)).get_element_type()
             stored = constant_tensor(builder, self.arrays[value], element_type)
@@ -230,7 +230,10 @@ class _LinalgConversion:
     def _results(
         self, op: Operation, implementation: Implementation
     ) -> Sequence[SSAValue | NDArray[Any]]:
-        """The tensors of stored values that an op computes, or arrays if they are known."""
+        """
+        Return the tensors of stored values that an op computes, or arrays if they are
+        known.
+        """
         builder = LoweringBuilder.before(op)
         operands = [self._operand(builder, operand) for operand in op.operands]
         if not isinstance(implementation, Computation):
@@ -291,7 +294,7 @@ class _LinalgConversion:
         return plain(builder, stored, is_signed=_is_signed(operand.type))
 
     def _stored(self, operand: SSAValue) -> SSAValue:
-        """The stored values of an operand that another op defines."""
+        """Return the stored values of an operand that another op defines."""
         if (known := self.tensors.get(operand)) is not None:
             return known
         _check_is_not_later(operand)
@@ -360,7 +363,7 @@ class _LinalgConversion:
 
 
 def _scalar(op: Operation, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-    """The element of a tensor that is a condition of an op."""
+    """Return the element of a tensor that is a condition of an op."""
     type_ = value.type
     if not isa(type_, TensorType) or any(size != 1 for size in type_.get_shape()):
         fail(
@@ -404,7 +407,7 @@ def _check_is_not_later(value: SSAValue) -> None:
 
 
 def _constant_of(value: SSAValue) -> NDArray[Any] | None:
-    """The elements of a constant of another dialect; `None` if there is none."""
+    """Return the elements of a constant of another dialect; `None` if there is none."""
     op = value.owner
     if not isinstance(op, Operation) or not op.has_trait(ConstantLike):
         return None
@@ -415,7 +418,7 @@ def _constant_of(value: SSAValue) -> NDArray[Any] | None:
 
 
 def _may_need_signs(op: Operation) -> bool:
-    """Whether what an op computes may depend on the signedness of integers."""
+    """Return True if what an op computes may depend on the signedness of integers."""
     values = (*op.operands, *op.results)
     return op_name(op).partition(".")[0] not in _WITHOUT_SIGNS and any(
         has_signedness(value.type) for value in values
@@ -429,7 +432,10 @@ def _is_arithmetic(type_: Attribute) -> bool:
 
 
 def _after(value: SSAValue) -> LoweringBuilder:
-    """A builder whose ops follow the op or the start of the block that defines a value."""
+    """
+    Return a builder whose ops follow the op or the start of the block that defines a
+    value.
+    """
     owner = value.owner
     if isinstance(owner, Operation):
         return LoweringBuilder(InsertPoint.after(owner), location=owner.location)

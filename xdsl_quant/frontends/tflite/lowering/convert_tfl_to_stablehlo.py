@@ -67,7 +67,7 @@ _CONSTANTS = tfl.ConstOp | tfl.QConstOp | arith.ConstantOp
 
 
 def _rebuilt_constant(b: StableHLOBuilder, op: _CONSTANTS) -> SSAValue:
-    """A constant with the same elements: stored ones if it is quantized."""
+    """Return a constant with the same elements: stored ones if it is quantized."""
     (result,), value = op.results, op.value
     element_type = scalar_or_element_type(result.type)
     if isinstance(element_type, StoredQuantizedType):
@@ -221,7 +221,7 @@ class ConvertTFLToStablehloPass(CountingPass):
     name = "convert-tfl-to-stablehlo"
 
     partial: bool = False
-    """Whether ops stay that StableHLO has no form for; otherwise the pass fails."""
+    """True if ops stay that StableHLO has no form for; otherwise the pass fails."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         found = ops_of_dialect(op, "tfl")

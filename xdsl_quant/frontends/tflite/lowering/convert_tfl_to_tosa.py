@@ -126,8 +126,8 @@ def _converted_function(
     fallbacks: list[Fallback] | None,
 ) -> func.FuncOp:
     """
-    A function with the same name and attributes; errors and, unless it is `None`, ops that
-    are computed with floats are added to lists.
+    Return a function with the same name and attributes; errors and, unless it is
+    `None`, ops that are computed with floats are added to lists.
     """
     if function.is_declaration:
         return function.clone()
@@ -308,7 +308,7 @@ def _is_quantized(value: SSAValue) -> bool:
 
 
 def _elements_of_constant(op: tfl.ConstOp | tfl.QConstOp) -> Array:
-    """The elements of a constant."""
+    """Return the elements of a constant."""
     try:
         return cast(Callable[..., Array], IMPLEMENTATIONS[type(op)])(op)
     except TypeError as e:

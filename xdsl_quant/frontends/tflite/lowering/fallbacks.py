@@ -30,7 +30,7 @@ SIZES_HINT = (
 
 
 def has_state(op: Operation) -> bool:
-    """Whether what an op computes depends on variables."""
+    """Return True if what an op computes depends on variables."""
     return isinstance(op, _STATE) or (
         isinstance(op, tfl.SVDFOp) and op.next_state is None
     )

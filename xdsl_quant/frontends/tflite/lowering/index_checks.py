@@ -87,8 +87,8 @@ def _largest(
     builder: LoweringBuilder, indices: SSAValue, *, has_tuples: bool
 ) -> SSAValue:
     """
-    The largest index of each axis as an unsigned integer: negative ones are larger than
-    all others.
+    Return the largest index of each axis as an unsigned integer: negative ones are
+    larger than all others.
     """
     rank = len(shape := shape_of(indices))
     kept = [rank - 1] if has_tuples else []

@@ -88,7 +88,7 @@ def _name_of(variable: _Variable, default: str = "state") -> str:
 
 
 def _initial_state(variable: _Variable, constant: _Constant) -> State:
-    """The state of a variable whose initial value is a constant."""
+    """Return the state of a variable whose initial value is a constant."""
     location = constant.location
     name = location.desc.data if isinstance(location, NameLoc) else "state"
     return State(_name_of(variable, name), constant.output.type, constant.value)
@@ -115,7 +115,7 @@ class _Rewriting:
 
         self.types: dict[_Variable, Attribute] = {}
         self.is_used = False
-        """Whether a variable has been read or assigned."""
+        """True if a variable has been read or assigned."""
 
         self.initialized = set[str]()
 
@@ -169,7 +169,9 @@ class _Rewriting:
     # Values of variables
 
     def _argument(self, variable: _Variable) -> SSAValue | None:
-        """The argument of a variable; `None` if the variable has no initial value."""
+        """
+        Return the argument of a variable; `None` if the variable has no initial value.
+        """
         if variable in self.arguments or variable not in self.initial:
             return self.arguments.get(variable)
         name, type_, _ = self.initial[variable]
@@ -181,7 +183,7 @@ class _Rewriting:
         return argument
 
     def _value(self, variable: _Variable, values: _Values) -> SSAValue | None:
-        """The value of a variable; `None` if it may have none."""
+        """Return the value of a variable; `None` if it may have none."""
         return values.get(variable) or self._argument(variable)
 
     def _check_type(self, op: Operation, variable: _Variable, type_: Attribute) -> None:
@@ -199,7 +201,9 @@ class _Rewriting:
     # Ops
 
     def _variable(self, op: _Access | tfl.SVDFOp) -> _Variable:
-        """The variable of an op. The state of an op is one with an initial value."""
+        """
+        Return the variable of an op. The state of an op is one with an initial value.
+        """
         if not isinstance(op, tfl.SVDFOp):
             return _variable_of(op)
         variable = cast(tfl.SVDFOp, self.copies.originals[op])

@@ -6,7 +6,9 @@ from xdsl_quant.frontends.tflite.formulas.products import Window
 
 
 def window_of(op: Any) -> Window:
-    """The strides, dilations and padding of an op; without dilations these are 1."""
+    """
+    Return the strides, dilations and padding of an op; without dilations these are 1.
+    """
     dilations = 1, 1
     if "dilation_h_factor" in op.properties:
         factors = op.dilation_h_factor, op.dilation_w_factor

@@ -47,6 +47,9 @@ IMPLEMENTATIONS: Mapping[type[Operation], Implementation] = {
 
 
 def has_hybrid_kernel(op: Operation) -> bool:
-    """Whether an op of floats may take stored weights, and quantizes the floats then."""
+    """
+    Return True if an op of floats may take stored weights, and quantizes the floats
+    then.
+    """
     computation = IMPLEMENTATIONS.get(type(op))
     return isinstance(computation, Computation) and computation.hybrid is not None

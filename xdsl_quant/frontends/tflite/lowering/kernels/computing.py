@@ -116,7 +116,7 @@ class Computation:
     """
 
     is_truth: bool = False
-    """Whether results are truth values, also of stored values."""
+    """True if results are truth values, also of stored values."""
 
     takes_truths: bool = False
     """True if operands may be truth values."""
@@ -189,7 +189,9 @@ class Computation:
             )
 
     def _is_hybrid(self, operands: Sequence[Any]) -> bool:
-        """Whether there are floats, which the kernel quantizes, and stored weights."""
+        """
+        Return True if there are floats, which the kernel quantizes, and stored weights.
+        """
         what = self.operands
         assert what.weights is not None
         weights = operands[what.weights]
@@ -293,7 +295,9 @@ def unsupported_type(quantized_type: QuantizedType) -> str | None:
 
 @lru_cache(maxsize=256)
 def parameters_of(type_: Attribute) -> QuantizationParameters | None:
-    """The parameters of the elements of a tensor; `None` if it is not quantized."""
+    """
+    Return the parameters of the elements of a tensor; `None` if it is not quantized.
+    """
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, QuantizedType):
         return None
@@ -303,12 +307,12 @@ def parameters_of(type_: Attribute) -> QuantizationParameters | None:
 
 
 def is_float(type_: Attribute) -> bool:
-    """Whether a tensor has elements that are floats."""
+    """Return True if a tensor has elements that are floats."""
     return isinstance(scalar_or_element_type(type_), AnyFloat)
 
 
 def has_one_scale(parameters: QuantizationParameters | None) -> bool:
-    """Whether parameters are those of whole tensors."""
+    """Return True if parameters are those of whole tensors."""
     return parameters is None or not parameters.scales.ndim
 
 
@@ -321,7 +325,7 @@ def is_array(value: object) -> bool:
 
 
 def _operand(value: Array | None, type_: Attribute) -> Array | Quantized | None:
-    """A value with its parameters if it is quantized."""
+    """Return a value with its parameters if it is quantized."""
     if value is None or (parameters := parameters_of(type_)) is None:
         return value
     return Quantized(value.astype(np.int64), parameters)
@@ -366,8 +370,8 @@ def quantized(value: Array, type_: Attribute, rounding: Rounding) -> Array:
 
 def integers_of(values: Array) -> list[int]:
     """
-    The numbers of an operand that says what the shape of a result is, or where elements
-    are.
+    Return the numbers of an operand that says what the shape of a result is, or where
+    elements are.
 
     Raises:
         Unsupported: if they are known at run time only.
@@ -381,22 +385,25 @@ def integers_of(values: Array) -> list[int]:
 
 
 def activation_of(op: Any) -> str:
-    """The activation that is computed together with an op."""
+    """Return the activation that is computed together with an op."""
     return op.fused_activation_function.data
 
 
 def flag(attribute: Any) -> bool:
-    """A property that is true or false; false if it is absent."""
+    """Return a property that is true or false; false if it is absent."""
     return attribute is not None and bool(attribute.value.data)
 
 
 def number(attribute: Any) -> Any:
-    """A property that is a number."""
+    """Return a property that is a number."""
     return attribute.value.data
 
 
 def kernel_of(function: Callable[..., Array], *options: Callable[[Any], Any]) -> Kernel:
-    """A function of operands, of the parameters of the result, and of options of the op."""
+    """
+    Return a function of operands, of the parameters of the result, and of options of
+    the op.
+    """
 
     def kernel(
         op: Operation, result: QuantizationParameters, *operands: Array
@@ -407,7 +414,7 @@ def kernel_of(function: Callable[..., Array], *options: Callable[[Any], Any]) ->
 
 
 def table_of(kernel: Kernel) -> Kernel:
-    """A kernel of one operand, which is a table for stored values of 8 bits."""
+    """Return a kernel of one operand, which is a table for stored values of 8 bits."""
 
     def tabulating(
         op: Operation, result: QuantizationParameters, x: Quantized
@@ -423,7 +430,7 @@ def table_of(kernel: Kernel) -> Kernel:
 def formula_of(
     function: Callable[..., Array], *options: Callable[[Any], Any]
 ) -> Formula:
-    """A function of operands and of options of the op."""
+    """Return a function of operands and of options of the op."""
 
     def formula(op: Operation, *operands: Array) -> Array:
         return function(*operands, *(option(op) for option in options))
@@ -478,7 +485,7 @@ def takes_one_scale(
     result: QuantizationParameters | None,
     *operands: QuantizationParameters | None,
 ) -> NoKernel | None:
-    """The requirement of kernels that compute with stored values as they are."""
+    """Return the requirement of kernels that compute with stored values as they are."""
     if result is None:
         return None
     if not have_one_scale(result, *operands):
@@ -505,6 +512,9 @@ class OnStoredValues:
 
 
 def on_stored_values(function: Callable[..., Array], plain: int) -> Computation:
-    """A function of stored values, or of others, with one operand of plain integers."""
+    """
+    Return a function of stored values, or of others, with one operand of plain
+    integers.
+    """
     kernel, operands = OnStoredValues(function), Operands((plain,))
     return Computation(function, kernel, operands=operands, takes_truths=True)

@@ -47,7 +47,7 @@ from .computing import (
 
 def _zero(type_: Attribute) -> int:
     """
-    The stored value of 0.
+    Return the stored value of 0.
 
     Raises:
         ValueError: if there are several.
@@ -150,7 +150,7 @@ def check_known_indices(indices: NDArray[Any], sizes: int | Sequence[int]) -> No
 def _with_indices(
     values: Array, indices: Array, sizes: int | Sequence[int]
 ) -> tuple[Array, Array]:
-    """A tensor and indices that it can be indexed with."""
+    """Return a tensor and indices that it can be indexed with."""
     if is_array(indices):
         check_known_indices(indices, sizes)
     return data_movement.alongside(values, indices), indices

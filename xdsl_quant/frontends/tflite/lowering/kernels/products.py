@@ -254,7 +254,7 @@ def _reduced(
 
 
 def _with(function: Any) -> Callable[..., Array]:
-    """A NumPy reduction that keeps dimensions."""
+    """Return a NumPy reduction that keeps dimensions."""
 
     def reduce(x: Array, axes: Sequence[int]) -> Array:
         return function(x, axis=tuple({a % x.ndim for a in axes}), keepdims=True)
@@ -263,7 +263,9 @@ def _with(function: Any) -> Callable[..., Array]:
 
 
 def _first(function: Callable[..., Array], worst: float) -> Implementation:
-    """The index of the first one of the best elements, none of which is `worst`."""
+    """
+    Return the index of the first one of the best elements, none of which is `worst`.
+    """
 
     def index(op: Operation, x: Array, dim: Array) -> Array:
         axis = integers_of(dim)[0] % x.ndim

@@ -50,14 +50,14 @@ def _has_wide_zero_point(*parameters: Parameters | None) -> bool:
 def takes_one_storage(
     op: Operation, result: Parameters, *operands: Parameters
 ) -> NoKernel | None:
-    """The requirement of sums."""
+    """Return the requirement of sums."""
     return None if have_one_storage(result, *operands) else OTHER_STORAGE
 
 
 def takes_bytes(
     op: Operation, result: Parameters, *operands: Parameters
 ) -> NoKernel | None:
-    """The requirement of kernels of 8 bits."""
+    """Return the requirement of kernels of 8 bits."""
     if all(p.storage_width <= 8 for p in (result, *operands)):
         return None
     return NoKernel("has storage of more than 8 bits")
@@ -66,7 +66,7 @@ def takes_bytes(
 def takes_signed_bytes(
     op: Operation, result: Parameters, *operands: Parameters
 ) -> NoKernel | None:
-    """The requirement of kernels of `i8`."""
+    """Return the requirement of kernels of `i8`."""
     if all(p.storage_width == 8 and p.is_signed for p in (result, *operands)):
         return None
     return NoKernel("has another storage type than 'i8'")
@@ -75,12 +75,12 @@ def takes_signed_bytes(
 def takes_zero_points(
     op: Operation, result: Parameters, *operands: Parameters | None
 ) -> NoKernel | None:
-    """The requirement of `reduce_prod`, and of tables."""
+    """Return the requirement of `reduce_prod`, and of tables."""
     return WIDE_ZERO_POINT if _has_wide_zero_point(result, *operands) else None
 
 
 def takes_sigmoid(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    """The requirement of `logistic` and `tanh`."""
+    """Return the requirement of `logistic` and `tanh`."""
     if result.storage_width < 16 or (
         _has_scale(result, 2**-15, 0) and not x.has_zero_points
     ):
@@ -89,7 +89,7 @@ def takes_sigmoid(op: Operation, result: Parameters, x: Parameters) -> NoKernel 
 
 
 def takes_negated(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    """The requirement of `neg`."""
+    """Return the requirement of `neg`."""
     if x.has_zero_points and have_one_scale(result, x):
         return NoKernel("has a zero point, which the kernel ignores")
     return takes_one_scale(op, result, x)
@@ -98,7 +98,7 @@ def takes_negated(op: Operation, result: Parameters, x: Parameters) -> NoKernel 
 def takes_hard_swish(
     op: Operation, result: Parameters, x: Parameters
 ) -> NoKernel | None:
-    """The requirement of `hard_swish`, whose multiplier is below 1."""
+    """Return the requirement of `hard_swish`, whose multiplier is below 1."""
     if np.float32(1 / 128) * scale_of(x) / scale_of(result) >= 1:
         return NoKernel("has an operand whose scale is 128 times that of its result")
     return takes_bytes(op, result, x)
@@ -107,7 +107,7 @@ def takes_hard_swish(
 def takes_squared_difference(
     op: Operation, result: Parameters, lhs: Parameters, rhs: Parameters
 ) -> NoKernel | None:
-    """The requirement of `squared_difference`, whose multiplier is below 1."""
+    """Return the requirement of `squared_difference`, whose multiplier is below 1."""
     larger = max(scale_of(lhs), scale_of(rhs))
     if larger * larger >= 4096 * scale_of(result):
         return NoKernel(
@@ -120,7 +120,7 @@ def takes_squared_difference(
 
 
 def takes_softmax(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    """The requirement of `softmax`."""
+    """Return the requirement of `softmax`."""
     if result.storage_width == 16:
         is_fixed = _has_scale(result, 2**-15, 0)
     else:
@@ -131,7 +131,7 @@ def takes_softmax(op: Operation, result: Parameters, x: Parameters) -> NoKernel 
 def takes_log_softmax(
     op: Operation, result: Parameters, x: Parameters
 ) -> NoKernel | None:
-    """The requirement of `log_softmax`."""
+    """Return the requirement of `log_softmax`."""
     is_fixed = _has_scale(result, 1 / 16, result.storage_max)
     return None if is_fixed else OTHER_RESULT
 
@@ -139,7 +139,7 @@ def takes_log_softmax(
 def takes_l2_normalization(
     op: Any, result: Parameters, x: Parameters
 ) -> NoKernel | None:
-    """The requirement of `l2_normalization`."""
+    """Return the requirement of `l2_normalization`."""
     # Unsigned stored values have another kernel.
     if not result.is_signed:
         return NoKernel("has unsigned storage, which another kernel is for")
@@ -155,7 +155,7 @@ def takes_l2_normalization(
 
 def takes_product(what: Operands, widest_weights: int = 8) -> Requirement:
     """
-    The requirement of products.
+    Return the requirement of products.
 
     Args:
         what: which operands are the input, the weights and the bias.

@@ -48,13 +48,13 @@ Lowering: TypeAlias = Callable[..., SSAValue | Sequence[SSAValue]]
 
 
 def result_shape(op: Operation, index: int = 0) -> Sequence[int]:
-    """The shape of a result."""
+    """Return the shape of a result."""
     return shape_of(op.results[index])
 
 
 def integers(value: SSAValue) -> Sequence[int]:
     """
-    The elements of a constant that says where elements are.
+    Return the elements of a constant that says where elements are.
 
     Raises:
         Unsupported: if they are not known.
@@ -76,7 +76,7 @@ class StableHLOBuilder(LoweringBuilder):
     """Builds ops of StableHLO on ranked tensors, which may be quantized."""
 
     def expressed(self, value: SSAValue) -> SSAValue:
-        """The floats of a value."""
+        """Return the floats of a value."""
         type_ = QuantizedType.cast_to_expressed_type(value.type)
         return value if type_ is None else self.op(DequantizeCastOp, (value,), type_)
 
@@ -88,11 +88,13 @@ class StableHLOBuilder(LoweringBuilder):
         return self.op(QuantizeCastOp, (value,), type_)
 
     def scalar(self, value: float, element_type: Attribute) -> SSAValue:
-        """A constant of rank 0; beyond the range of the type it is the end of that."""
+        """
+        Return a constant of rank 0; beyond the range of the type it is the end of that.
+        """
         return self.splat(value, TensorType(element_type, ()))
 
     def splat(self, value: float, type_: TensorType) -> SSAValue:
-        """A constant whose elements are the same."""
+        """Return a constant whose elements are the same."""
         storage = element_type = cast(TypeAttribute, type_.element_type)
         if isinstance(element_type, ScaledQuantizedType):
             parameters = QuantizationParameters.from_integer_type(element_type)
@@ -108,7 +110,7 @@ class StableHLOBuilder(LoweringBuilder):
         return self.op(stablehlo.ConstantOp, (), type_, {"value": attribute})
 
     def with_shape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """The elements in the same order in another shape."""
+        """Return the elements in the same order in another shape."""
         if shape_of(value) == (*shape,):
             return value
         _check_is_static(shape)
@@ -122,7 +124,7 @@ class StableHLOBuilder(LoweringBuilder):
         dimensions: Sequence[int] | None = None,
     ) -> SSAValue:
         """
-        A value repeated along dimensions.
+        Return a value repeated along dimensions.
 
         Args:
             value: stored values are repeated as they are.
@@ -158,7 +160,7 @@ class StableHLOBuilder(LoweringBuilder):
         limits: Sequence[int],
         strides: Sequence[int] | None = None,
     ) -> SSAValue:
-        """A slice of a tensor."""
+        """Return a slice of a tensor."""
         return self.add(
             stablehlo.SliceOp(
                 value,

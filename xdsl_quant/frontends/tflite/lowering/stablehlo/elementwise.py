@@ -69,8 +69,8 @@ def _converted(b: StableHLOBuilder, op: tfl.CastOp, x: SSAValue) -> SSAValue:
 
 def _quantized(b: StableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue:
     """
-    A cast of the quant dialect, which says what type a kernel gives, unless a value is
-    stored already, has several types, or is used as it is.
+    Return a cast of the quant dialect, which says what type a kernel gives, unless a
+    value is stored already, has several types, or is used as it is.
     """
     users = [use.operation for use in x.uses]
     types = {user.results[0].type for user in users if isinstance(user, tfl.QuantizeOp)}

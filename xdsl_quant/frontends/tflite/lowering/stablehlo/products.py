@@ -35,7 +35,7 @@ _IMAGE = 0, 3, [1, 2]
 def _finished(
     b: StableHLOBuilder, op: Operation, value: SSAValue, bias: SSAValue | None
 ) -> SSAValue:
-    """A product with its bias and its activation."""
+    """Return a product with its bias and its activation."""
     if bias is not None:
         wide = b.expressed(b.broadcast(bias, shape_of(value)))
         if wide.type != value.type:
@@ -153,7 +153,9 @@ def _summed(*, is_mean: bool) -> Lowering:
 def _average_pool(
     b: StableHLOBuilder, op: tfl.AveragePool2DOp, x: SSAValue
 ) -> SSAValue:
-    """The sum of each window, by how many elements of it lie inside of the image."""
+    """
+    Return the sum of each window, by how many elements of it lie inside of the image.
+    """
     if DYNAMIC_INDEX in shape_of(x)[1:3]:
         raise Unsupported("has windows of an image whose size is not known")
     x = b.expressed(x)

@@ -43,7 +43,7 @@ def padding(
 def over_windows(
     b: StableHLOBuilder, op: Any, op_type: type[BinaryOp], x: SSAValue, start: float
 ) -> SSAValue:
-    """The elements of each window of a pooling op, combined by a function."""
+    """Return the elements of each window of a pooling op, combined by a function."""
     window = window_of(op)
     sizes = number(op.filter_height), number(op.filter_width)
     element_type = element_type_of(x)

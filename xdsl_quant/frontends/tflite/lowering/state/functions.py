@@ -30,7 +30,7 @@ class Functions:
         self.stateful = self._stateful()
 
     def _stateful(self) -> set[str]:
-        """The names of functions that have state, or call such functions."""
+        """Return the names of functions that have state, or call such functions."""
         ops = {name: [*function.walk()] for name, function in self.by_name.items()}
         calls = {
             name: {op.callee.string_value() for op in inner if isinstance(op, CallOp)}
@@ -42,7 +42,7 @@ class Functions:
         return found
 
     def outer(self) -> Sequence[FuncOp]:
-        """The functions that get arguments and results."""
+        """Return the functions that get arguments and results."""
         return [
             function
             for name, function in self.by_name.items()
@@ -50,7 +50,9 @@ class Functions:
         ]
 
     def vanishing(self) -> Sequence[FuncOp]:
-        """The functions that have no callers once those of `outer` are changed."""
+        """
+        Return the functions that have no callers once those of `outer` are changed.
+        """
         unused = self.stateful | (self.initializers - self.called)
         return [
             function
@@ -59,7 +61,7 @@ class Functions:
         ]
 
     def body_of(self, name: str, user: Operation) -> Block:
-        """The body of a function that an op calls."""
+        """Return the body of a function that an op calls."""
         function = self.by_name.get(name)
         if function is None or len(function.body.blocks) != 1:
             fail(
@@ -94,7 +96,7 @@ class Functions:
 
 
 def _is_inner(function: FuncOp) -> bool:
-    """Whether only other functions of the module can run a function."""
+    """Return True if only other functions of the module can run a function."""
     visibility = function.sym_visibility
     is_private = visibility is not None and visibility.data == "private"
     return is_private and EXPORTED_NAMES not in function.attributes

@@ -90,7 +90,7 @@ def _unique(names: Sequence[str]) -> Sequence[str]:
 
 
 def _names(name: str, keys: Sequence[str]) -> Mapping[str, Attribute]:
-    """The attributes of what has the same name in all signatures."""
+    """Return the attributes of what has the same name in all signatures."""
     return name_attributes({key: [name] for key in keys}).data
 
 

@@ -95,8 +95,8 @@ def _joined(
     shape: Sequence[int],
 ) -> TosaTensor:
     """
-    A tensor that an op makes of others, of stored values as they are if these have one
-    type and are less by the same number.
+    Return a tensor that an op makes of others, of stored values as they are if these
+    have one type and are less by the same number.
     """
     first = parts[0]
     bounds = union(*(x.bounds for x in parts))
@@ -123,7 +123,7 @@ def _joined(
 def _stored_type_of(
     integers: Sequence[TosaTensor], bounds: Bounds
 ) -> tuple[Attribute, int]:
-    """A type that has the integers, less an offset."""
+    """Return a type that has the integers, less an offset."""
     stored = [apart(x) for x in integers if not isinstance(x, KnownInteger)]
     kinds = {(x.element_type, offset) for x, offset in stored}
     if len(kinds) == 1:
@@ -139,7 +139,7 @@ def _stored_type_of(
 def lifted(
     number: TosaTensor | ArrayLike, builder: TosaBuilder, rank: int = 1
 ) -> TosaTensor:
-    """A number or an array as a tensor."""
+    """Return a number or an array as a tensor."""
     if isinstance(number, TosaTensor):
         return number
     array = np.asarray(number)
@@ -147,7 +147,7 @@ def lifted(
 
 
 def tosa_builder_of(*values: object) -> TosaBuilder:
-    """The builder of some values, one of which is a tensor."""
+    """Return the builder of some values, one of which is a tensor."""
     return next(x.builder for x in values if isinstance(x, TosaTensor))
 
 
@@ -296,8 +296,8 @@ def _smallest_index(x: TosaTensor, axis: int = 0) -> TosaTensor:
 
 def _largest_indices(rows: TosaTensor, count: int) -> TosaTensor:
     """
-    The indices of the largest elements of each row, lower ones first: the rank of an
-    element is how many are before it.
+    Return the indices of the largest elements of each row, lower ones first: the rank
+    of an element is how many are before it.
     """
     rows = rows.number if isinstance(rows, TosaTruth) else rows
     builder, size = rows.builder, rows.shape[1]

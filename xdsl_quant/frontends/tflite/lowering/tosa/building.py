@@ -66,7 +66,7 @@ ui8 = IntegerType(8, Signedness.UNSIGNED)
 
 
 def is_unsigned(type_: Attribute) -> bool:
-    """Whether the stored values of a tensor, or its elements, are unsigned."""
+    """Return True if the stored values of a tensor, or its elements, are unsigned."""
     element_type = scalar_or_element_type(type_)
     if isinstance(element_type, StoredQuantizedType):
         return not element_type.is_signed
@@ -75,7 +75,7 @@ def is_unsigned(type_: Attribute) -> bool:
 
 def lowered_type(type_: Attribute) -> TensorType:
     """
-    The type of stored values.
+    Return the type of stored values.
 
     Raises:
         Unsupported: if TOSA has no tensors of this type.
@@ -114,7 +114,7 @@ class TosaBuilder(LoweringBuilder):
     """Builds ops of TOSA. Tensors have static shapes."""
 
     assumes_32_bits: bool = False
-    """Whether a formula stays within 32 bits, whatever is known of its numbers."""
+    """True if a formula stays within 32 bits, whatever is known of its numbers."""
 
     def tosa(
         self,
@@ -124,20 +124,20 @@ class TosaBuilder(LoweringBuilder):
         element_type: Attribute,
         **properties: Attribute,
     ) -> SSAValue:
-        """An op with one result."""
+        """Return an op with one result."""
         type_ = TensorType(element_type, shape)
         return self.op(op_type, operands, type_, properties)
 
     def array(self, values: Any, element_type: Attribute) -> SSAValue:
-        """A constant tensor, with the numbers of an array."""
+        """Return a constant tensor, with the numbers of an array."""
         return constant(self, values, element_type)
 
     def one(self, value: float, element_type: Attribute) -> SSAValue:
-        """A constant tensor of one element."""
+        """Return a constant tensor of one element."""
         return self.array([value], element_type)
 
     def shape(self, sizes: Sequence[int]) -> SSAValue:
-        """A constant shape."""
+        """Return a constant shape."""
         return self.add(tosa_ops.ConstShapeOp([int(size) for size in sizes]))
 
     def rescaled(
@@ -193,7 +193,7 @@ class TosaBuilder(LoweringBuilder):
         return rescale.build(self, value, TensorType(element_type, shape_of(value)))
 
     def reinterpreted(self, value: SSAValue, *, to_signed: bool) -> SSAValue:
-        """The bits of `u8` as `i8`, 128 less, or the other way around."""
+        """Return the bits of `u8` as `i8`, 128 less, or the other way around."""
         rescale = Rescale(
             np.array([1 << 30]),
             np.array([30]),
@@ -242,7 +242,7 @@ class TosaBuilder(LoweringBuilder):
         result_type: Attribute | None = None,
         **properties: Attribute,
     ) -> SSAValue:
-        """An elementwise op on operands that are broadcast as in NumPy."""
+        """Return an elementwise op on operands that are broadcast as in NumPy."""
         shape = np.broadcast_shapes(shape_of(lhs), shape_of(rhs))
         lhs, rhs = (self.with_rank(operand, len(shape)) for operand in (lhs, rhs))
         type_ = result_type or element_type_of(lhs)
@@ -251,19 +251,19 @@ class TosaBuilder(LoweringBuilder):
     # Shapes
 
     def with_shape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """The same elements in another shape."""
+        """Return the same elements in another shape."""
         if shape_of(value) == tuple(shape):
             return value
         operands = value, self.shape(shape)
         return self.tosa(tosa_ops.ReshapeOp, operands, shape, element_type_of(value))
 
     def with_rank(self, value: SSAValue, rank: int) -> SSAValue:
-        """A tensor with leading dimensions of size 1."""
+        """Return a tensor with leading dimensions of size 1."""
         shape = shape_of(value)
         return self.with_shape(value, (*[1] * (rank - len(shape)), *shape))
 
     def permuted(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
-        """The dimensions in another order."""
+        """Return the dimensions in another order."""
         if [*order] == [*range(len(order))]:
             return value
         shape = shape_of(value)
@@ -278,14 +278,14 @@ class TosaBuilder(LoweringBuilder):
     def sliced(
         self, value: SSAValue, start: Sequence[int], sizes: Sequence[int]
     ) -> SSAValue:
-        """A part of a tensor."""
+        """Return a part of a tensor."""
         if shape_of(value) == tuple(sizes):
             return value
         operands = value, self.shape(start), self.shape(sizes)
         return self.tosa(tosa_ops.SliceOp, operands, sizes, element_type_of(value))
 
     def tiled(self, value: SSAValue, counts: Sequence[int]) -> SSAValue:
-        """A tensor repeated along each dimension."""
+        """Return a tensor repeated along each dimension."""
         if {*counts} <= {1}:
             return value
         shape = [a * b for a, b in zip(shape_of(value), counts, strict=True)]
@@ -295,7 +295,7 @@ class TosaBuilder(LoweringBuilder):
     def padded(
         self, value: SSAValue, pads: Sequence[tuple[int, int]], fill: float
     ) -> SSAValue:
-        """A tensor with a constant before and after each dimension."""
+        """Return a tensor with a constant before and after each dimension."""
         if not any(map(any, pads)):
             return value
         shape = [s + sum(pad) for s, pad in zip(shape_of(value), pads, strict=True)]
@@ -319,7 +319,10 @@ class TosaBuilder(LoweringBuilder):
         )
 
     def gathered(self, value: SSAValue, indices: NDArray[Any]) -> SSAValue:
-        """The elements of a flattened tensor at some indices, in the shape of these."""
+        """
+        Return the elements of a flattened tensor at some indices, in the shape of
+        these.
+        """
         size = int(np.prod(shape_of(value), dtype=np.int64))
         flat = self.with_shape(value, (1, size, 1))
         is_wide = element_type_of(value) == i64
@@ -341,7 +344,7 @@ class TosaBuilder(LoweringBuilder):
         return self.tosa(tosa_ops.GatherOp, (values, indices), shape, type_)
 
     def reduced(self, op_type: type[Operation], value: SSAValue, axis: int) -> SSAValue:
-        """A reduction along a dimension, which gets size 1."""
+        """Return a reduction along a dimension, which gets size 1."""
         shape = [*shape_of(value)]
         shape[axis] = 1
         axis_attr = IntegerAttr(axis, i32)
@@ -378,7 +381,7 @@ class Operand:
 
 def per_tensor(type_: Attribute) -> QuantizationParameters:
     """
-    The parameters of a tensor.
+    Return the parameters of a tensor.
 
     Raises:
         Unsupported: if it is not quantized, or has more than one scale.

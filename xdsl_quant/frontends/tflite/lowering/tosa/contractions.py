@@ -141,7 +141,7 @@ class _Steps:
             self.pads += [before, reached - self.sizes[-1]]
 
     def part(self, image: TosaTensor) -> SSAValue:
-        """The part of an image that the window reaches."""
+        """Return the part of an image that the window reaches."""
         sizes = *self.sizes, image.shape[3]
         return image.builder.sliced(image.native, [0] * 4, sizes)
 
@@ -155,7 +155,7 @@ def _convolved(
     image: Callable[[_Factor], SSAValue] = lambda x: x.native,
     **properties: Sequence[int],
 ) -> TosaTensor:
-    """The sums of a convolution, to which a bias may be added."""
+    """Return the sums of a convolution, to which a bias may be added."""
     builder = tosa_builder_of(values, weights)
     x, kernel = (_Factor.of(v, builder) for v in (values, weights))
 
@@ -181,7 +181,7 @@ def _over_image(
     outputs: int,
     window: Window,
 ) -> TosaTensor:
-    """The sums of a convolution with a window that moves over an image."""
+    """Return the sums of a convolution with a window that moves over an image."""
     steps = _Steps(values.shape, sizes, window)
     return _convolved(
         op_type,
@@ -284,7 +284,7 @@ class _Windows(NamedTuple):
     window: Window
 
     def sum(self, axis: ArrayLike, dtype: DTypeLike | None = None) -> TosaTensor:
-        """The sum of each window: exact, as it is one of products with 1."""
+        """Return the sum of each window: exact, as it is one of products with 1."""
         base, constant = apart(self.x)
         ones = np.ones((1, *self.sizes, base.shape[-1]), base.dtype)
         total = _depthwise_sums(base, ones, self.window)
@@ -296,7 +296,7 @@ class _Windows(NamedTuple):
         return cast(TosaInteger, total) + constant * counts.sum((-2, -1))
 
     def max(self, axis: ArrayLike) -> TosaTensor:
-        """The largest element of each window."""
+        """Return the largest element of each window."""
         base, constant = apart(self.x)
         pooled = _pooled(tosa.MaxPool2DOp, base, self.sizes, self.window)
         return together(pooled, constant)

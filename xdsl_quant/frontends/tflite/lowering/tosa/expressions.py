@@ -170,7 +170,7 @@ class TosaTensor(ArrayExpression, Expression):
         return self.native
 
     def stored_as(self, element_type: Attribute, offset: int = 0) -> SSAValue:
-        """The elements less an offset as what is stored in results."""
+        """Return the elements less an offset as what is stored in results."""
         if element_type != self.element_type:
             raise Unsupported(
                 f"has results of '{self.element_type}', expected '{element_type}'"
@@ -178,13 +178,13 @@ class TosaTensor(ArrayExpression, Expression):
         return self.native
 
     def like(self, build: Callable[[], SSAValue], shape: Sequence[int]) -> Self:
-        """A tensor of the same type and bounds."""
+        """Return a tensor of the same type and bounds."""
         result = type(self)(self.builder, build, shape, self.element_type, self.bounds)
         result.dtype = self.dtype
         return result
 
     def taken(self, positions: Positions) -> Self:
-        """The elements at some positions, in the shape of these."""
+        """Return the elements at some positions, in the shape of these."""
         if self.view is not None:
             source, own = self.view
             return cast("Self", source.taken(own.ravel()[positions]))
@@ -249,7 +249,7 @@ class TosaTensor(ArrayExpression, Expression):
 
 
 def lifted_array(builder: TosaBuilder, number: Any) -> Any:
-    """An array of numbers as an expression, and anything else as it is."""
+    """Return an array of numbers as an expression, and anything else as it is."""
     if not isinstance(number, np.ndarray) or not number.ndim:
         return cast(Any, number)
     array = cast("Array", number)
@@ -263,19 +263,19 @@ def lifted_array(builder: TosaBuilder, number: Any) -> Any:
 
 
 def apart(x: TosaTensor) -> tuple[TosaTensor, int]:
-    """A tensor without the constant that is added to it, and the constant."""
+    """Return a tensor without the constant that is added to it, and the constant."""
     if isinstance(x, TosaInteger) and x.linear is not None and x.linear[1] == 1:
         return x.linear[0], x.linear[2]
     return x, 0
 
 
 def together(x: TosaTensor, constant: int) -> TosaTensor:
-    """The sum of a tensor and a constant, which is 0 unless it has integers."""
+    """Return the sum of a tensor and a constant, which is 0 unless it has integers."""
     return x + constant if isinstance(x, TosaInteger) else x
 
 
 def shape_of_all(*numbers: object) -> tuple[int, ...]:
-    """The shape of operands that are broadcast."""
+    """Return the shape of operands that are broadcast."""
     shapes = [number.shape for number in numbers if isinstance(number, TosaTensor)]
     return np.broadcast_shapes(*shapes)
 
@@ -284,7 +284,7 @@ def operand(
     number: object, like: TosaTensor, element_type: Attribute, is_checked: bool = True
 ) -> SSAValue:
     """
-    An operand of an op on tensors that are broadcast.
+    Return an operand of an op on tensors that are broadcast.
 
     Args:
         number: a tensor, or a number that is known.
@@ -309,7 +309,7 @@ def operand(
 
 
 def _element_type_of(*numbers: object) -> Attribute:
-    """The type that an op on numbers computes with."""
+    """Return the type that an op on numbers computes with."""
     if any(isinstance(x, TosaReal) for x in numbers):
         return f32
     wide = any(isinstance(x, TosaInteger) and x.element_type == i64 for x in numbers)
@@ -339,7 +339,7 @@ class TosaTruth(Truth, TosaTensor):
         return TosaInteger(self.builder, build, self.shape, i32, (0, 1))
 
     def astype(self, dtype: DTypeLike) -> TosaTensor:
-        """The elements as 0 and 1, or as they are."""
+        """Return the elements as 0 and 1, or as they are."""
         return self if np.dtype(dtype) == np.bool_ else self.number.astype(dtype)
 
     def chosen(self, a: Any, b: Any) -> Any:
@@ -379,7 +379,9 @@ class TosaRescaling(NamedTuple):
     def by(
         cls, x: TosaInteger, multiplier: Multiplier, is_wide: bool = False
     ) -> TosaRescaling:
-        """The product with a multiplier whose exponent is that of a power of two."""
+        """
+        Return the product with a multiplier whose exponent is that of a power of two.
+        """
         return cls(x, multiplier[0], 31 - multiplier[1], is_wide)
 
     @property
@@ -394,7 +396,7 @@ class TosaRescaling(NamedTuple):
     def build(
         self, builder: TosaBuilder, element_type: Attribute = i32, output_zp: int = 0
     ) -> SSAValue:
-        """The op, whose result has a zero point and saturates."""
+        """Return the op, whose result has a zero point and saturates."""
         if (view := self.x.by_channels) is not None:
             source, positions = view
             rescaling = self._replace(x=cast(TosaInteger, source))
@@ -410,7 +412,7 @@ class TosaRescaling(NamedTuple):
         return builder.rescaled(value, multiplier, element_type, -constant, output_zp)
 
     def expression(self, bounds: Bounds | None = None) -> TosaInteger:
-        """The product as an expression."""
+        """Return the product as an expression."""
         builder = self.x.builder
         if bounds is None:
             factor = np.max(self.value / 2.0**self.shift)
@@ -431,7 +433,7 @@ class TosaInteger(TosaTensor, Integer):
 
     @classmethod
     def stored(cls, operand: Operand) -> TosaInteger:
-        """The stored values of an operand, or its elements."""
+        """Return the stored values of an operand, or its elements."""
         value, (low, high) = operand.value, operand.bounds
         offset = 128 if is_unsigned(operand.type) else 0
         bounds = low - offset, high - offset
@@ -534,26 +536,26 @@ class TosaInteger(TosaTensor, Integer):
         return self.as_float(f32) * factor
 
     def _quotient(self, lhs: Number, rhs: Number) -> TosaInteger:
-        """A quotient by a power of two."""
+        """Return a quotient by a power of two."""
         divisor = int(cast(SupportsIndex, rhs))
         if divisor & (divisor - 1):
             raise Unsupported(f"divides by {divisor}")
         return self >> (divisor.bit_length() - 1)
 
     def within(self, bounds: Bounds) -> TosaInteger:
-        """The same numbers, of which other bounds are known."""
+        """Return the same numbers, of which other bounds are known."""
         return TosaInteger(self.builder, lambda: self.value, self.shape, i32, bounds)
 
     def combined(
         self, operation: IntegerOperation, other: TosaInteger, bounds: Bounds
     ) -> TosaInteger:
-        """An op with another tensor."""
+        """Return an op with another tensor."""
         return self._combined(operation, self, other, bounds)
 
     # Functions
 
     def _own(self, op_type: type[Operation], bounds: Bounds) -> TosaInteger:
-        """An op on each element."""
+        """Return an op on each element."""
         if self.element_type == i64:
             raise Unsupported(NO_FORM)
         if self.bounds == ANY_INTEGER:
@@ -609,7 +611,7 @@ class TosaInteger(TosaTensor, Integer):
         return TosaReal(self.builder, build, self.shape, type_, (low, high))
 
     def astype(self, dtype: DTypeLike) -> Any:
-        """The elements with another dtype, floats with 32 bits."""
+        """Return the elements with another dtype, floats with 32 bits."""
         dtype = np.dtype(dtype)
         if dtype.kind == "f":
             return self.as_float(f32)
@@ -686,7 +688,7 @@ class TosaReal(TosaTensor, Real):
 
     @classmethod
     def of(cls, builder: TosaBuilder, value: SSAValue) -> TosaReal:
-        """A tensor as an expression."""
+        """Return a tensor as an expression."""
         type_ = element_type_of(value)
         result = cls(builder, lambda: value, shape_of(value), type_)
         result.dtype = np.dtype(np.float16 if type_ == f16 else np.float32)
@@ -712,7 +714,7 @@ class TosaReal(TosaTensor, Real):
         return super().__truediv__(other)
 
     def __pow__(self, exponent: int) -> Self:
-        """A product of factors, as `tosa.pow` is for positive numbers alone."""
+        """Return a product of factors, as `tosa.pow` is for positive numbers alone."""
         return reduce(mul, [self] * exponent)
 
     def _function(
@@ -789,7 +791,7 @@ class TosaReal(TosaTensor, Real):
         return (self > 0).chosen(down, up).nearest_integer()
 
     def nearest_integer(self) -> TosaInteger:
-        """The nearest integers, of halves the even ones."""
+        """Return the nearest integers, of halves the even ones."""
 
         def build() -> SSAValue:
             return self.builder.with_elements(self.value, i32)
@@ -800,14 +802,16 @@ class TosaReal(TosaTensor, Real):
         return result
 
     def astype(self, dtype: DTypeLike) -> Any:
-        """The elements as integers, or as floats of 32 bits."""
+        """Return the elements as integers, or as floats of 32 bits."""
         return self.as_float(f32) if np.dtype(dtype).kind == "f" else self.as_integer()
 
 
 def product(
     builder: TosaBuilder, lhs: SSAValue, rhs: SSAValue, shift: int = 0
 ) -> SSAValue:
-    """A product of tensors, of integers shifted to the right and rounded half up."""
+    """
+    Return a product of tensors, of integers shifted to the right and rounded half up.
+    """
     shape = np.broadcast_shapes(shape_of(lhs), shape_of(rhs))
     operands = [builder.with_rank(operand, len(shape)) for operand in (lhs, rhs)]
     type_ = element_type_of(lhs)
@@ -825,7 +829,9 @@ def fits_i32(bounds: Bounds) -> bool:
 def expression_of(
     builder: TosaBuilder, operand: SSAValue, value: SSAValue | None
 ) -> TosaTensor:
-    """The elements of an operand in the dialect `tfl`, given what it has become."""
+    """
+    Return the elements of an operand in the dialect `tfl`, given what it has become.
+    """
     assert value is not None
     element_type = element_type_of(value)
     if element_type == i1:
@@ -836,7 +842,7 @@ def expression_of(
 
 
 def quantized(operand: Operand) -> Quantized:
-    """An operand with its quantization parameters, for formulas."""
+    """Return an operand with its quantization parameters, for formulas."""
     values = cast("Integers", TosaInteger.stored(operand))
     return Quantized(values, per_tensor(operand.type))
 

@@ -25,7 +25,7 @@ def fallen_back(
     op: Operation, computation: Computation, operands: Sequence[Array | None]
 ) -> Sequence[SSAValue | Array]:
     """
-    The results of an op that is computed with floats.
+    Return the results of an op that is computed with floats.
 
     Raises:
         Unsupported: if there is no float form for the types.

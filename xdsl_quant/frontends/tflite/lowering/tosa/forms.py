@@ -69,7 +69,10 @@ def _rescaled_wide(x: TosaInteger, multiplier: Multiplier) -> TosaInteger:
 
 
 def _ordered(lhs: Number, rhs: Number) -> tuple[TosaInteger, Number]:
-    """The operands of a function that does not depend on their order, a tensor first."""
+    """
+    Return the operands of a function that does not depend on their order, a tensor
+    first.
+    """
     if isinstance(lhs, TosaInteger):
         return lhs, rhs
     return cast(TosaInteger, rhs), lhs
@@ -168,7 +171,7 @@ def _saturating_shift(values: Number, left: Number, bits: int = 32) -> TosaInteg
 
 
 def _lifted(number: Number, like: Number) -> TosaInteger:
-    """A number as an expression, broadcast to another one if it is known."""
+    """Return a number as an expression, broadcast to another one if it is known."""
     if isinstance(number, TosaTruth):
         return number.number
     if isinstance(number, TosaInteger):
@@ -298,7 +301,7 @@ class _StoredRange(np.ndarray[Any, Any]):
 
     @staticmethod
     def without_negative(values: Array) -> Array:
-        """The values with 0 in place of negative ones."""
+        """Return the values with 0 in place of negative ones."""
         return np.maximum(values, 0)
 
 
@@ -392,7 +395,7 @@ def _quantized_exactly(x: TosaReal, result: QuantizationParameters) -> TosaInteg
     index = builder.with_shape((guess - low).value, (1, math.prod(shape)))
 
     def limit(entries: NDArray[np.float32]) -> TosaReal:
-        """The entry of a table for each guess."""
+        """Return the entry of a table for each guess."""
         found = builder.rows(builder.array(entries.reshape(1, -1, 1), f32), index)
         return TosaReal.of(builder, builder.with_shape(found, shape))
 

@@ -52,7 +52,7 @@ def taken(builder: TosaBuilder, value: SSAValue, positions: Positions) -> SSAVal
 
 
 def _period(positions: Positions, axis: int) -> int:
-    """The number of elements along a dimension before they repeat."""
+    """Return the number of elements along a dimension before they repeat."""
     size = positions.shape[axis]
     rows = np.moveaxis(positions, axis, 0).reshape(size, -1)
     (again,) = np.nonzero(rows[1:, 0] == rows[0, 0])
@@ -68,7 +68,7 @@ def _period(positions: Positions, axis: int) -> int:
 def _box(
     builder: TosaBuilder, value: SSAValue, positions: Positions
 ) -> SSAValue | None:
-    """The elements as a slice in another shape; `None` if they are none."""
+    """Return the elements as a slice in another shape; `None` if they are none."""
     shape = shape_of(value)
     ends = (np.unravel_index(int(f()), shape) for f in (positions.min, positions.max))
     first, last = ([int(i) for i in end] for end in ends)
@@ -83,7 +83,10 @@ def _box(
 
 
 def _steps(positions: Positions) -> list[int] | None:
-    """The distances of elements along each dimension; `None` if they are not the same."""
+    """
+    Return the distances of elements along each dimension; `None` if they are not the
+    same.
+    """
     origin = positions.flat[0]
     rebuilt: Positions = np.full((1,) * positions.ndim, origin)
     steps: list[int] = []
