@@ -1,6 +1,6 @@
 """
-The integer kernels of TensorFlow Lite in NumPy.
+NumPy implementations of TensorFlow Lite's integer kernels.
 
-Each function computes the integers that the reference kernels compute, from stored values
-as integers of 64 bits. What only moves stored values needs no kernel.
+Results are bit-identical to the reference kernels. Stored values are arrays of `int64`.
+Data movement ops need no kernel.
 """

@@ -1,4 +1,4 @@
-"""What ops that move elements do, with stored values as with any others."""
+"""Data movement ops on arrays, for floats and stored values alike."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from xdsl_quant.numerics.primitives import Array, primitive
 
 
 class SliceMasks(NamedTuple):
-    """Which entries of begin and end have another meaning: one bit for each."""
+    """Bit masks of `tfl.strided_slice`: bit `i` changes the meaning of entry `i`."""
 
     begin_mask: int = 0
     end_mask: int = 0
@@ -27,16 +27,17 @@ def strided_slice(
     masks: SliceMasks,
 ) -> Array:
     """
-    Return a slice as NumPy takes it, with one entry of `begin`, `end` and `strides` for
-    each dimension that is named.
+    Return a slice with the semantics of NumPy, given one entry of `begin`, `end` and
+    `strides` for each index expression.
 
     Args:
         values: the tensor.
-        begin: first indices, which count from the end if they are negative.
-        end: indices behind the last ones.
-        strides: the steps, not 0.
-        masks: entries without a bound, for an ellipsis, for a new dimension of size 1, and
-            for one index, whose dimension is dropped; without a bound it is 0.
+        begin: first indices; negative ones count from the end.
+        end: exclusive ends; negative ones count from the end.
+        strides: nonzero steps.
+        masks: entries without a bound, for an ellipsis, for a new dimension of size 1,
+            and for a single index, whose dimension is dropped. A single index without a
+            bound is 0.
     """
 
     def index(position: int) -> Any:
@@ -61,14 +62,12 @@ def strided_slice(
 
 @primitive
 def alongside(values: Array, *others: Array) -> Array:
-    """
-    Return an array that machines take together with others, which may be expressions.
-    """
+    """Return `values`, converted to an expression if one of `others` is one."""
     return values
 
 
 def gather(values: Array, indices: Array, axis: int = 0, batch_dims: int = 0) -> Array:
-    """Slices along a dimension, chosen by indices; leading dimensions belong together."""
+    """Return slices of each batch along `axis`, chosen by `indices`."""
     if not batch_dims:
         return np.take(values, indices, axis)
     axis = axis % values.ndim
@@ -77,14 +76,16 @@ def gather(values: Array, indices: Array, axis: int = 0, batch_dims: int = 0) ->
 
 
 def gather_nd(values: Array, indices: Array) -> Array:
-    """Slices at the leading indices that the last dimension of `indices` has."""
+    """
+    Return slices addressed by the index tuples in the last dimension of `indices`.
+    """
     return values[tuple(np.moveaxis(indices, -1, 0))]
 
 
 def space_to_batch(
     values: Array, block: Sequence[int], paddings: Array, fill: int
 ) -> Array:
-    """Blocks of spatial dimensions as batches: each has every so many elements."""
+    """Move blocks of the padded spatial dimensions into the batch dimension."""
     count = len(block)
     rest = [(0, 0)] * (values.ndim - count - 1)
     padded = np.pad(
@@ -94,13 +95,13 @@ def space_to_batch(
     pairs = [size for pair in zip(sizes, block, strict=True) for size in pair]
     depth = padded.shape[count + 1 :]
     split = padded.reshape(padded.shape[0], *pairs, *depth)
-    blocks, places = range(2, 2 * count + 1, 2), range(1, 2 * count, 2)
-    order = [*blocks, 0, *places, *range(2 * count + 1, split.ndim)]
+    blocks, block_indices = range(2, 2 * count + 1, 2), range(1, 2 * count, 2)
+    order = [*blocks, 0, *block_indices, *range(2 * count + 1, split.ndim)]
     return split.transpose(order).reshape(-1, *sizes, *depth)
 
 
 def batch_to_space(values: Array, block: Sequence[int], crops: Array) -> Array:
-    """Batches as blocks of spatial dimensions, the other way around."""
+    """Invert `space_to_batch`, and crop the result."""
     count = len(block)
     sizes, depth = values.shape[1 : count + 1], values.shape[count + 1 :]
     batch = values.shape[0] // math.prod(block)
@@ -118,7 +119,7 @@ def batch_to_space(values: Array, block: Sequence[int], crops: Array) -> Array:
 
 
 def space_to_depth(values: Array, block: int) -> Array:
-    """Blocks of an image `[batch, height, width, channels]` as channels."""
+    """Move blocks of an image `[batch, height, width, channels]` into its channels."""
     batch, height, width, depth = values.shape
     rows, columns = height // block, width // block
     split = values.reshape(batch, rows, block, columns, block, depth)
@@ -127,7 +128,7 @@ def space_to_depth(values: Array, block: int) -> Array:
 
 
 def depth_to_space(values: Array, block: int) -> Array:
-    """Channels of an image as blocks, the other way around."""
+    """Invert `space_to_depth`."""
     batch, rows, columns, depth = values.shape
     split = values.reshape(batch, rows, columns, block, block, depth // block**2)
     order = 0, 1, 3, 2, 4, 5

@@ -1,4 +1,4 @@
-"""The integer kernels of elementwise ops that work with multipliers."""
+"""Integer kernels of elementwise ops that rescale with fixed-point multipliers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import eq, ge, gt, le, lt, ne
@@ -50,13 +50,13 @@ def add(
     Return the sum of two tensors, broadcast as in NumPy.
 
     Args:
-        lhs: the first one.
-        rhs: the second one.
-        result: the parameters of the sum.
-        activation: what is computed of the sum.
-        pot_scale_int16: if storage has 16 bits without zero points, all scales are powers
-            of two within 1e-3 of their logarithms, and that of the result is the largest
-            one, shift each operand instead.
+        lhs: first operand.
+        rhs: second operand.
+        result: parameters of the result.
+        activation: activation that is applied to the sum.
+        pot_scale_int16: shift the operands instead of rescaling them, if storage has 16
+            bits, all zero points are 0, all scales are powers of two (their logarithms
+            within 1e-3 of an integer), and the scale of the result is the largest.
 
     Returns:
         Stored values.
@@ -71,7 +71,7 @@ def subtract(
     activation: str = "NONE",
     pot_scale_int16: bool = False,
 ) -> Integers:
-    """Return the difference of two tensors, with the arguments of [`add`][..add]."""
+    """Return the difference of two tensors. Arguments are those of [`add`][..add]."""
     return _sum(lhs, rhs, result, activation, pot_scale_int16, -1)
 
 
@@ -85,11 +85,12 @@ def _sum(
 ) -> Integers:
     is_wide = result.storage_width == 16
     if is_wide and pot_scale_int16:
-        last = checked_log2(scale_of(result))
+        result_exponent = checked_log2(scale_of(result))
         shifts = [
-            last - exponent
+            result_exponent - exponent
             for x in (lhs, rhs)
-            if last is not None and (exponent := checked_log2(x.scale)) is not None
+            if result_exponent is not None
+            and (exponent := checked_log2(x.scale)) is not None
         ]
         if len(shifts) == 2 and min(shifts) >= 0:
             return _shifted_sum(lhs, rhs, result, activation, shifts, sign)
@@ -144,7 +145,7 @@ def multiply(
 def squared_difference(
     lhs: Quantized, rhs: Quantized, result: QuantizationParameters
 ) -> Integers:
-    """Return the square of the difference of two tensors, as stored values."""
+    """Return the squared difference of two tensors as stored values."""
     twice = _twice_larger_scale(lhs, rhs)
     first, second = (
         rescaled(x.corrected << 7, quantized_multiplier(float(x.scale) / twice))
@@ -166,17 +167,17 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], NDArray[np.bool_]]] = {
     "less": lt,
     "less_equal": le,
 }
-"""The comparisons by the names of the ops."""
+"""Comparison functions by op name."""
 
 
 def compare(direction: str, lhs: Quantized, rhs: Quantized) -> NDArray[np.bool_]:
     """
-    Compare what two tensors express.
+    Compare the real values of two quantized tensors.
 
     Args:
         direction: a key of `COMPARISONS`.
-        lhs: the first one.
-        rhs: the second one.
+        lhs: first operand.
+        rhs: second operand.
     """
     first, second = (
         rescaled(x.corrected << 8, quantized_multiplier(x.scale)) for x in (lhs, rhs)
@@ -188,27 +189,24 @@ def compare(direction: str, lhs: Quantized, rhs: Quantized) -> NDArray[np.bool_]
 
 
 def requantize_integers(x: Quantized, result: QuantizationParameters) -> Integers:
-    """Return the same numbers with other parameters, as stored values."""
+    """Requantize stored values to the parameters of the result."""
     ratio = float(x.scale) / float(scale_of(result))
     return clamped(rescaled(x.corrected, quantized_multiplier(ratio)), result)
 
 
 @primitive
 def quantize(values: NDArray[np.float32], result: QuantizationParameters) -> Integers:
-    """
-    Numbers of type `f32` as stored values, rounded half away from zero; NaN is the smallest
-    one.
-    """
+    """Quantize `f32` values, rounding half away from zero; NaN to the minimum."""
     steps = round_away(values.astype(np.float32) / scale_of(result))
     low, high = result.storage_min, result.storage_max
-    numbers = np.fmax(steps + int(result.zero_points), low)
-    return np.fmin(numbers, high).astype(np.int64)
+    stored = np.fmax(steps + int(result.zero_points), low)
+    return np.fmin(stored, high).astype(np.int64)
 
 
 def dequantize(x: Quantized) -> NDArray[np.float32]:
-    """What stored values express; there may be scales for one dimension."""
+    """Dequantize stored values, per-tensor or per-axis."""
     parameters = x.parameters
-    # Products are exact in 64 bits, and rounded once.
+    # The products are exact in f64, so they are rounded only once.
     scales, zero_points = scales_of(parameters), parameters.zero_points
     if (dimension := parameters.quantized_dimension) is not None:
         shape = [1] * x.values.ndim
@@ -220,14 +218,14 @@ def dequantize(x: Quantized) -> NDArray[np.float32]:
 def relu(
     x: Quantized, result: QuantizationParameters, activation: str = "RELU"
 ) -> Integers:
-    """Return the ops of the family of `relu`, by the activation that they compute."""
+    """Return the result of `relu`, `relu6`, ..., selected by `activation`."""
     ratio = x.scale / scale_of(result)
     values = rescaled(x.corrected, quantized_multiplier(ratio))
     return activated_integers(values, result, activation)
 
 
 def leaky_relu(x: Quantized, result: QuantizationParameters, alpha: float) -> Integers:
-    """`x`, or `alpha * x` where it is negative, as stored values."""
+    """Return `x`, or `alpha * x` where `x` is negative, as stored values."""
     corrected, scale = x.corrected, scale_of(result)
     slope = x.scale * np.float32(alpha) / scale
     negative = rescaled(corrected, quantized_multiplier(abs(slope)))
@@ -242,7 +240,7 @@ def leaky_relu(x: Quantized, result: QuantizationParameters, alpha: float) -> In
 
 
 def prelu(x: Quantized, alpha: Quantized, result: QuantizationParameters) -> Integers:
-    """`x`, or `alpha * x` where it is negative, as stored values."""
+    """Return `x`, or `alpha * x` where `x` is negative, as stored values."""
     corrected, scale = x.corrected, scale_of(result)
     slope = quantized_multiplier(x.scale * alpha.scale / scale)
     return clamped(
@@ -256,7 +254,7 @@ def prelu(x: Quantized, alpha: Quantized, result: QuantizationParameters) -> Int
 
 
 def absolute(x: Quantized, result: QuantizationParameters) -> Integers:
-    """Absolute values, as stored ones."""
+    """Return absolute values as stored values."""
     values, ratio = np.abs(x.corrected), x.scale / scale_of(result)
     if ratio != 1:
         values = rescaled(values, quantized_multiplier(ratio))
@@ -265,10 +263,10 @@ def absolute(x: Quantized, result: QuantizationParameters) -> Integers:
 
 def square_root(x: Quantized, result: QuantizationParameters) -> Integers:
     """
-    Square roots, as stored values, rounded towards zero.
+    Return square roots as stored values, rounded toward zero.
 
     Raises:
-        ValueError: if a number is negative.
+        ValueError: if a zero-point-corrected value is negative.
     """
     roots = np.sqrt(x.scale * radicand(x.corrected).astype(np.float32))
     return clamped(np.trunc(roots / scale_of(result)), result).astype(np.int64)
@@ -276,10 +274,10 @@ def square_root(x: Quantized, result: QuantizationParameters) -> Integers:
 
 def reciprocal_square_root(x: Quantized, result: QuantizationParameters) -> Integers:
     """
-    `1 / sqrt(x)`, as stored values of 8 bits; the largest one for 0.
+    Return `1 / sqrt(x)` as 8-bit stored values; the largest one for 0.
 
     Raises:
-        ValueError: if a number is negative.
+        ValueError: if a zero-point-corrected value is negative.
     """
     corrected = x.corrected
     extra = 20
@@ -291,7 +289,7 @@ def reciprocal_square_root(x: Quantized, result: QuantizationParameters) -> Inte
 
 
 def hard_swish(x: Quantized, result: QuantizationParameters) -> Integers:
-    """`x * min(max(x + 3, 0), 6) / 6`, as stored values, with 16 bits in between."""
+    """Return `x * min(max(x + 3, 0), 6) / 6` as stored values, via 16 bits."""
     fine = np.float32(1 / 128) * x.scale
     outer, outer_exponent = quantized_multiplier(fine / scale_of(result))
     inner, inner_exponent = quantized_multiplier(fine / np.float32(3 / 32768))
@@ -306,11 +304,11 @@ def hard_swish(x: Quantized, result: QuantizationParameters) -> Integers:
     gate = rounding_divide(gate, max(-inner_exponent, 0))
     gate = (gate + (1 << 15)) >> 1
     gated = gate * product
-    # Rounded towards zero, as in C.
+    # Round toward zero, as C does.
     gated = (gated + np.where(gated < 0, (1 << 15) - 1, 0)) >> 15
     return clamped(rounding_divide(gated, -outer_exponent), result)
 
 
 def _upper_half(multiplier: Any) -> Any:
-    """Return the upper 16 bits of a multiplier, rounded half up."""
+    """Return the upper 16 bits, rounded half up."""
     return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1)

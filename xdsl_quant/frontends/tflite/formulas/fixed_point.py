@@ -1,9 +1,8 @@
 """
-The fixed-point arithmetic that the integer kernels of TensorFlow Lite are made of.
+Fixed-point arithmetic of the integer kernels of TensorFlow Lite.
 
-Values are integers of 64 bits in arrays of any shape, or expressions of a machine. The
-names of the kernels' own functions, from gemmlowp and from TensorFlow Lite, are in the
-docstrings.
+Values are `int64` arrays of any shape, or expressions of a machine. Docstrings give the
+names of the corresponding functions in gemmlowp and TensorFlow Lite.
 """
 
 import math
@@ -29,21 +28,21 @@ from xdsl_quant.unsupported import Unsupported
 
 
 class Multiplier(NamedTuple):
-    """A real number from 0, or an array of them, as `value * 2**(exponent - 31)`."""
+    """Non-negative factors `value * 2**(exponent - 31)`: scalars or arrays."""
 
     value: Any
-    """From `2**30` to `2**31 - 1`, or 0."""
+    """Integer from `2**30` to `2**31 - 1`, or 0."""
 
     exponent: Any
 
 
 def quantized_multiplier(real: ArrayLike) -> Multiplier:
     """
-    `QuantizeMultiplier`: the nearest multiplier of 31 bits for numbers of 64 bits. Numbers
-    below `2**-32` become 0.
+    Return the nearest 31-bit multiplier of an `f64` factor; 0 below `2**-32`
+    (`QuantizeMultiplier`).
 
     Raises:
-        Unsupported: if a number is infinite or NaN.
+        Unsupported: if a factor is infinite or NaN.
     """
     if not np.isfinite(real).all():
         raise Unsupported("has a ratio of scales that is no finite number")
@@ -63,13 +62,13 @@ _LOG2_TOLERANCE = np.float32(1e-3)
 
 def checked_log2(scale: float | np.floating[Any]) -> int | None:
     """
-    `CheckedLog2`: the binary logarithm of a scale of 32 bits, rounded to an integer; `None`
-    if the scale is no power of two, or 0. The logarithm may differ by 1e-3.
+    Return the binary logarithm of an `f32` scale as an integer, or `None` if it
+    deviates from an integer by 1e-3 or more (`CheckedLog2`).
     """
     value = float(np.float32(scale))
     if not 0 < value < math.inf:
         return None
-    # The kernel divides natural logarithms of 32 bits.
+    # The kernel divides natural logarithms in f32.
     logarithm = np.float32(math.log(value)) * (np.float32(1) / np.float32(math.log(2)))
     nearest = np.rint(logarithm)
     return int(nearest) if np.abs(logarithm - nearest) < _LOG2_TOLERANCE else None
@@ -77,12 +76,12 @@ def checked_log2(scale: float | np.floating[Any]) -> int | None:
 
 @primitive
 def quotient(values: Any, divisors: Any) -> Any:
-    """Quotients of integers, rounded towards zero, as in C."""
+    """Divide integers, rounding toward zero as C does."""
     return (values - np.fmod(values, divisors)) // divisors
 
 
 def scaled_by_power(values: Any, exponent: int) -> Integers:
-    """`SaturatingRoundingMultiplyByPOT`: `values * 2**exponent` in 32 bits."""
+    """Return saturated `values * 2**exponent` (`SaturatingRoundingMultiplyByPOT`)."""
     if exponent <= 0:
         return rounding_divide(values, -exponent)
     return saturating_shift(values, exponent)
@@ -91,11 +90,12 @@ def scaled_by_power(values: Any, exponent: int) -> Integers:
 @primitive
 def rescaled_wide(values: Any, multiplier: Multiplier) -> Integers:
     """
-    `MultiplyByQuantizedMultiplier` of 64 bits: the product with the upper 16 bits of a
-    multiplier, rounded once, half up, and cut to 32 bits.
+    Multiply 64-bit values by the upper 16 bits of a multiplier, round half up once, and
+    wrap to 32 bits (`MultiplyByQuantizedMultiplier`).
 
     Raises:
-        Unsupported: if the multiplier is 2**14 or more, which has no rounding shift.
+        Unsupported: if the multiplier is `2**14` or more, because the kernel needs a
+            shift of at least 1 bit to round.
     """
     value, exponent = multiplier
     reduced = np.where(value < 0x7FFF0000, (value + (1 << 15)) >> 16, 0x7FFF)
@@ -119,18 +119,18 @@ _EXP_FACTORS = (
     (3, 720401),
     (4, 242),
 )
-"""`exp(-2**k)` with 31 bits behind the point."""
+"""Pairs of `k` and `exp(-2**k)` with 31 fractional bits."""
 
 
 def exp_of_negative(values: Integers) -> Integers:
     """
-    `exp_on_negative_values`: the exponential of numbers up to 0 with 26 bits behind the
-    point, with 31 bits behind the point.
+    Return exponentials with 31 fractional bits of values up to 0 with 26 fractional
+    bits (`exp_on_negative_values`).
     """
     quarter = 1 << 24
     remainder = (values & (quarter - 1)) - quarter
-    # A Taylor series of fourth degree around -1/8, for numbers from -1/4 to 0.
-    # Sums that are wrapped fit 32 bits; who knows nothing but bounds is told so.
+    # Fourth-degree Taylor series around -1/8, for values from -1/4 to 0.
+    # These sums never overflow 32 bits; `wrapped` tells the interval analysis.
     x = wrapped(scaled_by_power(remainder, 5) + (1 << 28))
     x2 = doubling_high_product(x, x)
     x3 = doubling_high_product(x2, x)
@@ -147,8 +147,8 @@ def exp_of_negative(values: Integers) -> Integers:
 
 def reciprocal_of_one_plus(values: Integers) -> Integers:
     """
-    `one_over_one_plus_x_for_x_in_0_1`: `1 / (1 + x)` for numbers from 0 to 1, both with 31
-    bits behind the point.
+    Return `1 / (1 + x)` for values from 0 to 1, both with 31 fractional bits
+    (`one_over_one_plus_x_for_x_in_0_1`).
     """
     half = half_sum(values, INT32_MAX)
     y = wrapped(1515870810 + doubling_high_product(half, -1010580540))
@@ -160,10 +160,11 @@ def reciprocal_of_one_plus(values: Integers) -> Integers:
 
 def inverse_square_root(values: Integers, direction: int) -> Multiplier:
     """
-    `GetInvSqrtQuantizedMultiplierExp`: the square root of `1 / values`, which have 32 bits,
-    as a multiplier. Values up to 1 become 1. The exponent is multiplied by `direction`.
+    Return `1 / sqrt(values)` as a multiplier with its exponent times `direction`
+    (`GetInvSqrtQuantizedMultiplierExp`). Values have 32 bits; the result for values up
+    to 1 is 1.
     """
-    # One step is enough for 32 bits.
+    # A single shift by 2 is enough for 32 bits.
     is_large = values >= 1 << 29
     v = np.where(is_large, values >> 2, values)
     pairs = np.clip(((leading_zeros(v) - 1) >> 1) - 1, 0, 14)
@@ -185,8 +186,8 @@ def inverse_square_root(values: Integers, direction: int) -> Multiplier:
 
 def log_from_one(values: Integers) -> Integers:
     """
-    `log_x_for_x_greater_than_or_equal_to_1`: the natural logarithm of numbers from 1 with
-    19 bits behind the point, with 26 bits behind the point.
+    Return natural logarithms with 26 fractional bits of values from 1 with 19
+    fractional bits (`log_x_for_x_greater_than_or_equal_to_1`).
     """
     # exp(-0.5), in quarters of the exponent of two.
     quarter = 1 << 23

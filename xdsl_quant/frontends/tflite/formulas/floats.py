@@ -1,7 +1,7 @@
 """
-What the ops of TensorFlow Lite compute of floats, and of plain integers.
+Float and plain integer formulas of the ops of TensorFlow Lite.
 
-Results have the dtype of the operands. They are as close as NumPy's functions are.
+Results have the dtype of the operands and the accuracy of NumPy's functions.
 """
 
 import math
@@ -27,10 +27,10 @@ CLIPPED: Mapping[str, tuple[float, float]] = {
 
 def activated(values: Array, activation: str) -> Array:
     """
-    What an activation gives, by the name that files have for it.
+    Apply an activation, given its name in `.tflite` files.
 
     Raises:
-        ValueError: if there is no such activation.
+        ValueError: if the activation is unknown.
     """
     if activation == "NONE":
         return values
@@ -48,22 +48,22 @@ def activated(values: Array, activation: str) -> Array:
 
 
 def prelu(values: Array, alpha: Any) -> Array:
-    """`x`, or `alpha * x` where it is negative."""
+    """Return `x`, or `alpha * x` where `x` is negative."""
     return np.where(values >= 0, values, values * alpha).astype(values.dtype)
 
 
 def logistic(values: Array) -> Array:
-    """`1 / (1 + exp(-x))`"""
+    """Return `1 / (1 + exp(-x))`."""
     return 1 / (1 + np.exp(-values))
 
 
 def elu(values: Array) -> Array:
-    """`x`, or `exp(x) - 1` where it is negative."""
+    """Return `x`, or `exp(x) - 1` where `x` is negative."""
     return np.where(values < 0, np.expm1(np.minimum(values, 0)), values)
 
 
 def gelu(values: Array, approximate: bool = False) -> Array:
-    """`x` times the normal distribution function of it, or of the formula with `tanh`."""
+    """Return `x` times its normal distribution function, exact or by `tanh`."""
     wide = values.astype(np.float64)
     if approximate:
         inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
@@ -74,7 +74,7 @@ def gelu(values: Array, approximate: bool = False) -> Array:
 
 
 def hard_swish(values: Array) -> Array:
-    """`x * min(max(x + 3, 0), 6) / 6`"""
+    """Return `x * min(max(x + 3, 0), 6) / 6`."""
     return values * np.clip(values + 3, 0, 6) / values.dtype.type(6)
 
 
@@ -83,7 +83,7 @@ def hard_swish(values: Array) -> Array:
 
 def divide(lhs: Array, rhs: Array) -> Array:
     """
-    Quotients, rounded towards zero for integers.
+    Divide; integer quotients are rounded toward zero.
 
     Raises:
         ValueError: if an integer is divided by zero.
@@ -96,7 +96,7 @@ def divide(lhs: Array, rhs: Array) -> Array:
 @primitive
 def floor_divide(lhs: Array, rhs: Array) -> Array:
     """
-    Quotients, rounded down.
+    Return quotients rounded down.
 
     Raises:
         ValueError: if an integer is divided by zero.
@@ -109,7 +109,7 @@ def floor_divide(lhs: Array, rhs: Array) -> Array:
 @primitive
 def floor_modulo(lhs: Array, rhs: Array) -> Array:
     """
-    Remainders with the sign of the divisor.
+    Return remainders with the sign of the divisor.
 
     Raises:
         ValueError: if an integer is divided by zero.
@@ -121,7 +121,7 @@ def floor_modulo(lhs: Array, rhs: Array) -> Array:
 
 
 def softmax(values: Array, beta: float = 1) -> Array:
-    """`exp(beta * x)` over the sum of these along the last dimension."""
+    """Return `exp(beta * x)` divided by its sum along the last dimension."""
     differences = values - values.max(axis=-1, keepdims=True)
     exponentials = np.exp(differences * values.dtype.type(beta))
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
@@ -134,7 +134,7 @@ def log_softmax(values: Array) -> Array:
 
 
 def l2_normalization(values: Array) -> Array:
-    """Elements over the root of the sum of squares, or `1e-6`, of the last dimension."""
+    """Divide by the L2 norm along the last dimension, which is at least `1e-6`."""
     norms = np.sqrt((values * values).sum(axis=-1, keepdims=True))
     return values / np.maximum(norms, values.dtype.type(1e-6))
 
@@ -144,13 +144,14 @@ def l2_normalization(values: Array) -> Array:
 
 def fully_connected(values: Array, weights: Array, keep_num_dims: bool) -> Array:
     """
-    Return the product of rows with weights.
+    Multiply rows by weights.
 
     Args:
-        values: floats, whose last dimension is that of the weights, or any that can be
-            reshaped to it.
+        values: floats whose last dimension is `inputs`, or that can be reshaped to
+            `[-1, inputs]`.
         weights: `[outputs, inputs]`.
-        keep_num_dims: keep all but the last dimension instead of one for all of them.
+        keep_num_dims: keep all but the last dimension instead of flattening them to
+            one.
     """
     rows = values.reshape(-1, weights.shape[1])
     shape = values.shape[:-1] if keep_num_dims else (-1,)
@@ -158,7 +159,7 @@ def fully_connected(values: Array, weights: Array, keep_num_dims: bool) -> Array
 
 
 def batch_matmul(x: Array, y: Array, adj_x: bool, adj_y: bool) -> Array:
-    """Products of matrices, transposed or not, whose other dimensions are broadcast."""
+    """Multiply optionally transposed matrices, broadcasting their batch dimensions."""
     lhs = x.swapaxes(-1, -2) if adj_x else x
     return lhs @ (y.swapaxes(-1, -2) if adj_y else y)
 
@@ -167,15 +168,15 @@ def svdf(
     values: Array, features: Array, time: Array, state: Array, rank: int
 ) -> tuple[Array, Array]:
     """
-    Return one step of a filter that is a sum of products of two vectors: of features
-    and of time.
+    Return one step of a low-rank filter: a sum of products of a feature vector and a
+    time vector.
 
     Args:
         values: `[batch, inputs]`.
         features: `[filters, inputs]`.
         time: `[filters, memory]`.
         state: `[batch, filters * memory]`.
-        rank: how many filters one unit has.
+        rank: number of filters per unit.
 
     Returns:
         Sums `[batch, units]`, and the next state.
@@ -193,9 +194,9 @@ def svdf(
 @primitive
 def average_pool_2d(values: Array, sizes: tuple[int, int], window: Window) -> Array:
     """
-    Return the mean of the elements below each position of a window, inside the image.
+    Return the mean of the elements inside the image at each window position.
 
-    Integers are rounded to the nearest, ties away from zero, as TensorFlow Lite does.
+    Integer means are rounded half away from zero, as TensorFlow Lite does.
     """
     elements = windows(values, sizes, window)
     counts: Array = windows(np.ones_like(values), sizes, window).sum(axis=(-2, -1))
@@ -208,17 +209,14 @@ def average_pool_2d(values: Array, sizes: tuple[int, int], window: Window) -> Ar
 
 
 def max_pool_2d(values: Array, sizes: tuple[int, int], window: Window) -> Array:
-    """Return the largest element below each position of a window, inside the image."""
+    """Return the largest element inside the image at each window position."""
     is_float = values.dtype.kind == "f"
     least: float = -np.inf if is_float else int(np.iinfo(values.dtype).min)
     return windows(values, sizes, window, least).max(axis=(-2, -1))
 
 
 def mean(values: Array, axes: Sequence[int]) -> Array:
-    """
-    Return the mean along dimensions, which get size 1; rounded towards zero for
-    integers.
-    """
+    """Return means along dimensions, which get size 1; integers round toward zero."""
     distinct = tuple({axis % values.ndim for axis in axes})
     if values.dtype.kind == "f":
         return values.mean(axis=distinct, keepdims=True)
@@ -233,16 +231,16 @@ def resize_bilinear(
     half_pixel_centers: bool = False,
 ) -> Array:
     """
-    Interpolate between the nearest two rows and columns, in `f32`.
+    Interpolate linearly between rows and between columns, in `f32`.
 
     Args:
         values: `[batch, height, width, channels]`.
         sizes: height and width of the result.
-        align_corners: the centers of the corners are the same.
-        half_pixel_centers: a place is the center of an element.
+        align_corners: map the corner elements of the result to those of the image.
+        half_pixel_centers: measure positions from the centers of elements.
     """
     (y, top, bottom), (x, left, right) = (
-        _places(values.shape[axis + 1], size, align_corners, half_pixel_centers)
+        _neighbors(values.shape[axis + 1], size, align_corners, half_pixel_centers)
         for axis, size in enumerate(sizes)
     )
     y, x = y[:, None, None], x[:, None]
@@ -256,10 +254,10 @@ def resize_bilinear(
     )
 
 
-def _places(
+def _neighbors(
     size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Array, Array, Array]:
-    """For each index of a result the fraction, and the elements on both sides."""
+    """Return the fraction, and the indices of both neighbors, for each result index."""
     is_aligned = align_corners and result_size > 1
     scale = np.float32(size - is_aligned) / np.float32(result_size - is_aligned)
     positions = np.arange(result_size).astype(np.float32)
@@ -268,8 +266,8 @@ def _places(
     else:
         positions = positions * scale
     before = np.maximum(np.floor(positions).astype(np.int64), 0)
-    behind = np.minimum(np.ceil(positions).astype(np.int64), size - 1)
-    return positions - before.astype(np.float32), before, behind
+    after = np.minimum(np.ceil(positions).astype(np.int64), size - 1)
+    return positions - before.astype(np.float32), before, after
 
 
 Unary = Callable[[Array], Array]
@@ -291,4 +289,4 @@ UNARY: Mapping[str, Unary] = {
     "elu": elu,
     "hard_swish": hard_swish,
 }
-"""Functions of one tensor by the names of ops."""
+"""Functions of one tensor by op name."""

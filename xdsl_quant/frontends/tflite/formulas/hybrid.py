@@ -1,11 +1,10 @@
 """
-The kernels of dynamic range quantization: floats, which are quantized to 8 bits when the
-kernel runs, times stored weights.
+Kernels of dynamic range quantization: float activations are quantized to 8 bits at run
+time and multiplied by stored weights.
 
-Floats have a scale for each row of a product of matrices, and for each image of a
-convolution. Arguments and results are `f32`, and every operation is rounded to it unless
-the text says otherwise. All formulas are those that LiteRT's reference kernels were
-observed to compute on x86-64, bit for bit.
+Activations have one scale per matrix row, or per image of a convolution. Arguments and
+results are `f32`, and each operation is rounded to `f32` unless the docstring says
+otherwise. Results are bit-identical to those of LiteRT's reference kernels on x86-64.
 """
 
 from typing import Any, NamedTuple
@@ -25,24 +24,24 @@ _LOW, _HIGH = -128, 127
 
 
 class _Rows(NamedTuple):
-    """Rows that are quantized."""
+    """Quantized rows."""
 
     corrected: Integers
-    """The stored values less the zero point of the row."""
+    """Zero-point-corrected values."""
 
     scales: Array
-    """`[rows, 1]`, of `f32`"""
+    """Scales `[rows, 1]` in `f32`."""
 
 
 def _symmetric(rows: Floats) -> _Rows:
     """
-    Rows with zero point 0: the scale is `max(abs(x)) / 127`, a stored value
-    `round(x * (127 / max(abs(x))))`, half away from zero.
+    Quantize rows with zero point 0: the scale is `max(abs(x)) / 127`, and stored values
+    are `round(x * (127 / max(abs(x))))`, half away from zero.
     """
     largest = np.maximum(
         np.abs(rows.min(axis=1, keepdims=True)), np.abs(rows.max(axis=1, keepdims=True))
     )
-    # Zeros are 0 with any scale.
+    # Rows of zeros are stored as 0 with any scale.
     largest = np.where(largest == 0, np.float32(1), largest)
     values = round_away(rows * (np.float32(_HIGH) / largest))
     stored = np.clip(values, -_HIGH, _HIGH).astype(np.int64)
@@ -51,13 +50,14 @@ def _symmetric(rows: Floats) -> _Rows:
 
 def _asymmetric(rows: Floats) -> _Rows:
     """
-    Rows whose range, with 0 in it, becomes -128 to 127. The zero point is that of the end
-    of the range with less rounding error, computed in `f64`.
+    Quantize rows by mapping their range, extended to include 0, to -128 to 127. The
+    zero point is computed in `f64` from the end of the range with the smaller rounding
+    error.
     """
     zero = np.float32(0)
     low = np.minimum(rows.min(axis=1, keepdims=True), zero)
     high = np.maximum(rows.max(axis=1, keepdims=True), zero)
-    # Zeros are 0 with any scale and zero point.
+    # Rows of zeros are stored exactly with any scale and zero point.
     spread = np.where(low == high, np.float32(1), high - low)
     wide = spread.astype(np.float64) / (_HIGH - _LOW)
     below, above = low.astype(np.float64) / wide, high.astype(np.float64) / wide
@@ -72,14 +72,12 @@ def _asymmetric(rows: Floats) -> _Rows:
 
 
 def _scales(weights: Quantized) -> Any:
-    """
-    Return the scale of each output channel, or the one of all, as files have them.
-    """
+    """Return the `f32` scale of each output channel, or the per-tensor scale."""
     return weights.parameters.scales.astype(np.float32)
 
 
 def _plus_bias(sums: Floats, bias: Floats | None) -> Floats:
-    # A sum with 0 is never -0.
+    # Adding 0 turns -0 into 0.
     return sums + (np.float32(0) if bias is None else bias)
 
 
@@ -91,15 +89,16 @@ def fully_connected(
     asymmetric: bool,
 ) -> Floats:
     """
-    Return the product of rows with weights.
+    Multiply rows by weights.
 
     Args:
-        values: floats, whose last dimension is that of the weights, or any that can be
-            reshaped to it.
-        weights: `[outputs, inputs]`, with one scale, or one for each output.
-        bias: `[outputs]`, or none.
-        keep_num_dims: keep all but the last dimension instead of one for all of them.
-        asymmetric: whether rows have zero points.
+        values: floats whose last dimension is `inputs`, or that can be reshaped to
+            `[-1, inputs]`.
+        weights: `[outputs, inputs]`, per-tensor or per-axis along the outputs.
+        bias: `[outputs]`, or `None`.
+        keep_num_dims: keep all but the last dimension instead of flattening them to
+            one.
+        asymmetric: quantize rows with zero points.
     """
     matrix = weights.values
     floats = values.reshape(-1, matrix.shape[1])
@@ -118,16 +117,16 @@ def convolution(
     is_depthwise: bool,
 ) -> Floats:
     """
-    Return a convolution of images.
+    Convolve images.
 
     Args:
         values: `[batch, height, width, channels]`.
-        weights: `[outputs, height, width, channels of a group]`, or, of a depthwise
-            convolution, `[1, height, width, outputs]`. Unless they have a scale for each
-            output, or the convolution is depthwise, images have no zero points.
-        bias: `[outputs]`, or none.
-        window: how the window moves.
-        is_depthwise: whether each channel is on its own.
+        weights: `[outputs, height, width, channels of a group]`; `[1, height, width,
+            outputs]` for a depthwise convolution. Images are quantized without zero
+            points if a convolution that is not depthwise has per-tensor weights.
+        bias: `[outputs]`, or `None`.
+        window: strides, dilations and padding.
+        is_depthwise: convolve each channel separately.
 
     Returns:
         `[batch, rows, columns, outputs]`.

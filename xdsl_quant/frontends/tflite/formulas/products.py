@@ -1,4 +1,4 @@
-"""The integer kernels that multiply and accumulate."""
+"""Integer kernels of convolutions and matrix products."""
 
 from collections.abc import Callable
 from functools import partial
@@ -29,14 +29,14 @@ from .quantized import (
 
 
 class Window(NamedTuple):
-    """How a window moves along height and width."""
+    """Strides, dilations and padding along height and width."""
 
     strides: tuple[int, int] = (1, 1)
     dilations: tuple[int, int] = (1, 1)
     padding: str = "VALID"
 
     def result_size(self, size: int, window: int, axis: int) -> int:
-        """Return the number of places along one dimension."""
+        """Return the number of window positions along one dimension."""
         extent = (window - 1) * self.dilations[axis] + 1
         stride = self.strides[axis]
         if self.padding == "SAME":
@@ -44,7 +44,7 @@ class Window(NamedTuple):
         return max((size - extent) // stride + 1, 0)
 
     def padding_before(self, size: int, window: int, axis: int) -> tuple[int, int]:
-        """What is added before and behind a dimension."""
+        """Return the padding before and after one dimension."""
         if self.padding != "SAME":
             return 0, 0
         extent = (window - 1) * self.dilations[axis] + 1
@@ -58,13 +58,13 @@ def windows(
     values: Array, sizes: tuple[int, int], window: Window, fill: float = 0
 ) -> Array:
     """
-    Return the elements below each place of a window.
+    Return the elements at each window position.
 
     Args:
         values: an array `[batch, height, width, channels]`.
         sizes: height and width of the window.
-        window: how it moves.
-        fill: what is outside of the image.
+        window: strides, dilations and padding.
+        fill: value of the padding.
 
     Returns:
         A view `[batch, rows, columns, channels, window height, window width]`.
@@ -95,7 +95,7 @@ def convolution_sums(values: Array, weights: Array, window: Window) -> Array:
     Args:
         values: `[batch, height, width, channels]`.
         weights: `[outputs, height, width, channels of a group]`, of the same dtype.
-        window: how the window moves.
+        window: strides, dilations and padding.
 
     Returns:
         `[batch, rows, columns, outputs]`.
@@ -116,8 +116,10 @@ def convolution_sums(values: Array, weights: Array, window: Window) -> Array:
 @primitive
 def depthwise_sums(values: Array, weights: Array, window: Window) -> Array:
     """
-    Return the accumulators of [`depthwise_convolution`][..depthwise_convolution]: as
-    [`convolution_sums`][..convolution_sums], for weights `[1, height, width, outputs]`.
+    Return the accumulators of [`depthwise_convolution`][..depthwise_convolution].
+
+    Arguments are those of [`convolution_sums`][..convolution_sums], but weights are
+    `[1, height, width, outputs]`.
     """
     _, height, width, outputs = weights.shape
     channels = values.shape[-1]
@@ -135,8 +137,8 @@ def transposed_sums(
     window: Window,
 ) -> Array:
     """
-    Return the accumulators of [`transposed_convolution`][..transposed_convolution]: as
-    [`convolution_sums`][..convolution_sums], for a result of the given shape.
+    Return the accumulators of [`transposed_convolution`][..transposed_convolution], for
+    a result of the given shape.
     """
     _, height, width, _ = weights.shape
     batch, rows, columns, channels = values.shape
@@ -145,14 +147,14 @@ def transposed_sums(
         for axis in range(2)
     )
     sh, sw = window.strides
-    # Zeros between elements and round them, over which the reversed window moves.
-    apart = np.pad(
+    # Insert zeros between and around elements, then convolve with the reversed window.
+    spread = np.pad(
         values.reshape(batch, rows, 1, columns, 1, channels),
         [(0, 0), (0, 0), (0, sh - 1), (0, 0), (0, sw - 1), (0, 0)],
     ).reshape(batch, rows * sh, columns * sw, channels)
     below = max(top + shape[1] - rows * sh, 0)
     right = max(left + shape[2] - columns * sw, 0)
-    padded = np.pad(apart, [(0, 0), (height - 1, below), (width - 1, right), (0, 0)])
+    padded = np.pad(spread, [(0, 0), (height - 1, below), (width - 1, right), (0, 0)])
     sums = convolution_sums(padded, weights[:, ::-1, ::-1], Window())
     return sums[:, top : top + shape[1], left : left + shape[2]]
 
@@ -167,15 +169,15 @@ def requantization_ratio(
     has_exact_product: bool,
 ) -> NDArray[np.float64]:
     """
-    Return the scale of sums of products divided by the scale of the result.
+    Return the scale of the accumulator divided by the scale of the result.
 
     Args:
-        x: the parameters of one factor.
-        weights: those of the other one.
-        result: those of the result.
-        has_exact_product: multiply the scales of the factors in 64 bits, as
-            `PopulateConvolutionQuantizationParams` does for signed values, or in 32 bits,
-            as `GetQuantizedConvolutionMultipler` does for unsigned ones.
+        x: parameters of the first factor.
+        weights: parameters of the second factor.
+        result: parameters of the result.
+        has_exact_product: multiply the scales of the factors in `f64`, as
+            `PopulateConvolutionQuantizationParams` does for signed storage, instead of
+            in `f32`, as `GetQuantizedConvolutionMultipler` does for unsigned storage.
     """
     dtype = np.float64 if has_exact_product else np.float32
     products = scales_of(x).astype(dtype) * scales_of(weights).astype(dtype)
@@ -193,19 +195,19 @@ def convolution(
     sums: Callable[[Array, Array, Window], Array] = convolution_sums,
 ) -> Integers:
     """
-    Return a convolution of an image `[batch, height, width, channels]`.
+    Convolve an image `[batch, height, width, channels]`.
 
     Args:
-        x: the image, with stored values of 8 or 16 bits.
-        weights: `[outputs, height, width, channels of a group]`, with zero point 0, and one
-            scale or one for each output.
-        bias: what is added to the accumulator, in its scale.
-        result: the parameters of the result.
-        window: how the window moves.
-        activation: what is computed of the sums.
-        has_wide_accumulator: whether the accumulator has 64 bits, as it has for values of
-            16 bits without a bias of 32 bits.
-        sums: computes the accumulators.
+        x: image with 8-bit or 16-bit stored values.
+        weights: `[outputs, height, width, channels of a group]`, with zero point 0,
+            per-tensor or per-axis along the outputs.
+        bias: integers in the scale of the accumulator, or `None`.
+        result: parameters of the result.
+        window: strides, dilations and padding.
+        activation: activation that is applied to the result.
+        has_wide_accumulator: accumulate in 64 bits, as kernels do for 16-bit values
+            without a 32-bit bias.
+        sums: function that computes the accumulators.
 
     Returns:
         Stored values `[batch, rows, columns, outputs]`.
@@ -224,8 +226,8 @@ def convolution(
 
 depthwise_convolution = partial(convolution, sums=depthwise_sums)
 """
-A convolution of each channel, with the arguments of `convolution` but for weights
-`[1, height, width, outputs]`: output `c * multiplier + k` has channel `c`.
+Convolve each channel separately. Arguments are those of `convolution`, but weights are
+`[1, height, width, outputs]`; output `c * multiplier + k` belongs to channel `c`.
 """
 
 
@@ -238,9 +240,8 @@ def transposed_convolution(
     *options: Any,
 ) -> Integers:
     """
-    Return the gradient of a convolution whose image has the given shape, with the
-    arguments of [`convolution`][..convolution]: each element of `x` adds the window
-    times itself.
+    Return the gradient of a convolution with respect to its image of the given shape.
+    Other arguments are those of [`convolution`][..convolution].
     """
 
     def sums(values: Array, kernel: Array, window: Window) -> Array:
@@ -259,19 +260,20 @@ def fully_connected(
     has_multiplier: bool = False,
 ) -> Integers:
     """
-    Return the product of rows with weights. The accumulator is multiplied with a float
-    of 64 bits and rounded half away from zero; with weights of 16 bits, it has 64 bits
-    and is multiplied with a multiplier of 16 bits.
+    Multiply rows by weights.
+
+    The accumulator is multiplied by an `f64` scale and rounded half away from zero.
+    With 16-bit weights it has 64 bits, and is rescaled by a 16-bit multiplier.
 
     Args:
-        x: stored values, whose last dimension is that of the weights.
-        weights: `[outputs, inputs]`, with one scale, or one for each output.
-        bias: what is added to the accumulator, in its scale.
-        result: the parameters of the result.
-        activation: what is computed of the sums.
-        keep_num_dims: keep all but the last dimension instead of one for all of them.
-        has_multiplier: multiply the accumulator with a multiplier of 31 bits instead of a
-            float, as other kernels than the reference do.
+        x: stored values; their last dimension is `inputs`.
+        weights: `[outputs, inputs]`, per-tensor or per-axis along the outputs.
+        bias: integers in the scale of the accumulator, or `None`.
+        result: parameters of the result.
+        activation: activation that is applied to the result.
+        keep_num_dims: keep all but the last dimension instead of flattening them.
+        has_multiplier: rescale by a 31-bit multiplier instead of a float, as kernels
+            other than the reference do.
 
     Returns:
         Stored values.
@@ -305,14 +307,14 @@ def batch_matmul(
     adj_y: bool = False,
 ) -> Integers:
     """
-    Products of matrices, whose other dimensions are broadcast.
+    Multiply matrices, broadcasting their batch dimensions.
 
     Args:
-        x: the left ones.
-        y: the right ones.
-        result: the parameters of the result.
-        adj_x: transpose the left ones.
-        adj_y: transpose the right ones.
+        x: left matrices.
+        y: right matrices.
+        result: parameters of the result.
+        adj_x: transpose the left matrices.
+        adj_y: transpose the right matrices.
 
     Returns:
         Stored values.
@@ -336,17 +338,16 @@ def svdf(
     rank: int,
 ) -> tuple[Integers, Integers]:
     """
-    Return one step of a filter that is a sum of products of two vectors: of features
-    and of time.
+    Return one step of a low-rank filter, a sum of products of feature and time vectors.
 
     Args:
         x: `[batch, inputs]`.
         features: `[filters, inputs]`.
-        time: `[filters, memory]` with 16 bits.
-        bias: `[units]`, or none.
-        state: `[batch, filters * memory]` with 16 bits.
-        result: the parameters of the result.
-        rank: how many filters one unit has.
+        time: 16-bit `[filters, memory]`.
+        bias: `[units]`, or `None`.
+        state: 16-bit `[batch, filters * memory]`.
+        result: parameters of the result.
+        rank: number of filters per unit.
 
     Returns:
         Stored values `[batch, units]`, and the next state.

@@ -1,4 +1,4 @@
-"""Stored values together with their parameters, and the bounds of activations."""
+"""Stored values with their quantization parameters, and ranges of fused activations."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -13,7 +13,7 @@ from xdsl_quant.unsupported import Unsupported
 from .fixed_point import Integers
 
 Activation: TypeAlias = Literal["NONE", "RELU", "RELU_N1_TO_1", "RELU6"]
-"""A function that is computed together with an op, by the name that files have for it."""
+"""Name of a fused activation in `.tflite` files."""
 
 _BOUNDS: dict[str, tuple[float, float]] = {
     "NONE": (-np.inf, np.inf),
@@ -25,14 +25,14 @@ _BOUNDS: dict[str, tuple[float, float]] = {
 
 
 class Quantized(NamedTuple):
-    """Stored values, and what they express."""
+    """Stored values and their quantization parameters."""
 
     values: Integers
     parameters: QuantizationParameters
 
     @property
     def scale(self) -> np.float32:
-        """The scale, which files have with 32 bits."""
+        """Scale, rounded to `f32` as in `.tflite` files."""
         return np.float32(self.parameters.scales)
 
     @property
@@ -41,26 +41,23 @@ class Quantized(NamedTuple):
 
     @property
     def corrected(self) -> Integers:
-        """The stored values less the zero point."""
+        """Zero-point-corrected values."""
         return self.values - self.zero_point
 
 
 def scale_of(parameters: QuantizationParameters) -> np.float32:
-    """Return the scale of a tensor, which files have with 32 bits."""
+    """Return a per-tensor scale, rounded to `f32` as in `.tflite` files."""
     return np.float32(parameters.scales)
 
 
 def scales_of(parameters: QuantizationParameters) -> NDArray[np.float64]:
-    """Return the scales of 32 bits that files have, as numbers of 64 bits."""
+    """Return the scales, rounded to `f32` as in `.tflite` files, as `f64`."""
     return parameters.scales.astype(np.float32).astype(np.float64)
 
 
 @primitive
 def round_away(values: np.ndarray | np.floating[Any]) -> np.ndarray:
-    """
-    NumPy floats of 32 bits, rounded half away from zero, which is what C's `round`
-    does.
-    """
+    """Round `f32` values half away from zero, as C's `round` does."""
     wide = values.astype(np.float64)
     return np.copysign(np.floor(np.abs(wide) + 0.5), wide)
 
@@ -69,12 +66,12 @@ def round_away(values: np.ndarray | np.floating[Any]) -> np.ndarray:
 def tabulated(
     values: Integers, low: int, high: int, function: Callable[[Integers], Integers]
 ) -> Integers:
-    """Return a function of integers of a range, for which machines may have tables."""
+    """Return `function(values)`; machines may tabulate it from `low` to `high`."""
     return function(values)
 
 
 def nearest_stored(values: Array, parameters: QuantizationParameters) -> Integers:
-    """Floats as stored values, rounded half to even, in arithmetic of 32 bits."""
+    """Quantize floats, rounding half to even, in `f32` arithmetic."""
     shape = [1] * values.ndim
     if (dimension := parameters.quantized_dimension) is not None:
         shape[dimension] = -1
@@ -86,7 +83,7 @@ def nearest_stored(values: Array, parameters: QuantizationParameters) -> Integer
 
 
 def clamped(values: Integers, parameters: QuantizationParameters) -> Integers:
-    """Corrected values as stored ones: what is out of the storage range is its end."""
+    """Return stored values for zero-point-corrected ones, clamped to the range."""
     zero_point = int(parameters.zero_points)
     low, high = parameters.storage_min, parameters.storage_max
     return stored_values(values, zero_point, low, high)
@@ -96,11 +93,11 @@ def activation_bounds(
     parameters: QuantizationParameters, activation: str
 ) -> tuple[int, int]:
     """
-    `CalculateActivationRangeQuantized`: the smallest and largest stored value of what an
-    activation gives.
+    Return the smallest and largest stored value of an activation
+    (`CalculateActivationRangeQuantized`).
 
     Raises:
-        Unsupported: if there is no integer form of the activation.
+        Unsupported: if the activation has no integer form.
     """
     if activation not in _BOUNDS:
         raise Unsupported(
@@ -122,6 +119,6 @@ def activation_bounds(
 def activated_integers(
     values: Integers, parameters: QuantizationParameters, activation: str
 ) -> Integers:
-    """Corrected values as stored ones of an op with a fused activation."""
+    """Return stored values for zero-point-corrected ones, after a fused activation."""
     low, high = activation_bounds(parameters, activation)
     return stored_values(values, int(parameters.zero_points), low, high)

@@ -1,4 +1,4 @@
-"""The integer kernels that reduce dimensions."""
+"""Integer kernels of reductions."""
 
 import math
 from collections.abc import Sequence
@@ -13,9 +13,7 @@ from .quantized import Quantized, clamped, scale_of
 
 
 def _centered_sum(x: Quantized, axes: Sequence[int]) -> tuple[Integers, int]:
-    """
-    Return the sum of corrected values with dimensions of size 1, and how many they are.
-    """
+    """Return the sum of zero-point-corrected values, and the number of addends."""
     distinct = tuple({axis % x.values.ndim for axis in axes})
     count = math.prod(x.values.shape[axis] for axis in distinct)
     return x.corrected.sum(axis=distinct, keepdims=True), count
@@ -24,18 +22,18 @@ def _centered_sum(x: Quantized, axes: Sequence[int]) -> tuple[Integers, int]:
 def sum_of(
     x: Quantized, axes: Sequence[int], result: QuantizationParameters
 ) -> Integers:
-    """Return the sum along dimensions, which get size 1, as stored values."""
+    """Return sums along dimensions, which get size 1, as stored values."""
     sums, _ = _centered_sum(x, axes)
     ratio = float(x.scale) / float(scale_of(result))
     return clamped(rescaled(sums, quantized_multiplier(ratio)), result)
 
 
 def mean(x: Quantized, axes: Sequence[int], result: QuantizationParameters) -> Integers:
-    """Return the mean along dimensions, which get size 1, as stored values."""
+    """Return means along dimensions, which get size 1, as stored values."""
     sums, count = _centered_sum(x, axes)
     value, exponent = quantized_multiplier(float(x.scale) / float(scale_of(result)))
-    # The kernel takes fewer where the ratio of scales is so small that each result is the
-    # zero point.
+    # The kernel shifts by fewer bits if the ratio of scales is so small that each result
+    # is the zero point anyway.
     bits = count.bit_length() - 1
     divided = Multiplier((int(value) << bits) // count, int(exponent) - bits)
     return clamped(rescaled(sums, divided), result)
@@ -44,13 +42,13 @@ def mean(x: Quantized, axes: Sequence[int], result: QuantizationParameters) -> I
 def reduce_prod(
     x: Quantized, axes: Sequence[int], result: QuantizationParameters
 ) -> Integers:
-    """Return the product along dimensions, which get size 1, as stored values."""
+    """Return products along dimensions, which get size 1, as stored values."""
     rank = x.values.ndim
     distinct = sorted({axis % rank for axis in axes})
-    kept = [axis for axis in range(rank) if axis not in distinct]
+    outer = [axis for axis in range(rank) if axis not in distinct]
     count = math.prod(x.values.shape[axis] for axis in distinct)
-    rows = x.corrected.transpose(*kept, *distinct)
-    rows = rows.reshape(*rows.shape[: len(kept)], count)
+    rows = x.corrected.transpose(*outer, *distinct)
+    rows = rows.reshape(*rows.shape[: len(outer)], count)
     root = float(scale_of(result)) ** (1 / count)
     multiplier = quantized_multiplier(float(x.scale) / root)
 

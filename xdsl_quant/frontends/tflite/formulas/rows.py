@@ -1,4 +1,4 @@
-"""The integer kernels that normalize the elements along the last dimension."""
+"""Integer kernels that normalize along the last dimension."""
 
 from functools import cache
 
@@ -33,13 +33,13 @@ from .tables import interpolated_lookup, table_of_16_bits
 
 def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> Integers:
     """
-    `exp(beta * x)` over the sum of these along the last dimension.
+    Return `exp(beta * x)` divided by its sum along the last dimension.
 
     Args:
-        x: stored values of 8 or 16 bits.
-        result: the parameters that the op fixes: scale 1/256 and the smallest stored value
-            as zero point, or scale 2**-15 for 16 bits.
-        beta: the factor in front of `x`.
+        x: 8-bit or 16-bit stored values.
+        result: parameters that the op prescribes: scale 1/256 and the smallest stored
+            value as zero point, or scale `2**-15` and zero point 0 for 16 bits.
+        beta: factor of `x`.
 
     Returns:
         Stored values.
@@ -49,7 +49,7 @@ def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> In
     differences = below_largest(x.values)
     exponentials, is_counted = _exponentials(differences, float(x.scale), beta)
     total = rounding_divide(exponentials, 12).sum(axis=-1, keepdims=True)
-    # The largest element alone is 2**19.
+    # The largest element contributes 2**19.
     zeros = np.minimum(leading_zeros(total), 12)
     reciprocal = reciprocal_of_one_plus(((total << zeros) & 0xFFFFFFFF) - (1 << 31))
     quotient = doubling_high_product(exponentials, reciprocal)
@@ -61,10 +61,7 @@ def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> In
 def _exponentials(
     differences: Integers, scale: float, beta: float
 ) -> tuple[Integers, NDArray[np.bool_]]:
-    """
-    Return the exponentials of differences, 0 for the smallest ones, and which are
-    counted.
-    """
+    """Return exponentials, and a mask of those that do not underflow to 0."""
     multiplier, least = _input_scaling(scale, beta)
     is_counted = differences >= least
     inside = np.maximum(differences, least)
@@ -76,8 +73,8 @@ def _exponentials(
 
 def _input_scaling(scale: float, beta: float) -> tuple[Multiplier, int]:
     """
-    `PreprocessSoftmaxScaling`: the multiplier of differences for 26 bits behind the point,
-    and the smallest difference that it takes.
+    Return the multiplier that gives differences 26 fractional bits, and the smallest
+    difference that it accepts (`PreprocessSoftmaxScaling`).
     """
     real = min(float(np.float32(beta)) * scale * (1 << 26), INT32_MAX)
     multiplier = quantized_multiplier(real)
@@ -102,7 +99,7 @@ def _softmax_16(x: Quantized, beta: float) -> Integers:
     scaled = rescaled(differences, quantized_multiplier(ratio))
     exponentials = interpolated_lookup(exponential, saturated(scaled + 32767, 16))
     total = exponentials.sum(axis=-1, keepdims=True)
-    # The largest element alone is 32767.
+    # The largest element contributes 32767.
     zeros = np.clip(leading_zeros(total), 1, 17)
     normalized = (((total << (zeros - 1)) + (1 << 13)) >> 14) - (1 << 15) - (1 << 16)
     quotient = interpolated_lookup(reciprocal, saturated(normalized, 16))
@@ -112,10 +109,7 @@ def _softmax_16(x: Quantized, beta: float) -> Integers:
 
 
 def log_softmax(x: Quantized, result: QuantizationParameters) -> Integers:
-    """
-    Return the logarithm of [`softmax`][..softmax], as stored values of 8 bits; the
-    scale of the result is 1/16.
-    """
+    """Return the logarithm of [`softmax`][..softmax] as 8-bit values of scale 1/16."""
     multiplier, least = _input_scaling(float(x.scale), 1)
     differences = below_largest(x.values)
     exponentials, _ = _exponentials(differences, float(x.scale), 1)
@@ -134,8 +128,8 @@ def log_softmax(x: Quantized, result: QuantizationParameters) -> Integers:
 
 def l2_normalization(x: Quantized, result: QuantizationParameters) -> Integers:
     """
-    Elements over the root of the sum of squares along the last dimension, as stored values
-    of 8 bits; the scale of the result is 1/128.
+    Divide elements by their L2 norm along the last dimension. Results are 8-bit stored
+    values of scale 1/128.
     """
     corrected = x.corrected
     squares = wrapped((corrected * corrected).sum(axis=-1, keepdims=True))

@@ -1,6 +1,6 @@
 """
-The integer kernels that look results up: tables of 256 results for 8 bits, tables of 513
-points for 16 bits, and the sigmoid of 16 bits.
+Integer kernels with lookup tables: 256 results for 8 bits, 513 interpolation points for
+16 bits, and the 16-bit sigmoid.
 """
 
 import ctypes
@@ -24,29 +24,29 @@ from .fixed_point import Integers, checked_log2
 from .quantized import Quantized, round_away, scale_of
 
 Function: TypeAlias = Callable[[Array], Array]
-"""A real function of an array of 32-bit floats."""
+"""Real function of an `f32` array."""
 
 
-def _of_c_library(name: str, otherwise: Function) -> Function:
+def _c_function(name: str, fallback: Function) -> Function:
     """
-    Return a function of 32-bit floats of the C library, which kernels call: not each
-    library rounds its functions correctly. Where there is none, another one that is
-    rounded.
+    Return an `f32` function of the C library, or `fallback`, rounded to `f32`.
+
+    Kernels call the C library, whose functions are not always correctly rounded.
     """
     try:
         function = getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):
-        return lambda x: otherwise(x.astype(np.float64)).astype(np.float32)
+        return lambda x: fallback(x.astype(np.float64)).astype(np.float32)
     function.restype, function.argtypes = ctypes.c_float, [ctypes.c_float]
     of_array = np.vectorize(function, otypes=[np.float32])
     return lambda x: of_array(x.astype(np.float32))
 
 
-_erfc = _of_c_library("erfcf", np.vectorize(math.erfc, otypes=[np.float64]))
-_exp = _of_c_library("expf", np.exp)
-_expm1 = _of_c_library("expm1f", np.expm1)
-_log = _of_c_library("logf", np.log)
-_tanh = _of_c_library("tanhf", np.tanh)
+_erfc = _c_function("erfcf", np.vectorize(math.erfc, otypes=[np.float64]))
+_exp = _c_function("expf", np.exp)
+_expm1 = _c_function("expm1f", np.expm1)
+_log = _c_function("logf", np.log)
+_tanh = _c_function("tanhf", np.tanh)
 
 
 def _gelu(x: Array) -> Array:
@@ -75,14 +75,14 @@ FUNCTIONS: Mapping[str, Function] = {
     "gelu": _gelu,
     "approximate_gelu": _approximate_gelu,
 }
-"""Functions that are defined everywhere, by the names of ops."""
+"""Functions defined for all floats, by op name."""
 
 
 def function(name: str, result: QuantizationParameters) -> Function:
     """
-    Return the function of an op, given the parameters of its result: where a logarithm
-    or a reciprocal square root is not defined, it is the smallest or largest stored
-    value.
+    Return the function of an op.
+
+    Where a logarithm or reciprocal square root is undefined, it saturates the result.
     """
     scale, zero_point = scale_of(result), int(result.zero_points)
     if name == "log":
@@ -102,8 +102,8 @@ def table_of_8_bits(
     name: str, x: QuantizationParameters, result: QuantizationParameters
 ) -> Integers:
     """
-    `LUTPopulateInt8`: the result for each integer of the storage type, from the smallest
-    one, also for those that a narrowed range leaves out.
+    Return the result for each value of the storage type, in ascending order, including
+    values outside a narrowed storage range (`LUTPopulateInt8`).
     """
     low, high = storage_range(x.storage)
     stored = np.arange(low, high + 1)
@@ -124,13 +124,13 @@ def table_of_16_bits(
     dtype: type[np.floating[Any]],
 ) -> Integers:
     """
-    `LUTPopulateInt16`: 513 points, between which one interpolates.
+    Return 513 interpolation points of a function (`LUTPopulateInt16`).
 
     Args:
-        evaluate: the function.
+        evaluate: function to tabulate.
         x: scale and zero point of the operand.
         result: scale and zero point of the result.
-        dtype: the float type that is computed in.
+        dtype: float type of the computation.
     """
     (first, last), (low, high) = (
         (dtype(s) * dtype(-32768 - z), dtype(s) * dtype(32767 - z))
@@ -150,14 +150,14 @@ def table_of_16_bits(
         interpolated = round_away((scaled(points[1:]) + values) / dtype(2))
         bias = round_away((interpolated - middle) / 2)
         entries = np.append(values - bias, round_away(scaled(np.array([last]))))
-    # Differences of infinities, of which kernels take the lowest bits, are 0.
-    numbers = np.where(np.isnan(entries), 0, entries)
-    return np.clip(numbers, -32768, 32767).astype(np.int64)
+    # `inf - inf` is NaN, which kernels convert to an integer whose low bits are 0.
+    finite = np.where(np.isnan(entries), 0, entries)
+    return np.clip(finite, -32768, 32767).astype(np.int64)
 
 
 @primitive
 def interpolated_lookup(table: Integers, values: Integers) -> Integers:
-    """`LUTLookup`: what a table of 513 points says about stored values of 16 bits."""
+    """Interpolate a 513-point table at 16-bit stored values (`LUTLookup`)."""
     index = 256 + (values >> 7)
     first, second = lookup(table, index), lookup(table, index + 1)
     slope = wrapped(second - first, 16)
@@ -166,19 +166,19 @@ def interpolated_lookup(table: Integers, values: Integers) -> Integers:
 
 def looked_up(name: str, x: Quantized, result: QuantizationParameters) -> Integers:
     """
-    Return the function of an op by a table.
+    Compute an op with a lookup table.
 
     Args:
         name: `log`, `rsqrt` or a key of `FUNCTIONS`.
-        x: stored values of 8 or 16 bits.
-        result: the parameters of the result, of the same storage.
+        x: 8-bit or 16-bit stored values.
+        result: parameters of the result, with the same storage type.
 
     Returns:
         Stored values.
 
     Raises:
-        Unsupported: if values of 16 bits have zero points, or the result of
-            `logistic` or `tanh` another scale than `2**-15`.
+        Unsupported: if 16-bit values have zero points, or if the result of `logistic`
+            or `tanh` has a scale other than `2**-15`.
     """
     if x.parameters.storage_width != 16:
         table = table_of_8_bits(name, x.parameters, result)
@@ -196,9 +196,9 @@ def looked_up(name: str, x: Quantized, result: QuantizationParameters) -> Intege
     return interpolated_lookup(table, x.values)
 
 
-# The sigmoid of 16 bits
+# 16-bit sigmoid
 
-_ONE_MORE = (
+_ROUNDED_UP = (
     *(4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37),
     *(
         39,
@@ -224,21 +224,23 @@ _ONE_MORE = (
     ),
     *(116, 135, 255),
 )
-"""Where the table of the kernel is 1 more than the nearest integer."""
+"""Indices at which the table of the kernel exceeds the nearest integer by 1."""
 
 
 def sigmoid_table() -> Integers:
-    """`sigmoid_table_uint16`: the sigmoid of `i / 24` with 16 bits behind the point."""
+    """Return the sigmoid of `i / 24` in 16 fractional bits (`sigmoid_table_uint16`)."""
     exact = 65536 / (1 + np.exp(-np.arange(256) / 24))
     table = np.minimum(65535, np.floor(exact + 0.5)).astype(np.int64)
-    table[[*_ONE_MORE]] += 1
+    table[[*_ROUNDED_UP]] += 1
     return np.minimum(table, 65535)
 
 
 def _sigmoid_operand(x: Quantized, largest_exponent: int) -> Integers:
     """
-    Stored values as numbers whose unit is `1 / (3 * 2**12)`; exact for scales from `2**-12`
-    to a power of two, which the kernel takes for one within 1e-3 of its logarithm.
+    Return values in units of `1 / (3 * 2**12)`.
+
+    The conversion is exact for power-of-two scales from `2**-12`; the kernel accepts a
+    deviation of 1e-3 of their logarithm.
     """
     exponent = checked_log2(x.scale)
     if exponent is not None and -12 <= exponent <= largest_exponent:

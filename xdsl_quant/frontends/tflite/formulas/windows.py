@@ -1,4 +1,4 @@
-"""The integer kernels of pools, and of images that get another size."""
+"""Integer kernels of pooling and image resizing."""
 
 import numpy as np
 
@@ -18,15 +18,14 @@ def average_pool_2d(
     activation: str = "NONE",
 ) -> Integers:
     """
-    Return the mean of the stored values below each place of a window, of those inside
-    of the image, rounded half away from zero.
+    Return means of the stored values inside the image, rounded half away from zero.
 
     Args:
         values: stored values `[batch, height, width, channels]`.
-        result: the parameters of the result, which are those of the operand.
+        result: parameters of the result and of the operand.
         sizes: height and width of the window.
-        window: how it moves.
-        activation: what is computed of the means.
+        window: strides and padding.
+        activation: activation that is applied to the means.
 
     Returns:
         Stored values `[batch, rows, columns, channels]`.
@@ -45,11 +44,8 @@ def max_pool_2d(
     window: Window,
     activation: str = "NONE",
 ) -> Integers:
-    """
-    Return the largest stored value; arguments as of
-    [`average_pool_2d`][..average_pool_2d].
-    """
-    # Each place of the window has an element of the image, which is not smaller.
+    """Return maxima; arguments are those of [`average_pool_2d`][..average_pool_2d]."""
+    # Padding never wins: each window position overlaps the image.
     least, _ = storage_range(result.storage)
     largest = windows(values, sizes, window, least).max(axis=(-2, -1))
     return np.clip(largest, *activation_bounds(result, activation))
@@ -62,16 +58,16 @@ def resize_bilinear(
     half_pixel_centers: bool = False,
 ) -> Integers:
     """
-    Interpolate between the nearest two rows and columns, with 10 bits behind the point.
+    Interpolate linearly between rows and between columns, with 10 fractional bits.
 
     Args:
         values: stored values `[batch, height, width, channels]`.
         sizes: height and width of the result.
-        align_corners: the centers of the corners are the same.
-        half_pixel_centers: a place is the center of an element.
+        align_corners: map the corner elements of the result to those of the image.
+        half_pixel_centers: measure positions from the centers of elements.
 
     Returns:
-        Stored values of the same parameters.
+        Stored values with unchanged parameters.
     """
     upper, lower, y = interpolated_rows(
         values, sizes, align_corners, half_pixel_centers
@@ -86,8 +82,10 @@ def resize_bilinear_in_32_bits(
     half_pixel_centers: bool = False,
 ) -> Integers:
     """
-    Return the same of stored values of 16 bits: the sum, which has more than 32 bits,
-    is `1024 * high + low`, and of the lower part it matters only whether it is 0.
+    Return [`resize_bilinear`][..resize_bilinear] of 16-bit values in 32-bit arithmetic.
+
+    The sum, which exceeds 32 bits, is split into `1024 * high + low`; of `low % 1024`
+    only its being zero matters.
     """
     upper, lower, y = interpolated_rows(
         values, sizes, align_corners, half_pixel_centers
@@ -95,7 +93,7 @@ def resize_bilinear_in_32_bits(
     difference = lower - upper
     low = (difference & 1023) * y
     high = upper + (difference >> 10) * y + (low >> 10)
-    # Half a unit is rounded away from 0.
+    # Round half away from zero.
     is_down = (high <= 0) & ((low & 1023) == 0)
     return (high + 512 - is_down) >> 10
 
@@ -107,11 +105,13 @@ def interpolated_rows(
     half_pixel_centers: bool,
 ) -> tuple[Integers, Integers, Integers]:
     """
-    Return the rows above and below each place, interpolated along themselves, and how
-    far it is between them, each with 10 bits after the point.
+    Return the rows above and below each position, interpolated horizontally, and the
+    vertical fraction; all with 10 fractional bits.
     """
     (y, top, bottom), (x, left, right) = (
-        _resized_places(values.shape[axis + 1], size, align_corners, half_pixel_centers)
+        _resized_positions(
+            values.shape[axis + 1], size, align_corners, half_pixel_centers
+        )
         for axis, size in enumerate(sizes)
     )
     x = x[:, None]
@@ -122,10 +122,10 @@ def interpolated_rows(
     return upper, lower, y[:, None, None]
 
 
-def _resized_places(
+def _resized_positions(
     size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Integers, Integers, Integers]:
-    """For each index of a result the fraction of 1024, and the elements on both sides."""
+    """Return the fraction times 1024, and the indices of both neighbors."""
     if align_corners and result_size > 1:
         steps = result_size - 1
         scale = (1024 * (size - 1) + steps // 2) // steps
@@ -135,8 +135,8 @@ def _resized_places(
     if half_pixel_centers:
         positions = positions + (scale // 2 - 512)
     before = np.maximum(quotient(positions, np.asarray(1024)), 0)
-    behind = np.minimum(quotient(positions + 1023, np.asarray(1024)), size - 1)
-    return positions - 1024 * before, before, behind
+    after = np.minimum(quotient(positions + 1023, np.asarray(1024)), size - 1)
+    return positions - 1024 * before, before, after
 
 
 def resize_nearest_neighbor(
@@ -145,10 +145,7 @@ def resize_nearest_neighbor(
     align_corners: bool = False,
     half_pixel_centers: bool = False,
 ) -> Integers:
-    """
-    Return the nearest element, with the arguments of
-    [`resize_bilinear`][..resize_bilinear].
-    """
+    """Resize to the nearest element; for arguments see `resize_bilinear`."""
     rows, columns = (
         _nearest(values.shape[axis + 1], size, align_corners, half_pixel_centers)
         for axis, size in enumerate(sizes)

@@ -41,7 +41,7 @@ IMPORTS = {
 QUESTIONS = {"callable", "getattr", "hasattr", "isinstance", "issubclass", "type"}
 """Functions that tell machines apart."""
 
-C_LIBRARY = "_of_c_library"
+C_LIBRARY = "_c_function"
 """The function that finds functions of floats for tables."""
 
 
