@@ -1,19 +1,17 @@
 """
-The ops of TensorFlow Lite as loop nests of the linalg dialect, with the integers of the
-reference kernels.
+The pass `convert-tfl-to-linalg`: lower TensorFlow Lite ops to linalg loop nests.
 
-What an op computes is said once, by the
-[formulas and kernels][xdsl_quant.frontends.tflite.lowering.kernels] that the interpreter
-computes with, too. Here they are given expressions for values that are known at run time:
-see [`tensor_expressions`][xdsl_quant.transforms.building.tensor_expressions]. What depends
-on constants alone, such as shapes, multipliers and tables, is computed at once.
+Results are bit-identical to the reference kernels. The pass evaluates the interpreter's
+[formulas and kernels][xdsl_quant.frontends.tflite.lowering.kernels] on
+[expressions][xdsl_quant.transforms.building.tensor_expressions] for run-time values.
+Computations on constants alone, such as shapes, multipliers and tables, are folded.
 
-An op on stored values that has no integer kernel, or none for its parameters, dequantizes,
-computes in `f32` and quantizes, rounding half to even. The attribute `tfl.fallback` of the
-module lists these ops with the reasons.
+An op on stored values without an integer kernel for its parameters dequantizes,
+computes in `f32`, and quantizes, rounding half to even. The attribute `tfl.fallback` of
+the module lists these ops with reasons.
 
-Values between ops become tensors of stored values. `quant.scast`s remain where other ops
-have quantized values: at arguments and results of functions.
+Values between ops become tensors of stored values. `quant.scast`s remain where other
+ops use quantized values: at arguments and results of functions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -92,16 +90,16 @@ from .kernels import (
 _ElementsAttr: TypeAlias = DenseIntOrFPElementsAttr | DenseResourceAttr
 
 _WITHOUT_SIGNS = {"builtin", "func", "cf", "scf", "tensor", "linalg"}
-"""Dialects whose ops have values with any types, and do not compute with them."""
+"""Dialects whose ops do not depend on the signedness of their operands."""
 
 
 def _stored_type(type_: Attribute) -> Attribute:
-    """Return the signless type of what is in memory for a type, quantized or not."""
+    """Return the signless type of the stored values of a type, quantized or not."""
     return StoredQuantizedType.cast_to_signless_storage_type(type_) or signless(type_)
 
 
 def _type_error(type_: Attribute) -> str | None:
-    """Why a type is none of TensorFlow Lite; `None` if it is one."""
+    """Return why TensorFlow Lite does not support a type; `None` if it does."""
     quantized_type = QuantizedType.get_quantized_element_type(type_)
     if not isinstance(quantized_type, StoredQuantizedType):
         return None
@@ -115,7 +113,7 @@ def _type_error(type_: Attribute) -> str | None:
 
 
 def _is_signed(type_: Attribute) -> bool:
-    """Return True if integers in memory for a type are signed."""
+    """Return True if the (stored) integers of a type are signed."""
     element_type = scalar_or_element_type(type_)
     if isinstance(element_type, StoredQuantizedType):
         return element_type.is_signed
@@ -126,7 +124,7 @@ def _is_signed(type_: Attribute) -> bool:
 
 
 def _cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
-    """Return a value as one of another type with the same bits."""
+    """Cast a value to a type with the same bits."""
     if value.type == type_:
         return value
     types = scalar_or_element_type(value.type), scalar_or_element_type(type_)
@@ -137,26 +135,28 @@ def _cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAVal
 
 @dataclass
 class _LinalgConversion:
-    """The conversion of the ops of a module."""
+    """Conversion of the ops of a module."""
 
     implementations: Mapping[type[Operation], Implementation]
 
     fallback: FallbackMode
 
     arrays: dict[SSAValue, Any] = field(default_factory=dict[SSAValue, Any])
-    """The values that are known; `None` for absent operands."""
+    """Constant values; `None` for absent operands."""
 
     tensors: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """Stored values for results of converted ops, and for what others define."""
+    """Stored values of converted results, and of values that other ops define."""
 
     fallbacks: list[Fallback] = field(default_factory=list[Fallback])
-    """The ops without an integer kernel, and why."""
+    """Ops without an integer kernel, and the reasons."""
 
     converted: dict[Operation, None] = field(default_factory=dict[Operation, None])
-    """The ops that have been replaced, in their order."""
+    """Converted ops, in order."""
 
     def convert(self, module: ModuleOp) -> None:
         """
+        Convert the module in place.
+
         Raises:
             PassFailedException: if an op cannot be converted.
         """
@@ -187,7 +187,7 @@ class _LinalgConversion:
     # Ops of other dialects
 
     def _keep(self, op: Operation) -> None:
-        """Give an op that stays the values that it takes."""
+        """Cast the operands of an op that remains back to their original types."""
         if not op.operands:
             return
         builder = LoweringBuilder.before(op)
@@ -195,7 +195,7 @@ class _LinalgConversion:
             op.operands[index] = self._declared(builder, operand)
 
     def _declared(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        """Return a value with the type that it had before the conversion."""
+        """Return a value with its type before the conversion."""
         if value in self.arrays and self.arrays[value] is not None:
             element_type = cast(TensorType, _stored_type(value.type)).get_element_type()
             stored = constant_tensor(builder, self.arrays[value], element_type)
@@ -230,10 +230,7 @@ class _LinalgConversion:
     def _results(
         self, op: Operation, implementation: Implementation
     ) -> Sequence[SSAValue | NDArray[Any]]:
-        """
-        Return the tensors of stored values that an op computes, or arrays if they are
-        known.
-        """
+        """Return the results as tensors of stored values, or as arrays if constant."""
         builder = LoweringBuilder.before(op)
         operands = [self._operand(builder, operand) for operand in op.operands]
         if not isinstance(implementation, Computation):
@@ -245,8 +242,8 @@ class _LinalgConversion:
         except Unsupported as e:
             if implementation.missing_kernel(op) is not None:
                 raise
-            # What is built so far is of no use, nor are loops that are in no block yet and
-            # use it.
+            # Erase the ops built so far. Detached loops may still use them, so erase
+            # unsafely.
             while (built := op.prev_op) is not before:
                 assert built is not None
                 Rewriter.erase_op(built, safe_erase=False)
@@ -321,8 +318,8 @@ class _LinalgConversion:
         condition = _scalar(op, builder, self._declared(builder, op.cond))
         if not op.else_region.blocks:
             fail(op, "'tfl.if' op has no region for a false condition")
-        then, other = (op.detach_region(region) for region in op.regions)
-        new = scf.IfOp(condition, op.result_types, then, other)
+        then_region, else_region = (op.detach_region(region) for region in op.regions)
+        new = scf.IfOp(condition, op.result_types, then_region, else_region)
         self._replace(builder, op, new)
 
     def _convert_while(self, op: tfl.WhileOp) -> None:
@@ -363,7 +360,7 @@ class _LinalgConversion:
 
 
 def _scalar(op: Operation, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-    """Return the element of a tensor that is a condition of an op."""
+    """Extract the element of a condition."""
     type_ = value.type
     if not isa(type_, TensorType) or any(size != 1 for size in type_.get_shape()):
         fail(
@@ -376,27 +373,20 @@ def _scalar(op: Operation, builder: LoweringBuilder, value: SSAValue) -> SSAValu
 
 
 def _check_types(op: Operation, what: str, types: Sequence[Attribute]) -> None:
-    """
-    Raises:
-        PassFailedException: if types are not those of the results of a condition or loop,
-            which the dialect tfl allows and scf does not.
-    """
+    """Check that types equal the result types, which scf requires and tfl does not."""
     if tuple(types) == tuple(op.result_types):
         return
-    found, expected = (", ".join(map(str, each)) for each in (types, op.result_types))
+    actual, expected = (", ".join(map(str, each)) for each in (types, op.result_types))
     name = op_name(op).replace("scf", "tfl")
     fail(
         op,
-        f"'{name}' op has {what} of types ({found}), expected those of its results, "
+        f"'{name}' op has {what} of types ({actual}), expected those of its results, "
         f"({expected})",
     )
 
 
 def _check_is_not_later(value: SSAValue) -> None:
-    """
-    Raises:
-        PassFailedException: if an op defines a value that is not converted yet.
-    """
+    """Check that the defining op has been converted."""
     owner = value.owner
     if isinstance(owner, Operation) and op_name(owner).startswith("tfl."):
         fail(
@@ -407,7 +397,7 @@ def _check_is_not_later(value: SSAValue) -> None:
 
 
 def _constant_of(value: SSAValue) -> NDArray[Any] | None:
-    """Return the elements of a constant of another dialect; `None` if there is none."""
+    """Return the elements of a constant of another dialect; `None` if not constant."""
     op = value.owner
     if not isinstance(op, Operation) or not op.has_trait(ConstantLike):
         return None
@@ -418,7 +408,7 @@ def _constant_of(value: SSAValue) -> NDArray[Any] | None:
 
 
 def _may_need_signs(op: Operation) -> bool:
-    """Return True if what an op computes may depend on the signedness of integers."""
+    """Return True if the semantics of an op may depend on signedness."""
     values = (*op.operands, *op.results)
     return op_name(op).partition(".")[0] not in _WITHOUT_SIGNS and any(
         has_signedness(value.type) for value in values
@@ -432,10 +422,7 @@ def _is_arithmetic(type_: Attribute) -> bool:
 
 
 def _after(value: SSAValue) -> LoweringBuilder:
-    """
-    Return a builder whose ops follow the op or the start of the block that defines a
-    value.
-    """
+    """Return a builder that inserts right after the definition of a value."""
     owner = value.owner
     if isinstance(owner, Operation):
         return LoweringBuilder(InsertPoint.after(owner), location=owner.location)
@@ -448,22 +435,25 @@ def _after(value: SSAValue) -> LoweringBuilder:
 @dataclass(frozen=True)
 class ConvertTFLToLinalgPass(CountingPass):
     """
-    Turn ops of TensorFlow Lite into ops of linalg, tensor, arith, math and scf. A module
-    has all of them converted or, if the pass fails, none.
+    Convert ops of TensorFlow Lite to linalg, tensor, arith, math and scf.
+
+    The pass converts all of them or, if it fails, none.
     """
 
     name = "convert-tfl-to-linalg"
 
     fallback: FallbackMode = "on"
     """
-    Ops on stored values without an integer kernel are computed with
-    floats (`on`), or the pass fails (`off`). With `only` all ops are.
+    Treatment of ops on stored values without an integer kernel: compute with floats
+    (`on`), or fail (`off`). With `only`, all ops on stored values are computed with
+    floats.
     """
 
     kernels: Literal["reference", "multiplier"] = "reference"
     """
-    How `fully_connected` rescales its sums: with a float of 64 bits, as the reference
-    kernel does, or with a multiplier of 31 bits, as other kernels and TOSA do.
+    Rescaling of `fully_connected`: by an `f64` scale, as the reference kernel does
+    (`reference`), or by a 31-bit multiplier, as other kernels and TOSA do
+    (`multiplier`).
     """
 
     @patched_pass
@@ -471,10 +461,10 @@ class ConvertTFLToLinalgPass(CountingPass):
         implementations = {**IMPLEMENTATIONS, tfl.SVDFOp: svdf}
         if self.kernels == "multiplier":
             implementations.update(MULTIPLIER_KERNELS)
-        found = ops_of_dialect(op, "tfl")
+        tfl_ops = ops_of_dialect(op, "tfl")
         module = op.clone()
         conversion = _LinalgConversion(implementations, self.fallback)
-        # What overflows is refused where it matters.
+        # Overflows are checked where they matter.
         with without_garbage_collection(), np.errstate(all="ignore"):
             conversion.convert(module)
         if self.fallback == "off":
@@ -485,7 +475,7 @@ class ConvertTFLToLinalgPass(CountingPass):
         module.body.detach_block(after)
         op.body.add_block(after)
         before.erase()
-        left = ops_of_dialect(op, "tfl")
+        remaining = ops_of_dialect(op, "tfl")
         return PassOutcome(
-            found, len(found) - len(left), "ops of TensorFlow Lite", left
+            tfl_ops, len(tfl_ops) - len(remaining), "ops of TensorFlow Lite", remaining
         )

@@ -1,11 +1,10 @@
 """
-The pass `convert-tfl-to-stablehlo`: models of TensorFlow Lite as StableHLO.
+The pass `convert-tfl-to-stablehlo`: lower TensorFlow Lite ops to StableHLO.
 
-Types stay, those of quantized tensors, too. What computes does so with floats, between a
-`quant.dcast` of each quantized operand and a `quant.qcast` of a quantized result; what only
-moves or orders elements takes stored values, as do constants. So `quant-fuse-kernels`,
-`quant-constraints-to-specs` and `quant-export` make quantized ops of StableHLO with the
-parameters of the model.
+Types do not change, including quantized ones. Ops that compute become float ops between
+`quant.dcast` and `quant.qcast`; data movement ops and constants keep stored values.
+`quant-fuse-kernels`, `quant-constraints-to-specs` and `quant-export` then build
+quantized StableHLO ops with the parameters of the model.
 
 Before:
 
@@ -61,17 +60,17 @@ from .stablehlo import elementwise, moving, products
 from .stablehlo.building import Lowering, StableHLOBuilder
 
 Form: TypeAlias = Callable[[StableHLOBuilder], Sequence[SSAValue]]
-"""Builds what an op becomes, and returns its results."""
+"""Builds the replacement of an op, and returns its results."""
 
 _CONSTANTS = tfl.ConstOp | tfl.QConstOp | arith.ConstantOp
 
 
 def _rebuilt_constant(b: StableHLOBuilder, op: _CONSTANTS) -> SSAValue:
-    """Return a constant with the same elements: stored ones if it is quantized."""
+    """Return a `stablehlo.constant` with the same (stored) elements."""
     (result,), value = op.results, op.value
     element_type = scalar_or_element_type(result.type)
     if isinstance(element_type, StoredQuantizedType):
-        # Stored values may be signless there.
+        # The attribute may be signless.
         type_ = cast(
             "TensorType[IntegerType]",
             with_element_type(result.type, element_type.storage_type),
@@ -88,11 +87,11 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     **moving.LOWERINGS,
     **products.LOWERINGS,
 }
-"""What builds the ops of StableHLO for an op of TensorFlow Lite."""
+"""Lowerings to StableHLO by op class."""
 
 
 def _rebuilding_form(op: Operation, *, is_stored: bool) -> Form:
-    """How an op is built, with stored values or with floats."""
+    """Return the form of an op on stored values or on floats."""
 
     def build(b: StableHLOBuilder) -> Sequence[SSAValue]:
         if isinstance(op, _CONSTANTS):
@@ -115,8 +114,10 @@ def _rebuilding_form(op: Operation, *, is_stored: bool) -> Form:
 
 def _verify(form: Form, op: Operation) -> None:
     """
+    Verify the ops that a form builds.
+
     Raises:
-        Unsupported: if a form of an op is not valid.
+        Unsupported: if one is invalid or has another result type.
     """
     block = Block()
     try:
@@ -132,7 +133,7 @@ def _verify(form: Form, op: Operation) -> None:
     except Unsupported:
         raise
     except (VerifyException, ValueError, ArithmeticError, IndexError) as e:
-        # Not all ops verify that shapes belong together.
+        # Not all ops verify their shapes.
         raise Unsupported(f"has no valid form: {' '.join(str(e).split())}") from e
     finally:
         block.erase()
@@ -141,15 +142,16 @@ def _verify(form: Form, op: Operation) -> None:
 @dataclass(frozen=True)
 class TFLToStablehlo(CheckedPattern[Form]):
     """
-    Replaces an op of TensorFlow Lite, or a constant tensor, by ops of StableHLO whose
-    results have the same types: see the module. Ops that StableHLO has no form for stay,
-    with their constants.
+    Lower an op of TensorFlow Lite, or a constant tensor, to StableHLO ops with the same
+    result types.
+
+    Unsupported ops remain, with their constants.
     """
 
     unsupported: dict[Operation, str] = field(
         default_factory=dict[Operation, str], init=False, compare=False
     )
-    """The ops that stay, each with the reason: the predicate of a sentence."""
+    """Ops that remain, with reasons (predicates of sentences)."""
 
     def plan(self, op: Operation) -> Form | None:
         if isinstance(op, arith.ConstantOp):
@@ -195,11 +197,11 @@ class TFLToStablehlo(CheckedPattern[Form]):
             if isinstance(op, _CONSTANTS) and use.operation in self.unsupported
         ]
         if kept:
-            # What stays takes the constants of its dialect.
-            own = rewriter.insert(op.clone(), InsertPoint.before(op))
-            own.location = op.location
+            # Remaining ops keep constants of their dialect.
+            clone = rewriter.insert(op.clone(), InsertPoint.before(op))
+            clone.location = op.location
             for use in kept:
-                use.operation.operands[use.index] = own.results[0]
+                use.operation.operands[use.index] = clone.results[0]
 
         def build(builder: LoweringBuilder) -> Sequence[SSAValue]:
             point = builder.insertion_point
@@ -211,20 +213,20 @@ class TFLToStablehlo(CheckedPattern[Form]):
 @dataclass(frozen=True)
 class ConvertTFLToStablehloPass(CountingPass):
     """
-    Convert ops of TensorFlow Lite to StableHLO, those that compute with quantized values
-    to ops on floats between `quant.dcast` and `quant.qcast`.
+    Convert ops of TensorFlow Lite to StableHLO; quantized computations become float ops
+    between `quant.dcast` and `quant.qcast`.
 
-    If an op has no form in StableHLO, the pass fails with one sentence for each such op,
-    and the module is as it was.
+    If StableHLO does not support an op, the pass fails with one line for each such op,
+    and leaves the module unchanged.
     """
 
     name = "convert-tfl-to-stablehlo"
 
     partial: bool = False
-    """True if ops stay that StableHLO has no form for; otherwise the pass fails."""
+    """Keep ops that StableHLO does not support, instead of failing."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        found = ops_of_dialect(op, "tfl")
+        tfl_ops = ops_of_dialect(op, "tfl")
         pattern = TFLToStablehlo()
         with without_garbage_collection():
             pattern.plan_module(op)
@@ -241,13 +243,13 @@ class ConvertTFLToStablehloPass(CountingPass):
                 )
             changed = pattern.rewrite_planned()
         for inner in [*op.walk()]:
-            # Sizes and axes are attributes now.
+            # Sizes and axes are attributes now, so their constants are unused.
             if isinstance(inner, stablehlo.ConstantOp | tfl.NoValueOp) and not any(
                 result.first_use for result in inner.results
             ):
                 Rewriter.erase_op(inner)
         return PassOutcome(
-            found,
+            tfl_ops,
             changed,
             "ops of TensorFlow Lite",
             [*pattern.unsupported],

@@ -1,12 +1,11 @@
 """
-The pass `convert-tfl-to-tosa`: models of TensorFlow Lite as TOSA.
+The pass `convert-tfl-to-tosa`: lower TensorFlow Lite ops to TOSA.
 
-Each op becomes ops of TOSA that compute the integers of TensorFlow Lite's reference
-kernels: sums are rescaled by `tosa.rescale` with the multiplier, the shift and the
-rounding (`DOUBLE_ROUND`) of the kernels, functions of one stored value are tables, and
-what moves elements moves stored values. Types become those of stored values:
-`tensor<4x!quant.uniform<i8:f32, 0.5>>` is `tensor<4xi8>`. Stored values of `u8` are the
-bits of `i8` in arguments and results.
+Results are bit-identical to the reference kernels: `tosa.rescale` rescales sums with
+the multipliers, shifts and rounding (`DOUBLE_ROUND`) of the kernels, functions of one
+stored value become tables, and data movement ops move stored values. Quantized types
+become storage types: `tensor<4x!quant.uniform<i8:f32, 0.5>>` becomes `tensor<4xi8>`.
+Arguments and results hold `u8` stored values as the bits of `i8`.
 
 Example:
 
@@ -60,7 +59,7 @@ from .tosa.expressions import (
 from .tosa.special import IMPLEMENTATIONS_IN_TOSA, IN_32_BITS, SHAPES, WITHOUT_INTEGERS
 
 REGISTERED = arrays, contractions, forms
-"""The modules that implement functions for expressions."""
+"""Modules that register implementations of functions for expressions."""
 
 LOWERINGS: Mapping[type[Operation], Implementation] = {
     **{
@@ -71,31 +70,31 @@ LOWERINGS: Mapping[type[Operation], Implementation] = {
     **MULTIPLIER_KERNELS,
     **IMPLEMENTATIONS_IN_TOSA,
 }
-"""How each op is computed."""
+"""Implementation of each op."""
 
 
 @dataclass(frozen=True)
 class ConvertTFLToTosaPass(CountingPass):
     """
-    Convert functions of TensorFlow Lite ops to TOSA, with the integers of the reference
-    kernels. All sizes must be known, and variables must be arguments and results.
+    Convert functions of TensorFlow Lite ops to TOSA, bit-identical to the reference
+    kernels.
 
-    If an op has no form in TOSA, the pass fails with one sentence for each such op, and
-    the module is as it was.
+    Shapes must be static, and variables converted to arguments and results. If TOSA
+    does not support an op, the pass fails with one line for each such op, and leaves
+    the module unchanged.
     """
 
     name = "convert-tfl-to-tosa"
 
     fallback: Literal["on", "off"] = "on"
     """
-    What becomes of ops on stored values that TOSA has no integers for: they are computed
-    with floats (`on`) and listed in the attribute `tfl.fallback` of the module, or the
-    pass fails (`off`).
+    Treatment of ops on stored values without an integer form in TOSA: compute with
+    floats and list them in the module attribute `tfl.fallback` (`on`), or fail (`off`).
     """
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         xdsl_patches.apply("builtin", "func", "tosa")
-        found = ops_of_dialect(op, "tfl")
+        tfl_ops = ops_of_dialect(op, "tfl")
         errors: list[str] = []
         fallbacks: list[Fallback] | None = None
         if self.fallback == "on":
@@ -107,13 +106,13 @@ class ConvertTFLToTosaPass(CountingPass):
         ]
         for other in op.body.block.ops:
             if not isinstance(other, func.FuncOp):
-                errors.append(_message(other, "is no function"))
+                errors.append(_message(other, "is not a function"))
         if errors:
             raise PassFailedException("\n".join(errors))
         list_fallbacks(op, fallbacks or ())
         for function, new_function in functions:
             Rewriter.replace_op(function, new_function)
-        return PassOutcome(found, len(found), "ops of TensorFlow Lite")
+        return PassOutcome(tfl_ops, len(tfl_ops), "ops of TensorFlow Lite")
 
 
 def _message(op: Operation, words: str) -> str:
@@ -126,8 +125,8 @@ def _converted_function(
     fallbacks: list[Fallback] | None,
 ) -> func.FuncOp:
     """
-    Return a function with the same name and attributes; errors and, unless it is
-    `None`, ops that are computed with floats are added to lists.
+    Return the converted function. Append to `errors`, and to `fallbacks` (ops that are
+    computed with floats) unless it is `None`.
     """
     if function.is_declaration:
         return function.clone()
@@ -142,7 +141,7 @@ def _converted_function(
 
 
 class _TosaConversion:
-    """The conversion of one function."""
+    """Conversion of one function."""
 
     def __init__(
         self,
@@ -156,14 +155,16 @@ class _TosaConversion:
         types = [lowered_type(type_) for type_ in function.function_type.inputs]
         self.block = Block(arg_types=types)
         self.values: dict[SSAValue, SSAValue | None] = {}
-        """New values; `None` if the op that defines one has an error."""
+        """Converted values; `None` if the defining op has an error."""
         self.arrays: dict[SSAValue, Array | None] = {}
-        """The values that are known; `None` for absent operands."""
+        """Constant values; `None` for absent operands."""
 
     def convert(self) -> func.FuncOp:
         """
+        Return the converted function.
+
         Raises:
-            Unsupported: if a type of the function has no form in TOSA.
+            Unsupported: if TOSA does not support a type of the function.
         """
         function = self.function
         old = function.body.block
@@ -216,7 +217,7 @@ class _TosaConversion:
         if type(op) not in LOWERINGS:
             raise Unsupported(without_conversion(op, "TOSA"))
         if any(self.values.get(operand, 0) is None for operand in op.operands):
-            # What defines it has an error.
+            # The defining op has an error already.
             self.values.update(dict.fromkeys(op.results))
             return
         for result in op.results:
@@ -230,11 +231,11 @@ class _TosaConversion:
                 self.arrays[result] = value
 
     def _operands(self, builder: TosaBuilder, op: Operation) -> list[Array | None]:
-        """Arrays, `None` for absent operands, and expressions."""
-        place, first = SHAPES.get(type(op), (None, 0))
+        """Return arrays, expressions, and `None` for absent operands."""
+        shape_index, first = SHAPES.get(type(op), (None, 0))
         return [
             np.array(lowered_type(op.results[0].type).get_shape()[first:])
-            if index == place
+            if index == shape_index
             else self.arrays[operand]
             if operand in self.arrays
             else cast(Array, expression_of(builder, operand, self.values[operand]))
@@ -245,10 +246,10 @@ class _TosaConversion:
         self, builder: TosaBuilder, op: Operation
     ) -> Sequence[SSAValue | Array]:
         """
-        What an op computes: stored values or floats, or stored values by floats.
+        Return the results of an op, computed with integers or else with floats.
 
         Raises:
-            Unsupported: if it becomes none of these.
+            Unsupported: if TOSA supports neither.
         """
         implementation = LOWERINGS[type(op)]
         operands = self._operands(builder, op)
@@ -275,12 +276,12 @@ class _TosaConversion:
                 self.fallbacks.append((op, str(e)))
                 return values
             except (Unsupported, ValueError):
-                # What is wrong is what the op itself is refused for.
+                # Report the error of the integer form.
                 self._erase_after(last)
             raise
 
     def _erase_after(self, last: Operation | None) -> None:
-        """Erase what was built after an op, or all."""
+        """Erase the ops after `last`, or all ops if it is `None`."""
         while (op := self.block.last_op) is not last and op is not None:
             self.block.erase_op(op)
 
@@ -308,7 +309,6 @@ def _is_quantized(value: SSAValue) -> bool:
 
 
 def _elements_of_constant(op: tfl.ConstOp | tfl.QConstOp) -> Array:
-    """Return the elements of a constant."""
     try:
         return cast(Callable[..., Array], IMPLEMENTATIONS[type(op)])(op)
     except TypeError as e:

@@ -1,4 +1,4 @@
-"""What passes say of ops that they compute with floats."""
+"""Diagnostics for ops that lowering passes compute with floats."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -17,7 +17,7 @@ from xdsl_quant.diagnostics import located_message
 from xdsl_quant.frontends.tflite import dialect as tfl
 
 Fallback: TypeAlias = tuple[Operation, str]
-"""An op without an integer form, and why it has none: the predicate of a sentence."""
+"""Op without an integer form, and the reason (predicate of a sentence)."""
 
 
 _STATE = (tfl.VarHandleOp, tfl.ReadVariableOp, tfl.AssignVariableOp, tfl.CallOnceOp)
@@ -26,18 +26,18 @@ SIZES_HINT = (
     "give the inputs of the model shapes when the file is read, e.g. by the option "
     "'static' of 'read_tflite' or 'xdsl-quant-import'"
 )
-"""What to do about sizes that are not known."""
+"""Advice for dynamic sizes."""
 
 
 def has_state(op: Operation) -> bool:
-    """Return True if what an op computes depends on variables."""
+    """Return True if the result of an op depends on variables or on its own state."""
     return isinstance(op, _STATE) or (
         isinstance(op, tfl.SVDFOp) and op.next_state is None
     )
 
 
 def without_conversion(op: Operation, target: str) -> str:
-    """What a pass says of an op that it cannot convert: the predicate of a sentence."""
+    """Return why a pass cannot convert an op (predicate of a sentence)."""
     if has_state(op):
         return "has state: run 'tfl-variables-to-arguments' first"
     custom = (
@@ -49,7 +49,7 @@ def without_conversion(op: Operation, target: str) -> str:
 
 
 def list_fallbacks(module: ModuleOp, fallbacks: Sequence[Fallback]) -> None:
-    """Let the attribute `tfl.fallback` of a module list ops, with reasons, if there are."""
+    """List ops and reasons in the attribute `tfl.fallback` of a module."""
     if not fallbacks:
         return
     module.attributes["tfl.fallback"] = ArrayAttr(
@@ -65,7 +65,7 @@ def list_fallbacks(module: ModuleOp, fallbacks: Sequence[Fallback]) -> None:
 
 
 def _name(op: Operation) -> str:
-    """What a result is called in the file, or else in the text."""
+    """Return the name of the first result in the file, or else in the text."""
     if isinstance(op.location, NameLoc):
         return op.location.desc.data
     return op.results[0].name_hint or ""
@@ -73,8 +73,10 @@ def _name(op: Operation) -> str:
 
 def refuse_fallbacks(fallbacks: Sequence[Fallback]) -> None:
     """
+    Raise an error that lists the given ops, if any.
+
     Raises:
-        PassFailedException: if there are any, with one sentence for each.
+        PassFailedException: with one line for each op.
     """
     if not fallbacks:
         return

@@ -1,6 +1,6 @@
 """
-Assertions that the indices of gathers are in range. Lowered gathers clamp them, where the
-interpreter and TensorFlow Lite refuse them.
+Assertions that gather indices are in range. Lowered gathers clamp indices; the
+interpreter and TensorFlow Lite reject them.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from xdsl_quant.transforms.building.builder import (
 
 
 def check_indices(module: ModuleOp) -> None:
-    """Assert before each gather of TensorFlow Lite that its indices are in range."""
+    """Assert before each TensorFlow Lite gather that its indices are in range."""
     for op in [*module.walk()]:
         if isinstance(op, tfl.GatherOp):
             _check(op, op.indices, op.params, [op.axis.value.data], has_tuples=False)
@@ -49,11 +49,11 @@ def _check(
     Assert that indices are in range.
 
     Args:
-        op: the gather.
-        indices: the indices; the kernel checks these if they are constant.
-        values: the tensor that they are indices of.
-        axes: the dimensions that they are indices of.
-        has_tuples: whether the last dimension of `indices` has one index for each axis.
+        op: gather op.
+        indices: indices; constant ones are checked by the kernel.
+        values: indexed tensor.
+        axes: indexed dimensions.
+        has_tuples: True if the last dimension of `indices` has one index for each axis.
     """
     # Lowering refuses dynamic shapes.
     if not _is_static(indices) or not _is_static(values) or 0 in shape_of(indices):
@@ -64,14 +64,14 @@ def _check(
     largest = _largest(builder, indices, has_tuples=has_tuples)
     type_ = cast(IntegerType, element_type_of(indices))
     for i, axis in enumerate(axes):
-        place = [builder.index(i)] if has_tuples else []
-        value = builder.op(tensor.ExtractOp, (largest, *place), type_)
+        position = [builder.index(i)] if has_tuples else []
+        value = builder.op(tensor.ExtractOp, (largest, *position), type_)
         size, width = shape_of(values)[axis], type_.bitwidth
-        # In a short type, numbers from there on are negative.
+        # Unsigned values from here on are negative in the index type.
         limit = integer_attr(min(size, 1 << (width - 1)), width)
-        holds = arith.CmpiOp(value, builder.constant(limit, type_), "ult")
+        is_in_range = arith.CmpiOp(value, builder.constant(limit, type_), "ult")
         assertion = cf.AssertOp(
-            builder.add(holds),
+            builder.add(is_in_range),
             f"'{op.name}' op has an index out of range of dimension {axis}, whose size "
             f"is {size}",
         )
@@ -87,19 +87,18 @@ def _largest(
     builder: LoweringBuilder, indices: SSAValue, *, has_tuples: bool
 ) -> SSAValue:
     """
-    Return the largest index of each axis as an unsigned integer: negative ones are
-    larger than all others.
+    Return the largest index of each axis as unsigned; negatives exceed all others.
     """
     rank = len(shape := shape_of(indices))
-    kept = [rank - 1] if has_tuples else []
-    sizes = [shape[i] for i in kept]
+    kept_axes = [rank - 1] if has_tuples else []
+    sizes = [shape[i] for i in kept_axes]
     start = builder.zeros(TensorType(element_type_of(indices), sizes), sizes)
-    maps = AffineMap.identity(rank), AffineMap(rank, 0, tuple(dimensions(kept)))
-    kinds = [PARALLEL if i in kept else REDUCTION for i in range(rank)]
+    maps = AffineMap.identity(rank), AffineMap(rank, 0, tuple(dimensions(kept_axes)))
+    iterator_types = [PARALLEL if i in kept_axes else REDUCTION for i in range(rank)]
     return builder.generic(
         [indices],
         [start],
         maps,
-        kinds,
+        iterator_types,
         lambda body, numbers: body.add(arith.MaxUIOp(numbers[0], numbers[1])),
     )

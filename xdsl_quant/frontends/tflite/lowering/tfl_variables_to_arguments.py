@@ -1,11 +1,12 @@
 """
-State of models of TensorFlow Lite as arguments and results of functions.
+Rewrite variables and op state of TensorFlow Lite models into function arguments and
+results.
 
-A function that reads or assigns variables gets an argument and a result for each of them,
-after those that it has, and so for the state of each `tfl.svdf`. The attributes of such an
-argument say what it is at the first call and which result it is at the next one: see
-[`state_arguments`][xdsl_quant.runtime.state_arguments.state_arguments]. What is left
-has no effects, and can be lowered and compiled like any other function.
+A function that reads or assigns variables gets one more argument and result for each of
+them, and for the state of each `tfl.svdf`. Argument attributes give the initial value,
+and the index of the result that is the argument of the next call: see
+[`state_arguments`][xdsl_quant.runtime.state_arguments.state_arguments]. The function is
+then free of side effects, and can be lowered and compiled like any other.
 
 ```mlir
 func.func @count(%step: tensor<i32>) -> tensor<i32> {
@@ -31,15 +32,15 @@ func.func @count(
 }
 ```
 
-* Functions that have state and are called are inlined. Private ones vanish, unless they
-  have a name in a signature (`tf_saved_model.exported_names`).
-* In `tfl.if` and `tfl.while`, what is assigned becomes an additional result, and in a loop
-  an additional operand.
-* A variable has an initial value if the function of a `tfl.call_once` assigns a constant
-  to it. A variable without one may be read after it is assigned, in the same call. Then it
-  is no state, and vanishes.
+* Stateful functions that are called are inlined. Private ones are erased, unless a
+  signature names them (`tf_saved_model.exported_names`).
+* `tfl.if` and `tfl.while` yield assigned values as additional results; loops also take
+  them as operands.
+* A variable has an initial value if the function of a `tfl.call_once` assigns a
+  constant to it. Other variables must be assigned before they are read in the same
+  call; they are erased.
 
-Whatever else can be done with a variable is an error, and the module stays as it is.
+Any other use of a variable is an error, and leaves the module unchanged.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ from .state.functions import Copies, Functions
 from .state.signatures import State, declare_state
 
 _Variable = tuple[str, str] | tfl.SVDFOp
-"""The container and the name of a variable, or the op of a module that has a state."""
+"""Container and name of a variable, or an op with its own state."""
 
 _Access = tfl.ReadVariableOp | tfl.AssignVariableOp
 
@@ -88,43 +89,39 @@ def _name_of(variable: _Variable, default: str = "state") -> str:
 
 
 def _initial_state(variable: _Variable, constant: _Constant) -> State:
-    """Return the state of a variable whose initial value is a constant."""
     location = constant.location
     name = location.desc.data if isinstance(location, NameLoc) else "state"
     return State(_name_of(variable, name), constant.output.type, constant.value)
 
 
 _Values = dict[_Variable, SSAValue]
-"""
-The values of variables at a place of a function, of those that are not what they are at
-the start of the function.
-"""
+"""Current values of variables that differ from those at the start of the function."""
 
 
 class _Rewriting:
-    """Rewrites a function."""
+    """Rewriting of one function."""
 
     def __init__(self, function: FuncOp, copies: Copies):
         self.copies = copies
         self.function = copies.copy(function)
         self.initial: dict[_Variable, State] = {}
-        """The states of the variables that have initial values."""
+        """States of variables with initial values."""
 
         self.arguments: dict[_Variable, BlockArgument] = {}
-        """The arguments of variables whose initial values are needed."""
+        """Arguments of variables whose initial values are used."""
 
         self.types: dict[_Variable, Attribute] = {}
         self.is_used = False
-        """True if a variable has been read or assigned."""
+        """True after the first read or assignment of a variable."""
 
         self.initialized = set[str]()
 
     def rewrite(self) -> FuncOp:
         """
-        Rewrite the function.
+        Return the rewritten copy of the function.
 
         Raises:
-            PassFailedException: if its state cannot be arguments.
+            PassFailedException: if its state cannot become arguments.
         """
         function = self.function
         if len(function.body.blocks) != 1 or not isinstance(
@@ -169,9 +166,7 @@ class _Rewriting:
     # Values of variables
 
     def _argument(self, variable: _Variable) -> SSAValue | None:
-        """
-        Return the argument of a variable; `None` if the variable has no initial value.
-        """
+        """Return the argument of a variable; `None` without an initial value."""
         if variable in self.arguments or variable not in self.initial:
             return self.arguments.get(variable)
         name, type_, _ = self.initial[variable]
@@ -183,14 +178,11 @@ class _Rewriting:
         return argument
 
     def _value(self, variable: _Variable, values: _Values) -> SSAValue | None:
-        """Return the value of a variable; `None` if it may have none."""
+        """Return the current value of a variable; `None` if it may have none."""
         return values.get(variable) or self._argument(variable)
 
     def _check_type(self, op: Operation, variable: _Variable, type_: Attribute) -> None:
-        """
-        Raises:
-            PassFailedException: if an op has another type for a variable than others.
-        """
+        """Check that all accesses to a variable use one type."""
         if (known := self.types.setdefault(variable, type_)) != type_:
             fail(
                 op,
@@ -201,9 +193,7 @@ class _Rewriting:
     # Ops
 
     def _variable(self, op: _Access | tfl.SVDFOp) -> _Variable:
-        """
-        Return the variable of an op. The state of an op is one with an initial value.
-        """
+        """Return the variable that an op accesses, or its own state."""
         if not isinstance(op, tfl.SVDFOp):
             return _variable_of(op)
         variable = cast(tfl.SVDFOp, self.copies.originals[op])
@@ -279,7 +269,7 @@ class _Rewriting:
             fail(
                 inner,
                 f"'{op_name(inner)}' op is in '@{name}', which 'tfl.call_once' calls, "
-                "expected nothing but assignments of constants to variables",
+                "expected only assignments of constants to variables",
             )
 
     # Control flow
@@ -295,7 +285,7 @@ class _Rewriting:
         for variable in ends[0] | ends[1]:
             then_value, else_value = (self._value(variable, end) for end in ends)
             if then_value is None or else_value is None:
-                # One branch leaves it without a value.
+                # One branch does not assign the variable.
                 values.pop(variable, None)
             elif then_value is else_value:
                 values[variable] = then_value
@@ -341,7 +331,7 @@ class _Rewriting:
         like: Sequence[SSAValue],
         values: _Values,
     ) -> None:
-        """Replace an op by one with more results: the values of variables after it."""
+        """Append the values of variables after an op to its results."""
         new_op = type(op).create(
             operands=operands,
             result_types=[*op.result_types, *(value.type for value in like)],
@@ -407,7 +397,7 @@ def _check_uses(handle: tfl.VarHandleOp) -> None:
 def _yield(
     op: tfl.IfOp | tfl.WhileOp, region: Region, values: Sequence[SSAValue]
 ) -> None:
-    """Let a region yield more values."""
+    """Append values to those that a region yields."""
     if not region.blocks:
         region.add_block(Block([tfl.YieldOp(())]))
     if not isinstance(end := region.block.last_op, tfl.YieldOp):
@@ -418,8 +408,9 @@ def _yield(
 @dataclass(frozen=True)
 class TFLVariablesToArgumentsPass(CountingPass):
     """
-    Turn variables, and the state of `tfl.svdf`, into additional arguments and results of
-    functions, with the values that `tfl.call_once` assigns as attributes of the arguments.
+    Turn variables and `tfl.svdf` states into arguments and results of functions.
+
+    Argument attributes hold the initial values that `tfl.call_once` assigns.
     """
 
     name = "tfl-variables-to-arguments"
@@ -429,7 +420,7 @@ class TFLVariablesToArgumentsPass(CountingPass):
             functions = Functions(op)
             functions.check(op)
             copies = Copies(functions)
-            # Nothing of the module is changed before all of it can be.
+            # Rewrite copies first: an error leaves the module unchanged.
             new_functions = {
                 function: _Rewriting(function, copies).rewrite()
                 for function in functions.outer()

@@ -1,4 +1,4 @@
-"""How the windows of convolutions and pools move, as the ops say it."""
+"""Window parameters of convolution and pooling ops."""
 
 from typing import Any
 
@@ -6,9 +6,7 @@ from xdsl_quant.frontends.tflite.formulas.products import Window
 
 
 def window_of(op: Any) -> Window:
-    """
-    Return the strides, dilations and padding of an op; without dilations these are 1.
-    """
+    """Return the strides, dilations (1 if the op has none) and padding of an op."""
     dilations = 1, 1
     if "dilation_h_factor" in op.properties:
         factors = op.dilation_h_factor, op.dilation_w_factor

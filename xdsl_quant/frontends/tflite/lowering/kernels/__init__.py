@@ -1,6 +1,7 @@
 """
-What each op of TensorFlow Lite computes: formulas and integer kernels of NumPy arrays,
-which also take expressions of values that are known at run time.
+Implementations of the ops of TensorFlow Lite: float formulas and integer kernels.
+
+They compute NumPy arrays, or build expressions for operands known only at run time.
 """
 
 from collections.abc import Mapping
@@ -36,20 +37,17 @@ __all__ = [
 ]
 
 ComputationError = Unsupported
-"""The former name of the exception, which the API reference printed."""
+"""Former name of `Unsupported`, kept for compatibility."""
 
 IMPLEMENTATIONS: Mapping[type[Operation], Implementation] = {
     **ELEMENTWISE,
     **PRODUCTS,
     **MOVING,
 }
-"""How each op is computed, but those with state and with regions."""
+"""Implementation of each op, except ops with state or regions."""
 
 
 def has_hybrid_kernel(op: Operation) -> bool:
-    """
-    Return True if an op of floats may take stored weights, and quantizes the floats
-    then.
-    """
+    """Return True if an op has a kernel for float activations and stored weights."""
     computation = IMPLEMENTATIONS.get(type(op))
     return isinstance(computation, Computation) and computation.hybrid is not None

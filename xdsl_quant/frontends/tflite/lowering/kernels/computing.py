@@ -1,9 +1,11 @@
 """
-How an op of TensorFlow Lite is computed: of stored values by an integer kernel, of floats
-and plain integers by a formula, and of stored values without a kernel by the fallback,
-which dequantizes them, computes in `f32` and quantizes, rounding half to even.
+Computation of TensorFlow Lite ops: stored values by integer kernels, floats and plain
+integers by formulas.
 
-Operands are NumPy's arrays, or, where they are known at run time only,
+An op on stored values without an integer kernel takes the fallback: it dequantizes,
+computes in `f32`, and quantizes, rounding half to even.
+
+Operands are NumPy arrays or, if known only at run time,
 [expressions][xdsl_quant.transforms.building.tensor_expressions.TensorExpression].
 """
 
@@ -41,85 +43,82 @@ from xdsl_quant.transforms.building.tensor_expressions import TensorExpression, 
 from xdsl_quant.unsupported import Unsupported
 
 Array: TypeAlias = NDArray[Any]
-"""An array, or an expression of a machine in its place."""
+"""NumPy array, or an expression in its place."""
 
 Formula: TypeAlias = Callable[..., Array]
-"""Returns the array that an op computes of arrays, `None` for absent operands."""
+"""Function that computes the result from arrays; `None` for absent operands."""
 
 Kernel: TypeAlias = Callable[..., Array]
 """
-Returns the stored values that an op computes, given the op, the parameters of its result
-(`None` if it is not quantized), and its operands, quantized or plain integers.
+Function that computes stored values, given the op, the parameters of its result (`None`
+if it is not quantized), and its quantized or plain integer operands.
 """
 
 Requirement: TypeAlias = Callable[..., "NoKernel | None"]
 """
-Returns `NoKernel` if an integer kernel does not take some quantization parameters, given
-the op, the parameters of its result, and those of its operands. Parameters are `None` where
-values are not quantized.
+Function that returns `NoKernel` if the kernel does not support the quantization
+parameters, given the op and the parameters of its result and operands (`None` if not
+quantized).
 """
 
 FallbackMode: TypeAlias = Literal["on", "off", "only"]
 """
-An op on stored values that has no integer kernel dequantizes, computes in `f32` and
-quantizes (`on`), or fails (`off`). With `only` all ops take the fallback.
+Treatment of ops on stored values without an integer kernel: compute in `f32` (`on`), or
+fail (`off`). With `only`, all ops on stored values are computed in `f32`.
 """
 
 
 class NoKernel(NamedTuple):
-    """There is no integer kernel for an op."""
+    """Reason why an op has no integer kernel."""
 
     reason: str
-    """The predicate of a sentence."""
+    """Predicate of a sentence: `'tfl.add' op` + reason."""
 
 
 @dataclass(frozen=True)
 class Operands:
-    """What the operands of an integer kernel may be besides quantized per tensor."""
+    """Operand kinds that a kernel accepts besides per-tensor quantized ones."""
 
     plain: Sequence[int] = ()
-    """Those that may be absent or plain integers."""
+    """Indices of operands that may be absent or plain integers."""
 
     input: int = 0
-    """What weights are multiplied with."""
+    """Index of the operand that is multiplied by the weights."""
 
     weights: int | None = None
-    """Those that may have a scale for each channel, with zero points 0."""
+    """Index of the operand that may be per-axis quantized with zero points 0."""
 
     channels: int = 0
-    """The dimension of weights that has the channels."""
+    """Channel dimension of the weights."""
 
     bias: int | None = None
-    """Where plain integers have the scale of the input times the one of the weights."""
+    """Index of the operand whose plain integers have scale input times weights."""
 
 
 @dataclass(frozen=True)
 class Computation:
-    """How an op with one result is computed."""
+    """Computation of an op with one result."""
 
     formula: Formula
-    """What is computed of floats and plain integers."""
+    """Computation of floats and plain integers."""
 
     kernel: Kernel | None = None
-    """What is computed of stored values; `None` for ops that always take the fallback."""
+    """Computation of stored values; `None` for ops that always take the fallback."""
 
     requirement: Requirement | None = None
-    """Quantization parameters that the kernel takes; `None` if it takes any."""
+    """Quantization parameters that the kernel supports; `None` for any."""
 
     operands: Operands = Operands()
-    """Which operands of the kernel may be what."""
+    """Operand kinds that the kernel accepts."""
 
     hybrid: Formula | None = None
-    """
-    What is computed of floats and stored weights, given the op and its operands; `None` for
-    ops that dequantize the weights.
-    """
+    """Computation of float activations and stored weights, or `None`."""
 
     is_truth: bool = False
-    """True if results are truth values, also of stored values."""
+    """True if the result type is `i1`, for quantized operands too."""
 
     takes_truths: bool = False
-    """True if operands may be truth values."""
+    """True if operands may have type `i1`."""
 
     def results(
         self,
@@ -129,16 +128,16 @@ class Computation:
         mode: FallbackMode = "on",
     ) -> Array:
         """
-        What an op computes.
+        Return the result of an op.
 
         Args:
             op: the op.
-            values: its operands.
-            fall_back: is called with the reason before the fallback is taken.
-            mode: whether all ops on stored values take the fallback.
+            values: operands of the op.
+            fall_back: called with the op and the reason before the fallback is taken.
+            mode: `only` forces the fallback for all ops on stored values.
 
         Raises:
-            Unsupported: if results are of a kind that the op does not compute.
+            Unsupported: if the op does not support its operand or result types.
         """
         types = op.operand_types
         operands = [_operand(*pair) for pair in zip(values, types, strict=True)]
@@ -163,20 +162,12 @@ class Computation:
             return self._by_fallback(op, values)
 
     def _check_numbers(self, values: Sequence[Array | None]) -> None:
-        """
-        Raises:
-            Unsupported: if operands are truth values that the op does not take.
-        """
         if self.takes_truths:
             return
         if any(x is not None and x.dtype == np.bool_ for x in values):
             raise Unsupported("has operands of 'i1', expected numbers")
 
     def _check_kind(self, result_type: Attribute) -> None:
-        """
-        Raises:
-            Unsupported: if results of stored values are not of this type.
-        """
         is_quantized = parameters_of(result_type) is not None
         if self.is_truth and (is_quantized or is_float(result_type)):
             raise Unsupported("has quantized operands and a result that is not i1")
@@ -189,9 +180,7 @@ class Computation:
             )
 
     def _is_hybrid(self, operands: Sequence[Any]) -> bool:
-        """
-        Return True if there are floats, which the kernel quantizes, and stored weights.
-        """
+        """Return True for float operands and weights that the kernel supports."""
         what = self.operands
         assert what.weights is not None
         weights = operands[what.weights]
@@ -211,10 +200,7 @@ class Computation:
         )
 
     def missing_kernel(self, op: Operation) -> NoKernel | None:
-        """
-        Return `NoKernel` if there is no integer kernel for the types of an op. All
-        lowerings ask this, whatever they build.
-        """
+        """Return `NoKernel` unless an integer kernel supports the types of an op."""
         if self.kernel is None:
             return NoKernel("has no integer kernel")
         (result_type,) = op.result_types
@@ -237,24 +223,23 @@ class Computation:
         return None if requirement is None else requirement(op, result, *operands)
 
     def _unsuitable(self, index: int, type_: Attribute) -> str | None:
-        """Why an operand is none of the integer kernel; `None` if it is one."""
-        what = self.operands
+        """Return why the kernel does not accept an operand; `None` if it does."""
+        roles = self.operands
         if (parameters := parameters_of(type_)) is None:
-            if index in what.plain and not is_float(type_):
+            if index in roles.plain and not is_float(type_):
                 return None
             return f"has an operand #{index} that is not quantized"
-        if has_one_scale(parameters) or index == what.bias:
+        if has_one_scale(parameters) or index == roles.bias:
             return None
-        if index != what.weights:
+        if index != roles.weights:
             return f"has an operand #{index} with several scales"
-        if parameters.quantized_dimension != what.channels:
+        if parameters.quantized_dimension != roles.channels:
             return "has weights with scales along another dimension than the channels"
         if parameters.has_zero_points:
             return "has weights with a zero point for each channel"
         return None
 
     def _by_fallback(self, op: Operation, values: Sequence[Array | None]) -> Array:
-        """Dequantize, compute in `f32`, quantize."""
         pairs = zip(values, op.operand_types, strict=True)
         floats = [x if x is None else expressed(x, type_) for x, type_ in pairs]
         if (index := self.operands.bias) is not None:
@@ -275,17 +260,17 @@ class Computation:
 
 
 Function: TypeAlias = Callable[..., Array | tuple[Array, ...]]
-"""Returns a result or a tuple of results, given an op and the values of its operands."""
+"""Function that returns one or several results, given an op and its operand values."""
 
 Implementation: TypeAlias = Computation | Function
-"""How an op is computed; a function takes stored values as any others."""
+"""Computation of an op; a function treats stored values as plain integers."""
 
 
 # Types
 
 
 def unsupported_type(quantized_type: QuantizedType) -> str | None:
-    """Why a quantized type is none of TensorFlow Lite; `None` if nothing says so."""
+    """Return why TensorFlow Lite does not support a quantized type, or `None`."""
     if isinstance(quantized_type, BlockScaledQuantizedType):
         return "TensorFlow Lite has no '!quant.block_scaled', use '!quant.uniform'"
     if isinstance(quantized_type, StoredQuantizedType):
@@ -295,9 +280,7 @@ def unsupported_type(quantized_type: QuantizedType) -> str | None:
 
 @lru_cache(maxsize=256)
 def parameters_of(type_: Attribute) -> QuantizationParameters | None:
-    """
-    Return the parameters of the elements of a tensor; `None` if it is not quantized.
-    """
+    """Return the quantization parameters of a type; `None` if it is not quantized."""
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, QuantizedType):
         return None
@@ -307,12 +290,11 @@ def parameters_of(type_: Attribute) -> QuantizationParameters | None:
 
 
 def is_float(type_: Attribute) -> bool:
-    """Return True if a tensor has elements that are floats."""
     return isinstance(scalar_or_element_type(type_), AnyFloat)
 
 
 def has_one_scale(parameters: QuantizationParameters | None) -> bool:
-    """Return True if parameters are those of whole tensors."""
+    """Return True if parameters are per-tensor or `None`."""
     return parameters is None or not parameters.scales.ndim
 
 
@@ -320,19 +302,19 @@ def has_one_scale(parameters: QuantizationParameters | None) -> bool:
 
 
 def is_array(value: object) -> bool:
-    """Return whether an operand is an array, and no expression."""
+    """Return True if an operand is an array or scalar rather than an expression."""
     return isinstance(value, np.ndarray | np.generic)
 
 
 def _operand(value: Array | None, type_: Attribute) -> Array | Quantized | None:
-    """Return a value with its parameters if it is quantized."""
+    """Pair a value with its parameters if it is quantized."""
     if value is None or (parameters := parameters_of(type_)) is None:
         return value
     return Quantized(value.astype(np.int64), parameters)
 
 
 def expressed(value: Array, type_: Attribute) -> Array:
-    """What stored values express; any other value as it is."""
+    """Dequantize a value if its type is quantized."""
     if (parameters := parameters_of(type_)) is None:
         return value
     if is_array(value):
@@ -347,7 +329,7 @@ def expressed(value: Array, type_: Attribute) -> Array:
 
 
 def quantized(value: Array, type_: Attribute, rounding: Rounding) -> Array:
-    """Floats as stored values of a quantized type; for any other type as they are."""
+    """Quantize floats if the type is quantized."""
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, ScaledQuantizedType):
         return value
@@ -370,39 +352,38 @@ def quantized(value: Array, type_: Attribute, rounding: Rounding) -> Array:
 
 def integers_of(values: Array) -> list[int]:
     """
-    Return the numbers of an operand that says what the shape of a result is, or where
-    elements are.
+    Return the elements of an operand such as axes, sizes or indices.
 
     Raises:
-        Unsupported: if they are known at run time only.
+        Unsupported: if the operand is not constant.
     """
     if not is_array(values):
         raise Unsupported("has sizes, axes or indices that are not constant")
     return np.ravel(values).tolist()
 
 
-# What tables of ops are made of
+# Building blocks of op tables
 
 
 def activation_of(op: Any) -> str:
-    """Return the activation that is computed together with an op."""
+    """Return the fused activation of an op."""
     return op.fused_activation_function.data
 
 
 def flag(attribute: Any) -> bool:
-    """Return a property that is true or false; false if it is absent."""
+    """Return a boolean property; False if it is absent."""
     return attribute is not None and bool(attribute.value.data)
 
 
 def number(attribute: Any) -> Any:
-    """Return a property that is a number."""
+    """Return the value of a numeric property."""
     return attribute.value.data
 
 
 def kernel_of(function: Callable[..., Array], *options: Callable[[Any], Any]) -> Kernel:
     """
-    Return a function of operands, of the parameters of the result, and of options of
-    the op.
+    Return a kernel that calls a function with the operands, the parameters of the
+    result, and options of the op.
     """
 
     def kernel(
@@ -414,7 +395,7 @@ def kernel_of(function: Callable[..., Array], *options: Callable[[Any], Any]) ->
 
 
 def table_of(kernel: Kernel) -> Kernel:
-    """Return a kernel of one operand, which is a table for stored values of 8 bits."""
+    """Return a one-operand kernel that uses a lookup table for 8-bit stored values."""
 
     def tabulating(
         op: Operation, result: QuantizationParameters, x: Quantized
@@ -430,7 +411,7 @@ def table_of(kernel: Kernel) -> Kernel:
 def formula_of(
     function: Callable[..., Array], *options: Callable[[Any], Any]
 ) -> Formula:
-    """Return a function of operands and of options of the op."""
+    """Return a formula that calls a function with operands and options of the op."""
 
     def formula(op: Operation, *operands: Array) -> Array:
         return function(*operands, *(option(op) for option in options))
@@ -439,7 +420,7 @@ def formula_of(
 
 
 def have_one_scale(*parameters: QuantizationParameters | None) -> bool:
-    """True if all quantized values have the same scale and zero point."""
+    """Return True if all parameters have the same scale and zero point."""
     known = [p for p in parameters if p is not None]
     return all(
         p.scales == known[0].scales and p.zero_points == known[0].zero_points
@@ -451,16 +432,17 @@ OTHER_STORAGE = NoKernel("has operands with another storage type than its result
 
 
 def have_one_storage(*parameters: QuantizationParameters | None) -> bool:
-    """True if the stored values of all quantized values have the same type."""
+    """Return True if all parameters have the same storage type."""
     storages = {(p.storage_width, p.is_signed) for p in parameters if p is not None}
     return len(storages) <= 1
 
 
 def check_moves_stored_values(operand_type: Attribute, result_type: Attribute) -> None:
     """
+    Check that stored values express the same real values in both types.
+
     Raises:
-        Unsupported: if stored values of one type do not express the same numbers in
-            the other.
+        Unsupported: if they do not.
     """
     element_types = map(scalar_or_element_type, (operand_type, result_type))
     if len({*element_types}) == 1:
@@ -485,7 +467,7 @@ def takes_one_scale(
     result: QuantizationParameters | None,
     *operands: QuantizationParameters | None,
 ) -> NoKernel | None:
-    """Return the requirement of kernels that compute with stored values as they are."""
+    """Check the requirement of kernels that need no rescaling."""
     if result is None:
         return None
     if not have_one_scale(result, *operands):
@@ -495,10 +477,10 @@ def takes_one_scale(
 
 @dataclass(frozen=True)
 class OnStoredValues:
-    """A kernel of stored values of any width, if all have the scale of the result."""
+    """Kernel for stored values of any width that have the parameters of the result."""
 
     function: Callable[..., Array]
-    """A function of the op and of stored values."""
+    """Function of the op and of stored values."""
 
     def __call__(
         self,
@@ -512,9 +494,6 @@ class OnStoredValues:
 
 
 def on_stored_values(function: Callable[..., Array], plain: int) -> Computation:
-    """
-    Return a function of stored values, or of others, with one operand of plain
-    integers.
-    """
+    """Return a computation of any values; operand `plain` has plain integers."""
     kernel, operands = OnStoredValues(function), Operands((plain,))
     return Computation(function, kernel, operands=operands, takes_truths=True)

@@ -1,4 +1,4 @@
-"""The ops of TensorFlow Lite that compute each element, or along the last dimension."""
+"""Implementations of elementwise ops, and of ops along the last dimension."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -68,7 +68,7 @@ def _fused(
 
 
 def _multiplied(x: Array, y: Array) -> Array:
-    """Products of 32 unsigned bits wrap around as those of signed ones do, in 64 bits."""
+    """Multiply; `uint32` is computed as `int32`, which wraps to the same bits."""
     if x.dtype != np.uint32:
         return np.multiply(x, y)
     return np.multiply(x.astype(np.int32), y.astype(np.int32)).astype(np.uint32)
@@ -80,11 +80,11 @@ def _squared(x: Array) -> Array:
 
 def _sum(function: Callable[..., Array]) -> Kernel:
     def kernel(op: Operation, result: Parameters, *operands: Quantized) -> Array:
-        everything = *(x.parameters for x in operands), result
-        # An option of files, which the dialect does not have: it is set if nothing is said.
+        parameters = *(x.parameters for x in operands), result
+        # `pot_scale_int16` exists in .tflite files but not in the dialect. Default: true.
         option = op.attributes.get("pot_scale_int16")
         is_shifted = option != BoolAttr.from_bool(False) and not any(
-            p.has_zero_points for p in everything
+            p.has_zero_points for p in parameters
         )
         return function(*operands, result, activation_of(op), is_shifted)
 
@@ -120,7 +120,7 @@ def _looked_up(name: str) -> Kernel:
 
 
 def _negated(op: Operation, result: Parameters, x: Quantized) -> Array:
-    # The smallest stored value stays what it is.
+    # The smallest stored value has no negative; the kernel leaves it unchanged.
     half = 1 << (result.storage_width - 1)
     return np.where(x.values == -half, -half, -x.values)
 
@@ -157,7 +157,7 @@ def _selected(
     op: tfl.SelectOp | tfl.SelectV2Op, condition: Array, x: Array, y: Array
 ) -> Array:
     if isinstance(op, tfl.SelectOp) and np.ndim(condition) == 1:
-        # It chooses rows.
+        # A condition of rank 1 selects rows.
         condition = condition.reshape(-1, *(1,) * (np.ndim(x) - 1))
     return cast("Any", np.where(condition, x, y))
 
@@ -181,7 +181,7 @@ def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
     source, result = parameters_of(op.input.type), parameters_of(op.output.type)
     if result is None:
         raise Unsupported("has a result that is not quantized")
-    # The runtime has 32 bits from 16 bits alone; others would wrap around.
+    # The runtime requantizes only 16 bits to 32; from other widths it would overflow.
     is_wide = (
         source is not None and result.storage_width > 16 and source.storage_width != 16
     )
@@ -293,4 +293,4 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
         requirements.takes_l2_normalization,
     ),
 }
-"""The ops that compute each element, or along the last dimension."""
+"""Implementations of elementwise ops and of ops along the last dimension."""

@@ -1,4 +1,4 @@
-"""The ops of TensorFlow Lite that move elements, or make tensors of few numbers."""
+"""Implementations of data movement ops, constants and ranges."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ def _zero(type_: Attribute) -> int:
     Return the stored value of 0.
 
     Raises:
-        ValueError: if there are several.
+        ValueError: if zero points differ.
     """
     if (parameters := parameters_of(type_)) is None:
         return 0
@@ -61,7 +61,7 @@ def _zero(type_: Attribute) -> int:
 
 
 def _by_numbers(function: Callable[..., Array]) -> Function:
-    """What a function makes of a tensor and the integers of an operand."""
+    """Return a function of a tensor and of the integers of an operand."""
 
     def run(op: Operation, value: Array, numbers: Array) -> Array:
         return function(value, tuple(integers_of(numbers)))
@@ -81,7 +81,7 @@ def _squeeze(op: tfl.SqueezeOp, value: Array) -> Array:
     return np.squeeze(value, tuple(dims) if dims else None)
 
 
-# Parts
+# Slices and gathers
 
 
 def _slice(op: tfl.SliceOp, value: Array, begin: Array, size: Array) -> Array:
@@ -129,18 +129,18 @@ def _split_v(
 
 def check_known_indices(indices: NDArray[Any], sizes: int | Sequence[int]) -> None:
     """
-    Check that known indices are in range.
+    Check that constant indices are in range.
 
     Args:
-        indices: the indices.
-        sizes: the size of the dimension that they are indices of, or one size for each
-            index of the last dimension of `indices`.
+        indices: constant indices.
+        sizes: size of the indexed dimension, or one size for each index in the last
+            dimension of `indices`.
 
     Raises:
-        Unsupported: for the first index that is negative or too large.
+        Unsupported: if an index is negative or too large.
     """
     limits = np.broadcast_to(sizes, indices.shape)
-    # NumPy takes negative indices from the end, and lowered code clamps.
+    # NumPy counts negative indices from the end, and lowered code clamps indices.
     is_wrong = (indices < 0) | (indices >= limits)
     if is_wrong.any():
         index, limit = indices[is_wrong][0], limits[is_wrong][0]
@@ -150,7 +150,7 @@ def check_known_indices(indices: NDArray[Any], sizes: int | Sequence[int]) -> No
 def _with_indices(
     values: Array, indices: Array, sizes: int | Sequence[int]
 ) -> tuple[Array, Array]:
-    """Return a tensor and indices that it can be indexed with."""
+    """Prepare values and indices for NumPy indexing; check constant indices."""
     if is_array(indices):
         check_known_indices(indices, sizes)
     return data_movement.alongside(values, indices), indices
@@ -186,12 +186,12 @@ def _top_k(op: tfl.TopKV2Op, values: Array, count: Array) -> tuple[Array, Array]
     return top_k(values, k)
 
 
-# Parts that are put together
+# Concatenation and padding
 
 
 @dataclass(frozen=True)
 class _Concatenation(Computation):
-    """Stored values with the parameters of the result are moved, whatever these are."""
+    """Concatenation, which copies stored values if all parameters are equal."""
 
     def results(
         self,
@@ -221,7 +221,7 @@ def _concatenated(
 
 
 def _rescaled(x: Quantized, result: QuantizationParameters) -> Array:
-    """Stored values with the parameters of the result, in arithmetic of `f32`."""
+    """Requantize stored values to the parameters of the result, in `f32` arithmetic."""
     if have_one_scale(result, x.parameters):
         return x.values
     ratio = scale_of(x.parameters) * (np.float32(1) / scale_of(result))
@@ -241,7 +241,7 @@ def _pack(op: tfl.PackOp, *parts: Array) -> Array:
 
 
 def _pairs(numbers: Array) -> Array:
-    """Two numbers of each dimension, which are known."""
+    """Return constant `[dimensions, 2]` integers."""
     return np.reshape(integers_of(numbers), (-1, 2))
 
 
@@ -267,8 +267,8 @@ def _mirror_pad(op: tfl.MirrorPadOp, value: Array, widths: Array) -> Array:
 def _dynamic_update_slice(
     op: tfl.DynamicUpdateSliceOp, value: Array, update: Array, start: Array
 ) -> Array:
-    places = integers_of(start) if is_array(start) else start
-    return with_part(data_movement.alongside(value, start, update), update, places)
+    indices = integers_of(start) if is_array(start) else start
+    return with_part(data_movement.alongside(value, start, update), update, indices)
 
 
 # Blocks and images
@@ -303,7 +303,7 @@ def _resize_nearest_neighbor(
     return windows.resize_nearest_neighbor(value, (rows, columns), *options)
 
 
-# Tensors of few numbers
+# Constants, shapes and ranges
 
 
 def _constant(op: tfl.ConstOp | tfl.QConstOp) -> Array:
@@ -361,4 +361,4 @@ MOVING: Mapping[type[Operation], Implementation] = {
     tfl.FillOp: _fill,
     tfl.RangeOp: _range,
 }
-"""The ops whose results have elements of operands or of attributes."""
+"""Implementations of data movement ops, constants and ranges."""

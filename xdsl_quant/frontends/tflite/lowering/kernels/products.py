@@ -1,4 +1,4 @@
-"""The ops of TensorFlow Lite with weights, of images, and along dimensions."""
+"""Implementations of contractions, pooling, resizing and reductions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
@@ -51,7 +51,7 @@ def _integers(bias: Array | Quantized | None) -> Array | None:
 
 
 def _has_wide_accumulator(op: Operation, x: Quantized, bias: Array | None) -> bool:
-    """Values of 16 bits have one of 64 bits, unless the bias has 32."""
+    """Return True if a 16-bit kernel accumulates in 64 bits: without a 32-bit bias."""
     if x.parameters.storage_width != 16:
         return False
     if bias is None:
@@ -60,36 +60,39 @@ def _has_wide_accumulator(op: Operation, x: Quantized, bias: Array | None) -> bo
 
 
 def _centered(weights: Quantized) -> Quantized:
-    """Weights as the kernels take them, which expect zero points 0."""
+    """Return weights with zero points subtracted; kernels expect zero point 0."""
     if weights.parameters.has_zero_points:
         return weights._replace(values=weights.corrected)
     return weights
 
 
 def _convolution(
-    sums: Sums, what: Operands, is_depthwise: bool | None = None
+    sums: Sums, operand_roles: Operands, is_depthwise: bool | None = None
 ) -> Computation:
     """
+    Return the implementation of a convolution.
+
     Args:
-        sums: computes accumulators of an image and weights, given the op and its operands.
-        what: which operands are these.
-        is_depthwise: whether floats times stored weights have each channel on its own;
-            `None` if there is no kernel for these.
+        sums: computes the accumulators, given the op, its operands, the image and the
+            weights.
+        operand_roles: indices of input, weights and bias.
+        is_depthwise: True if the hybrid kernel convolves each channel separately;
+            `None` if there is no hybrid kernel.
     """
 
-    assert what.weights is not None
-    assert what.bias is not None
-    places = what.input, what.weights, what.bias
+    assert operand_roles.weights is not None
+    assert operand_roles.bias is not None
+    indices = operand_roles.input, operand_roles.weights, operand_roles.bias
 
     def formula(op: Operation, *operands: Array) -> Array:
-        x, weights, bias = (operands[place] for place in places)
+        x, weights, bias = (operands[index] for index in indices)
         return _with_bias(op, sums(op, operands, x, weights), bias)
 
     def kernel(op: Operation, result: Parameters, *operands: Any) -> Array:
         def accumulators(x: Array, weights: Array, window: Window) -> Array:
             return sums(op, operands, x, weights)
 
-        x, weights, bias = (operands[place] for place in places)
+        x, weights, bias = (operands[index] for index in indices)
         options = window_of(op), activation_of(op), _has_wide_accumulator(op, x, bias)
         weights, bias = _centered(weights), _integers(bias)
         return products.convolution(x, weights, bias, result, *options, accumulators)
@@ -101,8 +104,10 @@ def _convolution(
         values = hybrid.convolution(x, weights, bias, window, bool(is_depthwise))
         return floats.activated(values, activation_of(op))
 
-    own_hybrid = None if is_depthwise is None else hybrid_kernel
-    return Computation(formula, kernel, takes_product(what), what, own_hybrid)
+    hybrid_or_none = None if is_depthwise is None else hybrid_kernel
+    return Computation(
+        formula, kernel, takes_product(operand_roles), operand_roles, hybrid_or_none
+    )
 
 
 def _image_sums(function: Callable[..., Array]) -> Sums:
@@ -163,9 +168,13 @@ def _fully_connected(has_multiplier: bool) -> Computation:
         result = hybrid.fully_connected(x, weights, bias, *options)
         return floats.activated(result, activation_of(op))
 
-    what = Operands(plain=(2,), weights=1, bias=2)
+    operand_roles = Operands(plain=(2,), weights=1, bias=2)
     return Computation(
-        _fully_connected_formula, kernel, takes_product(what, 16), what, hybrid_kernel
+        _fully_connected_formula,
+        kernel,
+        takes_product(operand_roles, 16),
+        operand_roles,
+        hybrid_kernel,
     )
 
 
@@ -210,7 +219,7 @@ def _resize_bilinear(
     op: Operation, result: Parameters, x: Quantized, size: Array
 ) -> Array:
     if not result.is_signed:
-        # The kernel of unsigned stored values computes with floats.
+        # The kernel for unsigned storage computes with floats.
         values = x.values.astype(np.float32)
         means = floats.resize_bilinear(values, _size(size), *_centers(op))
         return np.floor(means + np.float32(0.5)).astype(np.int64)
@@ -226,11 +235,14 @@ def _reduced(
     requirement: Requirement | None = None,
 ) -> Implementation:
     """
+    Return the implementation of a reduction.
+
     Args:
-        on_numbers: a function of an array and its dimensions that keeps these.
-        function: the same of quantized values, with the parameters of the result; `None`
-            if it is the same one of stored values.
-        requirement: the parameters that this takes.
+        on_numbers: formula that keeps reduced dimensions, given an array and the
+            dimensions.
+        function: integer kernel with the same arguments and the result parameters;
+            `None` to apply the formula to stored values.
+        requirement: quantization parameters that the kernel supports.
     """
 
     def kept(op: Any, values: Array, axes: Array) -> Array:
@@ -253,8 +265,8 @@ def _reduced(
     )
 
 
-def _with(function: Any) -> Callable[..., Array]:
-    """Return a NumPy reduction that keeps dimensions."""
+def _keeping_dims(function: Any) -> Callable[..., Array]:
+    """Return a NumPy reduction that keeps reduced dimensions."""
 
     def reduce(x: Array, axes: Sequence[int]) -> Array:
         return function(x, axis=tuple({a % x.ndim for a in axes}), keepdims=True)
@@ -263,15 +275,13 @@ def _with(function: Any) -> Callable[..., Array]:
 
 
 def _first(function: Callable[..., Array], worst: float) -> Implementation:
-    """
-    Return the index of the first one of the best elements, none of which is `worst`.
-    """
+    """Return the implementation of `arg_max` or `arg_min`; `worst` replaces NaN."""
 
     def index(op: Operation, x: Array, dim: Array) -> Array:
         axis = integers_of(dim)[0] % x.ndim
         if x.dtype.kind != "f":
             return function(x, axis=axis)
-        # The kernel begins with the first element, and no comparison with NaN is true.
+        # The kernel starts with the first element; comparisons with NaN are false.
         where: Any = np.where
         first = x[(slice(None),) * axis + (0,)]
         numbers = where(x != x, x.dtype.type(worst), x)
@@ -292,10 +302,10 @@ def svdf(
     state: Array,
 ) -> tuple[Array, Array]:
     """
-    What `tfl.svdf` computes, and its next state.
+    Return the result of `tfl.svdf`, and its next state.
 
     Raises:
-        Unsupported: if some operands are quantized and others are not.
+        Unsupported: if only some operands are quantized.
     """
     rank = op.rank.value.data
     values = x, features, time, state
@@ -355,18 +365,18 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
         Operands((1,)),
     ),
     tfl.MeanOp: _reduced(floats.mean, reduction.mean),
-    tfl.SumOp: _reduced(_with(np.sum), reduction.sum_of),
+    tfl.SumOp: _reduced(_keeping_dims(np.sum), reduction.sum_of),
     tfl.ReduceProdOp: _reduced(
-        _with(np.prod), reduction.reduce_prod, takes_zero_points
+        _keeping_dims(np.prod), reduction.reduce_prod, takes_zero_points
     ),
-    tfl.ReduceMaxOp: _reduced(_with(np.max)),
-    tfl.ReduceMinOp: _reduced(_with(np.min)),
+    tfl.ReduceMaxOp: _reduced(_keeping_dims(np.max)),
+    tfl.ReduceMinOp: _reduced(_keeping_dims(np.min)),
     tfl.ArgMaxOp: _first(np.argmax, -np.inf),
     tfl.ArgMinOp: _first(np.argmin, np.inf),
 }
-"""The ops of weights, of images and along dimensions."""
+"""Implementations of contractions, pooling, resizing and reductions."""
 
 MULTIPLIER_KERNELS: Mapping[type[Operation], Implementation] = {
     tfl.FullyConnectedOp: _fully_connected(has_multiplier=True),
 }
-"""What other kernels than the reference compute with integers alone."""
+"""Kernels with integer multipliers where the reference kernels use floats."""

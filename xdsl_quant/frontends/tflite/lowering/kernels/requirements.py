@@ -1,6 +1,6 @@
 """
-Quantization parameters that the integer kernels of TensorFlow Lite take. For all others,
-they refuse to run or, if they do not check, compute wrong numbers.
+Quantization parameters that the integer kernels of TensorFlow Lite support. With
+others, the kernels fail or, if they do not check, compute wrong results.
 """
 
 from typing import Any, TypeAlias
@@ -29,12 +29,12 @@ WIDE_ZERO_POINT = NoKernel("has a zero point of 16 bits, which the kernel ignore
 
 
 def _is_close(scale: Any, other: Any) -> bool:
-    """True if scales are equal within the tolerance of the runtime."""
+    """Compare scales with the runtime's tolerance."""
     return bool(np.all(np.isclose(scale, other, rtol=1e-3, atol=0)))
 
 
 def _has_scale(parameters: Parameters, scale: float, zero_point: int) -> bool:
-    """True if parameters are those that an op fixes."""
+    """Return True if parameters are those that an op prescribes."""
     is_same = _is_close(float(parameters.scales), scale)
     return is_same and int(parameters.zero_points) == zero_point
 
@@ -50,14 +50,14 @@ def _has_wide_zero_point(*parameters: Parameters | None) -> bool:
 def takes_one_storage(
     op: Operation, result: Parameters, *operands: Parameters
 ) -> NoKernel | None:
-    """Return the requirement of sums."""
+    """Check the requirement of `add` and `sub`."""
     return None if have_one_storage(result, *operands) else OTHER_STORAGE
 
 
 def takes_bytes(
     op: Operation, result: Parameters, *operands: Parameters
 ) -> NoKernel | None:
-    """Return the requirement of kernels of 8 bits."""
+    """Check the requirement of 8-bit kernels."""
     if all(p.storage_width <= 8 for p in (result, *operands)):
         return None
     return NoKernel("has storage of more than 8 bits")
@@ -66,7 +66,7 @@ def takes_bytes(
 def takes_signed_bytes(
     op: Operation, result: Parameters, *operands: Parameters
 ) -> NoKernel | None:
-    """Return the requirement of kernels of `i8`."""
+    """Check the requirement of `i8` kernels."""
     if all(p.storage_width == 8 and p.is_signed for p in (result, *operands)):
         return None
     return NoKernel("has another storage type than 'i8'")
@@ -75,12 +75,12 @@ def takes_signed_bytes(
 def takes_zero_points(
     op: Operation, result: Parameters, *operands: Parameters | None
 ) -> NoKernel | None:
-    """Return the requirement of `reduce_prod`, and of tables."""
+    """Check the requirement of `reduce_prod` and of table kernels."""
     return WIDE_ZERO_POINT if _has_wide_zero_point(result, *operands) else None
 
 
 def takes_sigmoid(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    """Return the requirement of `logistic` and `tanh`."""
+    """Check the requirement of `logistic` and `tanh`."""
     if result.storage_width < 16 or (
         _has_scale(result, 2**-15, 0) and not x.has_zero_points
     ):
@@ -89,7 +89,7 @@ def takes_sigmoid(op: Operation, result: Parameters, x: Parameters) -> NoKernel 
 
 
 def takes_negated(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    """Return the requirement of `neg`."""
+    """Check the requirement of `neg`."""
     if x.has_zero_points and have_one_scale(result, x):
         return NoKernel("has a zero point, which the kernel ignores")
     return takes_one_scale(op, result, x)
@@ -98,7 +98,7 @@ def takes_negated(op: Operation, result: Parameters, x: Parameters) -> NoKernel 
 def takes_hard_swish(
     op: Operation, result: Parameters, x: Parameters
 ) -> NoKernel | None:
-    """Return the requirement of `hard_swish`, whose multiplier is below 1."""
+    """Check the requirement of `hard_swish`, whose multiplier must be below 1."""
     if np.float32(1 / 128) * scale_of(x) / scale_of(result) >= 1:
         return NoKernel("has an operand whose scale is 128 times that of its result")
     return takes_bytes(op, result, x)
@@ -107,7 +107,7 @@ def takes_hard_swish(
 def takes_squared_difference(
     op: Operation, result: Parameters, lhs: Parameters, rhs: Parameters
 ) -> NoKernel | None:
-    """Return the requirement of `squared_difference`, whose multiplier is below 1."""
+    """Check the requirement of `squared_difference`: a multiplier below 1."""
     larger = max(scale_of(lhs), scale_of(rhs))
     if larger * larger >= 4096 * scale_of(result):
         return NoKernel(
@@ -120,7 +120,6 @@ def takes_squared_difference(
 
 
 def takes_softmax(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    """Return the requirement of `softmax`."""
     if result.storage_width == 16:
         is_fixed = _has_scale(result, 2**-15, 0)
     else:
@@ -131,7 +130,6 @@ def takes_softmax(op: Operation, result: Parameters, x: Parameters) -> NoKernel 
 def takes_log_softmax(
     op: Operation, result: Parameters, x: Parameters
 ) -> NoKernel | None:
-    """Return the requirement of `log_softmax`."""
     is_fixed = _has_scale(result, 1 / 16, result.storage_max)
     return None if is_fixed else OTHER_RESULT
 
@@ -139,8 +137,7 @@ def takes_log_softmax(
 def takes_l2_normalization(
     op: Any, result: Parameters, x: Parameters
 ) -> NoKernel | None:
-    """Return the requirement of `l2_normalization`."""
-    # Unsigned stored values have another kernel.
+    # The kernel for unsigned storage is not implemented.
     if not result.is_signed:
         return NoKernel("has unsigned storage, which another kernel is for")
     if not _has_scale(result, 1 / 128, 0):
@@ -153,16 +150,20 @@ def takes_l2_normalization(
 # Products and reductions
 
 
-def takes_product(what: Operands, widest_weights: int = 8) -> Requirement:
+def takes_product(operand_roles: Operands, widest_weights: int = 8) -> Requirement:
     """
-    Return the requirement of products.
+    Return the requirement of convolutions and matrix products.
 
     Args:
-        what: which operands are the input, the weights and the bias.
-        widest_weights: the largest width of the storage of weights.
+        operand_roles: indices of input, weights and bias.
+        widest_weights: largest storage width of weights, in bits.
     """
-    assert what.weights is not None
-    x_index, weights_index, bias_index = what.input, what.weights, what.bias
+    assert operand_roles.weights is not None
+    x_index, weights_index, bias_index = (
+        operand_roles.input,
+        operand_roles.weights,
+        operand_roles.bias,
+    )
 
     def requirement(
         op: Operation, result: Parameters, *operands: Any

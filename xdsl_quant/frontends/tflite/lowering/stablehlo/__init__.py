@@ -1,1 +1,1 @@
-"""How ops of TensorFlow Lite become ops of StableHLO, by kind of op."""
+"""Lowerings of TensorFlow Lite ops to StableHLO, by kind of op."""

@@ -1,4 +1,4 @@
-"""What conversions of TensorFlow Lite to StableHLO are made of."""
+"""Builder and helper functions for lowerings to StableHLO."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -44,20 +44,19 @@ from ..kernels.computing import flag as flag
 from ..kernels.computing import number as number
 
 Lowering: TypeAlias = Callable[..., SSAValue | Sequence[SSAValue]]
-"""Builds the results of an op, given the builder, the op, and its operands."""
+"""Builds the results of an op, given the builder, the op and its operands."""
 
 
 def result_shape(op: Operation, index: int = 0) -> Sequence[int]:
-    """Return the shape of a result."""
     return shape_of(op.results[index])
 
 
 def integers(value: SSAValue) -> Sequence[int]:
     """
-    Return the elements of a constant that says where elements are.
+    Return the elements of a constant operand such as axes, sizes or indices.
 
     Raises:
-        Unsupported: if they are not known.
+        Unsupported: if the operand is not constant.
     """
     if (known := constant_integers(value)) is None:
         raise Unsupported("has sizes, axes or indices that are not constant")
@@ -73,28 +72,26 @@ def _check_is_static(shape: Sequence[int]) -> None:
 
 
 class StableHLOBuilder(LoweringBuilder):
-    """Builds ops of StableHLO on ranked tensors, which may be quantized."""
+    """Builder of StableHLO ops on ranked tensors, which may be quantized."""
 
     def expressed(self, value: SSAValue) -> SSAValue:
-        """Return the floats of a value."""
+        """Dequantize a value with `quant.dcast` if it is quantized."""
         type_ = QuantizedType.cast_to_expressed_type(value.type)
         return value if type_ is None else self.op(DequantizeCastOp, (value,), type_)
 
     def as_type(self, value: SSAValue, type_: Attribute) -> SSAValue:
-        """Floats as a quantized type, if it is one."""
+        """Quantize a float value with `quant.qcast` if `type_` is quantized."""
         element_type = scalar_or_element_type(type_)
         if not isinstance(element_type, QuantizedType) or value.type == type_:
             return value
         return self.op(QuantizeCastOp, (value,), type_)
 
     def scalar(self, value: float, element_type: Attribute) -> SSAValue:
-        """
-        Return a constant of rank 0; beyond the range of the type it is the end of that.
-        """
+        """Return a constant of rank 0, clamped to the range of the type."""
         return self.splat(value, TensorType(element_type, ()))
 
     def splat(self, value: float, type_: TensorType) -> SSAValue:
-        """Return a constant whose elements are the same."""
+        """Return a constant with equal elements, clamped to the range of the type."""
         storage = element_type = cast(TypeAttribute, type_.element_type)
         if isinstance(element_type, ScaledQuantizedType):
             parameters = QuantizationParameters.from_integer_type(element_type)
@@ -110,7 +107,7 @@ class StableHLOBuilder(LoweringBuilder):
         return self.op(stablehlo.ConstantOp, (), type_, {"value": attribute})
 
     def with_shape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """Return the elements in the same order in another shape."""
+        """Reshape a value."""
         if shape_of(value) == (*shape,):
             return value
         _check_is_static(shape)
@@ -124,13 +121,13 @@ class StableHLOBuilder(LoweringBuilder):
         dimensions: Sequence[int] | None = None,
     ) -> SSAValue:
         """
-        Return a value repeated along dimensions.
+        Broadcast a value.
 
         Args:
-            value: stored values are repeated as they are.
-            shape: that of the result.
-            dimensions: the dimensions of the result that those of the value become; the
-                last ones if they are not given.
+            value: floats, integers or stored values.
+            shape: shape of the result.
+            dimensions: result dimensions that the dimensions of the value map to; the
+                last ones by default.
         """
         own_shape = shape_of(value)
         if own_shape == (*shape,):
@@ -160,7 +157,6 @@ class StableHLOBuilder(LoweringBuilder):
         limits: Sequence[int],
         strides: Sequence[int] | None = None,
     ) -> SSAValue:
-        """Return a slice of a tensor."""
         return self.add(
             stablehlo.SliceOp(
                 value,
@@ -171,7 +167,7 @@ class StableHLOBuilder(LoweringBuilder):
         )
 
     def joined(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
-        """Tensors one after the other along a dimension."""
+        """Concatenate tensors."""
         return self.add(stablehlo.ConcatenateOp(values, dimension=axis))
 
     def reduced(
@@ -181,22 +177,21 @@ class StableHLOBuilder(LoweringBuilder):
         start: float,
         axes: Sequence[int],
     ) -> SSAValue:
-        """Elements that a function combines along dimensions, which are dropped."""
+        """Reduce a value along dimensions, which are dropped."""
         axes = sorted({axis % len(shape_of(value)) for axis in axes})
         init = self.scalar(start, element_type_of(value))
         return self.add(stablehlo.ReduceOp([value], [init], op_type, dimensions=axes))
 
     def clamped(self, value: SSAValue, low: float, high: float) -> SSAValue:
-        """Elements limited to a range."""
         least, most = (self.scalar(end, element_type_of(value)) for end in (low, high))
         return self.add(stablehlo.ClampOp(least, value, most))
 
     def activated(self, op: Operation, value: SSAValue) -> SSAValue:
         """
-        What the fused activation of an op makes of a value.
+        Apply the fused activation of an op.
 
         Raises:
-            Unsupported: if StableHLO does not have it.
+            Unsupported: if StableHLO does not support the activation.
         """
         activation = cast(Any, op).fused_activation_function.data
         if activation == "NONE":

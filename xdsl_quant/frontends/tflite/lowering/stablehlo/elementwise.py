@@ -1,4 +1,4 @@
-"""Ops that compute each element from those at its position."""
+"""Lowerings of elementwise ops."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ from .building import Lowering, StableHLOBuilder, result_shape
 def _operands(
     b: StableHLOBuilder, op: Operation, operands: Sequence[SSAValue]
 ) -> list[SSAValue]:
-    """Floats of the shape of the result."""
+    """Return the operands as floats, broadcast to the shape of the result."""
     shape = result_shape(op)
     return [b.expressed(b.broadcast(operand, shape)) for operand in operands]
 
@@ -29,7 +29,7 @@ def _elementwise(op_type: type[Operation]) -> Lowering:
         value = b.op(op_type, values, values[0].type)
         if "fused_activation_function" not in op.properties:
             return value
-        # As in TensorFlow Lite, what is limited is stored.
+        # TensorFlow Lite clamps stored values.
         return b.activated(op, b.as_type(value, op.results[0].type))
 
     return lower
@@ -51,7 +51,7 @@ def _compared(direction: ComparisonDirection) -> Lowering:
 
 def _rectified(activation: str) -> Lowering:
     def lower(b: StableHLOBuilder, op: Operation, x: SSAValue) -> SSAValue:
-        # The bounds are stored as the result is, which may have a finer scale.
+        # Clamp in the type of the result, whose scale may be finer.
         type_ = op.results[0].type
         if element_type_of(x) != scalar_or_element_type(type_):
             x = b.op(stablehlo.UniformQuantizeOp, (x,), type_)
@@ -69,8 +69,11 @@ def _converted(b: StableHLOBuilder, op: tfl.CastOp, x: SSAValue) -> SSAValue:
 
 def _quantized(b: StableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue:
     """
-    Return a cast of the quant dialect, which says what type a kernel gives, unless a
-    value is stored already, has several types, or is used as it is.
+    Lower `tfl.quantize` to `quant.qcast`, which tells later passes the result type of a
+    kernel.
+
+    Use `stablehlo.uniform_quantize` if the operand is stored already, has other users,
+    or is quantized to several types.
     """
     users = [use.operation for use in x.uses]
     types = {user.results[0].type for user in users if isinstance(user, tfl.QuantizeOp)}
@@ -134,4 +137,4 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     tfl.QuantizeOp: _quantized,
     tfl.DequantizeOp: _dequantized,
 }
-"""Ops that are one op of StableHLO on floats."""
+"""Lowerings of elementwise ops, which compute with floats, by op class."""

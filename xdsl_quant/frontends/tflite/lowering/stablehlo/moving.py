@@ -1,6 +1,7 @@
 """
-Ops that move or order elements. They do so with stored values, too, if all types have the
-same parameters.
+Lowerings of data movement ops, selections and maxima.
+
+They keep stored values if operands and results have the same quantization parameters.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ def _transposed(
     return b.add(stablehlo.TransposeOp(x, permutation=permutation))
 
 
-# Parts
+# Slices
 
 
 def _sliced(
@@ -102,7 +103,7 @@ def _unpacked(b: StableHLOBuilder, op: tfl.UnpackOp, x: SSAValue) -> Sequence[SS
     return [b.with_shape(part, result_shape(op)) for part in parts]
 
 
-# Parts that are put together
+# Concatenation and padding
 
 
 def _joined(b: StableHLOBuilder, op: tfl.ConcatenationOp, *parts: SSAValue) -> SSAValue:
@@ -148,14 +149,14 @@ def _selected(
     b: StableHLOBuilder, op: Operation, condition: SSAValue, *values: SSAValue
 ) -> SSAValue:
     shape = result_shape(op)
-    # It chooses rows.
+    # A condition of rank 1 selects rows.
     is_rows = isinstance(op, tfl.SelectOp) and len(shape_of(condition)) == 1
     condition = b.broadcast(condition, shape, [0] if is_rows else None)
     x, y = (b.broadcast(value, shape) for value in values)
     return b.add(stablehlo.SelectOp(condition, x, y))
 
 
-# Elements in order
+# Maxima and minima
 
 
 def _extreme(op_type: type[BinaryOp], worst: float) -> Lowering:
@@ -194,4 +195,4 @@ LOWERINGS: Mapping[type[Operation], Any] = {
     tfl.ReduceMinOp: _extreme(stablehlo.MinimumOp, np.inf),
     tfl.MaxPool2DOp: _max_pool,
 }
-"""Ops that take stored values as they are."""
+"""Lowerings that accept stored values, by op class."""

@@ -1,7 +1,7 @@
 """
-Ops with weights, and means, which compute with floats.
+Lowerings of ops with weights, sums and means, which compute with floats.
 
-Dimension numbers say where the dimensions of weights are, so that weights stay as they are.
+Dimension numbers describe the layout of weights, so weights are not transposed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,13 +29,13 @@ from .building import Lowering, StableHLOBuilder, flag, integers, number, result
 from .windows import over_windows, padding
 
 _IMAGE = 0, 3, [1, 2]
-"""The dimensions of batches, of features, and of space."""
+"""Batch, feature and spatial dimensions of an NHWC image."""
 
 
 def _finished(
     b: StableHLOBuilder, op: Operation, value: SSAValue, bias: SSAValue | None
 ) -> SSAValue:
-    """Return a product with its bias and its activation."""
+    """Add the bias, and apply the fused activation."""
     if bias is not None:
         wide = b.expressed(b.broadcast(bias, shape_of(value)))
         if wide.type != value.type:
@@ -50,10 +50,12 @@ def _convolved(
     kernel: tuple[int, int, Sequence[int]], count: Callable[[int, int], int]
 ) -> Lowering:
     """
+    Return the lowering of a convolution.
+
     Args:
-        kernel: the dimensions of weights that are input features, output features, space.
-        count: how many groups of features there are, given the features of an image and
-            those of weights.
+        kernel: input feature, output feature and spatial dimensions of the weights.
+        count: returns the number of feature groups, given the input features of the
+            image and of the weights.
     """
 
     def lower(
@@ -92,7 +94,7 @@ def _dot(
     contracting: tuple[int, int],
     batch: int = 0,
 ) -> SSAValue:
-    """Products of matrices, whose first dimensions may be batches."""
+    """Multiply matrices; the first `batch` dimensions are batch dimensions."""
     numbers = stablehlo.DotDimensionNumbersAttr(
         [*range(batch)], [*range(batch)], *([axis] for axis in contracting)
     )
@@ -153,9 +155,7 @@ def _summed(*, is_mean: bool) -> Lowering:
 def _average_pool(
     b: StableHLOBuilder, op: tfl.AveragePool2DOp, x: SSAValue
 ) -> SSAValue:
-    """
-    Return the sum of each window, by how many elements of it lie inside of the image.
-    """
+    """Lower to the sum of each window, divided by its element count in the image."""
     if DYNAMIC_INDEX in shape_of(x)[1:3]:
         raise Unsupported("has windows of an image whose size is not known")
     x = b.expressed(x)
@@ -180,4 +180,4 @@ LOWERINGS: Mapping[type[Operation], Any] = {
     tfl.MeanOp: _summed(is_mean=True),
     tfl.AveragePool2DOp: _average_pool,
 }
-"""Ops that combine elements of several positions."""
+"""Lowerings of contractions, sums, means and pooling, by op class."""

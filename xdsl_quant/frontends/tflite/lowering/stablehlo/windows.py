@@ -1,4 +1,4 @@
-"""Windows of images, which TensorFlow Lite has as NHWC."""
+"""Windows over NHWC images."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,15 +21,15 @@ def padding(
     window: Window, image: SSAValue, sizes: Sequence[int]
 ) -> Sequence[tuple[int, int]]:
     """
-    What is added before and behind height and width.
+    Return the padding before and after height and width.
 
     Args:
-        window: how it moves.
-        image: where.
-        sizes: its height and width.
+        window: strides, dilations and padding.
+        image: NHWC tensor.
+        sizes: height and width of the window.
 
     Raises:
-        Unsupported: if a size is not known that the padding depends on.
+        Unsupported: if the padding depends on a dynamic size.
     """
     shape = shape_of(image)[1:3]
     if window.padding == "SAME" and DYNAMIC_INDEX in shape:
@@ -43,7 +43,7 @@ def padding(
 def over_windows(
     b: StableHLOBuilder, op: Any, op_type: type[BinaryOp], x: SSAValue, start: float
 ) -> SSAValue:
-    """Return the elements of each window of a pooling op, combined by a function."""
+    """Reduce each window of a pooling op."""
     window = window_of(op)
     sizes = number(op.filter_height), number(op.filter_width)
     element_type = element_type_of(x)

@@ -1,4 +1,4 @@
-"""The functions of a module that have state, and copies without calls of them."""
+"""Functions of a module that have state, and copies with stateful calls inlined."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from ..fallbacks import has_state
 
 
 class Functions:
-    """The functions of a module, and which of them have state."""
+    """Functions of a module, and the names of those with state."""
 
     def __init__(self, module: ModuleOp):
         self.by_name = functions_by_name(module)
@@ -30,19 +30,19 @@ class Functions:
         self.stateful = self._stateful()
 
     def _stateful(self) -> set[str]:
-        """Return the names of functions that have state, or call such functions."""
+        """Return the names of functions that have state, directly or through calls."""
         ops = {name: [*function.walk()] for name, function in self.by_name.items()}
         calls = {
             name: {op.callee.string_value() for op in inner if isinstance(op, CallOp)}
             for name, inner in ops.items()
         }
-        found = {name for name, inner in ops.items() if any(map(has_state, inner))}
-        while more := {name for name in calls if calls[name] & found} - found:
-            found |= more
-        return found
+        stateful = {name for name, inner in ops.items() if any(map(has_state, inner))}
+        while more := {n for n in calls if calls[n] & stateful} - stateful:
+            stateful |= more
+        return stateful
 
     def outer(self) -> Sequence[FuncOp]:
-        """Return the functions that get arguments and results."""
+        """Return the functions that get state arguments and results."""
         return [
             function
             for name, function in self.by_name.items()
@@ -50,9 +50,7 @@ class Functions:
         ]
 
     def vanishing(self) -> Sequence[FuncOp]:
-        """
-        Return the functions that have no callers once those of `outer` are changed.
-        """
+        """Return the functions without callers once `outer` functions are rewritten."""
         unused = self.stateful | (self.initializers - self.called)
         return [
             function
@@ -61,7 +59,7 @@ class Functions:
         ]
 
     def body_of(self, name: str, user: Operation) -> Block:
-        """Return the body of a function that an op calls."""
+        """Return the body of a called function."""
         function = self.by_name.get(name)
         if function is None or len(function.body.blocks) != 1:
             fail(
@@ -73,9 +71,11 @@ class Functions:
 
     def check(self, module: ModuleOp) -> None:
         """
+        Check that state is only in functions, and that stateful functions are only
+        called.
+
         Raises:
-            PassFailedException: if there is state that is in no function, or a function
-                that has state is not only called.
+            PassFailedException: if an op violates this.
         """
         others = (op for op in module.ops if not isinstance(op, FuncOp))
         for op in (inner for other in others for inner in other.walk()):
@@ -96,19 +96,19 @@ class Functions:
 
 
 def _is_inner(function: FuncOp) -> bool:
-    """Return True if only other functions of the module can run a function."""
+    """Return True if only functions of the module can call a function."""
     visibility = function.sym_visibility
     is_private = visibility is not None and visibility.data == "private"
     return is_private and EXPORTED_NAMES not in function.attributes
 
 
 class Copies:
-    """Copies of functions in which all calls of functions that have state are inlined."""
+    """Copies of functions with calls of stateful functions inlined."""
 
     def __init__(self, functions: Functions):
         self.functions = functions
         self.originals: dict[Operation, Operation] = {}
-        """The ops of the module, by copies of them."""
+        """Original op of each copied op."""
 
     def copy(self, function: FuncOp, callers: Sequence[str] = ()) -> FuncOp:
         callers = (*callers, function.sym_name.data)

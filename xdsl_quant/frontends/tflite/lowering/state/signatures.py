@@ -1,4 +1,4 @@
-"""Arguments and results of functions that are state."""
+"""State arguments and results of functions."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, count
@@ -28,7 +28,7 @@ from xdsl_quant.runtime.state_arguments import (
 
 
 class State(NamedTuple):
-    """What a function keeps from one call to the next."""
+    """State that a function keeps between calls."""
 
     name: str
     type: Attribute
@@ -37,12 +37,12 @@ class State(NamedTuple):
 
 def declare_state(function: FuncOp, states: Sequence[State]) -> None:
     """
-    Let the type and the attributes of a function say which arguments are state.
+    Add state arguments and results to the type and attributes of a function.
 
     Args:
-        function: a function whose last arguments and results are those of states, but
-            whose type and attributes do not have them yet.
-        states: the states, in the order of the arguments.
+        function: function whose body already has the state arguments and results, last,
+            but whose type and attributes do not.
+        states: states in argument order.
     """
     if not states:
         return
@@ -81,7 +81,7 @@ def declare_state(function: FuncOp, states: Sequence[State]) -> None:
 
 
 def _unique(names: Sequence[str]) -> Sequence[str]:
-    """Names with numbers after those that are there already."""
+    """Return the names, with numbers appended to repeated ones."""
     unique: list[str] = []
     for name in names:
         numbered = (f"{name}_{number}" for number in count(1))
@@ -90,7 +90,7 @@ def _unique(names: Sequence[str]) -> Sequence[str]:
 
 
 def _names(name: str, keys: Sequence[str]) -> Mapping[str, Attribute]:
-    """Return the attributes of what has the same name in all signatures."""
+    """Return name attributes with the same name in all signatures."""
     return name_attributes({key: [name] for key in keys}).data
 
 

@@ -1,1 +1,1 @@
-"""How ops of TensorFlow Lite become ops of TOSA, by kind of op."""
+"""Lowerings of TensorFlow Lite ops to TOSA, by kind of op."""

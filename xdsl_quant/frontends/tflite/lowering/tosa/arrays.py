@@ -1,4 +1,4 @@
-"""The forms of NumPy functions of whole tensors: data movement, reductions and orders."""
+"""TOSA forms of NumPy functions on tensors: data movement, reductions, sorting."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ from .positions import Positions, positions_of
 def _moved(
     function: Callable[..., Array], x: TosaTensor, *args: object, **options: object
 ) -> TosaTensor | list[TosaTensor]:
-    """What a function that only moves elements makes of a tensor, by their positions."""
+    """Apply a data movement function to positions, and take the elements there."""
     positions = function(positions_of(x.shape), *args, **options)
     if isinstance(positions, list):
         return [x.taken(part) for part in cast("list[Positions]", positions)]
@@ -94,10 +94,7 @@ def _joined(
     build: Callable[[Sequence[SSAValue]], SSAValue],
     shape: Sequence[int],
 ) -> TosaTensor:
-    """
-    Return a tensor that an op makes of others, of stored values as they are if these
-    have one type and are less by the same number.
-    """
+    """Build an op on several tensors, without casts if they share type and offset."""
     first = parts[0]
     bounds = union(*(x.bounds for x in parts))
     if all(isinstance(x, TosaTruth) for x in parts):
@@ -123,7 +120,9 @@ def _joined(
 def _stored_type_of(
     integers: Sequence[TosaTensor], bounds: Bounds
 ) -> tuple[Attribute, int]:
-    """Return a type that has the integers, less an offset."""
+    """
+    Return a common type of the stored values, and the offset subtracted from them.
+    """
     stored = [apart(x) for x in integers if not isinstance(x, KnownInteger)]
     kinds = {(x.element_type, offset) for x, offset in stored}
     if len(kinds) == 1:
@@ -139,7 +138,7 @@ def _stored_type_of(
 def lifted(
     number: TosaTensor | ArrayLike, builder: TosaBuilder, rank: int = 1
 ) -> TosaTensor:
-    """Return a number or an array as a tensor."""
+    """Convert a number or an array to a tensor."""
     if isinstance(number, TosaTensor):
         return number
     array = np.asarray(number)
@@ -147,7 +146,7 @@ def lifted(
 
 
 def tosa_builder_of(*values: object) -> TosaBuilder:
-    """Return the builder of some values, one of which is a tensor."""
+    """Return the builder of the first tensor among some values."""
     return next(x.builder for x in values if isinstance(x, TosaTensor))
 
 
@@ -270,7 +269,7 @@ def _largest_index(x: TosaTensor, axis: int = 0) -> TosaTensor:
     base, _ = apart(x)
     shape = [size for d, size in enumerate(x.shape) if d != axis]
     if base.element_type not in (i8, i16, f32):
-        # TOSA has `argmax` for fewer bits.
+        # `tosa.argmax` supports fewer bits.
         rows = cast(TosaTensor, _moved(np.moveaxis, base, axis, -1))
         return _largest_indices(rows.reshape(-1, x.shape[axis]), 1).reshape(*shape)
 
@@ -296,8 +295,9 @@ def _smallest_index(x: TosaTensor, axis: int = 0) -> TosaTensor:
 
 def _largest_indices(rows: TosaTensor, count: int) -> TosaTensor:
     """
-    Return the indices of the largest elements of each row, lower ones first: the rank
-    of an element is how many are before it.
+    Return the indices of the `count` largest elements of each row, lower indices first.
+
+    The rank of an element is the number of elements before it.
     """
     rows = rows.number if isinstance(rows, TosaTruth) else rows
     builder, size = rows.builder, rows.shape[1]
@@ -310,7 +310,7 @@ def _largest_indices(rows: TosaTensor, count: int) -> TosaTensor:
     ranks = is_before.number.sum(2, keepdims=True)
     is_here = ranks == KnownInteger(builder, positions_of((1, 1, count)))
     found = is_here.chosen(KnownInteger(builder, numbers.reshape(1, -1, 1)), 0)
-    # Not a sum: the indices of NaN are within the row, too.
+    # Unlike a sum, a maximum keeps the indices of NaN within the row.
     return found.max(1)
 
 

@@ -1,9 +1,9 @@
 """
-What lowerings of TensorFlow Lite to TOSA are made of: constants, shapes, rescaling, and
-operands with their quantization parameters.
+TOSA builder and operands with quantization parameters.
 
-Stored values are signless: `tensor<4x!quant.uniform<i8:f32, 0.5>>` becomes `tensor<4xi8>`.
-Stored values of `u8` are computed as `i8`: values and zero point are 128 less.
+Stored values are signless: `tensor<4x!quant.uniform<i8:f32, 0.5>>` becomes
+`tensor<4xi8>`. `u8` stored values and their zero points are reduced by 128 and computed
+as `i8`.
 """
 
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ ui8 = IntegerType(8, Signedness.UNSIGNED)
 
 
 def is_unsigned(type_: Attribute) -> bool:
-    """Return True if the stored values of a tensor, or its elements, are unsigned."""
+    """Return True if the (stored) elements of a tensor are unsigned."""
     element_type = scalar_or_element_type(type_)
     if isinstance(element_type, StoredQuantizedType):
         return not element_type.is_signed
@@ -75,10 +75,10 @@ def is_unsigned(type_: Attribute) -> bool:
 
 def lowered_type(type_: Attribute) -> TensorType:
     """
-    Return the type of stored values.
+    Return the TOSA tensor type of the stored values.
 
     Raises:
-        Unsupported: if TOSA has no tensors of this type.
+        Unsupported: if TOSA does not support the type.
     """
     if not isinstance(type_, TensorType):
         raise Unsupported(f"has the type '{type_}', which is no ranked tensor")
@@ -111,10 +111,10 @@ def lowered_type(type_: Attribute) -> TensorType:
 
 
 class TosaBuilder(LoweringBuilder):
-    """Builds ops of TOSA. Tensors have static shapes."""
+    """Builder of TOSA ops on tensors with static shapes."""
 
     assumes_32_bits: bool = False
-    """True if a formula stays within 32 bits, whatever is known of its numbers."""
+    """True if a formula stays within 32 bits, whatever the known bounds."""
 
     def tosa(
         self,
@@ -124,20 +124,18 @@ class TosaBuilder(LoweringBuilder):
         element_type: Attribute,
         **properties: Attribute,
     ) -> SSAValue:
-        """Return an op with one result."""
+        """Build an op with one result."""
         type_ = TensorType(element_type, shape)
         return self.op(op_type, operands, type_, properties)
 
     def array(self, values: Any, element_type: Attribute) -> SSAValue:
-        """Return a constant tensor, with the numbers of an array."""
         return constant(self, values, element_type)
 
     def one(self, value: float, element_type: Attribute) -> SSAValue:
-        """Return a constant tensor of one element."""
+        """Return a constant tensor of shape `[1]`."""
         return self.array([value], element_type)
 
     def shape(self, sizes: Sequence[int]) -> SSAValue:
-        """Return a constant shape."""
         return self.add(tosa_ops.ConstShapeOp([int(size) for size in sizes]))
 
     def rescaled(
@@ -149,18 +147,18 @@ class TosaBuilder(LoweringBuilder):
         output_zp: int = 0,
     ) -> SSAValue:
         """
-        `tosa.rescale` as TensorFlow Lite rounds: twice for 32 bits; once, with a multiplier
-        of 16 bits, for sums of 48 bits.
+        Build a `tosa.rescale` with the rounding of TensorFlow Lite: twice for 32 bits;
+        once, with a 16-bit multiplier, for 48-bit sums.
 
         Args:
             value: integers.
-            multiplier: one, or one for each index of the last dimension.
-            element_type: that of the result; what does not fit is limited.
-            input_zp: what is subtracted before.
-            output_zp: what is added then.
+            multiplier: per-tensor, or one for each index of the last dimension.
+            element_type: type of the result, which saturates.
+            input_zp: zero point that is subtracted first.
+            output_zp: zero point that is added last.
 
         Raises:
-            Unsupported: if TOSA has no such multiplier or shift.
+            Unsupported: if TOSA does not support the multiplier or shift.
         """
         values, shifts = (np.atleast_1d(x) for x in (multiplier[0], 31 - multiplier[1]))
         is_wide = element_type_of(value) == i48
@@ -175,7 +173,7 @@ class TosaBuilder(LoweringBuilder):
             raise Unsupported(
                 f"has a multiplier of {values.min()}; TOSA has 0 and more"
             )
-        # Corrected values of 8 bits have 9; those of 16 bits have no zero point.
+        # Zero-point-corrected 8-bit values have 9 bits; 16-bit ones have no zero point.
         type_ = element_type_of(value)
         needed = 1 << 8 if type_ == i8 else 1 << 15 if type_ == i16 else 0
         if (limit := 1 << (int(shifts.min()) - 1)) < needed:
@@ -193,7 +191,7 @@ class TosaBuilder(LoweringBuilder):
         return rescale.build(self, value, TensorType(element_type, shape_of(value)))
 
     def reinterpreted(self, value: SSAValue, *, to_signed: bool) -> SSAValue:
-        """Return the bits of `u8` as `i8`, 128 less, or the other way around."""
+        """Reinterpret `u8` as `i8` by subtracting 128, or the inverse."""
         rescale = Rescale(
             np.array([1 << 30]),
             np.array([30]),
@@ -205,13 +203,12 @@ class TosaBuilder(LoweringBuilder):
         return rescale.build(self, value, TensorType(i8, shape_of(value)))
 
     def with_elements(self, value: SSAValue, element_type: Attribute) -> SSAValue:
-        """Elements as another type, between which TOSA has a cast."""
+        """Cast the elements with `tosa.cast`."""
         if element_type_of(value) == element_type:
             return value
         return self.tosa(tosa_ops.CastOp, (value,), shape_of(value), element_type)
 
     def clamped(self, value: SSAValue, low: float, high: float) -> SSAValue:
-        """Numbers limited to a range."""
         type_ = element_type_of(value)
         if type_ == f32:
             limits = FloatAttr(low, f32), FloatAttr(high, f32)
@@ -228,7 +225,7 @@ class TosaBuilder(LoweringBuilder):
         )
 
     def bounded(self, value: SSAValue, low: int, high: int) -> SSAValue:
-        """Stored values limited to a range, if their type has more."""
+        """Clamp stored values unless the range covers their type."""
         width = cast(IntegerType, element_type_of(value)).bitwidth
         if low <= -(1 << (width - 1)) and high >= (1 << (width - 1)) - 1:
             return value
@@ -242,7 +239,7 @@ class TosaBuilder(LoweringBuilder):
         result_type: Attribute | None = None,
         **properties: Attribute,
     ) -> SSAValue:
-        """Return an elementwise op on operands that are broadcast as in NumPy."""
+        """Build an elementwise op on operands, broadcast as in NumPy."""
         shape = np.broadcast_shapes(shape_of(lhs), shape_of(rhs))
         lhs, rhs = (self.with_rank(operand, len(shape)) for operand in (lhs, rhs))
         type_ = result_type or element_type_of(lhs)
@@ -251,19 +248,18 @@ class TosaBuilder(LoweringBuilder):
     # Shapes
 
     def with_shape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """Return the same elements in another shape."""
         if shape_of(value) == tuple(shape):
             return value
         operands = value, self.shape(shape)
         return self.tosa(tosa_ops.ReshapeOp, operands, shape, element_type_of(value))
 
     def with_rank(self, value: SSAValue, rank: int) -> SSAValue:
-        """Return a tensor with leading dimensions of size 1."""
+        """Add leading dimensions of size 1."""
         shape = shape_of(value)
         return self.with_shape(value, (*[1] * (rank - len(shape)), *shape))
 
     def permuted(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
-        """Return the dimensions in another order."""
+        """Transpose a tensor."""
         if [*order] == [*range(len(order))]:
             return value
         shape = shape_of(value)
@@ -278,14 +274,12 @@ class TosaBuilder(LoweringBuilder):
     def sliced(
         self, value: SSAValue, start: Sequence[int], sizes: Sequence[int]
     ) -> SSAValue:
-        """Return a part of a tensor."""
         if shape_of(value) == tuple(sizes):
             return value
         operands = value, self.shape(start), self.shape(sizes)
         return self.tosa(tosa_ops.SliceOp, operands, sizes, element_type_of(value))
 
     def tiled(self, value: SSAValue, counts: Sequence[int]) -> SSAValue:
-        """Return a tensor repeated along each dimension."""
         if {*counts} <= {1}:
             return value
         shape = [a * b for a, b in zip(shape_of(value), counts, strict=True)]
@@ -295,7 +289,7 @@ class TosaBuilder(LoweringBuilder):
     def padded(
         self, value: SSAValue, pads: Sequence[tuple[int, int]], fill: float
     ) -> SSAValue:
-        """Return a tensor with a constant before and after each dimension."""
+        """Pad a tensor with a constant."""
         if not any(map(any, pads)):
             return value
         shape = [s + sum(pad) for s, pad in zip(shape_of(value), pads, strict=True)]
@@ -305,7 +299,6 @@ class TosaBuilder(LoweringBuilder):
         return self.tosa(tosa_ops.PadOp, operands, shape, type_)
 
     def concatenated(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
-        """Tensors one after the other along a dimension."""
         if len(values) == 1:
             return values[0]
         shape = [*shape_of(values[0])]
@@ -319,10 +312,7 @@ class TosaBuilder(LoweringBuilder):
         )
 
     def gathered(self, value: SSAValue, indices: NDArray[Any]) -> SSAValue:
-        """
-        Return the elements of a flattened tensor at some indices, in the shape of
-        these.
-        """
+        """Gather elements by flat indices, in the shape of the indices."""
         size = int(np.prod(shape_of(value), dtype=np.int64))
         flat = self.with_shape(value, (1, size, 1))
         is_wide = element_type_of(value) == i64
@@ -330,21 +320,21 @@ class TosaBuilder(LoweringBuilder):
         return self.with_shape(self.rows(flat, positions), indices.shape)
 
     def rows(self, values: SSAValue, indices: SSAValue) -> SSAValue:
-        """Of each batch of `[batch, row, column]` the rows that `[batch, index]` names."""
+        """Gather rows of `[batch, row, column]` by `[batch, index]`."""
         type_ = element_type_of(values)
         if type_ == i1:
-            # TOSA has no `gather` of these.
+            # `tosa.gather` does not support i1.
             return self.with_elements(
                 self.rows(self.with_elements(values, i8), indices), i1
             )
         if type_ == i64:
-            # Both have as many bits.
+            # Indices must have the width of the values.
             indices = self.with_elements(indices, i64)
         shape = *shape_of(indices), shape_of(values)[2]
         return self.tosa(tosa_ops.GatherOp, (values, indices), shape, type_)
 
     def reduced(self, op_type: type[Operation], value: SSAValue, axis: int) -> SSAValue:
-        """Return a reduction along a dimension, which gets size 1."""
+        """Build a reduction along a dimension, which gets size 1."""
         shape = [*shape_of(value)]
         shape[axis] = 1
         axis_attr = IntegerAttr(axis, i32)
@@ -358,19 +348,19 @@ class TosaBuilder(LoweringBuilder):
 
 @dataclass
 class Operand:
-    """An operand of an op that is lowered."""
+    """Operand of an op that is lowered."""
 
     builder: TosaBuilder
 
     type: Attribute
-    """Its type in the dialect `tfl`."""
+    """Type before the lowering."""
 
     value: SSAValue
-    """The stored values, those of `u8` 128 less."""
+    """Stored values, reduced by 128 for `u8`."""
 
     @property
     def bounds(self) -> Bounds:
-        """What stored values or other integers are within."""
+        """Range of the (stored) integers."""
         if (parameters := parameters_of(self.type)) is not None:
             return parameters.storage_min, parameters.storage_max
         if is_unsigned(self.type):
@@ -381,10 +371,10 @@ class Operand:
 
 def per_tensor(type_: Attribute) -> QuantizationParameters:
     """
-    Return the parameters of a tensor.
+    Return per-tensor quantization parameters.
 
     Raises:
-        Unsupported: if it is not quantized, or has more than one scale.
+        Unsupported: if the type is not quantized, or not per-tensor.
     """
     if (parameters := parameters_of(type_)) is None:
         raise Unsupported("has operands or results that are not quantized")

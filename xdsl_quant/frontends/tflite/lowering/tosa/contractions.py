@@ -1,4 +1,4 @@
-"""The forms of sums of products and of windows in TOSA: convolutions, products, pools."""
+"""TOSA forms of convolutions, matrix products and pooling."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from .expressions import (
 )
 
 Factors: TypeAlias = TosaTensor | Array
-"""A factor of products: an expression, or an array if it is known."""
+"""Factor of products: an expression, or an array if constant."""
 
 # Factors and sums
 
 
 class _Factor(NamedTuple):
-    """A factor of products, with a zero point."""
+    """Factor of products with its zero point."""
 
     tensor: TosaTensor
     element_type: Attribute
@@ -47,35 +47,32 @@ class _Factor(NamedTuple):
 
     @classmethod
     def of(cls, values: Factors, builder: TosaBuilder) -> _Factor:
-        """
-        Raises:
-            Unsupported: if products of TOSA have no such elements.
-        """
+        """Return the factor in a type that TOSA multiplies."""
         x, constant = apart(lifted(values, builder))
         if not isinstance(x, KnownInteger):
             return cls(x, x.element_type, -constant)
         low, high = x.bounds
         if high - low > 255:
             return cls(x, i16, 0)
-        # Corrected values of 8 bits may have 9.
+        # Zero-point-corrected 8-bit values may have 9 bits.
         return cls(x, i8, max(-low - 128, 0) or min(127 - high, 0))
 
     @property
     def native(self) -> SSAValue:
-        """The stored values."""
+        """Stored values."""
         if isinstance(self.tensor, KnownInteger):
             return self.tensor.stored_as(self.element_type, -self.zero_point)
         return self.tensor.native
 
     @property
     def largest(self) -> int:
-        """The largest absolute value of a corrected one."""
+        """Largest absolute zero-point-corrected value."""
         offset = 0 if isinstance(self.tensor, KnownInteger) else self.zero_point
         return max(abs(bound - offset) for bound in self.tensor.bounds)
 
     @property
     def zero(self) -> SSAValue:
-        """The zero point as an operand."""
+        """Zero point as an operand."""
         return self.tensor.builder.one(self.zero_point, self.element_type)
 
 
@@ -95,14 +92,14 @@ def _sums(
     build: Callable[[Attribute, SSAValue | None], SSAValue],
 ) -> TosaTensor:
     """
-    Sums of products.
+    Return sums of products.
 
     Args:
-        x: the first factors.
-        y: the second ones.
-        terms: how many products each sum has.
-        shape: the shape of the sums.
-        build: builds an op, given the type of sums, and a bias.
+        x: first factor.
+        y: second factor.
+        terms: number of products per sum.
+        shape: shape of the result.
+        build: builds the op, given the accumulator type and an optional bias.
     """
     types = x.element_type, y.element_type
     if (type_ := _ACCUMULATORS.get(types)) is None:
@@ -125,7 +122,10 @@ def _integers(**values: Sequence[int]) -> dict[str, Attribute]:
 
 
 class _Steps:
-    """How TOSA moves a window over an image, which it cuts to what the window reaches."""
+    """
+    Window positions in TOSA, which requires windows to cover the image exactly; the
+    image is cropped to the elements that windows reach.
+    """
 
     def __init__(self, image: Sequence[int], kernel: Sequence[int], window: Window):
         self.sizes = [image[0]]
@@ -141,7 +141,7 @@ class _Steps:
             self.pads += [before, reached - self.sizes[-1]]
 
     def part(self, image: TosaTensor) -> SSAValue:
-        """Return the part of an image that the window reaches."""
+        """Crop an image to the elements that windows reach."""
         sizes = *self.sizes, image.shape[3]
         return image.builder.sliced(image.native, [0] * 4, sizes)
 
@@ -155,7 +155,7 @@ def _convolved(
     image: Callable[[_Factor], SSAValue] = lambda x: x.native,
     **properties: Sequence[int],
 ) -> TosaTensor:
-    """Return the sums of a convolution, to which a bias may be added."""
+    """Return the sums of a convolution that can take a bias."""
     builder = tosa_builder_of(values, weights)
     x, kernel = (_Factor.of(v, builder) for v in (values, weights))
 
@@ -181,7 +181,7 @@ def _over_image(
     outputs: int,
     window: Window,
 ) -> TosaTensor:
-    """Return the sums of a convolution with a window that moves over an image."""
+    """Return the sums of a convolution whose window moves over an image."""
     steps = _Steps(values.shape, sizes, window)
     return _convolved(
         op_type,
@@ -255,7 +255,7 @@ def _matmul(lhs: Factors, rhs: Factors) -> TosaTensor:
     *outer, rows, depth = lhs.shape
     x, y = (_Factor.of(v, builder) for v in (lhs, rhs))
     if rhs.ndim == 2 and (x.element_type, y.element_type) != (i16, i16):
-        # Convolutions have a bias, and weights of 8 bits for values of 16 bits.
+        # Unlike `tosa.matmul`, convolutions have a bias, and multiply i16 by i8.
         kernel = rhs.T.reshape(rhs.shape[1], 1, 1, depth)
         sums = _convolution_sums(lhs.reshape(-1, 1, 1, depth), kernel, Window())
         return sums.reshape(*outer, rows, rhs.shape[1])
@@ -277,14 +277,14 @@ def _matmul(lhs: Factors, rhs: Factors) -> TosaTensor:
 
 
 class _Windows(NamedTuple):
-    """The elements of an image below each place of a window."""
+    """Elements of an image at each window position."""
 
     x: TosaTensor
     sizes: tuple[int, int]
     window: Window
 
     def sum(self, axis: ArrayLike, dtype: DTypeLike | None = None) -> TosaTensor:
-        """Return the sum of each window: exact, as it is one of products with 1."""
+        """Return window sums, exact because they are convolutions with ones."""
         base, constant = apart(self.x)
         ones = np.ones((1, *self.sizes, base.shape[-1]), base.dtype)
         total = _depthwise_sums(base, ones, self.window)
@@ -296,7 +296,6 @@ class _Windows(NamedTuple):
         return cast(TosaInteger, total) + constant * counts.sum((-2, -1))
 
     def max(self, axis: ArrayLike) -> TosaTensor:
-        """Return the largest element of each window."""
         base, constant = apart(self.x)
         pooled = _pooled(tosa.MaxPool2DOp, base, self.sizes, self.window)
         return together(pooled, constant)

@@ -1,9 +1,10 @@
 """
-The machine of tensors: expressions as ops of TOSA on tensors.
+Expressions as TOSA ops on tensors.
 
-The integers of formulas are unbounded; TOSA has 32 bits, and 64 bits for integers of which
-nothing is known. What exceeds 32 bits is refused, but for primitives, which have forms with
-`tosa.rescale`, `tosa.mul` and 32 bits. Ops are built where a value is used.
+Formulas have unbounded integers; TOSA has 32 bits, and 64 bits for integers of unknown
+range. Results that may exceed 32 bits are rejected, except those of primitives with
+forms in `tosa.rescale`, `tosa.mul` and 32 bits. Ops are built lazily, when their value
+is first used.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ _COMPARISONS: Mapping[Direction, type[Operation]] = {
 }
 
 FORMS = Forms(ARRAY_FORMS)
-"""Forms of NumPy functions, and of others by their names."""
+"""Forms of NumPy functions, and of others by name."""
 
 FORMS.update((f, FUNCTIONS[f]) for f in (np.clip, np.where))
 
@@ -124,17 +125,17 @@ def definition(primitive: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class TosaTensor(ArrayExpression, Expression):
-    """A tensor whose ops are built where it is used first."""
+    """Tensor whose ops are built when it is first used."""
 
     FORMS = FORMS
 
     bounds: tuple[Any, Any]
 
     view: tuple[TosaTensor, Positions] | None = None
-    """A tensor, and the positions of its elements that this one has."""
+    """Source tensor and element positions, if this tensor is a view."""
 
     biased: Callable[[SSAValue], SSAValue] | None = None
-    """Builds sums of products to which a number for each channel is added."""
+    """Builds the sums of products with a bias for each channel."""
 
     def __init__(
         self,
@@ -146,11 +147,11 @@ class TosaTensor(ArrayExpression, Expression):
     ):
         """
         Args:
-            builder: builds the ops.
+            builder: builder of the ops.
             build: builds the elements, or the lowest bits of integers.
-            shape: the shape of the tensor.
-            element_type: the type of what is built.
-            bounds: what the elements are within, if it is known.
+            shape: shape of the tensor.
+            element_type: type of the built elements.
+            bounds: range of the elements, if known.
         """
         self.builder = builder
         self.shape = tuple(shape)
@@ -161,16 +162,16 @@ class TosaTensor(ArrayExpression, Expression):
 
     @cached_property
     def native(self) -> SSAValue:
-        """The elements as they are built."""
+        """Elements in the type in which they are built."""
         return self._build()
 
     @property
     def value(self) -> SSAValue:
-        """The elements as operands of an op."""
+        """Elements as operands of an op."""
         return self.native
 
     def stored_as(self, element_type: Attribute, offset: int = 0) -> SSAValue:
-        """Return the elements less an offset as what is stored in results."""
+        """Return the elements, less an offset, in the type of a result."""
         if element_type != self.element_type:
             raise Unsupported(
                 f"has results of '{self.element_type}', expected '{element_type}'"
@@ -178,13 +179,12 @@ class TosaTensor(ArrayExpression, Expression):
         return self.native
 
     def like(self, build: Callable[[], SSAValue], shape: Sequence[int]) -> Self:
-        """Return a tensor of the same type and bounds."""
         result = type(self)(self.builder, build, shape, self.element_type, self.bounds)
         result.dtype = self.dtype
         return result
 
     def taken(self, positions: Positions) -> Self:
-        """Return the elements at some positions, in the shape of these."""
+        """Return the elements at flat positions, in the shape of these."""
         if self.view is not None:
             source, own = self.view
             return cast("Self", source.taken(own.ravel()[positions]))
@@ -198,7 +198,7 @@ class TosaTensor(ArrayExpression, Expression):
 
     @property
     def by_channels(self) -> tuple[TosaTensor, Positions] | None:
-        """What this one is a view of, if elements have the same channels in both."""
+        """View of this tensor if it keeps the channel of each element."""
         if self.view is None:
             return None
         source, positions = self.view
@@ -217,7 +217,7 @@ class TosaTensor(ArrayExpression, Expression):
         return super().__array_ufunc__(ufunc, method, *lifted, **kwargs)
 
     def _with_bias(self, bias: object) -> Self | None:
-        """Sums of products and known numbers of channels, as one op; `None` if no such."""
+        """Fuse a per-channel bias into sums of products; `None` if impossible."""
         if not isinstance(bias, np.ndarray | TosaTensor) or bias.ndim != 1:
             return None
         if (view := self.by_channels) is not None:
@@ -232,7 +232,7 @@ class TosaTensor(ArrayExpression, Expression):
         )
 
     def compared(self, direction: Direction, other: object) -> Truth:
-        """Build a comparison, of floats if one of the numbers is one."""
+        """Build a comparison; of floats if one operand is a float."""
         builder, shape = self.builder, shape_of_all(self, other)
         type_ = _element_type_of(self, other)
 
@@ -249,7 +249,7 @@ class TosaTensor(ArrayExpression, Expression):
 
 
 def lifted_array(builder: TosaBuilder, number: Any) -> Any:
-    """Return an array of numbers as an expression, and anything else as it is."""
+    """Convert an array to an expression; return other values unchanged."""
     if not isinstance(number, np.ndarray) or not number.ndim:
         return cast(Any, number)
     array = cast("Array", number)
@@ -263,19 +263,19 @@ def lifted_array(builder: TosaBuilder, number: Any) -> Any:
 
 
 def apart(x: TosaTensor) -> tuple[TosaTensor, int]:
-    """Return a tensor without the constant that is added to it, and the constant."""
+    """Split off the constant that is added to a tensor."""
     if isinstance(x, TosaInteger) and x.linear is not None and x.linear[1] == 1:
         return x.linear[0], x.linear[2]
     return x, 0
 
 
 def together(x: TosaTensor, constant: int) -> TosaTensor:
-    """Return the sum of a tensor and a constant, which is 0 unless it has integers."""
+    """Add a constant to a tensor of integers; for others it is 0."""
     return x + constant if isinstance(x, TosaInteger) else x
 
 
 def shape_of_all(*numbers: object) -> tuple[int, ...]:
-    """Return the shape of operands that are broadcast."""
+    """Return the broadcast shape of some operands."""
     shapes = [number.shape for number in numbers if isinstance(number, TosaTensor)]
     return np.broadcast_shapes(*shapes)
 
@@ -284,14 +284,14 @@ def operand(
     number: object, like: TosaTensor, element_type: Attribute, is_checked: bool = True
 ) -> SSAValue:
     """
-    Return an operand of an op on tensors that are broadcast.
+    Return an operand of a broadcasting op.
 
     Args:
-        number: a tensor, or a number that is known.
+        number: tensor, or constant number.
         like: another operand.
-        element_type: the type that the op computes with.
-        is_checked: refuse an integer that needs more than 32 bits, of which an op may
-            only need the lowest ones.
+        element_type: type that the op computes in.
+        is_checked: reject integers that exceed 32 bits; False for ops that need only
+            the lowest bits.
     """
     if isinstance(number, TosaTruth) and element_type != i1:
         number = number.number
@@ -309,7 +309,7 @@ def operand(
 
 
 def _element_type_of(*numbers: object) -> Attribute:
-    """Return the type that an op on numbers computes with."""
+    """Return the type in which an op on some numbers computes."""
     if any(isinstance(x, TosaReal) for x in numbers):
         return f32
     wide = any(isinstance(x, TosaInteger) and x.element_type == i64 for x in numbers)
@@ -317,7 +317,7 @@ def _element_type_of(*numbers: object) -> Attribute:
 
 
 class TosaTruth(Truth, TosaTensor):
-    """A tensor of truth values."""
+    """Tensor of truth values."""
 
     dtype = np.dtype(np.bool_)
 
@@ -339,7 +339,7 @@ class TosaTruth(Truth, TosaTensor):
         return TosaInteger(self.builder, build, self.shape, i32, (0, 1))
 
     def astype(self, dtype: DTypeLike) -> TosaTensor:
-        """Return the elements as 0 and 1, or as they are."""
+        """Convert to 0 and 1 unless the dtype is boolean."""
         return self if np.dtype(dtype) == np.bool_ else self.number.astype(dtype)
 
     def chosen(self, a: Any, b: Any) -> Any:
@@ -347,46 +347,44 @@ class TosaTruth(Truth, TosaTensor):
 
 
 class Parts(NamedTuple):
-    """Facts about a number, for ops that fuse several functions."""
+    """Structure of an integer, for ops that fuse several functions."""
 
     shifted: tuple[TosaInteger, int] | None = None
-    """A number, and by how many bits it is shifted to the left."""
+    """Integer, and number of bits by which it is shifted left."""
 
     rescale: TosaRescaling | None = None
-    """A product with a multiplier that is shifted to the right."""
+    """Product with a multiplier, shifted right."""
 
     saturated: tuple[TosaRescaling, int, int, int] | None = None
-    """A product, a zero point that is added, and a range that limits the sum."""
+    """Product, zero point that is added, and range that the sum is clamped to."""
 
     nearest: TosaReal | None = None
     """Floats that are rounded half to even."""
 
 
 class TosaRescaling(NamedTuple):
-    """A product with a multiplier that is shifted, rounded after each shift."""
+    """Product with a multiplier and a right shift, rounded after each shift."""
 
     x: TosaInteger
 
     value: int | Array
-    """An integer, or one for each index of the last dimension."""
+    """Multiplier, per-tensor or for each index of the last dimension."""
 
     shift: int | Array
 
     is_wide: bool = False
-    """True if sums have 48 bits, the multiplier 16, and one rounding."""
+    """True for 48-bit sums, a 16-bit multiplier, and a single rounding."""
 
     @classmethod
     def by(
         cls, x: TosaInteger, multiplier: Multiplier, is_wide: bool = False
     ) -> TosaRescaling:
-        """
-        Return the product with a multiplier whose exponent is that of a power of two.
-        """
+        """Return the product with a multiplier and a power of two."""
         return cls(x, multiplier[0], 31 - multiplier[1], is_wide)
 
     @property
     def is_valid(self) -> bool:
-        """True if TOSA defines it."""
+        """True if TOSA defines the result."""
         shift = min(int(np.min(self.shift)), 31)
         limit = 1 << (shift - 1) if shift > 1 else 0
         low, high = self.x.bounds
@@ -396,7 +394,7 @@ class TosaRescaling(NamedTuple):
     def build(
         self, builder: TosaBuilder, element_type: Attribute = i32, output_zp: int = 0
     ) -> SSAValue:
-        """Return the op, whose result has a zero point and saturates."""
+        """Build the op, whose result has a zero point and saturates."""
         if (view := self.x.by_channels) is not None:
             source, positions = view
             rescaling = self._replace(x=cast(TosaInteger, source))
@@ -412,7 +410,6 @@ class TosaRescaling(NamedTuple):
         return builder.rescaled(value, multiplier, element_type, -constant, output_zp)
 
     def expression(self, bounds: Bounds | None = None) -> TosaInteger:
-        """Return the product as an expression."""
         builder = self.x.builder
         if bounds is None:
             factor = np.max(self.value / 2.0**self.shift)
@@ -425,7 +422,7 @@ class TosaRescaling(NamedTuple):
 
 
 class TosaInteger(TosaTensor, Integer):
-    """A tensor of integers."""
+    """Tensor of integers."""
 
     is_lazy = True
     dtype = np.dtype(np.int64)
@@ -433,7 +430,7 @@ class TosaInteger(TosaTensor, Integer):
 
     @classmethod
     def stored(cls, operand: Operand) -> TosaInteger:
-        """Return the stored values of an operand, or its elements."""
+        """Return the stored values or integer elements of an operand."""
         value, (low, high) = operand.value, operand.bounds
         offset = 128 if is_unsigned(operand.type) else 0
         bounds = low - offset, high - offset
@@ -449,9 +446,9 @@ class TosaInteger(TosaTensor, Integer):
 
     @cached_property
     def low(self) -> SSAValue:
-        """The lowest 32 bits as signed numbers, or all 64 bits."""
+        """Lowest 32 bits as signed integers, or all 64 bits."""
         if self.element_type == i48:
-            # A multiplier of 16 bits, as one of 31 bits whose lower half is 0.
+            # The factor 1 as a 31-bit multiplier, which `rescaled` reduces to 16 bits.
             return self.builder.rescaled(self.native, Multiplier(1 << 30, 31 - 30), i32)
         type_ = i64 if self.element_type == i64 else i32
         return self.builder.with_elements(self.native, type_)
@@ -459,8 +456,10 @@ class TosaInteger(TosaTensor, Integer):
     @property
     def value(self) -> SSAValue:
         """
+        Elements as operands of an op.
+
         Raises:
-            Unsupported: if it needs more than 32 bits.
+            Unsupported: if they exceed 32 bits.
         """
         if not fits_i32(self.bounds) and not self.builder.assumes_32_bits:
             raise Unsupported(
@@ -477,7 +476,7 @@ class TosaInteger(TosaTensor, Integer):
             bounds = ANY_INTEGER
 
         def build() -> SSAValue:
-            # Of all but these, the lowest bits of results depend on those of operands.
+            # For other ops, low result bits depend only on low operand bits.
             is_checked = operation in ("maximum", "minimum", "right_shift", "divide")
             values = [operand(x, self, type_, is_checked) for x in (lhs, rhs)]
             if operation == "multiply":
@@ -525,7 +524,7 @@ class TosaInteger(TosaTensor, Integer):
             and fits_i32((-high, -low))
             and fits_i32(self.bounds)
         ):
-            # The sum with what is as far from 0 does not overflow.
+            # Adding the negated constant does not overflow.
             bounds = self.bounds[0] - high, self.bounds[1] - low
             return self._combined("add", self, -low, bounds)
         return super().arithmetic("subtract", self, other)
@@ -536,26 +535,26 @@ class TosaInteger(TosaTensor, Integer):
         return self.as_float(f32) * factor
 
     def _quotient(self, lhs: Number, rhs: Number) -> TosaInteger:
-        """Return a quotient by a power of two."""
+        """Divide by a power of two."""
         divisor = int(cast(SupportsIndex, rhs))
         if divisor & (divisor - 1):
             raise Unsupported(f"divides by {divisor}")
         return self >> (divisor.bit_length() - 1)
 
     def within(self, bounds: Bounds) -> TosaInteger:
-        """Return the same numbers, of which other bounds are known."""
+        """Return the same integers with other known bounds."""
         return TosaInteger(self.builder, lambda: self.value, self.shape, i32, bounds)
 
     def combined(
         self, operation: IntegerOperation, other: TosaInteger, bounds: Bounds
     ) -> TosaInteger:
-        """Return an op with another tensor."""
+        """Build an op with another tensor."""
         return self._combined(operation, self, other, bounds)
 
     # Functions
 
     def _own(self, op_type: type[Operation], bounds: Bounds) -> TosaInteger:
-        """Return an op on each element."""
+        """Build an elementwise op."""
         if self.element_type == i64:
             raise Unsupported(NO_FORM)
         if self.bounds == ANY_INTEGER:
@@ -611,7 +610,7 @@ class TosaInteger(TosaTensor, Integer):
         return TosaReal(self.builder, build, self.shape, type_, (low, high))
 
     def astype(self, dtype: DTypeLike) -> Any:
-        """Return the elements with another dtype, floats with 32 bits."""
+        """Return the elements with another dtype; floats get 32 bits."""
         dtype = np.dtype(dtype)
         if dtype.kind == "f":
             return self.as_float(f32)
@@ -645,7 +644,7 @@ class TosaInteger(TosaTensor, Integer):
             return builder.with_elements(nearest.value, element_type)
         value = (self - offset).value
         if element_type != i64:
-            # All casts are those from and to `i32`.
+            # TOSA casts narrow integers from and to i32.
             value = builder.with_elements(value, i32)
         return builder.with_elements(value, element_type)
 
@@ -656,7 +655,7 @@ FORMS.update(
 
 
 class KnownInteger(TosaInteger):
-    """A tensor of constants."""
+    """Tensor of constant integers."""
 
     def __init__(self, builder: TosaBuilder, array: NDArray[Any]):
         bounds = int(array.min()), int(array.max())
@@ -677,14 +676,16 @@ class KnownInteger(TosaInteger):
 
 class TosaReal(TosaTensor, Real):
     """
-    A tensor of floats, which is computed with if they have 32 bits. A division is a product
-    with the reciprocal, so results may differ from quotients in their last bit.
+    Tensor of floats, which must have 32 bits for arithmetic.
+
+    Division multiplies by the reciprocal, so results may differ from true quotients in
+    the last bit.
     """
 
     dtype = np.dtype(np.float32)
 
     integer: TosaInteger | None = None
-    """The same numbers as integers, if they are."""
+    """The same values as integers, if known to be integral."""
 
     @classmethod
     def of(cls, builder: TosaBuilder, value: SSAValue) -> TosaReal:
@@ -714,7 +715,7 @@ class TosaReal(TosaTensor, Real):
         return super().__truediv__(other)
 
     def __pow__(self, exponent: int) -> Self:
-        """Return a product of factors, as `tosa.pow` is for positive numbers alone."""
+        """Return a product of factors; `tosa.pow` requires positive bases."""
         return reduce(mul, [self] * exponent)
 
     def _function(
@@ -773,7 +774,6 @@ class TosaReal(TosaTensor, Real):
         return TosaReal(self.builder, build, self.shape, f32, bounds)
 
     def mean(self, axis: Axis = None, keepdims: bool = False) -> TosaReal:
-        """Means along dimensions."""
         total = self.sum(axis, keepdims)
         return total * (math.prod(total.shape) / math.prod(self.shape))
 
@@ -791,7 +791,7 @@ class TosaReal(TosaTensor, Real):
         return (self > 0).chosen(down, up).nearest_integer()
 
     def nearest_integer(self) -> TosaInteger:
-        """Return the nearest integers, of halves the even ones."""
+        """Round half to even."""
 
         def build() -> SSAValue:
             return self.builder.with_elements(self.value, i32)
@@ -802,16 +802,14 @@ class TosaReal(TosaTensor, Real):
         return result
 
     def astype(self, dtype: DTypeLike) -> Any:
-        """Return the elements as integers, or as floats of 32 bits."""
+        """Convert to integers or to `f32`."""
         return self.as_float(f32) if np.dtype(dtype).kind == "f" else self.as_integer()
 
 
 def product(
     builder: TosaBuilder, lhs: SSAValue, rhs: SSAValue, shift: int = 0
 ) -> SSAValue:
-    """
-    Return a product of tensors, of integers shifted to the right and rounded half up.
-    """
+    """Multiply tensors; integers are shifted right and rounded half up."""
     shape = np.broadcast_shapes(shape_of(lhs), shape_of(rhs))
     operands = [builder.with_rank(operand, len(shape)) for operand in (lhs, rhs)]
     type_ = element_type_of(lhs)
@@ -819,7 +817,7 @@ def product(
 
 
 def fits_i32(bounds: Bounds) -> bool:
-    """Return whether integers have 32 bits, or wrap around."""
+    """Return True if integers are within 32 bits, or of unknown range (they wrap)."""
     return bounds == ANY_INTEGER or are_within(bounds, INT32)
 
 
@@ -829,9 +827,7 @@ def fits_i32(bounds: Bounds) -> bool:
 def expression_of(
     builder: TosaBuilder, operand: SSAValue, value: SSAValue | None
 ) -> TosaTensor:
-    """
-    Return the elements of an operand in the dialect `tfl`, given what it has become.
-    """
+    """Return the converted value of an operand of a `tfl` op as an expression."""
     assert value is not None
     element_type = element_type_of(value)
     if element_type == i1:
@@ -842,14 +838,14 @@ def expression_of(
 
 
 def quantized(operand: Operand) -> Quantized:
-    """Return an operand with its quantization parameters, for formulas."""
+    """Pair an operand with its quantization parameters, for formulas."""
     values = cast("Integers", TosaInteger.stored(operand))
     return Quantized(values, per_tensor(operand.type))
 
 
 def stored_result(value: TosaTensor, type_: Attribute) -> SSAValue:
     """
-    Build an expression as a result of a type of the dialect `tfl`.
+    Build an expression as a result of a `tfl` type.
 
     Raises:
         Unsupported: if it has other elements, or another shape.
@@ -866,7 +862,7 @@ def stored_result(value: TosaTensor, type_: Attribute) -> SSAValue:
 def stored_results(
     op: Operation, results: Array | tuple[Array, ...]
 ) -> Sequence[SSAValue | Array]:
-    """Build a result or a tuple of results of an op; those that are known are arrays."""
+    """Build one or several results of an op; constant results are arrays."""
     values = results if isinstance(results, tuple) else (results,)
     return [
         stored_result(value, result.type)

@@ -1,9 +1,9 @@
 """
-The fallback, which computes an op without an integer form with floats: it dequantizes the
-operands, and quantizes the results, rounding half to even.
+Fallback for ops without an integer form: dequantize, compute with floats, and quantize,
+rounding half to even.
 
-TOSA has no division: it is a product with the reciprocal, so results may differ from those
-of divisions in their last bit, and quantized ones by one unit.
+TOSA divides by multiplying by the reciprocal, so float results may differ from true
+quotients in the last bit, and quantized results by one unit.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ def fallen_back(
     op: Operation, computation: Computation, operands: Sequence[Array | None]
 ) -> Sequence[SSAValue | Array]:
     """
-    Return the results of an op that is computed with floats.
+    Return the results of an op, computed with floats.
 
     Raises:
-        Unsupported: if there is no float form for the types.
+        Unsupported: if TOSA has no float form for the types.
     """
     return stored_results(op, computation.results(op, operands, mode="only"))

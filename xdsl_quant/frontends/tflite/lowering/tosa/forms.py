@@ -1,6 +1,6 @@
 """
-The forms of primitives in TOSA: products with a multiplier are `tosa.rescale`, functions of
-a stored value `tosa.table`.
+TOSA forms of primitives: products with multipliers become `tosa.rescale`, functions of
+stored values `tosa.table`.
 """
 
 import math
@@ -69,10 +69,7 @@ def _rescaled_wide(x: TosaInteger, multiplier: Multiplier) -> TosaInteger:
 
 
 def _ordered(lhs: Number, rhs: Number) -> tuple[TosaInteger, Number]:
-    """
-    Return the operands of a function that does not depend on their order, a tensor
-    first.
-    """
+    """Return the operands of a commutative function, a tensor first."""
     if isinstance(lhs, TosaInteger):
         return lhs, rhs
     return cast(TosaInteger, rhs), lhs
@@ -86,7 +83,7 @@ def _rounded_product(lhs: Number, rhs: Number, exponent: Number) -> TosaInteger:
         return (whole + (1 << (exponent - 1))) >> exponent
     bits = int(cast(SupportsIndex, exponent))
     low, high = ((bound + (1 << (bits - 1))) >> bits for bound in whole.bounds)
-    # Of two numbers of which one at least is not the smallest one.
+    # At least one factor is not the smallest integer, so the product does not overflow.
     bounds = max(low, INT32[0]), min(high, INT32[1])
 
     def build() -> SSAValue:
@@ -171,7 +168,7 @@ def _saturating_shift(values: Number, left: Number, bits: int = 32) -> TosaInteg
 
 
 def _lifted(number: Number, like: Number) -> TosaInteger:
-    """Return a number as an expression, broadcast to another one if it is known."""
+    """Return a number as an expression of the rank of `like`."""
     if isinstance(number, TosaTruth):
         return number.number
     if isinstance(number, TosaInteger):
@@ -182,22 +179,22 @@ def _lifted(number: Number, like: Number) -> TosaInteger:
 
 
 def _mean(a: TosaInteger, b: Number, is_away: bool) -> TosaInteger:
-    """Half of a sum, which may have more than 32 bits, rounded up or away from zero."""
+    """Return half of a sum that may exceed 32 bits, rounded up or away from zero."""
     parity = b & 1 if isinstance(b, TosaInteger) else int(cast(SupportsIndex, b)) & 1
     half = b >> 1 if isinstance(b, TosaInteger) else int(cast(SupportsIndex, b)) >> 1
     parities = (a & 1) + parity
     mean = (a >> 1) + half + ((parities + 1) >> 1)
     if not is_away:
         return mean
-    # Of a negative odd sum, it is one less.
+    # Round negative odd sums down.
     is_less = (mean <= 0) & (parities == 1)
     return mean - cast(TosaTruth, is_less)
 
 
 def _divided(x: TosaInteger, bits: int, is_away: bool) -> TosaInteger:
     """
-    `x / 2**bits`, where half is too much for 32 bits: rounded down, and one more if the
-    remainder is large.
+    Return `x / 2**bits` where adding half would exceed 32 bits: the quotient rounded
+    down, plus 1 if the remainder is large.
     """
     mask = (1 << bits) - 1
     threshold: Number = mask >> 1
@@ -208,8 +205,8 @@ def _divided(x: TosaInteger, bits: int, is_away: bool) -> TosaInteger:
 
 def _divided_by_power(x: TosaInteger, bits: TosaInteger) -> TosaInteger:
     """
-    `x / 2**bits` rounded half away from zero: rounded down, and one more if the remainder
-    is large. With more than 31 bits it is 0.
+    Return `x / 2**bits` rounded half away from zero: the quotient rounded down, plus 1
+    if the remainder is large; 0 for more than 31 bits.
     """
     inside = bits.minimum(31)
     ones = (1 << inside) - 1
@@ -222,8 +219,8 @@ def _divided_by_power(x: TosaInteger, bits: TosaInteger) -> TosaInteger:
 
 def _rounded_up(x: TosaInteger, bits: TosaInteger) -> TosaInteger:
     """
-    `x / 2**bits` rounded half up, for `x` from 0: half of it is what is left without the
-    last bit, and more than 31 bits leave nothing.
+    Return `x / 2**bits` rounded half up for non-negative `x`: shift all but one bit,
+    then round; 0 for more than 31 bits.
     """
     twice = x >> (bits - 1).minimum(31)
     return (twice + 1) >> 1
@@ -287,21 +284,21 @@ def _interpolated_lookup(table: Array, x: TosaInteger) -> TosaInteger:
     def build() -> SSAValue:
         operands = x.native, builder.array(table, i16)
         fine = builder.tosa(tosa_ops.TableOp, operands, x.shape, i32)
-        # A shift of 31 is not rounded twice.
+        # `DOUBLE_ROUND` rounds once for shifts up to 31.
         return builder.rescaled(fine, Multiplier(1 << 24, 0), i16)
 
     return TosaInteger(builder, build, x.shape, i16, signed_bounds(16))
 
 
 class _StoredRange(np.ndarray[Any, Any]):
-    """All stored values of 8 bits, of some of which a root is not defined."""
+    """All 8-bit stored values, including those whose root is undefined."""
 
     def primitive(self, name: str) -> Callable[..., Array] | None:
         return self.without_negative if name == "radicand" else None
 
     @staticmethod
     def without_negative(values: Array) -> Array:
-        """Return the values with 0 in place of negative ones."""
+        """Replace negative values by 0."""
         return np.maximum(values, 0)
 
 
@@ -352,7 +349,7 @@ def _floor_divide(x: TosaReal, y: TosaReal) -> TosaReal:
     if any(isinstance(number, TosaInteger) for number in operands):
         raise Unsupported(NO_FORM)
     quotient = (x / y).rounded("floor")
-    # The product with the reciprocal may be just below or above an integer.
+    # The product with the reciprocal may be just below or above the exact quotient.
     remainder = (x - quotient * y) * y
     is_less = remainder < 0
     too_large = is_less.chosen(remainder * 0.0, remainder)
@@ -372,11 +369,13 @@ def _erfc(values: TosaReal) -> TosaReal:
 @tosa_form("quantize")
 def _quantized_exactly(x: TosaReal, result: QuantizationParameters) -> TosaInteger:
     """
-    Floats as stored values, exactly: a product with the reciprocal of the scale is at most
-    one unit off, which a comparison with the least floats of both stored values shows.
+    Quantize floats exactly.
+
+    Multiplying by the reciprocal of the scale gives a guess that is off by at most one;
+    comparisons with the least floats of neighboring stored values correct it.
     """
     builder, shape = x.builder, x.shape
-    # Infinity is a number then, and NaN the smallest one.
+    # Make infinities finite, and NaN the smallest float.
     clamped = builder.tosa(
         tosa.ClampOp,
         (x.value,),
@@ -395,7 +394,7 @@ def _quantized_exactly(x: TosaReal, result: QuantizationParameters) -> TosaInteg
     index = builder.with_shape((guess - low).value, (1, math.prod(shape)))
 
     def limit(entries: NDArray[np.float32]) -> TosaReal:
-        """Return the entry of a table for each guess."""
+        """Look up the table entry of each guess."""
         found = builder.rows(builder.array(entries.reshape(1, -1, 1), f32), index)
         return TosaReal.of(builder, builder.with_shape(found, shape))
 
@@ -405,14 +404,14 @@ def _quantized_exactly(x: TosaReal, result: QuantizationParameters) -> TosaInteg
 
 def _least_floats(result: QuantizationParameters) -> Array:
     """
-    For each stored value the least float that becomes it or a larger one: from the smallest
-    float for the smallest one, to infinity behind the largest one.
+    Return the least float that is quantized to each stored value or a larger one: from
+    -inf for the smallest stored value, to inf after the largest.
     """
     low, high = result.storage_min, result.storage_max
     stored_values = np.arange(low + 1, high + 1)
     steps = stored_values - int(result.zero_points) - 0.5
     limits = (steps * float(scale_of(result))).astype(np.float32)
-    # It is one of the next floats.
+    # The exact limit is one of the neighboring floats.
     for _ in range(4):
         limits = np.nextafter(limits, np.float32(-np.inf))
     for _ in range(8):

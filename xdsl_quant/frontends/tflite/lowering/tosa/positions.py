@@ -1,6 +1,6 @@
 """
-Elements of a tensor at known positions, which any op that only moves elements has: slices,
-tiles, reversed and permuted dimensions, and `tosa.gather` for all others.
+Selection of tensor elements at constant positions, for all data movement ops: slices,
+tiles, reversals and transpositions, or `tosa.gather`.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ Positions = NDArray[np.int64]
 
 
 def positions_of(shape: Sequence[int]) -> Positions:
-    """Return the positions of the elements of a tensor."""
+    """Return the flat index of each element of a tensor of the given shape."""
     return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
 
 
 def taken(builder: TosaBuilder, value: SSAValue, positions: Positions) -> SSAValue:
-    """Build the elements of a tensor at some positions, in the shape of these."""
+    """Build the elements of a tensor at the given flat positions, in their shape."""
     periods = [_period(positions, axis) for axis in range(positions.ndim)]
     if (*periods,) != positions.shape:
         once = positions[tuple(map(slice, periods))]
@@ -52,7 +52,7 @@ def taken(builder: TosaBuilder, value: SSAValue, positions: Positions) -> SSAVal
 
 
 def _period(positions: Positions, axis: int) -> int:
-    """Return the number of elements along a dimension before they repeat."""
+    """Return the number of elements after which a dimension repeats."""
     size = positions.shape[axis]
     rows = np.moveaxis(positions, axis, 0).reshape(size, -1)
     (again,) = np.nonzero(rows[1:, 0] == rows[0, 0])
@@ -68,7 +68,7 @@ def _period(positions: Positions, axis: int) -> int:
 def _box(
     builder: TosaBuilder, value: SSAValue, positions: Positions
 ) -> SSAValue | None:
-    """Return the elements as a slice in another shape; `None` if they are none."""
+    """Return the elements as a reshaped slice; `None` if they are not a slice."""
     shape = shape_of(value)
     ends = (np.unravel_index(int(f()), shape) for f in (positions.min, positions.max))
     first, last = ([int(i) for i in end] for end in ends)
@@ -83,10 +83,7 @@ def _box(
 
 
 def _steps(positions: Positions) -> list[int] | None:
-    """
-    Return the distances of elements along each dimension; `None` if they are not the
-    same.
-    """
+    """Return the stride of positions along each dimension; `None` if not constant."""
     origin = positions.flat[0]
     rebuilt: Positions = np.full((1,) * positions.ndim, origin)
     steps: list[int] = []

@@ -1,4 +1,4 @@
-"""Ops of which TOSA computes other integers, or in another way, than other machines."""
+"""Ops that TOSA computes differently from other machines."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,7 +29,7 @@ from .expressions import TosaInteger
 from .forms import TosaRescaling
 
 IN_32_BITS = tfl.SoftmaxOp, tfl.LogSoftmaxOp, tfl.SVDFOp
-"""Ops whose kernels compute with 32 bits but for products, whatever is known of numbers."""
+"""Ops whose kernels compute all but products in 32 bits, whatever the known bounds."""
 
 SHAPES: Mapping[type[Operation], tuple[int, int]] = {
     tfl.ReshapeOp: (1, 0),
@@ -39,15 +39,15 @@ SHAPES: Mapping[type[Operation], tuple[int, int]] = {
     tfl.TopKV2Op: (1, -1),
 }
 """
-The operand that is the shape of the result, which is known by its type, too, and its first
-dimension.
+Index of the operand that is the result shape (which the result type gives too), and the
+first result dimension that it covers.
 """
 
 WITHOUT_INTEGERS: Mapping[type[Operation], str] = {
     tfl.NegOp: "on quantized values has no integer kernel",
     tfl.ReduceProdOp: "has no integer form in TOSA",
 }
-"""Ops that have an integer kernel, but no form in TOSA, and what is said of them."""
+"""Reasons why ops with an integer kernel have no integer form in TOSA."""
 
 
 def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
