@@ -88,7 +88,7 @@ SHORT_ELEMENT = '!quant.block_scaled<f4E2M1FN:f..."> : tensor<512x16xf8E8M0FNU>>
         (
             lower(DEQUANTIZE, "convert-tfl-to-tosa"),
             "module:2:1: error: 'func.func' op has elements of type "
-            f"'{SHORT_ELEMENT}', but TOSA has only i1, i8, i16, i32, i64, f16 and f32 "
+            f"'{SHORT_ELEMENT}', expected i1, i8, i16, i32, i64, f16 or f32 "
             "(in the pass convert-tfl-to-tosa)",
         ),
     ],

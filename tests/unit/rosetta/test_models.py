@@ -229,7 +229,8 @@ def test_mistakes():
     )
     with pytest.raises(
         ValueError,
-        match=r"^TensorFlow Lite has no '!quant\.block_scaled', use '!quant\.uniform'$",
+        match=r"^TensorFlow Lite does not support '!quant\.block_scaled'; use "
+        r"'!quant\.uniform'$",
     ):
         next(compare_ops(module))
     pytest.importorskip("onnx")

@@ -45,7 +45,7 @@ def quantized_multiplier(real: ArrayLike) -> Multiplier:
         Unsupported: if a factor is infinite or NaN.
     """
     if not np.isfinite(real).all():
-        raise Unsupported("has a ratio of scales that is no finite number")
+        raise Unsupported("has a ratio of scales that is not finite")
     mantissas, exponents = np.frexp(np.asarray(real, np.float64))
     values = np.floor(np.ldexp(mantissas, 31) + 0.5).astype(np.int64)
     is_carried = values == 1 << 31

@@ -184,7 +184,7 @@ def looked_up(name: str, x: Quantized, result: QuantizationParameters) -> Intege
         table = table_of_8_bits(name, x.parameters, result)
         return lookup(table, x.values - storage_range(x.parameters.storage)[0])
     if x.zero_point or int(result.zero_points):
-        raise Unsupported("has a zero point, which tables of 16 bits ignore")
+        raise Unsupported("has a zero point, which 16-bit tables ignore")
     if name in ("logistic", "tanh"):
         return _sigmoid_16(name, x, result)
     table = table_of_16_bits(

@@ -298,14 +298,14 @@ class _LinalgConversion:
         type_ = _stored_type(operand.type)
         if not isa(type_, TensorType) or DYNAMIC_INDEX in type_.get_shape():
             raise Unsupported(
-                f"has an operand of type '{operand.type}', whose shape is not "
-                f"known: {SIZES_HINT}"
+                f"has an operand of type '{operand.type}' with a dynamic shape; "
+                f"{SIZES_HINT}"
             )
         element_type = type_.get_element_type()
         if not _is_arithmetic(element_type):
             raise Unsupported(
-                f"has an operand of type '{operand.type}', but elements may be "
-                "integers of up to 64 bits, f16, f32 and f64"
+                f"has an operand of type '{operand.type}', expected elements of "
+                "integers of up to 64 bits, f16, f32 or f64"
             )
         stored = self.tensors[operand] = _cast(_after(operand), operand, type_)
         stored.name_hint = operand.name_hint

@@ -177,7 +177,7 @@ class TFLToStablehlo(CheckedPattern[Form]):
             type_ = value.type
             if not isinstance(type_, NoneType) and not TENSOR_OR_PER_AXIS.has(type_):
                 raise Unsupported(
-                    f"has the type '{type_}', which StableHLO does not have"
+                    f"has the type '{type_}', which StableHLO does not support"
                 )
         form = _rebuilding_form(op, is_stored=True)
         try:

@@ -105,7 +105,7 @@ func.func @main() {
 
 // -----
 
-// CHECK: 'tfl.neg' op is in '@init', which 'tfl.call_once' calls, expected nothing but assignments of constants to variables
+// CHECK: 'tfl.neg' op is in '@init', which 'tfl.call_once' calls, expected only assignments of constants to variables
 func.func @main() {
   "tfl.call_once"() <{session_init_function = "init"}> : () -> ()
   return
@@ -167,7 +167,7 @@ func.func private @g() {
 
 // -----
 
-// CHECK: 'func.constant' op refers to '@f', which has state, expected nothing but calls of it
+// CHECK: 'func.constant' op refers to '@f', which has state, expected only calls of it
 func.func @f() {
   %h = "tfl.var_handle"() <{container = "", shared_name = "h"}> : () -> tensor<*x!tf_type.resource>
   %0 = "func.constant"() <{value = @f}> : () -> (() -> ())
@@ -200,7 +200,7 @@ func.func private @g() {
 
 // -----
 
-// CHECK: 'tfl.call_once' op is in no function of the module
+// CHECK: 'tfl.call_once' op is not in a function of the module
 builtin.module {
   func.func @f() {
     return

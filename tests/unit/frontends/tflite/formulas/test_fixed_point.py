@@ -188,7 +188,7 @@ def test_rescaled_wide_has_a_rounding_shift(exponent: Any):
 
 @pytest.mark.parametrize("real", [np.inf, np.nan, np.array([1.0, -np.inf])])
 def test_multipliers_are_finite(real: Any):
-    message = "^has a ratio of scales that is no finite number$"
+    message = "^has a ratio of scales that is not finite$"
     with pytest.raises(Unsupported, match=message):
         quantized_multiplier(real)
 

@@ -158,7 +158,7 @@ def test_fallback_off():
         (
             'tfl.mul(%x, %y) <{fused_activation_function = "NONE"}>',
             ("3.0e+38", "3.0e+38", "0.5"),
-            "has a ratio of scales that is no finite number",
+            "has a ratio of scales that is not finite",
         ),
     ],
     ids=["activation", "scales"],
@@ -414,7 +414,7 @@ Q4 = "tensor<4x!quant.uniform<i8:f32, 0.5:3>>"
             f'%q = "tfl.quantize"(%x) <{{qtype = {Q4}}}> : (tensor<4xf32>) -> {Q4}\n'
             f'%y = "tfl.abs"(%q) : ({Q4}) -> tensor<4xi1>',
             "'tfl.abs' op has quantized operands and a result that is neither quantized "
-            "nor of floats",
+            "nor float",
         ),
         (
             f'%q = "tfl.quantize"(%x) <{{qtype = {Q4}}}> : (tensor<4xf32>) -> {Q4}\n'
@@ -540,7 +540,7 @@ def test_unknown_shape():
           return %y : tensor<?x4xf32>
         }
     """
-    message = "op has an operand of type 'tensor<?x4xf32>', whose shape is not known"
+    message = "op has an operand of type 'tensor<?x4xf32>' with a dynamic shape"
     with pytest.raises(PassFailedException, match=re.escape(message)):
         converted(parse_module(text))
 

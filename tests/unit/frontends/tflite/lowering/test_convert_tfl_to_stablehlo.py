@@ -48,7 +48,7 @@ TO_QDQ = "stablehlo-legalize-quantized-op-to-qdq"
 
 REASONS = (
     "has a bias of type 'tensor<[0-9]xi64>', expected one that has a scale",
-    "has an ellipsis, new dimensions or sizes in place of ends",
+    "has an ellipsis, new dimensions, or ends that are offsets",
     "has a negative stride",
 )
 """What the pass says about cases of ops that it converts otherwise."""
@@ -56,7 +56,7 @@ REASONS = (
 OTHER_OPS = (
     "has no conversion to StableHLO",
     "has state",
-    "has the type 'tensor<.*i8<-127:127>:f32, .*:-128>>', which StableHLO does not have",
+    "has the type 'tensor<.*i8<-127:127>:f32, .*:-128>>', which StableHLO does not support",
 )
 """What it says about others, and about a zero point that is no stored value."""
 
@@ -346,8 +346,8 @@ def test_dynamic_batch_with_a_bias():
     with pytest.raises(IRError) as failure:
         apply_passes(dense("?"), "convert-tfl-to-stablehlo")
     assert str(failure.value).startswith(
-        "model.mlir:11:3: error: 'tfl.fully_connected' op has sizes that are not known, to "
-        "which StableHLO does not broadcast or reshape: give the inputs of the model shapes"
+        "model.mlir:11:3: error: 'tfl.fully_connected' op has dynamic sizes, to which "
+        "StableHLO cannot broadcast or reshape; give the inputs of the model shapes"
     )
 
 
@@ -563,7 +563,7 @@ def test_partial_types():
         (
             '"tfl.relu"(%x) : (tensor<2x4x!q>) -> tensor<*x!q>',
             "'tfl.relu' op has the type 'tensor<*x!quant.uniform<i8:f32, 5.000000e-01>>', "
-            "which StableHLO does not have",
+            "which StableHLO does not support",
         ),
         (
             'tfl.add(%x, %x) <{fused_activation_function = "SIGN_BIT"}> '
@@ -576,7 +576,7 @@ def test_partial_types():
         ),
         (
             '"tfl.abs"(%x) : (tensor<2x4x!q>) -> tensor<?x4x!q>',
-            "'tfl.abs' op has sizes that are not known, to which StableHLO does not",
+            "'tfl.abs' op has dynamic sizes, to which StableHLO cannot broadcast",
         ),
     ],
 )

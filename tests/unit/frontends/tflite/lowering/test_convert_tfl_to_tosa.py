@@ -61,7 +61,7 @@ from .tosa_execution import (
     validated,
 )
 
-NO_TABLE = "has values of 16 bits, for which TOSA has no such table"
+NO_TABLE = "has 16-bit values, for which TOSA has no such table"
 NO_FORM = "has no integer form in TOSA"
 NO_KERNEL = "has no integer kernel"
 
@@ -377,7 +377,7 @@ Q = "!quant.uniform<i8:f32, 0.5>"
               func.return %x : tensor<?x{Q}>
             }}""",
             [
-                "whose shape is not known: give the inputs of the model shapes when the "
+                "with a dynamic shape; give the inputs of the model shapes when the "
                 "file is read, e.g. by the option 'static'"
             ],
         ),
@@ -406,8 +406,8 @@ Q = "!quant.uniform<i8:f32, 0.5>"
                   func.return %x : tensor<4x{type_}>
                 }}""",
                 [
-                    f"'func.func' op has elements of type '{type_}', but TOSA has only "
-                    "i1, i8, i16, i32, i64, f16 and f32"
+                    f"'func.func' op has elements of type '{type_}', expected i1, "
+                    "i8, i16, i32, i64, f16 or f32"
                 ],
             )
             for type_ in (
@@ -477,7 +477,7 @@ def test_a_shift_that_tosa_does_not_have_is_refused():
         }
         """
     )
-    with pytest.raises(PassFailedException, match=r"has a shift of -29 .*; TOSA has 2"):
+    with pytest.raises(PassFailedException, match=r"has a shift of -29 .*, expected 2"):
         ConvertTFLToTosaPass(fallback="off").apply(Context(), module)
 
 
@@ -519,9 +519,9 @@ def test_constant_indices_out_of_range(op: str, operands: str, wrong: str):
     )
 
 
-OTHER_RESULT = "has a result with another scale or zero point than the kernel"
+OTHER_RESULT = "has a result with a scale or zero point other than that of the kernel"
 NOT_FIXED = "has a result whose scale is not 2**-15, or a zero point"
-LARGE_SCALE = "has an operand whose scale is 128 times that of its result"
+LARGE_SCALE = "has an operand whose scale is 128 or more times that of its result"
 
 
 @pytest.mark.parametrize(
@@ -560,7 +560,7 @@ LARGE_SCALE = "has an operand whose scale is 128 times that of its result"
             ("i8", "0.5", "i8", "0.25"),
             [3, -4],
             [-8, 6],
-            "has operands with other scales than its result",
+            "has operands whose scale or zero point is not that of its result",
         ),
     ],
 )

@@ -97,37 +97,37 @@ WEIGHTS = "!quant.uniform<i8<-127:127>:f32:0, {0.5, 0.25}>"
 MODULES = {
     "has no integer kernel": binary("div", X, X, X, NONE),
     "has a zero point, which the kernel ignores": unary("neg", X, X),
-    "has unsigned storage, which another kernel is for": unary(
+    "has unsigned storage, for which no kernel is implemented": unary(
         "l2_normalization",
         "!quant.uniform<u8:f32, 0.5:3>",
         "!quant.uniform<u8:f32, 0.0078125:128>",
         NONE,
     ),
-    "has a result with another scale or zero point than the kernel": unary(
+    "has a result with a scale or zero point other than that of the kernel": unary(
         "softmax", X, X, "beta = 1.0 : f32"
     ),
     "has a result whose scale is not 2**-15, or a zero point": unary(
         "logistic", SHORT, SHORT
     ),
-    "has an operand whose scale is 128 times that of its result": unary(
+    "has an operand whose scale is 128 or more times that of its result": unary(
         "hard_swish", "!quant.uniform<i8:f32, 64.0>", X
     ),
-    "has operands with another storage type than its result": binary(
+    "has operands whose storage type differs from that of its result": binary(
         "add", X, X, SHORT, NONE
     ),
-    "has a zero point of 16 bits, which the kernel ignores": unary(
+    "has a zero point with 16-bit storage, which the kernel ignores": unary(
         "exp", SHIFTED, SHORT
     ),
     "has storage of more than 8 bits": unary("hard_swish", SHORT, SHORT),
-    "has another storage type than 'i8'": binary(
+    "has a storage type other than 'i8'": binary(
         "squared_difference", BYTES, BYTES, BYTES
     ),
-    "has an operand whose squared scale is 4096 times the scale of its result": binary(
+    "has an operand whose squared scale is 4096 or more times the result scale": binary(
         "squared_difference", X, "!quant.uniform<i8:f32, 64.0>", X
     ),
     "has weights of more than 8 bits": biased(SHORT, "!quant.uniform<i32:f32, 0.25>"),
-    "has a bias that is not 'i32', or with a zero point": biased(X, X),
-    "has a bias whose scale is not that of its input times its weights": biased(
+    "has a bias whose storage is not 'i32' or whose zero point is not 0": biased(X, X),
+    "has a bias whose scale is not the product of input and weight scales": biased(
         X, "!quant.uniform<i32:f32, 0.5>"
     ),
     "has an operand #0 with several scales": unary("exp", PER_AXIS, X),
@@ -139,7 +139,7 @@ MODULES = {
         X, "!quant.uniform<i8<-127:127>:f32:3, {0.5}>"
     ),
     "has an operand #0 that is not quantized": convolution("f32", WEIGHTS),
-    "has a result of floats": convolution(X, WEIGHTS, "f32"),
+    "has a float result": convolution(X, WEIGHTS, "f32"),
 }
 
 
@@ -151,7 +151,7 @@ def converted(text: str) -> ModuleOp:
 
 TESTED_ELSEWHERE = (
     "has the activation 'TANH', which has no integer form",
-    "has a ratio of scales that is no finite number",
+    "has a ratio of scales that is not finite",
     "has numbers from ... to ..., which need more than 64 bits",
 )
 
@@ -231,7 +231,7 @@ def test_results(name: str, types: tuple[str, ...], properties: str, function: A
         ((PER_AXIS, X, X), "has an operand #0 with several scales"),
         ((X, Y, PER_AXIS), "has a result with several scales"),
         ((X, "f32", Y), "has an operand #1 that is not quantized"),
-        (("f32", X, "f32"), "has a result of floats"),
+        (("f32", X, "f32"), "has a float result"),
     ],
 )
 def test_concatenation(types: tuple[str, str, str], reason: str):

@@ -175,8 +175,8 @@ class Computation:
             return
         if not is_quantized and not is_float(result_type):
             raise Unsupported(
-                "has quantized operands and a result that is neither quantized nor of "
-                "floats"
+                "has quantized operands and a result that is neither quantized nor "
+                "float"
             )
 
     def _is_hybrid(self, operands: Sequence[Any]) -> bool:
@@ -206,7 +206,7 @@ class Computation:
         (result_type,) = op.result_types
         result = parameters_of(result_type)
         if result is None and is_float(result_type):
-            return NoKernel("has a result of floats")
+            return NoKernel("has a float result")
         if not has_one_scale(result):
             return NoKernel("has a result with several scales")
         operands = [parameters_of(type_) for type_ in op.operand_types]
@@ -272,7 +272,10 @@ Implementation: TypeAlias = Computation | Function
 def unsupported_type(quantized_type: QuantizedType) -> str | None:
     """Return why TensorFlow Lite does not support a quantized type, or `None`."""
     if isinstance(quantized_type, BlockScaledQuantizedType):
-        return "TensorFlow Lite has no '!quant.block_scaled', use '!quant.uniform'"
+        return (
+            "TensorFlow Lite does not support '!quant.block_scaled'; use "
+            "'!quant.uniform'"
+        )
     if isinstance(quantized_type, StoredQuantizedType):
         return quantized_type.unsupported_storage
     return None
@@ -428,7 +431,9 @@ def have_one_scale(*parameters: QuantizationParameters | None) -> bool:
     )
 
 
-OTHER_STORAGE = NoKernel("has operands with another storage type than its result")
+OTHER_STORAGE = NoKernel(
+    "has operands whose storage type differs from that of its result"
+)
 
 
 def have_one_storage(*parameters: QuantizationParameters | None) -> bool:
@@ -471,7 +476,9 @@ def takes_one_scale(
     if result is None:
         return None
     if not have_one_scale(result, *operands):
-        return NoKernel("has operands with other scales than its result")
+        return NoKernel(
+            "has operands whose scale or zero point is not that of its result"
+        )
     return None if have_one_storage(result, *operands) else OTHER_STORAGE
 
 

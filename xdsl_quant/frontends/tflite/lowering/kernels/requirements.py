@@ -24,8 +24,12 @@ from .computing import (
 
 Parameters: TypeAlias = QuantizationParameters
 
-OTHER_RESULT = NoKernel("has a result with another scale or zero point than the kernel")
-WIDE_ZERO_POINT = NoKernel("has a zero point of 16 bits, which the kernel ignores")
+OTHER_RESULT = NoKernel(
+    "has a result with a scale or zero point other than that of the kernel"
+)
+WIDE_ZERO_POINT = NoKernel(
+    "has a zero point with 16-bit storage, which the kernel ignores"
+)
 
 
 def _is_close(scale: Any, other: Any) -> bool:
@@ -69,7 +73,7 @@ def takes_signed_bytes(
     """Check the requirement of `i8` kernels."""
     if all(p.storage_width == 8 and p.is_signed for p in (result, *operands)):
         return None
-    return NoKernel("has another storage type than 'i8'")
+    return NoKernel("has a storage type other than 'i8'")
 
 
 def takes_zero_points(
@@ -100,7 +104,9 @@ def takes_hard_swish(
 ) -> NoKernel | None:
     """Check the requirement of `hard_swish`, whose multiplier must be below 1."""
     if np.float32(1 / 128) * scale_of(x) / scale_of(result) >= 1:
-        return NoKernel("has an operand whose scale is 128 times that of its result")
+        return NoKernel(
+            "has an operand whose scale is 128 or more times that of its result"
+        )
     return takes_bytes(op, result, x)
 
 
@@ -111,7 +117,7 @@ def takes_squared_difference(
     larger = max(scale_of(lhs), scale_of(rhs))
     if larger * larger >= 4096 * scale_of(result):
         return NoKernel(
-            "has an operand whose squared scale is 4096 times the scale of its result"
+            "has an operand whose squared scale is 4096 or more times the result scale"
         )
     return takes_signed_bytes(op, result, lhs, rhs)
 
@@ -139,7 +145,7 @@ def takes_l2_normalization(
 ) -> NoKernel | None:
     # The kernel for unsigned storage is not implemented.
     if not result.is_signed:
-        return NoKernel("has unsigned storage, which another kernel is for")
+        return NoKernel("has unsigned storage, for which no kernel is implemented")
     if not _has_scale(result, 1 / 128, 0):
         return OTHER_RESULT
     if activation_of(op) != "NONE":
@@ -179,10 +185,12 @@ def takes_product(operand_roles: Operands, widest_weights: int = 8) -> Requireme
         if bias is None:
             return None
         if bias.storage_width != 32 or bias.has_zero_points:
-            return NoKernel("has a bias that is not 'i32', or with a zero point")
+            return NoKernel(
+                "has a bias whose storage is not 'i32' or whose zero point is not 0"
+            )
         if not _is_close(bias.scales, x.scales * weights.scales):
             return NoKernel(
-                "has a bias whose scale is not that of its input times its weights"
+                "has a bias whose scale is not the product of input and weight scales"
             )
         return None
 

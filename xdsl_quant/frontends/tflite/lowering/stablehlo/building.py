@@ -66,8 +66,8 @@ def integers(value: SSAValue) -> Sequence[int]:
 def _check_is_static(shape: Sequence[int]) -> None:
     if DYNAMIC_INDEX in shape:
         raise Unsupported(
-            "has sizes that are not known, to which StableHLO does not broadcast or "
-            f"reshape: {SIZES_HINT}"
+            "has dynamic sizes, to which StableHLO cannot broadcast or reshape; "
+            f"{SIZES_HINT}"
         )
 
 

@@ -52,7 +52,7 @@ def _strided(
     b: StableHLOBuilder, op: tfl.StridedSliceOp, x: SSAValue, *bounds: SSAValue
 ) -> SSAValue:
     if any(number(flag) for flag in (op.ellipsis_mask, op.new_axis_mask, op.offset)):
-        raise Unsupported("has an ellipsis, new dimensions or sizes in place of ends")
+        raise Unsupported("has an ellipsis, new dimensions, or ends that are offsets")
     masks = [number(m) for m in (op.begin_mask, op.end_mask, op.shrink_axis_mask)]
     ranges: list[tuple[int, int, int]] = []
     shape = shape_of(x)

@@ -157,7 +157,7 @@ def _average_pool(
 ) -> SSAValue:
     """Lower to the sum of each window, divided by its element count in the image."""
     if DYNAMIC_INDEX in shape_of(x)[1:3]:
-        raise Unsupported("has windows of an image whose size is not known")
+        raise Unsupported("has windows of an image of dynamic size")
     x = b.expressed(x)
     value = over_windows(b, op, stablehlo.AddOp, x, 0)
     sizes = number(op.filter_height), number(op.filter_width)

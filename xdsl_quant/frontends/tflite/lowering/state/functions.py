@@ -80,7 +80,7 @@ class Functions:
         others = (op for op in module.ops if not isinstance(op, FuncOp))
         for op in (inner for other in others for inner in other.walk()):
             if has_state(op):
-                fail(op, f"'{op.name}' op is in no function of the module")
+                fail(op, f"'{op.name}' op is not in a function of the module")
         for op in module.walk():
             if isinstance(op, CallOp):
                 continue
@@ -91,7 +91,7 @@ class Functions:
                     fail(
                         op,
                         f"'{op_name(op)}' op refers to '@{name}', which has state, "
-                        "expected nothing but calls of it",
+                        "expected only calls of it",
                     )
 
 

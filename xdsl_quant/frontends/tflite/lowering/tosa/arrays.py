@@ -234,7 +234,9 @@ def _reduced(
     dtype: DTypeLike | None = None,
 ) -> TosaTensor | list[TosaTensor]:
     if kind == "prod" and not isinstance(x, TosaReal):
-        raise Unsupported("multiplies integers along dimensions, which TOSA does not")
+        raise Unsupported(
+            "multiplies integers along dimensions, which TOSA does not support"
+        )
     every = range(x.ndim) if axis is None else np.ravel(axis).tolist()
     axes = sorted({d % x.ndim for d in every})
     is_sum = kind == "sum"

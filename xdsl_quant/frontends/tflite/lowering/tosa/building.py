@@ -81,12 +81,10 @@ def lowered_type(type_: Attribute) -> TensorType:
         Unsupported: if TOSA does not support the type.
     """
     if not isinstance(type_, TensorType):
-        raise Unsupported(f"has the type '{type_}', which is no ranked tensor")
+        raise Unsupported(f"has the type '{type_}', expected a ranked tensor")
     shape = type_.get_shape()
     if DYNAMIC_INDEX in shape:
-        raise Unsupported(
-            f"has the type '{type_}', whose shape is not known: {SIZES_HINT}"
-        )
+        raise Unsupported(f"has the type '{type_}' with a dynamic shape; {SIZES_HINT}")
     if 0 in shape:
         raise Unsupported(f"has the type '{type_}', which is empty")
     element_type = cast(Attribute, type_.element_type)
@@ -101,8 +99,8 @@ def lowered_type(type_: Attribute) -> TensorType:
         element_type = i8
     if element_type not in (i1, i8, i16, i32, i64, f16, f32):
         raise Unsupported(
-            f"has elements of type '{element_type}', but TOSA has only i1, i8, i16, i32, "
-            "i64, f16 and f32"
+            f"has elements of type '{element_type}', expected i1, i8, i16, i32, "
+            "i64, f16 or f32"
         )
     return TensorType(element_type, shape)
 
@@ -167,18 +165,19 @@ class TosaBuilder(LoweringBuilder):
             shifts = shifts - 16
         if shifts.min() < 2 or shifts.max() > 62:
             raise Unsupported(
-                f"has a shift of {shifts.min()} to {shifts.max()}; TOSA has 2 to 62"
+                f"has a shift of {shifts.min()} to {shifts.max()}, expected 2 to 62"
             )
         if values.min() < 0:
             raise Unsupported(
-                f"has a multiplier of {values.min()}; TOSA has 0 and more"
+                f"has a multiplier of {values.min()}, expected at least 0"
             )
         # Zero-point-corrected 8-bit values have 9 bits; 16-bit ones have no zero point.
         type_ = element_type_of(value)
         needed = 1 << 8 if type_ == i8 else 1 << 15 if type_ == i16 else 0
         if (limit := 1 << (int(shifts.min()) - 1)) < needed:
             raise Unsupported(
-                f"has a shift of {shifts.min()}, for which TOSA has numbers below {limit}"
+                f"has a shift of {shifts.min()}, for which TOSA supports only "
+                f"values below {limit}"
             )
         rescale = Rescale(
             values,

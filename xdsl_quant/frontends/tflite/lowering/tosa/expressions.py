@@ -463,7 +463,7 @@ class TosaInteger(TosaTensor, Integer):
         """
         if not fits_i32(self.bounds) and not self.builder.assumes_32_bits:
             raise Unsupported(
-                f"has numbers from {self.bounds[0]} to {self.bounds[1]}, which need "
+                f"has values from {self.bounds[0]} to {self.bounds[1]}, which need "
                 "more than 32 bits"
             )
         return self.low
@@ -510,7 +510,7 @@ class TosaInteger(TosaTensor, Integer):
     def _sum(self, other: Number) -> TosaInteger:
         is_known = not isinstance(other, Expression) or isinstance(other, KnownInteger)
         if self.element_type == i48 and not is_known:
-            raise Unsupported("has a bias of 64 bits that is expected to be constant")
+            raise Unsupported("has a 64-bit bias that is not constant")
         if (biased := self._with_bias(other)) is not None:
             low, high = bounds_of(other)
             biased.bounds = self.bounds[0] + low, self.bounds[1] + high
@@ -531,7 +531,7 @@ class TosaInteger(TosaTensor, Integer):
 
     def _scaled(self, factor: TosaReal | float) -> TosaReal:
         if not are_within(self.bounds, signed_bounds(24)):
-            raise Unsupported("has integers of more than 24 bits to multiply by floats")
+            raise Unsupported("multiplies integers of more than 24 bits by floats")
         return self.as_float(f32) * factor
 
     def _quotient(self, lhs: Number, rhs: Number) -> TosaInteger:
@@ -601,7 +601,7 @@ class TosaInteger(TosaTensor, Integer):
 
     def as_float(self, type_: AnyFloat) -> TosaReal:
         if self.element_type == i64:
-            raise Unsupported("casts 'i64' to 'f32', which TOSA has no cast for")
+            raise Unsupported("casts 'i64' to 'f32', which TOSA does not support")
 
         def build() -> SSAValue:
             return self.builder.with_elements(self.value, type_)

@@ -278,7 +278,9 @@ def _interpolated_lookup(table: Array, x: TosaInteger) -> TosaInteger:
         return definition(tables.interpolated_lookup)(table, x)
     slopes = np.diff(table)
     if slopes.min() < -32768 or slopes.max() > 32767:
-        raise Unsupported("has a table with steps of more than 16 bits, unlike TOSA's")
+        raise Unsupported(
+            "has a table with steps of more than 16 bits, which TOSA does not support"
+        )
     builder = x.builder
 
     def build() -> SSAValue:
@@ -318,7 +320,7 @@ def _tabulated(
 
 @tosa_form("radicand")
 def _radicand(values: TosaTensor) -> NoReturn:
-    raise Unsupported("has values of 16 bits, for which TOSA has no such table")
+    raise Unsupported("has 16-bit values, for which TOSA has no such table")
 
 
 @tosa_form("round_away")
