@@ -108,9 +108,7 @@ def _are_in(
 
 
 def constant_values(module: ModuleOp) -> AbstractSet[SSAValue]:
-    """
-    Return the results of constants, and of effect-free ops with constant operands only.
-    """
+    """Return the results of constants and of effect-free ops on constants."""
     constants: set[SSAValue] = set()
     for op in module.walk():
         if not op.results or op.regions:
@@ -125,12 +123,8 @@ def constant_values(module: ModuleOp) -> AbstractSet[SSAValue]:
 
 def is_constant(value: SSAValue, *, through_kernels: bool = False) -> bool:
     """
-    Return True if a value is constant or depends only on constants.
-
-    Args:
-        value: the value.
-        through_kernels: True to treat results of kernels with constant operands as
-            constant.
+    Return True if a value is constant or depends only on constants, and with
+    `through_kernels` also on kernels of constants.
     """
     values, seen = [value], {value}
     while values:
@@ -180,11 +174,8 @@ DIALECTS_OF_CONTROL_FLOW = ("builtin", "cf", "func", "scf")
 @cache
 def unsupported_reason(op_type: type[Operation], name: str) -> str | None:
     """
-    Return the reason why an op cannot be part of a kernel, as an apposition, or `None`.
-
-    Args:
-        op_type: the class of the op.
-        name: the name of the op, which may be unregistered.
+    Return the reason why an op, registered or not, cannot be part of a kernel, or
+    `None`.
     """
     dialect, _, _ = name.partition(".")
     if dialect in (*DIALECTS_OF_CONTROL_FLOW, "quant"):
@@ -216,9 +207,7 @@ def pattern_names(op: Operation) -> Sequence[str]:
 
 
 def uses_from_outside(ops: Sequence[Operation]) -> Iterator[Use]:
-    """
-    Yield the uses in ops, nested ones included, of values defined outside of them.
-    """
+    """Yield the uses in ops, nested ones included, of values from outside."""
     inside = {inner for op in ops for inner in op.walk()}
     for inner in (inner for op in ops for inner in op.walk()):
         for index, operand in enumerate(inner.operands):
@@ -318,10 +307,7 @@ class _Matcher:
         return KernelMatch(kernel, ops, outputs, positions, float_constants)
 
     def outputs(self, ops: Sequence[Operation]) -> Sequence[SSAValue]:
-        """
-        Return the results of the kernel, or nothing if an op uses one before the
-        kernel's end.
-        """
+        """Return the results, or nothing if one is used before the kernel's end."""
         inside = {inner for op in ops for inner in op.walk()}
         last = self.positions[ops[-1]]
         outputs: list[SSAValue] = []
@@ -334,9 +320,7 @@ class _Matcher:
         return [*outputs, *ops[-1].results]
 
     def position(self, op: Operation, sibling: Operation) -> int:
-        """
-        Return the position of an op, or of its ancestor in the block of `sibling`.
-        """
+        """Return the position of an op or of its ancestor next to `sibling`."""
         while (
             op.parent is not sibling.parent and (parent := op.parent_op()) is not None
         ):

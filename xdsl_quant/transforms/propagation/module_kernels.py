@@ -51,10 +51,7 @@ def ops_outside_kernels(op: Operation) -> Iterator[Operation]:
 
 
 def ports_of(kernel: RegionOp) -> Iterator[tuple[SSAValue, Attribute]]:
-    """
-    Yield the values at the ports of a kernel, operands first, with their
-    specifications.
-    """
+    """Yield the values at a kernel's ports, operands first, with specifications."""
     return zip((*kernel.inputs, *kernel.results), kernel.specs, strict=True)
 
 
@@ -93,8 +90,8 @@ def blocks_with_kernels(op: Operation) -> Iterator[Block]:
 
 def float_ops_of(op: Operation) -> Iterator[Operation]:
     """
-    Yield the float ops within an op that are in no kernel, in textual order, except
-    constants, casts and ops that only pass values on.
+    Yield float ops outside of kernels in textual order, except constants, casts and
+    control flow.
     """
     return filter(_is_of_floats, _ops_that_may_be_kernels(op))
 

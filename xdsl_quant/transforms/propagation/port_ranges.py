@@ -72,9 +72,7 @@ def _refuse_ranges(kernel: RegionOp, message: str) -> NoReturn:
 
 
 def _port_entries(kernel: RegionOp, name: str) -> Sequence[tuple[int, _Entry]] | None:
-    """
-    Return the entries of an attribute with their ports, or `None` if it is malformed.
-    """
+    """Return the entries of an attribute with their ports; `None` if malformed."""
     entries = kernel.attributes.get(name, ArrayAttr[DictionaryAttr](()))
     if not isa(entries, ArrayAttr[DictionaryAttr]):
         return None
@@ -89,9 +87,7 @@ def _port_entries(kernel: RegionOp, name: str) -> Sequence[tuple[int, _Entry]] |
 def _set_port_entries(
     kernel: RegionOp, name: str, entries: Mapping[int, _Entry]
 ) -> None:
-    """
-    Set an attribute to an entry for each port, or remove it if there are no entries.
-    """
+    """Set an attribute to an entry per port, or remove it without entries."""
     kernel.attributes.pop(name, None)
     if entries:
         kernel.attributes[name] = ArrayAttr(
@@ -102,9 +98,8 @@ def _set_port_entries(
 
 def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
     """
-    Return the ranges of the ports of a kernel by number: from calibrated types,
-    per-axis ranges included, and from `quant.port_stats` for ports with `!quant.any` or
-    without a specification. Other specifications take precedence over ranges.
+    Return the ranges of ports by number: from calibrated types, and from
+    `quant.port_stats` for ports with `!quant.any` or without specification.
 
     Raises:
         PassFailedException: if the attribute `quant.port_stats` is invalid.

@@ -1,28 +1,27 @@
 """
-Make specifications of the ports of kernels from all that says how values are to be
-quantized: pairs of casts, statistics, fake quantization, quantized element types behind or
-in front of a cast, and specifications of other ports.
+Convert constraints on values to specifications of kernel ports: pairs of casts,
+statistics, fake quantization, quantized element types before or after a cast, and
+specifications of other ports.
 
-What is said about a value holds at all ports that define or use it. Values are the same if
-casts of the quant dialect, statistics and references lead from one to the other. The
-values of all `quant.coupled_ref`s with one key have one specification; if these are ranges,
-it is the range that contains all of them.
+A constraint on a value applies to all ports that define or use it. Values connected by
+casts of the quant dialect, statistics and references count as one value. All values of
+`quant.coupled_ref`s with one key get the same specification; ranges are united.
 
-A cast with parameters, or fake quantization, speaks for the uses behind it. It also decides
-how the value is computed if all uses are behind it. Otherwise the ports behind it have
-specifications of their own, and the value is rescaled for them.
+A cast with parameters, or fake quantization, applies to the uses after it, and to the
+definition of the value if these are all uses. Otherwise the ports after it get their own
+specifications, and the value is rescaled for them.
 
-Several constraints on a value must be equal, with these exceptions. A range gives way to
-quantization parameters, and to `!quant.none`. `!quant.any` gives way to types with as many
-bits or more. Kernels, and code outside that computes with a value in its quantized form,
-may have different parameters for it: the value is rescaled between them, and other ports
-have the parameters of its definition, or of a cast.
+Several constraints on a value must be equal, with these exceptions. Quantization
+parameters and `!quant.none` override ranges. Types of at least the same width override
+`!quant.any`. Kernels and code outside that uses a quantized value may have different
+parameters for it: the value is rescaled between them, and other ports get the parameters
+of its definition, or of a cast.
 
-A value that no kernel takes or returns may be passed to a function, or be the result of
-one: what is said about it holds at the ports behind the call, where nothing else says a
-range. A function that is called with different constraints is duplicated.
+Constraints on a value without ports that is passed to or returned from a function apply to
+the ports on the other side of the call, unless these have a range. The pass duplicates
+functions that are called with different constraints.
 
-Ops within a kernel are not looked at. All is known before the first op is replaced.
+Ops inside kernels are ignored. All constraints are resolved before the first rewrite.
 """
 
 from __future__ import annotations
@@ -86,28 +85,28 @@ LinkOp = (
     | QuantizeCastOp
     | DequantizeCastOp
 )
-"""An op whose operand and result are the same value."""
+"""Op whose operand and result count as one value."""
 
 
 _UNDECIDED = AnyQuantizedType | CalibratedQuantizedType
-"""Types from which parameters are chosen later."""
+"""Types without parameters."""
 
 
 class KernelPort(NamedTuple):
-    """An operand or a result of a kernel."""
+    """Operand or result of a kernel."""
 
     kernel: RegionOp
     number: int
-    """Operands are counted first, then results."""
+    """Port number; operands come first."""
 
     value: SSAValue
     spec: Attribute
     ranges: ValueRanges | None
-    """The ranges of the value if a calibrated type or the attributes say them."""
+    """Ranges from a calibrated type or from attributes."""
 
     @property
     def type(self) -> Attribute:
-        """The specification, or the calibrated type for ranges in the attributes."""
+        """The specification, or a calibrated type with the ranges from attributes."""
         if self.ranges is None or not isinstance(self.spec, AnyFloat):
             return self.spec
         return self.ranges.calibrated_type(self.spec)
@@ -129,7 +128,7 @@ def kernel_ports(kernel: RegionOp) -> Iterator[KernelPort]:
     Yield the ports of a kernel.
 
     Raises:
-        PassFailedException: if its attribute `quant.port_stats` is not understood.
+        PassFailedException: if the attribute `quant.port_stats` is invalid.
     """
     values, ranges = (*kernel.inputs, *kernel.results), port_ranges(kernel)
     for number, (value, spec) in enumerate(zip(values, kernel.specs, strict=True)):
@@ -143,28 +142,25 @@ ports_of = kernel_ports
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """How a value is to be quantized, and who says so."""
+    """Constraint on the quantization of a value, with its origin."""
 
     op: Operation
     subject: str
-    """The op or the port that says so, for messages."""
+    """Op or port with the constraint, for messages."""
 
     type: QuantizedType
     ranges: ValueRanges | None = None
-    """The ranges of the value if the type is a calibrated one, or a `!quant.any`."""
+    """Ranges of a calibrated type or `!quant.any`."""
 
     is_given: bool = False
-    """
-    True if this is a specification of a kernel, or the type of a value that is
-    quantized outside of kernels.
-    """
+    """True for specifications, and types of values quantized outside of kernels."""
 
     is_definition: bool = False
-    """True if the value is defined in this form."""
+    """True if the value's definition has this type."""
 
     @property
     def is_specified_use(self) -> bool:
-        """True if this specifies an operand with parameters."""
+        """True if the constraint specifies parameters of an operand."""
         return (
             isinstance(self.op, RegionOp)
             and not self.is_definition
@@ -176,25 +172,20 @@ class Constraint:
         return f"{self.type} of {self.subject}{f' at {place}' if place else ''}"
 
     def _calibrated(self, type_: Attribute) -> CalibratedQuantizedType | None:
-        """
-        Return the type of the ranges for the elements of a value, if there are any.
-        """
+        """Return the calibrated type for a value's ranges, or `None` without ranges."""
         expressed_type = scalar_or_element_type(type_)
         if self.ranges is None or not isinstance(expressed_type, AnyFloat):
             return None
         return self.ranges.calibrated_type(expressed_type)
 
     def type_for(self, type_: Attribute) -> QuantizedType:
-        """
-        Return the type for the elements of a value; a range has one for each float
-        type.
-        """
+        """Return the quantized type for a value, adapted to its float type."""
         if isinstance(self.type, AnyQuantizedType):
             return self.type
         return self._calibrated(type_) or self.type
 
     def parts(self, type_: Attribute) -> Sequence[Constraint]:
-        """What is said of the storage, and of the range, of a value of some type."""
+        """Return separate constraints for storage and range."""
         calibrated = self._calibrated(type_)
         if calibrated is None or not isinstance(self.type, AnyQuantizedType):
             return (self,)
@@ -203,15 +194,14 @@ class Constraint:
 
 def constraint_of(op: LinkOp, *, exact_bits: bool = False) -> Constraint | None:
     """
-    What an op says about its value; `None` if that is nothing, or said by the cast before
-    it.
+    Return the constraint of an op, or `None` if it has none or repeats the cast before.
 
     Args:
         op: the op.
-        exact_bits: that option of `quant-convert-simulated-quantization`.
+        exact_bits: the option of `quant-convert-simulated-quantization`.
 
     Raises:
-        PassFailedException: if there is no such type.
+        PassFailedException: if the type does not exist.
     """
     if isinstance(op, DequantizeCastOp) and isinstance(op.input.owner, QuantizeCastOp):
         return None
@@ -236,7 +226,7 @@ def constraint_of(op: LinkOp, *, exact_bits: bool = False) -> Constraint | None:
 def _type_and_ranges(
     op: LinkOp, exact_bits: bool
 ) -> tuple[QuantizedType | None, ValueRanges | None]:
-    """Return the quantized type that an op asks for, and the ranges that it knows."""
+    """Return the quantized type and the ranges of an op."""
     match op:
         case StatisticsOp():
             check_real_values(op)
@@ -257,22 +247,23 @@ def _type_and_ranges(
             return type_, None
 
 
-def _fulfils(type_: QuantizedType, other: QuantizedType) -> bool:
-    """Return True if a value of the first type is as the second one says."""
-    if isinstance(other, CalibratedQuantizedType):
+def _fulfils(type_: QuantizedType, required: QuantizedType) -> bool:
+    """Return True if a type satisfies the constraint of another type."""
+    if isinstance(required, CalibratedQuantizedType):
         return isinstance(type_, ScaledQuantizedType | NoQuantizedType)
-    if not isinstance(other, AnyQuantizedType):
-        return type_ == other
-    if not isinstance(type_, StoredQuantizedType) or type_.is_signed != other.is_signed:
+    if not isinstance(required, AnyQuantizedType):
+        return type_ == required
+    if (
+        not isinstance(type_, StoredQuantizedType)
+        or type_.is_signed != required.is_signed
+    ):
         return False
-    width, least = (t.storage_type_integral_width for t in (type_, other))
+    width, least = (t.storage_type_integral_width for t in (type_, required))
     return width > least or (width == least and not isinstance(type_, AnyQuantizedType))
 
 
 def _united_constraints(a: Constraint, b: Constraint) -> Constraint:
-    """
-    Return the range that contains those of both constraints, as the first one says it.
-    """
+    """Return the first constraint with the union of both ranges."""
     assert a.ranges is not None
     assert b.ranges is not None
     assert isinstance(a.type.expressed_type, AnyFloat)
@@ -282,7 +273,7 @@ def _united_constraints(a: Constraint, b: Constraint) -> Constraint:
 
 
 def _axis_agrees(a: ValueRanges, b: ValueRanges) -> bool:
-    """Return True if the ranges of an axis are equal, or only one has any."""
+    """Return True if per-axis ranges are equal, or only one has any."""
     if a.axis_ranges is None or b.axis_ranges is None:
         return True
     return a.axis == b.axis and a.axis_ranges.tolist() == b.axis_ranges.tolist()
@@ -290,47 +281,43 @@ def _axis_agrees(a: ValueRanges, b: ValueRanges) -> bool:
 
 @dataclass(eq=False)
 class _LinkGroup:
-    """The ops and ports of a value, or of values that are coupled."""
+    """Links and ports of a value, or of coupled values."""
 
     links: list[LinkOp] = field(default_factory=list[LinkOp])
     ports: list[KernelPort] = field(default_factory=list[KernelPort])
 
     passed: list[_LinkGroup] = field(default_factory=list["_LinkGroup"])
-    """Those of the same value without ports, in callers and called functions."""
+    """Groups without ports of the same value in callers and callees."""
 
     @cached_property
     def couplings(self) -> Sequence[CoupledRefOp]:
-        """The ops that couple the values; none if there is one value."""
         return [op for op in self.links if isinstance(op, CoupledRefOp)]
 
     @property
     def values(self) -> Sequence[SSAValue]:
-        """The values at links and ports; the operands of links are first."""
+        """Values at links and ports; operands of links come first."""
         return [
             *(op.input for op in self.links),
             *(op.result for op in self.links),
             *(port.value for port in self.ports),
         ]
 
-    def decided(
+    def specifications(
         self, constraints: Sequence[Constraint]
     ) -> Iterator[tuple[KernelPort, Constraint]]:
         """
-        Yield the ports, each with the constraint that decides its specification;
-        without those that keep the one they have.
-
-        Raises:
-            PassFailedException: if two constraints contradict each other.
+        Yield the ports with new specifications and their constraints. Raise
+        `PassFailedException` if constraints contradict each other.
         """
         ranges = [c for c in constraints if c.ranges is not None]
         others = [c for c in constraints if c.ranges is None]
         own = self._specified_uses()
-        if own and not self._have_common_spec(own):
-            # The other ports are decided without those uses.
-            left = [c for c in constraints if not c.is_specified_use]
+        if own and not self._has_common_spec(own):
+            # Resolve the other ports without these uses.
+            remaining = [c for c in constraints if not c.is_specified_use]
             ports = [port for port in self.ports if port not in own]
-            if left and ports:
-                yield from _LinkGroup(self.links, ports).decided(left)
+            if remaining and ports:
+                yield from _LinkGroup(self.links, ports).specifications(remaining)
             return
         is_rescaled = (
             not self.couplings
@@ -350,7 +337,7 @@ class _LinkGroup:
                     yield port, chosen
 
     def _specified_uses(self) -> Sequence[KernelPort]:
-        """Return the ports of uses that have parameters of their own."""
+        """Return the uses with parameters of their own."""
         return [
             port
             for port in self.ports
@@ -359,8 +346,8 @@ class _LinkGroup:
             and isinstance(port.spec, ScaledQuantizedType)
         ]
 
-    def _have_common_spec(self, own: Sequence[KernelPort]) -> bool:
-        """True if all uses have the parameters of some, so that they decide the value."""
+    def _has_common_spec(self, own: Sequence[KernelPort]) -> bool:
+        """Return True if all uses have the same parameters, also for the value."""
         uses = [port for port in self.ports if not port.is_output]
         values = {port.value for port in self.ports}
         values.update(link.result for link in self.links)
@@ -376,11 +363,8 @@ class _LinkGroup:
 
     def resolved(self, constraints: Sequence[Constraint]) -> Constraint:
         """
-        Return the constraint that all of these amount to. Ranges are last, as they give
-        way to all others, but for `!quant.any`, which is only a width.
-
-        Raises:
-            PassFailedException: if two of them contradict each other.
+        Merge constraints; all others override ranges, except `!quant.any`. Raise
+        `PassFailedException` if constraints contradict each other.
         """
         ranges = [c for c in constraints if c.ranges is not None]
         others = [c for c in constraints if c.ranges is None]
@@ -408,20 +392,17 @@ class _LinkGroup:
 
 
 def _cast_type(link: LinkOp, *, exact_bits: bool) -> QuantizedType | None:
-    """
-    Return the parameters that a cast or fake quantization gives its value, if it has
-    any.
-    """
+    """Return the parameters of a cast or fake quantization, or `None`."""
     if isinstance(link, DequantizeCastOp | StatisticsOp | StatisticsRefOp):
         return None
-    found = constraint_of(link, exact_bits=exact_bits)
-    if found is None or not isinstance(found.type, ScaledQuantizedType):
+    constraint = constraint_of(link, exact_bits=exact_bits)
+    if constraint is None or not isinstance(constraint.type, ScaledQuantizedType):
         return None
-    return found.type
+    return constraint.type
 
 
 class _Splitting:
-    """The split of a group at the casts that speak for a branch alone."""
+    """Split of a group at casts that apply to some uses only."""
 
     def __init__(self, group: _LinkGroup, *, exact_bits: bool):
         self._group = group
@@ -432,7 +413,7 @@ class _Splitting:
             if (type_ := _cast_type(link, exact_bits=exact_bits)) is not None
         }
         self.branches: list[_LinkGroup] = []
-        """The uses of the value without these casts, then those behind each cast."""
+        """Uses before these casts, then the uses after each cast."""
 
         if group.couplings or not self._cast_types:
             self.branches = [group]
@@ -453,26 +434,22 @@ class _Splitting:
         type_: Attribute | None,
     ) -> None:
         """
-        Add the uses of values.
-
-        Args:
-            casts: the casts before the branch.
-            values: the value, or the results of the casts.
-            type_: the parameters of the value there, if they are known.
+        Add a branch with parameters `type_` that starts at `values`, the results of
+        `casts`.
         """
         members, links = {*values}, {*casts}
         pending: list[SSAValue] = [*values]
         is_used = False
         while True:
-            found, is_used_there = self._follow(pending, members, links)
-            is_used |= is_used_there
-            types = {self._cast_types[cast] for cast in found}
+            next_casts, has_other_uses = self._follow(pending, members, links)
+            is_used |= has_other_uses
+            types = {self._cast_types[cast] for cast in next_casts}
             if is_used or len(types) != 1 or type_ not in (None, *types):
                 break
-            # All uses are behind the casts, which are equal.
+            # All uses come after equal casts.
             (type_,) = types
-            links.update(found)
-            pending = [cast.result for cast in found]
+            links.update(next_casts)
+            pending = [cast.result for cast in next_casts]
             members.update(pending)
         group = self._group
         self.branches.append(
@@ -482,16 +459,15 @@ class _Splitting:
                 [] if self.branches else group.passed,
             )
         )
-        for each in dict.fromkeys(self._cast_types[cast] for cast in found):
-            same = [cast for cast in found if self._cast_types[cast] == each]
+        for each in dict.fromkeys(self._cast_types[cast] for cast in next_casts):
+            same = [cast for cast in next_casts if self._cast_types[cast] == each]
             self._add_branch(same, [cast.result for cast in same], each)
 
     def _follow(
         self, pending: list[SSAValue], members: set[SSAValue], links: set[LinkOp]
     ) -> tuple[Sequence[LinkOp], bool]:
         """
-        Follow values to casts, add the values and links before these, and return the casts
-        and whether there are other uses.
+        Collect links up to the next casts; return the casts, and True for other uses.
         """
         casts: dict[LinkOp, None] = {}
         is_used = False
@@ -510,7 +486,7 @@ class _Splitting:
 
 
 def _passed(call: CallOp, function: FuncOp) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """What a call passes to a function and back, with the values there."""
+    """Yield pairs of values that a call passes to a function and back."""
     yield from zip(call.operands, function.body.block.args, strict=False)
     end = function.body.blocks[-1].last_op
     if len(function.body.blocks) == 1 and isinstance(end, ReturnOp):
@@ -521,7 +497,7 @@ _T = TypeVar("_T")
 
 
 def _connected(pairs: Iterable[tuple[_T, _T]]) -> DisjointSet[_T]:
-    """Return the sets of values that pairs connect."""
+    """Return the connected components of pairs."""
     pairs = [*pairs]
     joined = DisjointSet([value for pair in pairs for value in pair])
     for a, b in pairs:
@@ -532,14 +508,7 @@ def _connected(pairs: Iterable[tuple[_T, _T]]) -> DisjointSet[_T]:
 def _link_groups(
     links: Sequence[LinkOp], ports: Sequence[KernelPort], calls: Mapping[CallOp, FuncOp]
 ) -> Sequence[_LinkGroup]:
-    """
-    Return the links and ports of a module, grouped by value and coupling.
-
-    Args:
-        links: the ops outside of kernels whose operand and result are the same value.
-        ports: the ports of the kernels.
-        calls: calls of functions that are called only there.
-    """
+    """Group the links and ports of a module by value and coupling."""
     pairs: list[tuple[SSAValue | str, SSAValue | str]] = []
     pairs += [(port.value, port.value) for port in ports]
     for op in links:
@@ -560,7 +529,7 @@ def _link_groups(
 def _find_passed(
     groups: Sequence[_LinkGroup], passed: Sequence[tuple[SSAValue, SSAValue]]
 ) -> None:
-    """Find the groups without ports of values at calls: pairs of the same value."""
+    """Set the groups of passed values without ports, given pairs of passed values."""
     members = {g: g.values for g in groups if not g.couplings or g.ports}
     pairs = [(values[0], value) for values in members.values() for value in values]
     linked = _connected([*passed, *pairs])
@@ -580,7 +549,7 @@ def _warn_of_links(ops: Sequence[Operation], problem: str, remedy: str) -> None:
 
 
 def _replace_at_ports(op: LinkOp, source: SSAValue) -> None:
-    """Replace what kernels take, and erase a cast that nothing else takes."""
+    """Bypass a cast at kernels and links, and erase it if it has no other uses."""
     op.result.replace_uses_with_if(
         source, lambda use: isinstance(use.operation, RegionOp | LinkOp)
     )
@@ -590,10 +559,9 @@ def _replace_at_ports(op: LinkOp, source: SSAValue) -> None:
 
 def _remove(links: Iterable[LinkOp], branches: Container[LinkOp]) -> None:
     """
-    Replace ops by their operands, and pairs of casts by what they cast. A cast stays where
-    the quantized value has other uses, or comes from elsewhere, where a value that no
-    kernel defines is used outside of kernels, too, or a branch is, and so does what is to
-    be recorded at run time.
+    Remove links. A cast stays if its quantized value is used or defined elsewhere, if a
+    value without a defining kernel is also used outside of kernels or in a branch, and
+    so do statistics to record at run time.
     """
     quantizes: list[QuantizeCastOp] = []
     for op in links:
@@ -614,7 +582,7 @@ def _remove(links: Iterable[LinkOp], branches: Container[LinkOp]) -> None:
                 continue
             case _:
                 pass
-        # In a graph region an op may be its own operand: then there is no other value.
+        # In a graph region, an op may be its own operand and must stay.
         if source is not op.result and source.type == op.result.type:
             Rewriter.replace_op(op, (), (source,))
     for op in quantizes:
@@ -623,36 +591,31 @@ def _remove(links: Iterable[LinkOp], branches: Container[LinkOp]) -> None:
 
 
 class _Resolution:
-    """What becomes of the constraints of a module."""
+    """Specifications resolved from the constraints of a module."""
 
     def __init__(
         self, module: ModuleOp, calls: Mapping[CallOp, FuncOp], *, exact_bits: bool
     ):
-        """
-        Raises:
-            PassFailedException: if two constraints contradict each other, or a port cannot
-                be as one says.
-        """
         self._exact_bits = exact_bits
         ops = [*ops_outside_kernels(module)]
         self.links = [op for op in ops if isinstance(op, LinkOp)]
         self.specs = defaultdict[RegionOp, dict[int, Constraint]](dict)
-        """What ports are specified by, by number."""
+        """Constraints of ports by number."""
 
         self.coupled = defaultdict[RegionOp, dict[int, str]](dict)
-        """The keys of ports whose parameters are not known yet, by number."""
+        """Keys of coupled ports without parameters by number."""
 
         self.specified: set[LinkOp] = set()
-        """The ops that say what specifications say then."""
+        """Links that specifications replace."""
 
         self.branches: set[LinkOp] = set()
-        """The ops that speak for a branch of the uses of a value."""
+        """Links that apply to some uses of a value only."""
 
         self.elsewhere: set[LinkOp] = set()
-        """The ops of values at no ports."""
+        """Links of values without ports."""
 
         self.unconstrained: set[LinkOp] = set()
-        """Couplings of values about which nothing is known."""
+        """Couplings without constraints."""
 
         ports = [x for op in ops if isinstance(op, RegionOp) for x in kernel_ports(op)]
         pairs = [(op.input, op.result) for op in self.links]
@@ -666,11 +629,11 @@ class _Resolution:
         self.elsewhere |= without_ports - self.specified
 
     def _resolve(self, whole: _LinkGroup) -> None:
-        """Resolve the constraints on a value, for each branch of its uses."""
+        """Resolve the constraints on each branch of a value's uses."""
         branches = _Splitting(whole, exact_bits=self._exact_bits).branches
         for index, group in enumerate(branches):
             if not group.ports:
-                # The casts compute what is used outside of kernels.
+                # These casts are for uses outside of kernels.
                 continue
             if index:
                 self.branches.update(group.links)
@@ -679,45 +642,45 @@ class _Resolution:
             if not constraints:
                 self.unconstrained.update(group.couplings)
                 continue
-            for port, chosen in group.decided(constraints):
+            for port, chosen in group.specifications(constraints):
                 _check_port(port, chosen)
                 self.specs[port.kernel][port.number] = chosen
                 if group.couplings and isinstance(chosen.type, _UNDECIDED):
                     key = group.couplings[0].coupled_key.data
                     self.coupled[port.kernel][port.number] = key
-            others = [
+            elsewhere = [
                 x for x in group.links if self._same.find(x.input) not in self._at_ports
             ]
-            self.elsewhere.update(others)
-            # A coupling stays as long as one of its values is at no port.
-            kept = {*others, *group.couplings} if others else set[LinkOp]()
-            self.specified.update(x for x in group.links if x not in kept)
+            self.elsewhere.update(elsewhere)
+            # A coupling stays while one of its values has no port.
+            remaining = {*elsewhere, *group.couplings} if elsewhere else set[LinkOp]()
+            self.specified.update(x for x in group.links if x not in remaining)
 
     def _passed_constraints(
         self, group: _LinkGroup, constraints: Sequence[Constraint]
     ) -> list[Constraint]:
         """
-        What is said about the value of a group in callers and called functions, where it is
-        at no port. Ranges are united, as each may be that of one call of several.
+        Return the constraints on a group's value in callers and callees without ports.
+        Ranges are united, as each may belong to one of several calls.
         """
         has_range = any(c.ranges is not None for c in constraints)
         known = {c.type for c in constraints if isinstance(c.type, ScaledQuantizedType)}
         used: list[Constraint] = []
         for passed in group.passed:
-            found = [
+            applicable = [
                 c
                 for c in self._constraints(passed)
                 if (c.ranges is None or not has_range)
-                # Other parameters are a rescale before the call.
+                # Different parameters mean a rescale before the call.
                 and not (
                     known
                     and isinstance(c.type, ScaledQuantizedType)
                     and c.type not in known
                 )
             ]
-            if found:
+            if applicable:
                 self.specified.update(passed.links)
-            used += found
+            used += applicable
         ranges = [c for c in used if c.ranges is not None]
         united = [reduce(_united_constraints, ranges)] if ranges else []
         return [*(c for c in used if c.ranges is None), *united]
@@ -742,23 +705,23 @@ class _Resolution:
                 constraints += found.parts(port.value.type)
         return constraints
 
-    def warn_of_left(self, module: ModuleOp) -> bool:
-        """Warn of ops that say nothing about a port; true if there are any."""
-        # What is in a function that was merged into another one is there, too.
-        left = [x for x in ops_outside_kernels(module) if isinstance(x, LinkOp)]
+    def warn_of_remaining(self, module: ModuleOp) -> bool:
+        """Warn of links that constrain no port. Return True after a warning."""
+        # Links in merged functions exist in the other copy, so search again.
+        links = [x for x in ops_outside_kernels(module) if isinstance(x, LinkOp)]
         has_kernels = bool(kernels_of(module))
-        # What is in no kernel needs no statistics.
+        # Statistics outside of kernels are harmless.
         needless = StatisticsOp | StatisticsRefOp if has_kernels else StatisticsRefOp
         elsewhere = [
-            x for x in left if x in self.elsewhere and not isinstance(x, needless)
+            x for x in links if x in self.elsewhere and not isinstance(x, needless)
         ]
-        unconstrained = [x for x in left if x in self.unconstrained]
-        remedy = "run 'quant-fuse-kernels' first, which makes kernels"
+        unconstrained = [x for x in links if x in self.unconstrained]
+        remedy = "run 'quant-fuse-kernels' first to create kernels"
         if has_kernels:
             remedy = (
                 "add kernels for the ops next to them to the target, or remove them"
             )
-        problem = "constraints on values that no kernel takes or returns stay"
+        problem = "constraints on values at no kernel stay"
         _warn_of_links(elsewhere, problem, remedy)
         problem = "couplings of values without constraints stay"
         _warn_of_links(unconstrained, problem, "add statistics, or remove them")
@@ -768,49 +731,44 @@ class _Resolution:
 @dataclass(frozen=True)
 class QuantConstraintsToSpecsPass(CountingPass):
     """
-    Make specifications of kernels from casts, statistics, fake quantization and couplings
-    of the values that kernels take and return.
+    Convert casts, statistics, fake quantization and couplings to specifications of
+    kernel ports.
     """
 
     name = "quant-constraints-to-specs"
 
     exact_bits: bool = False
-    """
-    True if fake quantization means stored values of as many bits as the op says; otherwise
-    of 8, 16 or 32, whichever is enough.
-    """
+    """True to keep the bits of fake quantization; else round up to 8, 16 or 32."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         separated = separate_calls(op)
         with separated.undone_if_failed():
-            found = _Resolution(op, separated.calls, exact_bits=self.exact_bits)
-        for kernel, constraints in found.specs.items():
+            resolution = _Resolution(op, separated.calls, exact_bits=self.exact_bits)
+        for kernel, constraints in resolution.specs.items():
             _specify(kernel, constraints)
-        for kernel, keys in found.coupled.items():
+        for kernel, keys in resolution.coupled.items():
             set_coupled_ports(kernel, keys)
-        _remove((x for x in found.links if x in found.specified), found.branches)
+        links = (x for x in resolution.links if x in resolution.specified)
+        _remove(links, resolution.branches)
         warn_of_public_functions(merge_copies(separated))
         return PassOutcome(
-            found.links,
-            len(found.specs) + len(found.coupled),
+            resolution.links,
+            len(resolution.specs) + len(resolution.coupled),
             "casts, statistics or fake quantization of values at the ports of kernels",
-            is_explained=found.warn_of_left(op),
+            is_explained=resolution.warn_of_remaining(op),
         )
 
 
 def _check_port(port: KernelPort, constraint: Constraint) -> None:
-    """
-    Raises:
-        PassFailedException: if a port cannot be as a constraint says.
-    """
+    """Raise `PassFailedException` if a constraint does not apply to a port's type."""
     type_ = port.value.type
     if not is_specification(constraint.type_for(type_), type_):
-        problem = f"{port} has type '{type_}', which cannot be {constraint}"
+        problem = f"{port} has type '{type_}', which does not support {constraint}"
         fail(port.kernel, f"{problem}; remove one of the constraints")
 
 
 def _specify(kernel: RegionOp, constraints: dict[int, Constraint]) -> None:
-    """Give some ports of a kernel, by number, the types of constraints."""
+    """Apply constraints, by port number, to the specifications of a kernel."""
     set_specs(
         kernel,
         [

@@ -77,15 +77,12 @@ class QuantExportPass(CountingPass):
     """Output form: quantized ops (`fixed`), or integer arithmetic (`codegen`)."""
 
     fully_quantized: bool = False
-    """
-    True to fail if a kernel stays in floating point or a float op is in no kernel.
-    """
+    """True to fail if a kernel or op stays in floating point."""
 
     push_rescales: bool = True
     """
-    True to rescale integers once, after data movement and sums, instead of at each port
-    of a kernel; for `codegen` only, see
-    [`codegen`][xdsl_quant.transforms.propagation.export.codegen].
+    True to rescale once, after data movement and sums, instead of at each port
+    (`codegen` only, see [`codegen`][xdsl_quant.transforms.propagation.export.codegen]).
     """
 
     @patched_pass
@@ -139,9 +136,7 @@ class QuantExportPass(CountingPass):
 
 
 def needs_parameters(value: SSAValue) -> bool:
-    """
-    Return True if a value at a port is float, and neither constant nor a destination.
-    """
+    """Return True for a float value that is neither constant nor a destination."""
     return (
         is_float_value(value)
         and not isinstance(value.owner, tensor.EmptyOp | linalg.ops.FillOp)
@@ -237,9 +232,7 @@ def _check_fully_quantized(module: ModuleOp, copy: KernelExport) -> None:
 
 
 def _rescales(export: CodegenExport) -> DictionaryAttr:
-    """
-    Return the numbers of rescales with and without pushing, and the result differences.
-    """
+    """Return the rescale counts with and without pushing, and differences."""
     numbers: dict[str, Attribute] = {"inserted": IntegerAttr(export.rescales, i64)}
     if export.reference is not None:
         numbers["at_ports"] = IntegerAttr(export.reference.rescales, i64)

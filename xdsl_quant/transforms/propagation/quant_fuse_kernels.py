@@ -57,10 +57,7 @@ ops were between them. `quant-inline-regions` restores the order from it.
 
 @dataclass(frozen=True)
 class QuantFuseKernelsPass(CountingPass):
-    """
-    Wrap the ops of each pattern of a hardware target in a `quant.region`. The pass is
-    idempotent.
-    """
+    """Wrap the ops of each pattern of a hardware target in a `quant.region`."""
 
     name = "quant-fuse-kernels"
 

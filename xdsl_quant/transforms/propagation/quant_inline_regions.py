@@ -65,10 +65,7 @@ class QuantInlineRegionsPass(CountingPass):
     """Names of the kernels to inline; by default all kernels."""
 
     not_in_target: str | None = None
-    """
-    Target, by name or path of a `.toml` file; the pass inlines kernels that the target
-    lacks, or lacks with these specifications.
-    """
+    """Inline only kernels that this target (name or `.toml` file) does not support."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         found = regions = kernels_of(op)
@@ -99,9 +96,8 @@ def _has_kernel(target: TargetSpec, region: RegionOp) -> bool:
 
 def inline_regions(regions: Sequence[RegionOp]) -> None:
     """
-    Replace kernels by their ops, and their specifications by casts at the ports.
-    Restore the order of ops before fusion if these are all kernels and nothing else
-    changed.
+    Replace kernels by their ops, with casts for specifications. Restore the order of
+    ops before fusion if it is unchanged otherwise.
     """
     if any(isinstance(spec, QuantizedType) for each in regions for spec in each.specs):
         for region in regions:

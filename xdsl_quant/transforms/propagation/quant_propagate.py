@@ -66,8 +66,8 @@ from .target_spec import TargetSpec
 @dataclass(frozen=True)
 class QuantPropagatePass(CountingPass):
     """
-    Replace the specifications of kernels by uniform types that fulfil the constraints
-    of a hardware target.
+    Replace specifications of kernels by uniform types that fulfil the target's
+    constraints.
     """
 
     name = "quant-propagate"
@@ -76,10 +76,7 @@ class QuantPropagatePass(CountingPass):
     """Name of a built-in or plugin target, or path of a `.toml` file; required."""
 
     report: str | None = None
-    """
-    File for a report of the decisions and their reasons: JSON if it ends with `.json`,
-    tables otherwise.
-    """
+    """File for a report of decisions: JSON if it ends with `.json`, else tables."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         target = target_of_option(self.target)
@@ -123,8 +120,6 @@ class Propagation:
 
     def __init__(self, module: ModuleOp, target: TargetSpec):
         """
-        Propagate.
-
         Args:
             module: the module, whose kernels get uniform types as specifications.
             target: the target with the kernels.
@@ -153,10 +148,7 @@ class Propagation:
         """Kernels of the module after merging functions."""
 
     def warn_of_float_kernels(self) -> None:
-        """
-        Warn on standard error about kernels that unintentionally stay in floating
-        point.
-        """
+        """Warn on standard error about kernels left in floating point."""
         reasons = dict(self.graph.float_kernels) | {
             kernel.op: f"{port} of kernel '{kernel.name}' has no parameters"
             for kernel in self.graph.kernels
@@ -203,10 +195,7 @@ class Propagation:
             )
 
     def warn_of_clamped_values(self) -> None:
-        """
-        Warn on standard error about values whose statistics exceed the range of their
-        parameters.
-        """
+        """Warn on standard error about values that their parameters clamp."""
         found = [each for each in self._cut_off if each.kernel.op in self._left]
         for first in found[:1]:
             kernel, port = first.kernel, first.port
@@ -219,9 +208,7 @@ class Propagation:
             )
 
     def warn_of_missing_dimensions(self) -> None:
-        """
-        Warn on standard error about weights without the dimension of per-axis scales.
-        """
+        """Warn on standard error about weights without the per-axis dimension."""
         found = [each for each in self._without_axis if each[0].op in self._left]
         for kernel, port in found[:1]:
             kernel.warn(
@@ -232,9 +219,7 @@ class Propagation:
             )
 
     def warn_of_specifications(self) -> None:
-        """
-        Warn on standard error about input specifications that constraints overrule.
-        """
+        """Warn on standard error about specifications that constraints overrule."""
         found = [each for each in self._overruled if each.kernel.op in self._left]
         for first in found[:1]:
             first.kernel.warn(
@@ -245,9 +230,7 @@ class Propagation:
             )
 
     def report(self) -> PropagationReport:
-        """
-        Return the decisions and their reasons. Call it before the module changes again.
-        """
+        """Return the decisions and reasons; call it before the module changes."""
         return describe(self._module, self._target.name, self.graph, self.copies)
 
 
@@ -256,10 +239,7 @@ def _from_to(range_: Range) -> str:
 
 
 def _has_statistics(op: RegionOp) -> bool:
-    """
-    Return True if an operand or result of a kernel has statistics ops, which are not
-    specifications yet.
-    """
+    """Return True if values of a kernel have statistics ops instead of ranges."""
     return any(
         isinstance(value.owner, StatisticsOp)
         or any(isinstance(use.operation, StatisticsOp) for use in value.uses)
@@ -269,8 +249,8 @@ def _has_statistics(op: RegionOp) -> bool:
 
 def propagate(module: ModuleOp, target: TargetSpec) -> PropagationReport:
     """
-    Replace the specifications of kernels by uniform types that fulfil the constraints
-    of a hardware target.
+    Replace specifications of kernels by uniform types that fulfil the target's
+    constraints.
 
     Args:
         module: the module, which is changed.

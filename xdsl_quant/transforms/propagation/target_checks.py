@@ -1,7 +1,4 @@
-"""
-Check targets whose file is valid for unusable ops, unconstrained biases and unreachable
-kernels.
-"""
+"""Check target files for unusable ops, free bias scales and unreachable kernels."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -67,9 +64,7 @@ def check_target(file: TomlFile, ctx: Context) -> Sequence[str]:
 def _patterns(
     entry: TomlTable, kernel: KernelSpec
 ) -> Iterator[tuple[str, str, OpPattern | MatchFn]]:
-    """
-    Yield the patterns of a kernel with key and text; each entry of `ops` is a pattern.
-    """
+    """Yield the patterns of a kernel with key and text; one per entry of `ops`."""
     patterns = iter(kernel.patterns)
     if "ops" in entry and isinstance(ops := next(patterns), OpPattern):
         for name in ops.steps[0].names:
@@ -94,10 +89,8 @@ def _check_op(
     name: str, is_in_region: bool, ctx: Context, entry: TomlTable, key: str, text: str
 ) -> str | None:
     """
-    Return a warning if the op is unknown, so the pattern can never match.
-
-    Raises:
-        TargetError: if the op cannot be part of a kernel.
+    Return a warning if the op is unknown; raise `TargetError` if a kernel cannot have
+    it.
     """
     place = f"{entry.location(key, text)}: warning:"
     dialect_name, _, _ = name.partition(".")
@@ -193,9 +186,7 @@ def _shadows(
     kernel: KernelSpec,
     pattern: OpPattern | MatchFn,
 ) -> bool:
-    """
-    Return True if every match of a kernel's pattern is taken by an earlier kernel.
-    """
+    """Return True if an earlier kernel takes all matches of a kernel's pattern."""
     return _covers(earlier_pattern, pattern) and all(
         any(earlier.covers(signature) for earlier in earlier_kernel.signatures)
         for signature in kernel.signatures

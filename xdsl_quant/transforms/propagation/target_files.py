@@ -159,12 +159,8 @@ def parse_target(
 
 def _target(table: TomlTable, name: str, files: Sequence[str]) -> TargetSpec:
     """
-    Build a target.
-
-    Args:
-        table: the root table of the file.
-        name: the target's name if the file has no `name`.
-        files: the file's name, preceded by the names of the files that extend it.
+    Build a target from a root table, read from the last of the `files` that extend each
+    other.
     """
     table.check_keys(_TARGET_KEYS, "a target")
     bases = extended_targets(table, files)
@@ -211,9 +207,7 @@ def extended_targets(table: TomlTable, files: Sequence[str]) -> Sequence[TargetS
 
 
 def united_kernels(targets: Sequence[TargetSpec]) -> dict[str, KernelSpec]:
-    """
-    Merge the kernels of several targets; signatures of earlier targets come first.
-    """
+    """Merge the kernels of targets; signatures of earlier targets come first."""
     kernels: dict[str, KernelSpec] = {}
     for target in targets:
         for name, kernel in target.kernels.items():
@@ -326,8 +320,9 @@ def _pattern(table: TomlTable, text: str) -> OpPattern | MatchFn:
         for step in text.split("->")
     ]
     if all(step.is_optional for step in steps):
-        problem = f"expected a pattern with a required op, found only optional ones in '{text}'"
-        table.fail(f"{problem}; remove a '?'", "patterns", text)
+        problem = "expected a required op in a pattern"
+        found = f"found only optional ones in '{text}'"
+        table.fail(f"{problem}, {found}; remove a '?'", "patterns", text)
     return OpPattern(steps)
 
 
@@ -418,12 +413,6 @@ def _port(table: TomlTable, key: str, text: str) -> Port:
 
 @cache
 def _parsed_storage(text: str) -> AnyQuantizedType:
-    """
-    Parse a storage type with an optional range.
-
-    Raises:
-        ParseError: if the type or range is invalid.
-    """
     ctx = Context()
     ctx.load_dialect(Quant)
     return cast(AnyQuantizedType, Parser(ctx, f"!quant.any<{text}>").parse_type())
@@ -531,4 +520,4 @@ _ARGUMENTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "int | None": (_is_index, "an integer"),
     "Sequence[int]": (_are_indices, "an array of integers"),
 }
-"""What a field of a constraint must be, by its annotation, and that in words."""
+"""Check and description of a field of a constraint, by its annotation."""

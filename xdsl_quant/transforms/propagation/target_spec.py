@@ -42,10 +42,7 @@ class MultiplierUniformScale:
 
 @dataclass(frozen=True)
 class CoefficientOfOp:
-    """
-    Weights and the dimension of their scales, as given by the traits of the kernel's
-    ops.
-    """
+    """Weights and per-axis dimensions from the traits of the kernel's ops."""
 
 
 @dataclass(frozen=True)
@@ -133,9 +130,7 @@ def _stores_all_of(storage: StoredQuantizedType, other: StoredQuantizedType) -> 
 
 @dataclass(frozen=True)
 class Signature:
-    """
-    Storage of the ports of a kernel, and the constraints between their parameters.
-    """
+    """Storage of the ports of a kernel, and constraints on their parameters."""
 
     inputs: Sequence[Port]
     outputs: Sequence[Port]
@@ -147,9 +142,7 @@ class Signature:
     """True if the last result may be repeated any number of times."""
 
     constraints: Sequence[Constraint] | None = None
-    """
-    Constraints between ports, or `None` for those from the traits of the kernel's op.
-    """
+    """Constraints between ports; `None` for those of the op's traits."""
 
     def fitted(
         self, input_specs: Sequence[Attribute], output_specs: Sequence[Attribute]
@@ -226,10 +219,7 @@ class PatternStep:
 
 @dataclass(frozen=True)
 class OpPattern:
-    """
-    Chain of ops that forms a kernel. Each op is the only user of the results of its
-    predecessor.
-    """
+    """Chain of ops; each op is the only user of its predecessor's results."""
 
     steps: Sequence[PatternStep]
     """Steps from first to last op."""

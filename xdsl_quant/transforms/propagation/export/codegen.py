@@ -1,37 +1,36 @@
 """
-Kernels as integer arithmetic, for code generation: a `quant.region` whose float ports all
-have scales becomes ops on integers.
+Export kernels as integer arithmetic for code generation: a `quant.region` with scales at
+all float ports becomes ops on integers.
 
-Between kernels, a value is a tensor of integers; the compiler knows scale, zero point and
-range. Products accumulate zero-point-corrected integers in 32 bits, or in 64 if they need
-them. Sums add terms of one scale: where it is not the same already, terms are multiplied by
-integers, which rounds nothing. Ops that move or order elements do so with integers. A
-rescale is what
-[`requantize_fixed_point`][xdsl_quant.numerics.requantize_fixed_point] computes, with a
-multiplier of fewer than 31 bits if its operand has more than 32 bits.
+Values between kernels are integer tensors with a scale, zero point and range that the
+compiler knows. Products accumulate zero-point-corrected integers in 32 bits, or 64 if
+needed. Sums add terms with a common scale, to which terms are aligned by exact integer
+multiplication. Data movement and ordering ops work on the integers. A rescale computes
+[`requantize_fixed_point`][xdsl_quant.numerics.requantize_fixed_point], with a multiplier
+of fewer than 31 bits if its operand has more than 32 bits.
 
-Without pushing, results of a kernel are rescaled to the type of their port, and operands
-to theirs if that is another one. With pushing, a port is not rescaled where
+Without pushing, each result is rescaled to the type of its port, and each operand if its
+type differs. With pushing, the export only clamps to the range of the port and keeps the
+scale if
 
-* an operand has one use in its kernel, which does not multiply, or
-* a result has one use, which is such an operand, or one of another type:
+* an operand has a single use in its kernel, which is not a multiplication, or
+* a result has a single use, which is such an operand or has another type.
 
-it is clamped to the range of the type, with the scale that it has. A value that is not
-rescaled at a port is thus rescaled together with what it is added to, or moved, at a later
-port, and there are never more rescales than without pushing.
+The value is rescaled at a later port, after additions or data movement. Pushing never adds
+rescales.
 
-**Bound.** Without pushing, a number is rounded at each port, and with pushing it is rounded
-at some of them. Moves and order do not make differences larger, sums add them, and sums of
-products multiply them by the sum of absolute values of weights. Where no product comes
-between, a result with scale `s` thus differs by at most
+**Bound.** Pushing skips some of the roundings at ports. Data movement and ordering do not
+increase the resulting difference, sums add differences, and contractions multiply them by
+the sum of absolute weights. Without contractions in between, a result with scale `s`
+differs by at most
 
     floor(1 + (s_1 + ... + s_n) / (2 * s) + e)
 
-stored units, with the scales `s_i` of the ports that are not rescaled, one for each way
-from the port to the result, and `e` for what is lost to multipliers and to ends of ranges,
-which are rounded: at most `(s_1 + ... + s_n) / (4 * s) + 1 / 2` for types of up to 16 bits.
-If `n` is 0 the results are the same. The pass computes the bound of each result, with the
-exact `e` and with products, from scales, ranges and constant weights.
+stored units. `s_i` are the scales of the ports that are not rescaled, once per path to the
+result. `e` is the error of multipliers and rounded range limits, at most
+`(s_1 + ... + s_n) / (4 * s) + 1 / 2` for types of up to 16 bits. For `n = 0` the results
+are bit-identical. The pass computes the bound of each result, with exact `e` and with
+contractions, from scales, ranges and constant weights.
 """
 
 from __future__ import annotations
@@ -88,34 +87,33 @@ from .loop_nests import Empty, RealConstant, constant_or_empty, known_numbers
 from .loops import loop_over
 
 _PortKey: TypeAlias = tuple[int, int]
-"""The number of a kernel, and that of a port: operands are counted first."""
+"""Kernel index and port number; operands come first."""
 
 
 class CodegenExport(KernelExport):
-    """The export of the kernels of a module as integer arithmetic."""
+    """Export of the kernels of a module as integer arithmetic."""
 
     def __init__(self, module: ModuleOp, reference: CodegenExport | None = None):
         """
         Args:
             module: the module.
-            reference: the export of a copy without pushing; without it, rescales are not
-                pushed.
+            reference: the export of a copy without pushing; `None` disables pushing.
         """
         super().__init__(module)
         self.module, self.reference = module, reference
         self.rescales = 0
-        """How many rescales there are."""
+        """Number of rescales."""
 
         self.rounding: dict[_PortKey, Fraction] = {}
-        """How far each port takes a number from the exact result at most."""
+        """Upper bound on the deviation from the exact result at each port."""
 
         self._integers: dict[SSAValue, Integers] = {}
-        """What kernels gave, by their results."""
+        """Integers of kernel results."""
 
         self._stored: dict[tuple[SSAValue, ScaledQuantizedType], Integers] = {}
         self._expressed: dict[SSAValue, SSAValue] = {}
         self._read: dict[SSAValue, None] = {}
-        """Constants and destinations that are no quantized ports."""
+        """Unquantized constants and destinations."""
 
         self._differences: dict[str, list[int]] = {}
         self._is_bounded = True
@@ -123,9 +121,9 @@ class CodegenExport(KernelExport):
     @property
     def differences(self) -> Mapping[str, Sequence[int]] | None:
         """
-        How many units a result of a function differs at most from what it is without
-        pushing, by functions; `None` if nothing is known because a value that may differ is
-        used by an op that is no kernel.
+        Upper bounds, in stored units, on the differences of function results with and
+        without pushing. `None` if an op outside of kernels uses a value that may
+        differ.
         """
         return self._differences if self._is_bounded else None
 
@@ -147,9 +145,9 @@ class CodegenExport(KernelExport):
         has_calls = any(isinstance(op, func.CallOp) for op in ops)
         for value in [*self._integers]:
             users = {use.operation for use in value.uses}
-            others = {op for op in users if not isinstance(op, RegionOp)}
+            outside = {op for op in users if not isinstance(op, RegionOp)}
             known = () if has_calls else func.ReturnOp
-            if not all(isinstance(op, known) for op in others):
+            if not all(isinstance(op, known) for op in outside):
                 self._is_bounded &= not self._at_result(value).difference
         for op in ops:
             function = op.parent_op()
@@ -158,7 +156,7 @@ class CodegenExport(KernelExport):
                 self._differences[function.sym_name.data] = units
 
     def _units(self, value: SSAValue) -> int:
-        """How many units a value that is returned may differ."""
+        """Return the largest difference of a returned value in stored units."""
         if value not in self._integers:
             return 0
         stored = self._at_result(value)
@@ -202,7 +200,7 @@ class CodegenExport(KernelExport):
             raise
         kept = {x.value if isinstance(x, Integers) else x for x in results}
         for op in reversed([*scratch.ops]):
-            # Sizes and constants that nothing was made with.
+            # Remove unused sizes and constants.
             if is_trivially_dead(op) and kept.isdisjoint(op.results):
                 scratch.erase_op(op)
         Rewriter.inline_block(scratch, InsertPoint.before(region))
@@ -252,7 +250,7 @@ class CodegenExport(KernelExport):
         port: StoredRange,
         may_wait: bool,
     ) -> Integers:
-        """What a kernel computes with."""
+        """Return the integers of an operand."""
         integers = self._integers.get(value)
         if integers is not None and may_wait and not port.is_of(integers):
             if integers.port == port.type:
@@ -271,19 +269,19 @@ class CodegenExport(KernelExport):
         value: Value,
         is_same: bool,
     ) -> Integers | SSAValue:
-        """What becomes of a result of a kernel."""
+        """Return the form of a result after its port."""
         if isinstance(value, SSAValue):
             return value
         port = StoredRange.of(cast(ScaledQuantizedType, region.specs[key[1]]))
         if isinstance(value, RealConstant):
             raise Unsupported("a result is constant")
         if not isinstance(value, Integers):
-            raise Unsupported("a result has elements that do not matter")
+            raise Unsupported("a result has undefined elements")
         if port.cuts_off(value):
             number = float((value.bounds[0] - value.zero_point) * min(value.scales))
             message = f"a result exceeds the range of '{port.type}'"
             raise ResultOutOfRange(message, number)
-        # To round what was moved is to move what was rounded.
+        # Rounding commutes with data movement.
         is_same |= value.is_same_at_port and value.port == port.type
         result = region.results[key[1] - len(region.inputs)]
         if self.reference is not None and _waits_for_a_kernel(result, port):
@@ -301,7 +299,7 @@ class CodegenExport(KernelExport):
     def _waiting(
         self, key: _PortKey, integers: Integers, port: StoredRange
     ) -> Integers:
-        """What is not rescaled at a port, though it is without pushing."""
+        """Return the integers at a port whose rescale is pushed."""
         assert self.reference is not None
         rounding = self.reference.rounding.get(key, port.extent)
         return replace(
@@ -314,7 +312,7 @@ class CodegenExport(KernelExport):
     def _compared(
         self, stored: Integers, port: StoredRange, key: _PortKey | None, is_same: bool
     ) -> Integers:
-        """What is stored, with how far it is from what it is without pushing."""
+        """Return stored values with the bound on their difference from no pushing."""
         if self.reference is None or is_same:
             return replace(stored, difference=Fraction(0), is_same_at_port=True)
         difference = stored.difference + stored.rounding
@@ -329,7 +327,7 @@ class CodegenExport(KernelExport):
     def _at_port(
         self, value: SSAValue, port: StoredRange, key: _PortKey | None = None
     ) -> Integers:
-        """Return a value with the type of a port; all kernels share it."""
+        """Return a value with the type of a port, shared by all kernels."""
         known = (value, port.type)
         if known not in self._stored:
             integers = self._integers.get(value)
@@ -346,19 +344,19 @@ class CodegenExport(KernelExport):
         return self._stored[known]
 
     def _rescaled_to(self, value: SSAValue, port: StoredRange) -> Integers:
-        """Return a result of a kernel with the type of a port."""
+        """Rescale a result of a kernel to the type of a port."""
         integers = self._integers[value]
         try:
             return self._rescaled(builder_after(integers.value), integers, port)
         except Unsupported:
             if integers.port in (None, port.type):
                 raise
-            # In two steps, as without pushing.
+            # Rescale in two steps, as without pushing.
             stored = self._at_result(value)
             return self._rescaled(builder_after(stored.value), stored, port)
 
     def _at_result(self, value: SSAValue) -> Integers:
-        """Return a result of a kernel as it is where no kernel takes it."""
+        """Return a kernel's result with its own type, for uses outside of kernels."""
         port = self._integers[value].port
         assert port is not None
         return self._at_port(value, StoredRange.of(port))
@@ -421,7 +419,7 @@ class CodegenExport(KernelExport):
     def _is_stored(
         self, old: SSAValue, new: SSAValue, spec: Attribute, is_same: bool
     ) -> bool:
-        """Take the integers that the floats of a result come from, if they do."""
+        """Use the stored values behind a float result. Return True on success."""
         if not isinstance(spec, ScaledQuantizedType):
             return False
         try:
@@ -438,7 +436,7 @@ class CodegenExport(KernelExport):
     def _as_floats(
         self, builder: LoweringBuilder, value: SSAValue, spec: Attribute
     ) -> tuple[SSAValue, bool]:
-        """What a port has after it is quantized, and whether pushing changes nothing."""
+        """Return the float value after a port, and True if pushing has no effect."""
         if self.is_cut_off(value, spec):
             return value, True
         if isinstance(spec, ScaledQuantizedType):
@@ -457,7 +455,7 @@ class CodegenExport(KernelExport):
 def _rounded_to_type(
     builder: LoweringBuilder, value: SSAValue, spec: Attribute
 ) -> SSAValue:
-    """Floats as what a type without an integer form makes of them."""
+    """Quantize and dequantize floats to a type without integer form."""
     if not isinstance(spec, ParametersType):
         return value
     type_ = with_element_type(value.type, spec)
@@ -466,7 +464,7 @@ def _rounded_to_type(
 
 
 def _lowered_body(region: RegionOp) -> Block:
-    """Return a copy of the ops of a kernel, those of some dialects as ops of linalg."""
+    """Copy the body of a kernel and lower it to linalg if its dialect requires that."""
     body = region.body.clone()
     lowered = [
         ops
@@ -475,7 +473,7 @@ def _lowered_body(region: RegionOp) -> Block:
     ]
     if lowered:
         for op in body.walk():
-            # What is made of an op remembers its name, for reasons.
+            # Keep the op's name as location, for reasons.
             op.location = NameLoc(StringAttr(op.name), UnknownLoc())
         types = [argument.type for argument in body.block.args], ()
         module = ModuleOp([func.FuncOp("kernel", types, body)])
@@ -488,10 +486,7 @@ def _lowered_body(region: RegionOp) -> Block:
 
 
 def _erase_unused_ops(value: SSAValue) -> None:
-    """
-    Erase a constant or destination that has no uses, and what it is made with, such as
-    sizes: xDSL does not know that `linalg.fill` of a tensor has no effects.
-    """
+    """Erase an unused constant or destination; `linalg.fill` is not dead in xDSL."""
     op = value.owner
     if (
         not isinstance(op, Operation)
@@ -508,18 +503,13 @@ def _erase_unused_ops(value: SSAValue) -> None:
 
 
 def _may_wait(argument: BlockArgument) -> bool:
-    """
-    Return True if an operand is used once in its kernel, by what does not multiply.
-    """
+    """Return True if an operand has a single use, which is not a multiplication."""
     uses = [*argument.uses]
     return len(uses) == 1 and not multiplies(uses[0].operation)
 
 
 def _waits_for_a_kernel(result: SSAValue, port: StoredRange) -> bool:
-    """
-    Return True if a result has one use, which is an operand of a kernel that need not
-    be rescaled there, or is to another type.
-    """
+    """Return True if a result has one use: without rescale, or with another type."""
     uses = [*result.uses]
     if len(uses) != 1 or not isinstance(region := uses[0].operation, RegionOp):
         return False
@@ -529,10 +519,7 @@ def _waits_for_a_kernel(result: SSAValue, port: StoredRange) -> bool:
 
 
 def _check_fits(integers: Integers, port: StoredRange) -> None:
-    """
-    Raises:
-        Unsupported: if integers cannot be rescaled to the type of a port later.
-    """
+    """Raise `Unsupported` if integers cannot be rescaled to a port's type later."""
     if not port.is_of(integers):
         scratch = InsertPoint.at_end(Block())
         builder = LoweringBuilder(scratch, location=UnknownLoc())
@@ -541,10 +528,10 @@ def _check_fits(integers: Integers, port: StoredRange) -> None:
 
 
 def _stored_at_port(value: SSAValue, port: StoredRange) -> Integers:
-    """Floats as a port stores them: a constant if they are one."""
+    """Return a float value as stored by a port; constants are folded."""
     text = f"a port of type '{value.type}'"
     if not isinstance(value.type, TensorType):
-        raise Unsupported(f"{text} is no ranked tensor")
+        raise Unsupported(f"{text} is not a ranked tensor")
     builder = builder_after(value)
     storage = port.type.signless_storage_type
     stored_type = TensorType(storage, shape_of(value))
@@ -570,7 +557,7 @@ def _floats_of_stored(
     value: SSAValue,
     type_: ScaledQuantizedType,
 ) -> SSAValue:
-    """Return the floats that stored values stand for."""
+    """Dequantize stored values."""
     quantized_type = with_element_type(value.type, type_)
     quantized = builder.op(StorageCastOp, (stored,), quantized_type)
     return builder.op(DequantizeCastOp, (quantized,), value.type)

@@ -58,10 +58,7 @@ from .quantized_kernels import QuantizedKernel
 
 
 def dialect_ops_of(region: RegionOp) -> DialectOps:
-    """
-    Return the ops of the kernel's dialect if it supports all port types, else
-    `QUANT_OPS`.
-    """
+    """Return the ops of the kernel's dialect if they accept all port types."""
     dialects = (op.name.partition(".")[0] for op in region.body.block.ops)
     ops = next(
         (known for name in dialects if (known := dialect_ops(name)) is not QUANT_OPS),
@@ -200,9 +197,7 @@ def _inserted_after(value: SSAValue, new_ops: Sequence[Operation]) -> SSAValue:
 
 
 def widen_biases(module: ModuleOp) -> None:
-    """
-    Widen constant biases of ops with 16-bit activations in dialects that require it.
-    """
+    """Widen constant biases of ops on 16-bit activations if the dialect needs it."""
     for op in module.walk():
         trait = quantization_trait(op, AccumulatorUniformScale)
         if trait is None or trait.bias >= len(op.operands):

@@ -41,10 +41,7 @@ class UnsupportedParameters(Unsupported):
 
 
 class ResultOutOfRange(Unsupported):
-    """
-    Raised when the type of a result would clamp its values; kernel and result stay in
-    floating point.
-    """
+    """Raised if a result's type would clamp it; the kernel stays in floating point."""
 
     def __init__(self, message: str, number: float):
         super().__init__(message)
@@ -54,10 +51,8 @@ class ResultOutOfRange(Unsupported):
 
 def check_parameters(region: RegionOp) -> None:
     """
-    Raise unless stored values of all ports are integers with scales and zero points.
-
-    Raises:
-        UnsupportedParameters: if a port has another type.
+    Raise `UnsupportedParameters` unless all ports store integers with scales and zero
+    points only.
     """
     for spec in region.specs:
         if isinstance(spec, BlockScaledQuantizedType):
@@ -71,12 +66,7 @@ def check_parameters(region: RegionOp) -> None:
 
 
 def check_ports(region: RegionOp, is_known: Callable[[SSAValue], bool]) -> None:
-    """
-    Raise if a port has no parameters and its value is not known.
-
-    Raises:
-        Unsupported: if there is such a port.
-    """
+    """Raise `Unsupported` if a port has neither parameters nor a known value."""
     for value, spec in ports_of(region):
         is_scaled = isinstance(spec, ScaledQuantizedType)
         if is_float_value(value) and not is_scaled and not is_known(value):
@@ -84,19 +74,14 @@ def check_ports(region: RegionOp, is_known: Callable[[SSAValue], bool]) -> None:
 
 
 def reason_of(error: Exception, name: str) -> str:
-    """
-    Return the message of an error without location and op name, which the report adds
-    itself.
-    """
+    """Return the message of an error without its location and op name."""
     sentence = sentence_of(error)
     _, is_located, message = sentence.partition("error: ")
     return (message if is_located else sentence).removeprefix(f"'{name}' op ")
 
 
 def in_names_of_kernel(reason: str, op: Operation) -> str:
-    """
-    Replace the names of lowered ops in a reason by the StableHLO op in their location.
-    """
+    """Replace names of lowered ops by the StableHLO op in their location."""
     location = op.location
     if isinstance(location, NameLoc) and location.desc.data.startswith("stablehlo."):
         for inner in op.walk():
@@ -105,12 +90,7 @@ def in_names_of_kernel(reason: str, op: Operation) -> str:
 
 
 def check_uses_own_values(op: Operation) -> None:
-    """
-    Raise if the regions of an op use values from outside.
-
-    Raises:
-        Unsupported: if there is such a use.
-    """
+    """Raise `Unsupported` if regions of an op use values from outside."""
     if not op.regions:
         return
     own = {value for inner in op.walk() for value in defined_values(inner)}
@@ -152,10 +132,7 @@ def is_exact(value: SSAValue, type_: QuantizedType) -> bool:
 
 
 def ends_of(type_: ScaledQuantizedType) -> tuple[float, float]:
-    """
-    Return the smallest and largest number that a type stores without clamping, up to
-    rounding.
-    """
+    """Return the smallest and largest number that a type rounds but does not clamp."""
     scales, points = type_.get_scales(), type_.get_zero_points()
     low, high = type_.storage_range
     return (
@@ -206,9 +183,7 @@ _MINIMA = {"minimum", "minimumf", "minnumf"}
 
 
 def stored_as(region: RegionOp, value: SSAValue) -> ScaledQuantizedType | None:
-    """
-    Return the type of the result that a value reaches without computation, or `None`.
-    """
+    """Return the type of the result that a value becomes unchanged, or `None`."""
     returned = region.returned
     if value in returned:
         spec = region.output_specs.data[[*returned].index(value)]
@@ -246,11 +221,8 @@ def check_not_cut_off(
     op: Operation, index: int, constant: SSAValue, type_: ScaledQuantizedType
 ) -> None:
     """
-    Raise if a result would contain elements of a constant operand that its type clamps.
-    Infinities are allowed.
-
-    Raises:
-        ResultOutOfRange: if that is so.
+    Raise `ResultOutOfRange` if a result would contain finite elements of a constant
+    operand that its type clamps.
     """
     numbers = numbers_of(constant)
     if not numbers.size:
@@ -271,12 +243,8 @@ def check_not_cut_off(
 
 def check_constants(region: RegionOp) -> None:
     """
-    Raise if a constant without a type contains elements that the type of a result
-    clamps.
-
-    Raises:
-        ResultOutOfRange: if that is so.
-        Unsupported: if the elements of such a constant are unknown.
+    Raise `ResultOutOfRange` if a result's type clamps elements of a constant without a
+    type, or `Unsupported` if its elements are unknown.
     """
     for op in region.body.block.ops:
         if (
@@ -297,11 +265,11 @@ def check_operands(region: RegionOp, numbers: Mapping[SSAValue, float]) -> None:
 
     Args:
         region: the kernel.
-        numbers: values of other kernels with an element outside of their types' range.
+        numbers: results of other kernels in floating point, with an element out of
+            range.
 
     Raises:
-        ResultOutOfRange: if the kernel only moves and orders elements, so that the
-            element may be in its results.
+        ResultOutOfRange: if the kernel only moves and orders elements.
         Unsupported: if another kernel has such a port.
     """
     for index, (_, value, spec) in enumerate(operands_of(region)):
@@ -323,10 +291,7 @@ def cuts_off(spec: Attribute, number: float) -> bool:
 
 
 def _outside(region: RegionOp, value: SSAValue) -> SSAValue | None:
-    """
-    Return the value outside of a kernel that its ops move, unless it has parameters or
-    is computed inside.
-    """
+    """Return the unquantized outside value that ops of a kernel move, or `None`."""
     while isinstance(op := value.owner, Operation):
         moves = quantization_trait(op, traits.MovesElements)
         if moves is None or len(moved := moves.moved(op)) != 1:
@@ -393,8 +358,8 @@ class KernelExport(ABC):
     @abstractmethod
     def export_floats(self, region: RegionOp, *, are_stored: bool) -> Values:
         """
-        Build float ops on dequantized operands for a kernel, and quantize the results
-        if `are_stored`. Return the results.
+        Build float ops on dequantized operands and return results, quantized if
+        `are_stored`.
         """
 
     @abstractmethod

@@ -1,10 +1,9 @@
 """
-Ops of a kernel on integers instead of floats.
+Build the ops of a kernel on integers.
 
-Ops of linalg, of arith on tensors and of tensor are looked at as loop nests: one that
-computes an element from others becomes the same one on integers, one that adds products
-becomes sums of products of zero-point-corrected integers, and ops that move elements move
-integers. StableHLO is lowered to linalg before that.
+Linalg ops, elementwise arith ops and tensor ops are treated as loop nests: elementwise
+bodies compute with integers, contractions sum products of zero-point-corrected
+integers, and data movement ops move integers. StableHLO is lowered to linalg first.
 """
 
 from collections.abc import Sequence
@@ -65,17 +64,17 @@ from .loops import (
 )
 
 _CONSTANT_BITS = 24
-"""Bits of the integers for a constant within a kernel: those of a float of 32 bits."""
+"""Bits of inner constants, as in the significand of a 32-bit float."""
 
 
 Value: TypeAlias = Integers | RealConstant | Empty | SSAValue
-"""What stands for a value of a kernel: the last is for one that is not of floats."""
+"""Form of a kernel's value; the last is for values that are not float."""
 
 Element: TypeAlias = ScaledNumber | SSAValue
-"""What stands for an element: the last is for one that is no float."""
+"""Form of an element; the last is for elements that are not float."""
 
 _MANY = 1 << 32
-"""Sums over a dynamic size have fewer terms: as many bytes are four gigabytes."""
+"""Assumed upper bound on the terms of a sum over a dynamic size."""
 
 _FILLS = linalg.ops.FillOp | tensor.SplatOp
 
@@ -83,7 +82,7 @@ _MULTIPLIES = "arith.mulf", "stablehlo.multiply"
 
 
 def multiplies(op: Operation) -> bool:
-    """Return True if an op multiplies: it needs factors that are narrow."""
+    """Return True if an op multiplies, so its factors must be narrow."""
     return any(
         inner.name in _MULTIPLIES
         or quantization_trait(inner, MultipliesAndAccumulates) is not None
@@ -93,24 +92,21 @@ def multiplies(op: Operation) -> bool:
 
 @dataclass
 class IntegerKernel:
-    """The ops of a kernel, which are being made of integers."""
+    """Ops of a kernel on integers, under construction."""
 
     builder: LoweringBuilder
     values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
     destinations: dict[SSAValue, SSAValue] = field(
         default_factory=dict[SSAValue, SSAValue]
     )
-    """The values at ports that are no quantized ones, by arguments."""
+    """Unquantized values at ports, by argument."""
 
     def run(self, block: Block) -> Sequence[Value]:
         """
-        Build all ops of a block.
-
-        Returns:
-            what stands for the operands of the last op.
+        Build all ops of a block and return the forms of its terminator's operands.
 
         Raises:
-            Unsupported: if an op has none.
+            Unsupported: if an op has no integer form.
         """
         *ops, last = block.ops
         for op in ops:
@@ -150,15 +146,15 @@ class IntegerKernel:
     def _size(self, op: tensor.DimOp) -> SSAValue:
         source, index = self._value(op.source), self._value(op.index)
         if not isinstance(source, Integers) or not isinstance(index, SSAValue):
-            raise Unsupported(f"'{op.name}' of what is not there")
+            raise Unsupported(f"'{op.name}' of a tensor without integer form")
         return self.builder.op(tensor.DimOp, (source.value, index), op.result.type)
 
     def _sizes(self, value: SSAValue) -> Sequence[Size]:
         """
-        Return the sizes of a tensor that ops compute, or write to.
+        Return the sizes of a tensor.
 
         Raises:
-            Unsupported: if they are not known.
+            Unsupported: if a dynamic size is unknown.
         """
         shape = shape_of(value)
         if DYNAMIC_INDEX not in shape:
@@ -176,7 +172,7 @@ class IntegerKernel:
             ]
         if isinstance(op, Operation) and op.operands:
             return self._sizes(op.operands[-1])
-        raise Unsupported("a result has a size that no operand has")
+        raise Unsupported("a dynamic size of a result is unknown")
 
     def _integer_form(self, op: Operation) -> Value:
         if (constant := constant_or_empty(op)) is not None:
@@ -185,7 +181,7 @@ class IntegerKernel:
         if isinstance(op, _FILLS):
             if isinstance(operands[0], RealConstant):
                 return operands[0]
-            raise Unsupported(f"'{op.name}' of a number that is not constant")
+            raise Unsupported(f"'{op.name}' of a non-constant number")
         if (nest := loop_nest_of(op)) is not None:
             return self._loop_nest(nest, operands)
         if isinstance(op, tensor.ConcatOp):
@@ -196,7 +192,7 @@ class IntegerKernel:
             return self._move(op, operands, moves.moved(op))
         raise Unsupported(f"'{op.name}' has no integer form")
 
-    # Moves
+    # Data movement
 
     def _move(self, op: Operation, operands: Sequence[Value], moved: Values) -> Value:
         tensors = [self._value(value) for value in moved]
@@ -217,13 +213,13 @@ class IntegerKernel:
         return replace(source, value=value, axis=None, array=None)
 
     def _joined(self, op: Operation, joined: Values) -> Integers:
-        """What an op moves of several tensors, once they have one scale."""
+        """Build an op that concatenates tensors, aligned to one scale."""
         known = [self._value(value) for value in joined]
         like = next((x for x in known if isinstance(x, Integers)), None)
         if like is None:
             raise Unsupported(f"'{op.name}' of constants has no integer form")
         parts = [self._tensor(value, like) for value in joined]
-        others = [self._value(value) for value in op.operands[len(joined) :]]
+        offsets = [self._value(value) for value in op.operands[len(joined) :]]
         bounds = union(*(x.bounds for x in parts))
         kinds = {(x.scales, x.zero_point, _storage_of(x)) for x in parts}
         if (
@@ -235,7 +231,7 @@ class IntegerKernel:
             bounds = parts[0].bounds
         first = parts[0]
         result_type = with_element_type(op.results[0].type, _storage_of(first))
-        operands = [*(x.value for x in parts), *cast(Values, others)]
+        operands = [*(x.value for x in parts), *cast(Values, offsets)]
         (value,) = self.builder.same_op(op, operands, [result_type])
         return replace(
             first.computed(value, bounds),
@@ -245,14 +241,14 @@ class IntegerKernel:
 
     def _tensor(self, value: SSAValue, like: Integers) -> Integers:
         """
-        Return a value as a tensor of integers. One number has the type of another
-        tensor if that stores it exactly; an infinity is the end of its range.
+        Return a value as an integer tensor. A splat constant gets the type of `like` if
+        it is exact there; an infinity becomes the end of its range.
         """
         known = self._value(value)
         if isinstance(known, Integers):
             return known
         if not isinstance(known, RealConstant):
-            raise Unsupported("a tensor is not there")
+            raise Unsupported("a tensor has no integer form")
         if not known.is_one_number:
             return self._tensor_of(known)
         if len(like.scales) > 1:
@@ -270,7 +266,7 @@ class IntegerKernel:
         return replace(constant, value=filled)
 
     def _with_one_scale(self, tensors: Sequence[Integers]) -> list[Integers]:
-        """Tensors of one type and scale, with a zero point of 0."""
+        """Return the tensors with one type and scale and a zero point of 0."""
         scale = common_scale(tensors)
         elements: list[tuple[IntegerLoop, Integers]] = []
         for x in tensors:
@@ -299,12 +295,12 @@ class IntegerKernel:
     def _elements(
         self, nest: LoopNest, loop: IntegerLoop, operands: Sequence[Value]
     ) -> ScaledNumber:
-        """Return the element that the body of a loop nest computes."""
+        """Build the body of a loop nest and return the element it computes."""
         elements = self._arguments(nest, loop, operands)
 
         def known(user: str, value: SSAValue) -> Element:
             if value not in elements:
-                raise Unsupported(f"{user} uses what has no integer form")
+                raise Unsupported(f"{user} uses a value without integer form")
             element = elements[value]
             return element.number if isinstance(element, RealConstant) else element
 
@@ -319,20 +315,18 @@ class IntegerKernel:
             if is_float:
                 elements[op.results[0]] = ELEMENTWISE[op.name](loop, *arguments)
                 continue
-            others = cast(Values, arguments)
-            results = loop.inner.same_op(op, others, op.result_types)
+            operand_values = cast(Values, arguments)
+            results = loop.inner.same_op(op, operand_values, op.result_types)
             elements.update(zip(op.results, results, strict=True))
         result = known("a loop", nest.result)
         if isinstance(result, SSAValue):
-            raise Unsupported(f"'{nest.name}' gives what is no number")
+            raise Unsupported(f"'{nest.name}' has a result that is not float")
         return result
 
     def _arguments(
         self, nest: LoopNest, loop: IntegerLoop, operands: Sequence[Value]
     ) -> dict[SSAValue, Element | RealConstant]:
-        """
-        Return the constants of a kernel, and the arguments of the body of a loop nest.
-        """
+        """Return the constants of the kernel and the elements of a nest's operands."""
         elements: dict[SSAValue, Element | RealConstant] = {
             value: constant
             for value, constant in self.values.items()
@@ -354,15 +348,15 @@ class IntegerKernel:
         return elements
 
     def _as_tensor(self, nest: LoopNest, value: Value) -> Integers:
-        """Return an operand of a loop nest; a constant is integers of about 24 bits."""
+        """Return an operand of a loop nest as an integer tensor."""
         if isinstance(value, RealConstant):
             return self._tensor_of(value)
         if not isinstance(value, Integers):
-            raise Unsupported(f"'{nest.name}' reads what is not there")
+            raise Unsupported(f"'{nest.name}' reads a tensor without integer form")
         return value
 
     def _tensor_of(self, constant: RealConstant) -> Integers:
-        """Return a constant without a specification, as integers of about 24 bits."""
+        """Return an inner constant as integers of `_CONSTANT_BITS` bits."""
         array = np.asarray(constant.values, np.float64)
         if not array.size:
             raise Unsupported("a constant without elements")
@@ -404,7 +398,7 @@ class IntegerKernel:
         return self._plus(sums, init)
 
     def _plus(self, sums: Integers, init: Value) -> Integers:
-        """What is added to the elements of the output that a reduction begins with."""
+        """Add the initial elements of a reduction to its sums."""
         loop, element = loop_over(self.builder, sums)
         if isinstance(init, RealConstant) and not init.is_one_number:
             init = self._tensor_of(init)
@@ -413,7 +407,7 @@ class IntegerKernel:
         elif isinstance(init, RealConstant):
             term = init.number
         else:
-            raise Unsupported("sums begin with what is not there")
+            raise Unsupported("initial values of sums have no integer form")
         result = cast(Integers, loop.add(element, term))
         return loop.finished(result, shape_of(sums.value))
 
@@ -459,13 +453,13 @@ class IntegerKernel:
         type_: IntegerType,
         body: Body,
     ) -> SSAValue:
-        """Build the loop nest of a reduction whose elements begin with a number."""
+        """Build the loop nest of a reduction with a constant initial value."""
         try:
             sizes = sizes_of(self.builder, nest.shape, nest.indices, inputs, maps)
         except Unsupported:
             sizes = self._sizes(nest.op.operands[-1])
         starts = self.builder.repeated(start, TensorType(type_, nest.shape), sizes)
-        # Tensors that are not read say how many iterations loops have.
+        # Tensors that the body does not read only define iteration counts.
         unread = [
             (operand, map_)
             for argument, operand, map_ in zip(
@@ -491,13 +485,13 @@ class IntegerKernel:
         is_maximum: bool,
     ) -> Integers:
         if not isinstance(init, RealConstant):
-            raise Unsupported(f"'{nest.name}' begins with what is not constant")
+            raise Unsupported(f"'{nest.name}' has a non-constant initial value")
         if len(x.scales) > 1:
             raise Unsupported(f"'{nest.name}' of different scales")
         number = bounded(init.number, x, is_maximum=is_maximum)
         units = number / x.scale + x.zero_point
         is_exact = units.denominator == 1
-        # What is no integer of the operand is compared with the result.
+        # Compare afterwards with a number that the operand's integers cannot represent.
         start = int(units) if is_exact else x.bounds[not is_maximum]
         type_ = type_for(x.bounds, (start, start))
         op_type = arith.MaxSIOp if is_maximum else arith.MinSIOp
@@ -522,7 +516,7 @@ def _storage_of(x: Integers) -> IntegerType:
 
 
 def _has_room(type_: IntegerType, bounds: Bounds) -> bool:
-    """Return whether a type stores all integers of some bounds, signed or unsigned."""
+    """Return True if a type stores integers with these bounds, signed or unsigned."""
     low, high = signed_bounds(type_.bitwidth)
     return are_within(bounds, (low, high)) or are_within(bounds, (0, high - low))
 
@@ -532,17 +526,14 @@ def _result_axis(nest: LoopNest, result: Integers) -> int | None:
         return None
     index = AffineDimExpr(result.axis)
     if index not in nest.indices:
-        raise Unsupported("scales change along a dimension that is summed over")
+        raise Unsupported("scales change along a reduced dimension")
     return nest.indices.index(index)
 
 
 def _count_and_weight(
     nest: LoopNest, factor: Integers, map_: AffineMap
 ) -> tuple[int, int]:
-    """
-    Return the number of terms of an element of the result, and the largest sum of the
-    absolute values of a factor in them.
-    """
+    """Return the number of terms per sum, and the largest absolute sum of a factor."""
     sizes = [_MANY if d == DYNAMIC_INDEX else d for d in nest.loop_sizes()]
     reduced = [d for d, kind in enumerate(nest.kinds) if kind == REDUCTION]
     count = prod(sizes[d] for d in reduced)
@@ -552,5 +543,5 @@ def _count_and_weight(
     loops = [cast(AffineDimExpr, index).position for index in map_.results]
     axes = tuple(axis for axis, loop in enumerate(loops) if loop in reduced)
     corrected = np.abs(factor.array.astype(np.int64) - factor.zero_point)
-    others = prod(sizes[d] for d in reduced if d not in loops)
-    return count, int(corrected.sum(axis=axes).max()) * others
+    repeats = prod(sizes[d] for d in reduced if d not in loops)
+    return count, int(corrected.sum(axis=axes).max()) * repeats

@@ -81,15 +81,10 @@ class Integers(ScaledRange):
     """Constant elements, or `None`."""
 
     error: Fraction = Fraction(0)
-    """
-    Upper bound on the deviation from the exact result computed from the values at
-    ports.
-    """
+    """Upper bound on the deviation from the exact result for the values at ports."""
 
     difference: Fraction = Fraction(0)
-    """
-    Upper bound on the deviation from the result obtained when every port is rescaled.
-    """
+    """Upper bound on the exact result's deviation from rescaling at every port."""
 
     rounding: Fraction = Fraction(0)
     """Upper bound on the deviation that the last rescale introduced."""
@@ -98,9 +93,7 @@ class Integers(ScaledRange):
     """Type of the last port."""
 
     is_same_at_port: bool = False
-    """
-    True if a rescale to the last port yields the same value as rescaling at every port.
-    """
+    """True if rescaling at the last port gives the same as rescaling at every port."""
 
     def computed(self, value: SSAValue, bounds: Bounds) -> Integers:
         """Return the integers that an op computes from these, not yet at any port."""

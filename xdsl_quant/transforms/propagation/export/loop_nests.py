@@ -1,7 +1,4 @@
-"""
-View linalg ops and elementwise tensor ops as loop nests over elements, and read their
-constant operands.
-"""
+"""View ops as loop nests over elements, and read their constant operands."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""
-Build loops over the elements of integer tensors: arithmetic on scaled integers, and
-rescaling.
-"""
+"""Build loops over integer tensors: arithmetic on scaled integers, and rescaling."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,9 +43,7 @@ from .integers import (
 _LEAST_MULTIPLIER_BITS = 8
 
 _FINE = 1 << 15
-"""
-Magnitude above which integers have a scale so fine that rounding to it is negligible.
-"""
+"""Magnitude above which rounding to an integer's scale is negligible."""
 
 ScaledNumber: TypeAlias = Integers | float
 """A scaled element, or a known real number."""
@@ -66,9 +61,7 @@ class StoredInteger(IntegerExpression):
 
 @dataclass(eq=False)
 class IntegerLoop:
-    """
-    `linalg.generic` under construction, of which each iteration computes one element.
-    """
+    """`linalg.generic` under construction; each iteration computes one element."""
 
     builder: LoweringBuilder
     rank: int
@@ -110,10 +103,7 @@ class IntegerLoop:
     def parameter(
         self, numbers: Sequence[int], axis: int | None
     ) -> IntegerExpression | int:
-        """
-        Return a number, or an element of a constant indexed by a loop if numbers
-        differ.
-        """
+        """Return a number, or an element of a constant if numbers differ by loop."""
         if len({*numbers}) == 1:
             return numbers[0]
         key = (axis, *numbers)
@@ -132,10 +122,7 @@ class IntegerLoop:
         shape: Sequence[int],
         indices: Sequence[AffineExpr] | None = None,
     ) -> Integers:
-        """
-        Build the op and return its tensor. `indices` locate the result of an iteration,
-        by default one index per loop.
-        """
+        """Build the op and return its tensor, with results located by `indices`."""
         indices = dimensions(range(self.rank)) if indices is None else indices
         number, fitting = result.value, type_for(result.bounds)
         if cast(IntegerType, number.type).bitwidth > fitting.bitwidth:
@@ -392,8 +379,7 @@ def _fraction(number: float) -> Fraction:
 
 def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
     """
-    Return a number, or the end of the range of integers if that has the same effect in
-    a maximum or minimum.
+    Return a number, or the end of a range with the same effect in a maximum or minimum.
 
     Raises:
         Unsupported: if an infinite number always wins.
@@ -411,11 +397,10 @@ def _multiplier_pairs(
     x: Integers, ratios: Sequence[Fraction]
 ) -> Sequence[tuple[int, int]]:
     """
-    Return the multipliers and shifts for ratios, with as many bits as 63-bit products
-    allow.
+    Return multipliers and shifts for ratios, within 63-bit products.
 
     Raises:
-        Unsupported: if too few bits are left.
+        Unsupported: if too few bits are left for a multiplier.
     """
     bits = MULTIPLIER_BITS
     if x.largest > 1 << 32:

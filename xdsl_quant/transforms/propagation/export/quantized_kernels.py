@@ -1,6 +1,4 @@
-"""
-Ops of a kernel on quantized values instead of floats.
-"""
+"""Build the ops of a kernel on quantized values."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -57,10 +55,10 @@ from .float_kernels import (
 _ACCUMULATOR_BITS = 32
 
 _F32_ROUNDING = 2.0**-23
-"""By how much of itself a product of scales may differ from what a file has."""
+"""Relative deviation of a product of scales from the `f32` value in a file."""
 
 _TAKES_ACCUMULATORS = traits.Adds, traits.MovesElements, traits.MultipliesAndAccumulates
-"""Ops that may take a scale for each channel. StableHLO's other ops do not."""
+"""Traits of ops that accept per-axis scales; other StableHLO ops do not."""
 
 
 def _storage_width(type_: ScaledQuantizedType) -> int:
@@ -89,10 +87,10 @@ def _accumulator_type(
     Return the type of a sum of products: 32 bits, and the product of the scales.
 
     Args:
-        op: the product.
-        operands: what it takes.
-        specs: how the operands of the kernel are stored: that of a bias may have been
-            rounded to `f32`. It is taken then, so that integers of one scale are added.
+        op: the contraction.
+        operands: its quantized operands.
+        specs: the kernel's operand specifications. The scales of a bias, i.e. the
+            product rounded to `f32`, take precedence.
     """
     trait = quantization_trait(op, traits.MultipliesAndAccumulates)
     assert trait is not None
@@ -114,11 +112,7 @@ def _accumulator_type(
 def _along_each_axis(
     type_: ScaledQuantizedType, result: SSAValue
 ) -> Sequence[QuantizedType]:
-    """
-    Return the types with these scales that a result may have: a per-axis type belongs
-    to another dimension in the result of an op than in its operand, and each op has a
-    rule for it, but for a matrix product: there it is the last one.
-    """
+    """Return the candidates for a per-axis type at a result, last dimension first."""
     if type_.axis is None:
         return (type_,)
     parameters = QuantizationParameters.from_integer_type(type_)
@@ -131,21 +125,18 @@ def _along_each_axis(
 
 @dataclass
 class QuantizedKernel:
-    """The quantized ops of a kernel, which are being made."""
+    """Quantized ops of a kernel, under construction."""
 
     region: RegionOp
     dialect_ops: DialectOps
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """What stands for arguments and results of the ops within."""
+    """Quantized forms of arguments and results of the ops."""
 
     ops: list[Operation] = field(default_factory=list[Operation])
 
     def results(self) -> Values:
         """
-        Make all ops.
-
-        Returns:
-            what stands for the results of the kernel.
+        Build all ops and return the results of the kernel.
 
         Raises:
             Unsupported: if an op does not accept the types.
@@ -156,7 +147,7 @@ class QuantizedKernel:
         return self._returned()
 
     def _as(self, value: SSAValue, element_type: QuantizedType) -> SSAValue:
-        """Return a value with this quantized type."""
+        """Quantize or rescale a value to a type."""
         if scalar_or_element_type(value.type) == element_type:
             return value
         type_ = with_element_type(value.type, element_type)
@@ -165,16 +156,13 @@ class QuantizedKernel:
         return new_ops[-1].results[0]
 
     def expressed(self, value: SSAValue) -> SSAValue:
-        """Return the floats of a quantized value."""
+        """Dequantize a value."""
         new_op = self.dialect_ops.dequantize(value)
         self._insert((new_op,))
         return new_op.results[0]
 
     def float_results(self, *, are_stored: bool) -> Values:
-        """
-        Copy the ops as they are, and return what stands for the results: as the ports store
-        them, or in floats.
-        """
+        """Copy the float ops and return their results, quantized if `are_stored`."""
         *ops, _ = self.region.body.block.ops
         for op in ops:
             self._append(op, op.clone(self.values))
@@ -190,7 +178,7 @@ class QuantizedKernel:
         ]
 
     def _append(self, op: Operation, new: Operation) -> None:
-        """Append what stands for an op."""
+        """Append the new form of an op."""
         new.location = op.location
         self.ops.append(new)
         for old, result in zip(op.results, new.results, strict=True):
@@ -213,18 +201,17 @@ class QuantizedKernel:
             self._append(op, _with_types(op, operands, op.result_types))
             return
         operands = self._stored(op, operands, quantized)
-        operands = self._factors_as_wide(op, operands)
-        self._append(op, self._made(op, operands))
+        operands = self._with_equal_widths(op, operands)
+        self._append(op, self._quantized_op(op, operands))
 
     def _stored(
         self, op: Operation, operands: Values, quantized: Sequence[QuantizedType]
     ) -> Values:
         """
-        Return the operands of an op without floats. Those are constants, such as the 0
-        of a rectifier, and have the type of another operand, or all have another type:
-        that of a sum, or that of the result, if the op takes no accumulator, operands
-        differ or a constant would be rounded. Rounding commutes with moving and
-        ordering elements.
+        Return the operands of an op, with float constants such as the 0 of a rectifier
+        quantized to the type of another operand. All operands get the type of a sum, or
+        of the result if the op accepts no accumulator, types differ, or a constant
+        would be rounded: rounding commutes with data movement and ordering.
         """
         peer, *_ = quantized
         constants = [x for x in operands if is_float_value(x)]
@@ -245,7 +232,7 @@ class QuantizedKernel:
             if self.dialect_ops.has_accumulators and _is_sum(op):
                 common = _sum_type(op, operands[0])
             elif needs_no_axis:
-                raise Unsupported(f"'{op.name}' takes no scales of an axis")
+                raise Unsupported(f"'{op.name}' does not accept per-axis scales")
             if not all([fits(x, common or peer) for x in constants]):
                 raise Unsupported(out_of_range(op, common or peer))
         return [
@@ -255,12 +242,8 @@ class QuantizedKernel:
             for x in operands
         ]
 
-    def _factors_as_wide(self, op: Operation, operands: Values) -> Values:
-        """
-        Return the operands of an op, with a factor of narrower storage converted to the
-        storage of the other one: products of StableHLO need one storage type. Stored
-        values, scales and zero points stay the same.
-        """
+    def _with_equal_widths(self, op: Operation, operands: Values) -> Values:
+        """Widen a factor to the other's storage type; StableHLO needs equal ones."""
         trait = quantization_trait(op, traits.MultipliesAndAccumulates)
         if trait is None or not self.dialect_ops.has_accumulators:
             return operands
@@ -283,10 +266,10 @@ class QuantizedKernel:
         specs = self.region.output_specs
         return [spec for spec in specs if isinstance(spec, ScaledQuantizedType)]
 
-    def _made(self, op: Operation, operands: Values) -> Operation:
-        # The types of results that are no floats stay: there is one choice.
-        gives_floats = any(map(is_float_value, op.results))
-        candidates = self._element_types(op, operands) if gives_floats else (None,)
+    def _quantized_op(self, op: Operation, operands: Values) -> Operation:
+        # Without float results, the result types do not change.
+        has_floats = any(map(is_float_value, op.results))
+        candidates = self._element_types(op, operands) if has_floats else (None,)
         reason: VerifyException | None = None
         for element_type in candidates:
             types = [
@@ -312,9 +295,7 @@ class QuantizedKernel:
     def _element_types(
         self, op: Operation, operands: Values
     ) -> Sequence[QuantizedType]:
-        """
-        Return the types that the results of an op may have, of which the first fits.
-        """
+        """Return the candidates for the type of an op's results."""
         types = [scalar_or_element_type(operand.type) for operand in operands]
         if self.dialect_ops.has_accumulators:
             if op.results[0] not in self.region.returned and (
@@ -341,18 +322,14 @@ class QuantizedKernel:
             return self._result_types[:1]
         computing = next((user for user in users if not keeps_order(user)), users[0])
         raise Unsupported(
-            f"no specification says how the result of '{op.name}' is stored, and "
+            f"the result of '{op.name}' has no specification, and "
             f"'{computing.name}' computes with it"
         )
 
     def _check_width(
         self, op: Operation, operands: Values, accumulator: ScaledQuantizedType
     ) -> None:
-        """
-        Raises:
-            Unsupported: if a sum of products may exceed an accumulator, as results of the
-                kernel do.
-        """
+        """Raise `Unsupported` if inner sums and results may exceed 32 bits."""
         trait = quantization_trait(op, traits.AffineOpCoefficient)
         if trait is None:
             return
@@ -369,9 +346,9 @@ class QuantizedKernel:
 
     def _may_have(self, op: Operation, accumulator: ScaledQuantizedType) -> bool:
         """
-        Return True if results of an op may have the scale of an accumulator among its
-        operands: of a function of it only if that is fine compared with the results of
-        the kernel.
+        Return True if results of an op may have an accumulator's scale. Functions other
+        than sums and data movement require a scale that is fine compared with the
+        kernel's results.
         """
         return (
             has_quantization_trait(op, *_TAKES_ACCUMULATORS, traits.Reduces)
@@ -383,12 +360,10 @@ class QuantizedKernel:
         )
 
 
-def _with_storage_of(type_: UniformType, other: UniformType) -> QuantizedType:
-    """
-    Return the type with the storage type of another one, and the range of its own.
-    """
+def _with_storage_of(type_: UniformType, wide: UniformType) -> QuantizedType:
+    """Return a type with the storage type of another, keeping its storage range."""
     parameters = QuantizationParameters.from_integer_type(type_)
-    storage = QuantizationParameters.from_integer_type(other).storage
+    storage = QuantizationParameters.from_integer_type(wide).storage
     return uniform_type(replace(parameters, storage=storage), type_.expressed_type)
 
 
@@ -399,7 +374,7 @@ def _unsupported_sums(op: Operation) -> Unsupported:
 
 
 def _is_sum(op: Operation) -> bool:
-    """Return True if a reduction adds."""
+    """Return True if an op is a reduction that adds."""
     return has_quantization_trait(op, traits.Reduces) and has_quantization_trait(
         op_or_reducing_op(op), traits.Adds
     )
@@ -407,14 +382,12 @@ def _is_sum(op: Operation) -> bool:
 
 def _sum_type(op: Operation, terms: SSAValue) -> ScaledQuantizedType:
     """
-    Return the type of a sum of many terms: 32 bits, with the scale of the terms.
-
-    Raises:
-        Unsupported: if there may be so many terms that their sum has more bits.
+    Return the type of a sum of terms: 32 bits, with the scale of the terms. Raise
+    `Unsupported` if it may overflow.
     """
     type_ = scalar_or_element_type(terms.type)
     if not isinstance(type_, ScaledQuantizedType):
-        raise Unsupported(f"'{op.name}' adds what is not quantized")
+        raise Unsupported(f"terms of '{op.name}' are not quantized")
     if _is_accumulator(type_):
         return type_
     shape = shape_of(terms)
@@ -434,7 +407,7 @@ def _sum_type(op: Operation, terms: SSAValue) -> ScaledQuantizedType:
 
 
 def _set_element_types(op: Operation, element_type: QuantizedType) -> None:
-    """Give the floats in the regions of an op a quantized type."""
+    """Set the types of floats in the regions of an op."""
     values = {value for inner in op.walk() for value in defined_values(inner)}
     for value in filter(is_float_value, values.difference(op.results)):
         set_type(value, with_element_type(value.type, element_type))
@@ -444,10 +417,8 @@ def _with_types(
     op: Operation, operands: Values, types: Sequence[Attribute]
 ) -> Operation:
     """
-    Return the same op with other operands and results.
-
-    Raises:
-        Unsupported: if it uses, in its regions, values from outside of it.
+    Copy an op with other operands and types. Raise `Unsupported` if regions use values
+    from outside.
     """
     check_uses_own_values(op)
     return type(op).create(

@@ -1,4 +1,1 @@
-"""
-Resolve constraints into parameters: the state of values, the work list over kernels,
-and the report of the decisions.
-"""
+"""Resolve constraints into parameters: state, work list, and report."""

@@ -18,10 +18,7 @@ from .parameters import with_axis
 
 
 def coefficient_axis(kernel: Kernel, port: int) -> int | None:
-    """
-    Return the dimension of a weight's per-axis scales, or `None` if the weight lacks
-    it.
-    """
+    """Return the dimension of a weight's per-axis scales; `None` if it is missing."""
     axis = kernel.constraints.coefficients.get(port)
     type_ = kernel.op.inputs[port].type
     if axis is None or not isinstance(type_, TensorType):
@@ -32,8 +29,7 @@ def coefficient_axis(kernel: Kernel, port: int) -> int | None:
 
 def channel_axis(kernel: Kernel, type_: Attribute) -> int:
     """
-    Return the output channel dimension of a bias or result: that of the contraction if
-    the ranks are equal, else the last dimension.
+    Return the output channel dimension of a bias or result, the last one by default.
     """
     rank = type_.get_num_dims() if isinstance(type_, TensorType) else 1
     for op in kernel.op.body.block.ops:
@@ -49,9 +45,7 @@ def channel_axis(kernel: Kernel, type_: Attribute) -> int:
 
 
 def without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
-    """
-    Return the ports of constant weights that lack the dimension of per-axis scales.
-    """
+    """Return the ports of constant weights without the per-axis dimension."""
     return [
         (kernel, port)
         for kernel in kernels
@@ -65,9 +59,8 @@ def without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
 
 def coefficient_ranges(value: PortValue) -> tuple[int, Array] | None:
     """
-    Return the axis and its ranges, of shape `(n, 2)`, if the axis is the coefficient
-    axis of all users. Computed values have no such ranges, as most ops need results
-    with one scale.
+    Return the per-axis ranges, of shape `(n, 2)`, and their axis, if it is the
+    coefficient axis of all users of an uncomputed value.
     """
     type_ = value.ssa.type
     if value.ranges is None or value.producer is not None:

@@ -55,10 +55,9 @@ class SeparatedCalls:
 
 def separate_calls(module: ModuleOp) -> SeparatedCalls:
     """
-    Copy the functions of a module so that each has a single caller, or none if it may
-    also be called from outside: it is not private, or an op other than a call refers to
-    it. Recursive functions and their callees are not copied; their arguments are
-    unknown.
+    Copy functions so that each has a single caller, or none if it may be called from
+    outside: it is not private, or another op refers to it. Recursive functions and
+    their callees are not copied; their arguments are unknown.
     """
     functions = {
         op.sym_name.data: op
@@ -116,9 +115,7 @@ def _symbols(attribute: Attribute) -> Iterator[str]:
 
 
 def _callers_first(functions: Mapping[str, FuncOp]) -> list[FuncOp]:
-    """
-    Return the functions that are not reachable from a recursive one, callers first.
-    """
+    """Return the functions not reachable from a recursive one, callers first."""
     callees = {
         function: [
             callee
@@ -154,9 +151,7 @@ def _copy_function(function: FuncOp, functions: dict[str, FuncOp]) -> FuncOp:
 def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
     """
     Replace copies by another copy, or the original, with the same specifications.
-
-    Returns:
-        The remaining copies by their originals.
+    Return the remaining copies with their originals.
     """
     merged: dict[FuncOp, FuncOp] = {}
     by_specs: dict[object, FuncOp] = {}
@@ -194,10 +189,7 @@ def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
 def warn_of_public_functions(copies: Mapping[FuncOp, FuncOp]) -> None:
     """
     Warn on standard error about functions with fewer parameters than their copies,
-    because of external callers.
-
-    Args:
-        copies: the copies with their originals.
+    which map to them, because of external callers.
     """
     known = {
         function: sum(

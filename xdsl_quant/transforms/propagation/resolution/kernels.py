@@ -59,9 +59,7 @@ SPECIFICATION = "specification"
 
 @dataclass(eq=False, slots=True, repr=False)
 class PortValue:
-    """
-    State of a value at all ports of kernels. Each use of a constant has its own state.
-    """
+    """State of a value at all its ports. Each use of a constant has its own state."""
 
     ssa: SSAValue
     producer: tuple[Kernel, int] | None = None
@@ -245,9 +243,7 @@ def port_name(op: RegionOp, port: int) -> str:
 
 
 def constraints_of(op: RegionOp, signature: Signature) -> Constraints:
-    """
-    Return the constraints of a signature, or of the kernel's op traits if it has none.
-    """
+    """Return the constraints of a signature; by default, of the kernel's op traits."""
     if signature.constraints is None:
         return _constraints_of_ops(op)
     count, constraints = len(op.inputs), Constraints()
@@ -472,9 +468,7 @@ def _kernel_of(
 def _mismatch_reason(
     op: RegionOp, known: KernelSpec, specs: Sequence[Attribute]
 ) -> str:
-    """
-    Return the reason why no signature matches: a single specification if possible.
-    """
+    """Return the reason for the mismatch: a single specification if possible."""
     count = len(op.inputs)
     types = [scalar_or_element_type(value.type) for value, _ in ports_of(op)]
 

@@ -54,8 +54,7 @@ class ParameterChoice:
             first = max(first, storage.full_storage_range[0] + 1)
         is_symmetric |= self.is_symmetric or (is_weight and storage.is_signed)
         chosen = choose_parameters(
-            # Include 0: rules other than `exact` shift ranges without 0, which clamps
-            # values.
+            # Rules `exact` and `mlir` shift a range without 0, which clamps values.
             np.minimum(low, 0.0),
             np.maximum(high, 0.0),
             storage=storage.storage_type_name,

@@ -142,9 +142,7 @@ class PropagationReport:
         return [value for value in self.values if value.parameters is None]
 
     def json(self) -> str:
-        """
-        Return the report as JSON objects with the fields of these classes as keys.
-        """
+        """Return the report as JSON objects, with fields as keys."""
         return json.dumps(asdict(self), indent=2) + "\n"
 
     def __str__(self) -> str:
@@ -245,10 +243,7 @@ def describe(
 
 
 def undecided_port(kernel: Kernel) -> str | None:
-    """
-    Return the first port without parameters, e.g. `operand 0`, which keeps its kernel
-    in floating point, or `None`.
-    """
+    """Return the port that keeps a kernel in floating point, e.g. `operand 0`."""
     undecided = (
         kernel.port_name(port)
         for port, (ssa, spec) in enumerate(ports_of(kernel.op))

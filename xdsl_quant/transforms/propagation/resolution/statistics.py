@@ -22,8 +22,7 @@ from .kernels import Kernel, PortValue, Range, computing_ops
 def unite_ranges(kernels: Iterable[Kernel]) -> None:
     """
     Extend the ranges of results of same-scale kernels by the ranges of their operands,
-    so that removing operand ranges clamps nothing. TensorFlow Lite does not extend
-    ranges.
+    so that removing these clamps nothing. TensorFlow Lite does not.
 
     Args:
         kernels: the kernels in textual order, so that ranges propagate along chains.
@@ -76,17 +75,13 @@ def remove_redundant_statistics(values: Iterable[PortValue]) -> None:
 
 def _reverse_users(value: PortValue) -> None:
     """
-    Reverse the processing order of the users of a value without range, as TensorFlow
-    Lite does when it removes the op with the range.
+    Reverse the processing order of users, like TensorFlow Lite for a removed range.
     """
     value.users.reverse()
 
 
 def _preceding_ranges(values: Sequence[PortValue]) -> set[PortValue]:
-    """
-    Return the operands with ranges from which same-scale kernels compute these values,
-    directly or indirectly.
-    """
+    """Return the operands with ranges from which same-scale kernels compute values."""
     preceding: set[PortValue] = set()
     stack, seen = [*values], {*values}
     while stack:
@@ -160,10 +155,7 @@ def clamped_values(values: Iterable[PortValue]) -> Sequence[Clamped]:
 
 
 def clamped_constants(values: Iterable[PortValue]) -> Sequence[Clamped]:
-    """
-    Return the constants that exceed the range of their shared scale, if clamping
-    changes results.
-    """
+    """Return the constants whose clamping to a shared range changes results."""
     clamped: list[Clamped] = []
     for value in values:
         if not value.is_constant:
@@ -222,8 +214,7 @@ def _clamped_parameters(value: PortValue, numbers: Range) -> Clamped | None:
 
 def _is_judged_by_results(kernel: Kernel) -> bool:
     """
-    Return True if a data movement or ordering kernel has statistics of its results,
-    which decide what matters of its operands.
+    Return True if a kernel moves or orders operands and its results have statistics.
     """
     outputs = [value for p in kernel.outputs if (value := kernel.values[p]) is not None]
     return (
@@ -239,10 +230,7 @@ def _is_judged_by_results(kernel: Kernel) -> bool:
 
 
 def _range_limits(type_: UniformType) -> tuple[Range, float]:
-    """
-    Return the range that a type represents with each of its scales, and its largest
-    scale.
-    """
+    """Return the range that all scales of a type cover, and its largest scale."""
     low, high = type_.storage_range
     scales = type_.scale_array()
     pairs = [*zip(scales, type_.zero_point_array(), strict=True)]

@@ -40,10 +40,7 @@ class Resolver:
         self.rule: RangeRule = rule
         self.work: list[Kernel | PortValue] = []
         self.waiting: list[Kernel] = []
-        """
-        Kernels with an operand that another user decided, resumed once the list is
-        empty.
-        """
+        """Kernels with an operand that another user decided, to process last."""
 
     def run(self) -> None:
         """Resolve all parameters that constraints determine."""
@@ -138,10 +135,7 @@ class Resolver:
     def _acceptable(
         self, kernel: Kernel, port: int, parameters: UniformType
     ) -> UniformType:
-        """
-        Return the parameters, converted for the same range if the port cannot have
-        them.
-        """
+        """Return the parameters, converted if the port does not accept them."""
         if kernel.accepts(port, parameters):
             return parameters
         try:
@@ -153,9 +147,7 @@ class Resolver:
     # Constants
 
     def _decide_by_content(self, value: PortValue) -> None:
-        """
-        Choose the parameters of a weight, or of a constant without other constraints.
-        """
+        """Choose the parameters of a weight or an otherwise unconstrained constant."""
         kernel, port = value.users[0]
         constraints = kernel.constraints
         is_bias = any(port == bias for bias, _ in constraints.biases)
@@ -179,9 +171,7 @@ class Resolver:
     # Constraints
 
     def _apply(self, kernel: Kernel) -> bool:
-        """
-        Apply the constraints of a kernel. Return True if nothing is left to decide.
-        """
+        """Apply the constraints of a kernel. Return True if it is fully decided."""
         constraints = kernel.constraints
         is_done = not constraints.functions
         if constraints.is_same_scale:
@@ -212,10 +202,7 @@ class Resolver:
                 self._set(kernel, port, fixed, kernel.rule_text("fixed result"))
 
     def _carry_axis(self, kernel: Kernel) -> bool:
-        """
-        Give all ports of a same-scale kernel the per-axis parameters of one port.
-        Return True on success.
-        """
+        """Map per-axis parameters to all ports of a same-scale kernel, if possible."""
         ports = [port for port, value in enumerate(kernel.values) if value is not None]
         known = [port for port in ports if kernel.parameters(port) is not None]
         if not known:
@@ -240,10 +227,7 @@ class Resolver:
     def _set(
         self, kernel: Kernel, port: int, parameters: UniformType, decision: str
     ) -> None:
-        """
-        Set the parameters at a port: of its value, or by a rescale if the value has
-        others.
-        """
+        """Set the parameters of a port's value, or rescale if it has others."""
         parameters = self._acceptable(kernel, port, parameters)
         if kernel.parameters(port) == parameters:
             return
@@ -273,10 +257,7 @@ class Resolver:
             self.work.append(value.producer[0])
 
     def _wait(self, value: PortValue) -> None:
-        """
-        Let the unresolved users of a value wait. TensorFlow Lite drops them, and would
-        resolve them in a second run.
-        """
+        """Let undecided users wait. TensorFlow Lite drops them until a second run."""
         self.waiting += [user for user, _ in value.users if not user.is_done]
 
     # Products of scales
@@ -284,10 +265,7 @@ class Resolver:
     def _multiply(
         self, kernel: Kernel, port: int, factors: Sequence[int], rule: str
     ) -> bool:
-        """
-        Set a port to the product of the scales of its factors. Return False if a factor
-        is unknown.
-        """
+        """Set a port's scale to the product of its factors; False if one is unknown."""
         value = kernel.values[port] if port < len(kernel.values) else None
         if value is None or (rule == "bias" and value.parameters is not None):
             return True
@@ -343,11 +321,8 @@ class Resolver:
 
     def _call(self, kernel: Kernel, function: QuantFn) -> None:
         """
-        Apply a Python constraint.
-
-        Raises:
-            PassFailedException: if it fails, or sets a port to something else than a
-                uniform type.
+        Apply a Python constraint. Raise `PassFailedException` if it fails or sets a
+        port to something else than a uniform type.
         """
         specs = [kernel.parameters(i) or spec for i, spec in enumerate(kernel.op.specs)]
         count = kernel.input_count
@@ -385,10 +360,7 @@ class Resolver:
 def _filter_and_input(
     kernel: Kernel, bias: int, factors: Sequence[int]
 ) -> tuple[int, int] | None:
-    """
-    Return the ports of a constant 8-bit filter and of its input, if these are the
-    factors of a 32-bit bias.
-    """
+    """Return the ports of an 8-bit constant filter and its input, or `None`."""
     filters = [f for f in factors if f in kernel.constraints.coefficients]
     if len(factors) != 2 or len(filters) != 1:
         return None
@@ -428,10 +400,8 @@ def _checked_parameters(
     kernel: Kernel, port: int, spec: Attribute, subject: str
 ) -> UniformType:
     """
-    Return the uniform type that a Python constraint set a port to.
-
-    Raises:
-        PassFailedException: if it is not a uniform type for the value.
+    Return a port's uniform type from a Python constraint, or raise
+    `PassFailedException`.
     """
     value = kernel.values[port]
     assert value is not None
@@ -444,10 +414,7 @@ def _checked_parameters(
 
 
 def _is_only_moved(value: PortValue) -> bool:
-    """
-    Return True if a value is an undecided constant in a same-scale kernel without
-    non-constant operands.
-    """
+    """Return True for an undecided constant in a same-scale kernel of constants."""
     if value.parameters is not None or not value.is_constant or not value.users:
         return False
     kernel, _ = value.users[0]
@@ -458,10 +425,7 @@ def _is_only_moved(value: PortValue) -> bool:
 
 
 def _first_specification(value: PortValue) -> UniformType | None:
-    """
-    Return the specification of a value's first user, if all users specify its ports and
-    the value has no parameters.
-    """
+    """Return the first user's specification if only all users specify the value."""
     if value.parameters is not None or value.is_constant:
         return None
     specified = [
@@ -474,9 +438,9 @@ def _first_specification(value: PortValue) -> UniformType | None:
 
 def _shared_parameters(kernel: Kernel) -> UniformType | None:
     """
-    Return the per-tensor parameters for all ports of a same-scale kernel. Parameters
-    from before propagation take precedence over propagated ones; then those of an only
-    operand, then of an only result, then of the first port.
+    Return the per-tensor parameters for a same-scale kernel. Parameters from before
+    propagation take precedence; then those of an only operand, of an only result, and
+    of the first port.
     """
     known = [
         (port, parameters)

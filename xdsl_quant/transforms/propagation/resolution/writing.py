@@ -1,7 +1,4 @@
-"""
-Write parameters to the specifications of kernels, and find rescales and overruled
-specifications.
-"""
+"""Write specifications, and find rescales and overruled specifications."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,10 +15,7 @@ from .kernels import Kernel, PortValue
 
 @dataclass(frozen=True)
 class ParameterChange:
-    """
-    Port whose parameters differ from those of its value (a rescale) or from its
-    specification.
-    """
+    """Port whose parameters differ from its value (a rescale) or specification."""
 
     kernel: Kernel
     port: int
