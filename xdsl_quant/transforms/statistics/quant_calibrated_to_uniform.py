@@ -54,7 +54,9 @@ class CalibratedToUniform(QuantizedTypeConversion):
     """Width and signedness of stored values, and the restrictions of their range."""
 
     per_axis: Literal["auto", "never"] = "auto"
-    """Whether a value becomes per-axis if there are ranges for each index of an axis."""
+    """
+    True if a value becomes per-axis if there are ranges for each index of an axis.
+    """
 
     def plan(self, op: Operation) -> TypeChanges | None:
         with refusing(op, "cannot be converted"):
@@ -93,7 +95,9 @@ class CalibratedToUniform(QuantizedTypeConversion):
         highs: ArrayLike,
         axis: int | None = None,
     ) -> Attribute:
-        """The type of values with a range, or a range for each index of an axis."""
+        """
+        Return the type of values with a range, or a range for each index of an axis.
+        """
         lows, highs = _widened_ranges(lows, highs, expressed, self.storage)
         return quantized_counterpart(
             expressed, lows, highs, self.storage, axis, rule="exact"
@@ -143,7 +147,7 @@ def _ranges_along_axis(
     qcast: QuantizeCastOp,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
     """
-    The smallest and the largest value for each index of an axis, and the axis.
+    Return the smallest and the largest value for each index of an axis, and the axis.
 
     Raises:
         PassFailedException: if the attributes are not those of
@@ -174,16 +178,18 @@ class QuantCalibratedToUniformPass(QuantizedTypePass):
     """Number of bits of a stored value."""
 
     signed: bool = True
-    """Whether stored values are signed."""
+    """True if stored values are signed."""
 
     symmetric: bool = False
-    """Whether the zero point is in the middle, and the range as large on both sides."""
+    """True if the zero point is in the middle, and the range as large on both sides."""
 
     narrow_range: bool = False
-    """Whether the smallest stored value is left out."""
+    """True if the smallest stored value is left out."""
 
     per_axis: Literal["auto", "never"] = "auto"
-    """Whether a value becomes per-axis if there are ranges for each index of an axis."""
+    """
+    True if a value becomes per-axis if there are ranges for each index of an axis.
+    """
 
     def pattern(self) -> CalibratedToUniform:
         storage = Storage(self.bits, self.signed, self.narrow_range, self.symmetric)

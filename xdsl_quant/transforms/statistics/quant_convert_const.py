@@ -89,7 +89,7 @@ def _is_of_constant(op: Operation) -> bool:
 
 
 def _quantized_constant(op: Operation) -> Operation | None:
-    """The constant of floats that an op quantizes, if it does so."""
+    """Return the constant of floats that an op quantizes, if it does so."""
     if op.name not in _CASTS:
         return None
     constant = op.operands[0].owner
@@ -109,7 +109,7 @@ def _stored_attribute(
     quantized: Attribute,
     storage_type: IntegerType | FloatStorageType,
 ) -> Attribute:
-    """The constant of stored values that takes the place of `value`."""
+    """Return the constant of stored values that takes the place of `value`."""
     type_ = with_element_type(quantized, storage_type)
     if not isinstance(storage_type, IntegerType):
         stored = stored.view("u1")
@@ -131,7 +131,10 @@ def _stored_attribute(
 def _may_be_quantized(
     op_type: type[Operation], quantized: Attribute, storage_type: IntegerType
 ) -> bool:
-    """Whether a constant op accepts a quantized type; only `stablehlo.constant` may."""
+    """
+    Return True if a constant op accepts a quantized type; only `stablehlo.constant`
+    may.
+    """
     if op_type is ConstantOp:
         return False
     # Only the type of the value is looked at.
@@ -176,7 +179,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
         return Rounding(self.rounding_mode, order, self.nan)
 
     def plan(self, op: Operation) -> Operation | None:
-        """The constant of stored values, which is made once for equal casts."""
+        """Return the constant of stored values, which is made once for equal casts."""
         if (constant := _quantized_constant(op)) is None:
             return None
         nan = op.attributes.get(NAN_ATTRIBUTE)
@@ -203,7 +206,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
             rewriter.erase(cast(Operation, constant.owner))
 
     def _stored_constant(self, cast_op: Operation, constant: Operation) -> Operation:
-        """The constant of stored values for a cast of a constant."""
+        """Return the constant of stored values for a cast of a constant."""
         quantized = cast_op.result_types[0]
         quantized_type = scalar_or_element_type(quantized)
         assert isinstance(

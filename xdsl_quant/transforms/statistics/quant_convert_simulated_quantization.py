@@ -32,7 +32,7 @@ class ConvertFakeQuant(CheckedPattern[TypeAttribute]):
     """
 
     exact_bits: bool = False
-    """Whether stored values have as many bits as the op says, and not 8, 16 or 32."""
+    """True if stored values have as many bits as the op says, and not 8, 16 or 32."""
 
     def plan(self, op: Operation) -> TypeAttribute | None:
         if not isinstance(op, FakeQuantOp):
@@ -61,6 +61,6 @@ class QuantConvertSimulatedQuantizationPass(PatternPass):
 
     exact_bits: bool = False
     """
-    Whether stored values have as many bits as the op says; otherwise they have 8, 16 or
+    True if stored values have as many bits as the op says; otherwise they have 8, 16 or
     32, whichever is enough.
     """

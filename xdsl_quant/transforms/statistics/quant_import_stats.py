@@ -39,7 +39,7 @@ class ImportStatistics(CheckedPattern[StatisticsOp]):
     """Where they are from, for messages."""
 
     missing: Literal["error", "keep"] = "error"
-    """Whether an op with a key without statistics is an error, or kept."""
+    """True if an op with a key without statistics is an error, or kept."""
 
     def plan(self, op: Operation) -> StatisticsOp | None:
         if not isinstance(op, StatisticsRefOp):
@@ -84,7 +84,7 @@ class QuantImportStatsPass(CountingPass):
     """The file with the statistics."""
 
     missing: Literal["error", "keep"] = "error"
-    """Whether a key that the file does not have is an error, or its op is kept."""
+    """True if a key that the file does not have is an error, or its op is kept."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         try:

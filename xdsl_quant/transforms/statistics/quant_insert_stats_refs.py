@@ -89,8 +89,8 @@ class Candidate(NamedTuple):
 
 def candidates(module: ModuleOp) -> Iterator[Candidate]:
     """
-    All values of a module with their keys, but for those in regions of ops other than
-    functions and control flow.
+    Return all values of a module with their keys, but for those in regions of ops other
+    than functions and control flow.
     """
     return _candidates(module, _Scope(), "")
 
@@ -110,7 +110,7 @@ class _Scope:
 
 
 def _candidates(op: Operation, scope: _Scope, prefix: str) -> Iterator[Candidate]:
-    """The values in the regions of an op, whose keys begin with `prefix`."""
+    """Yield the values in the regions of an op, whose keys begin with `prefix`."""
     name = op_name(op)
     for r, region in enumerate(op.regions):
         for b, block in enumerate(region.blocks):
@@ -122,7 +122,7 @@ def _candidates(op: Operation, scope: _Scope, prefix: str) -> Iterator[Candidate
 
 
 def _result_candidates(op: Operation, scope: _Scope) -> Iterator[Candidate]:
-    """The results of an op and the values in its regions."""
+    """Yield the results of an op and the values in its regions."""
     name = op_name(op)
     key = f"{scope.prefix}{name}:{scope.counts[name]}"
     scope.counts[name] += 1
@@ -233,7 +233,9 @@ def _check_known(names: Iterable[str], available: set[str], mistake: str) -> Non
 
 
 def is_tensor_with_values(candidate: Candidate) -> bool:
-    """Whether a value is an initialized tensor, but not that of an identity op."""
+    """
+    Return True if a value is an initialized tensor, but not that of an identity op.
+    """
     type_ = candidate.value.type
     return (
         scalar_or_element_type(type_) is not type_
@@ -252,7 +254,7 @@ def _may_be_instrumented(candidate: Candidate) -> bool:
 
 
 def _unique_key(key: str, taken: set[str]) -> str:
-    """The key, or one like it that is not taken; it is taken afterwards."""
+    """Return the key, or one like it that is not taken; it is taken afterwards."""
     numbered = chain((key,), (f"{key}#{number}" for number in count(1)))
     free = next(name for name in numbered if name not in taken)
     taken.add(free)
@@ -260,7 +262,7 @@ def _unique_key(key: str, taken: set[str]) -> str:
 
 
 def _has_own_range(value: SSAValue) -> bool:
-    """Whether a float tensor has elements, and a range of its own."""
+    """Return True if a float tensor has elements, and a range of its own."""
     if isinstance(type_ := value.type, ShapedType) and 0 in type_.get_shape():
         return False
     if not isinstance(op := value.owner, Operation):
@@ -277,7 +279,7 @@ def _has_own_range(value: SSAValue) -> bool:
 
 
 def _is_useful(op: Operation) -> bool:
-    """Whether an op is not a constant, or a finite one that is not all zeros."""
+    """Return True if an op is not a constant, or a finite one that is not all zeros."""
     if op.operands or op.regions:
         return True
     try:

@@ -85,8 +85,8 @@ def _groups(ops: Sequence[IdentityOp]) -> dict[IdentityOp, object]:
 
 def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, ValueRanges | None]:
     """
-    The ranges for which an op becomes casts, or `None` if it becomes its operand, which
-    has been cast for them before.
+    Return the ranges for which an op becomes casts, or `None` if it becomes its
+    operand, which has been cast for them before.
     """
     groups = _groups(ops)
     common: dict[object, ValueRanges] = {}

@@ -49,7 +49,9 @@ class Pair(NamedTuple):
 
 
 def pair_of(op: Operation) -> Pair | None:
-    """The two layers of which an op is the first product; `None` if there are none."""
+    """
+    Return the two layers of which an op is the first product; `None` if there are none.
+    """
     first = layer_of(op)
     if (
         first is None

@@ -101,7 +101,10 @@ class FoldBatchNorm(RewritePattern):
 
 
 def _as_factors_or_terms(op: Operation, numbers: Floats) -> Floats:
-    """The numbers that an op multiplies by or adds, instead of its divisors or others."""
+    """
+    Return the numbers that an op multiplies by or adds, instead of its divisors or
+    others.
+    """
     if has_quantization_trait(op, Divides):
         return 1 / numbers
     return -numbers if has_quantization_trait(op, Subtracts) else numbers

@@ -75,7 +75,7 @@ class Weight(NamedTuple):
 
     def elements(self) -> NDArray[np.floating] | None:
         """
-        The elements of the constant; `None` if it has none of floats.
+        Return the elements of the constant; `None` if it has none of floats.
 
         Raises:
             ValueError: if a resource has no data, or NumPy has no such floats.
@@ -88,7 +88,8 @@ class Weight(NamedTuple):
 
 def weight_of(op: Operation, *, is_quantized: bool = False) -> Weight | None:
     """
-    The constant of floats that is the weight of a product; `None` if it has none.
+    Return the constant of floats that is the weight of a product; `None` if it has
+    none.
 
     Args:
         op: any op.
@@ -108,7 +109,7 @@ def weight_of(op: Operation, *, is_quantized: bool = False) -> Weight | None:
 
 
 def is_float_constant(value: SSAValue) -> bool:
-    """Whether a value is a constant of floats."""
+    """Return True if a value is a constant of floats."""
     owner = value.owner
     return (
         isinstance(owner, Operation)
@@ -122,7 +123,7 @@ def block_shape(
     shape: tuple[int, ...], weight: Weight, granularity: Granularity, block_size: int
 ) -> tuple[int, ...]:
     """
-    The shape of the parts of a weight that have a scale of their own.
+    Return the shape of the parts of a weight that have a scale of their own.
 
     With `axis` there is one for each output channel. With `block`, there is one for each
     `block_size` weights that are summed: along the last dimension that is summed over,
@@ -210,7 +211,7 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
         rewriter.notify_op_modified(op)
 
     def _type(self, weight: Weight, elements: NDArray[np.floating]) -> Attribute:
-        """The quantized type of a weight."""
+        """Return the quantized type of a weight."""
         expressed = scalar_or_element_type(weight.value.type)
         assert isinstance(expressed, AnyFloat)
         parameters = weight_parameters(

@@ -124,7 +124,7 @@ def sources_of(statistics: StatisticsOp) -> Sequence[Source]:
 
 
 def _layer_before(op: Operation) -> Layer | None:
-    """The layer of which an op is the last one."""
+    """Return the layer of which an op is the last one."""
     products = [op]
     if has_quantization_trait(op, Adds):
         owners = [operand.owner for operand in op.operands]
@@ -134,7 +134,10 @@ def _layer_before(op: Operation) -> Layer | None:
 
 
 def _constant_operand_of(op: Operation, axis: int) -> Constant | None:
-    """The constant for each channel that an op multiplies, divides, adds or subtracts."""
+    """
+    Return the constant for each channel that an op multiplies, divides, adds or
+    subtracts.
+    """
     if not has_quantization_trait(op, Adds, Divides, Multiplies, Subtracts):
         return None
     for operand, value in enumerate(op.operands):
@@ -157,13 +160,13 @@ class Consumer(NamedTuple):
         return largest_weights(self.layer.weights(), self.dimension)
 
     def multiplied(self, factors: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The weights times a number for each channel."""
+        """Return the weights times a number for each channel."""
         weights = self.layer.weights()
         return weights * along(factors, weights, self.dimension)
 
 
 def consumer_of(statistics: StatisticsOp, op: Operation) -> Consumer | None:
-    """The product that an op is whose channels are those of a `quant.stats`."""
+    """Return the product that an op is whose channels are those of a `quant.stats`."""
     assert statistics.axis is not None
     if (layer := layer_of(op)) is None:
         return None
@@ -183,7 +186,7 @@ class SmoothActivation(RewritePattern):
     """Which part of the differences between channels goes to the weights."""
 
     insert_multiply: bool = False
-    """Whether an op divides values where no constant does."""
+    """True if an op divides values where no constant does."""
 
     unsupported: dict[Operation, str] = field(
         default_factory=dict[Operation, str], init=False, compare=False
@@ -243,7 +246,7 @@ class SmoothActivation(RewritePattern):
 
 
 def _ranges_of_channels(op: StatisticsOp) -> NDArray[np.float64]:
-    """The smallest and the largest value of each channel, of shape `(n, 2)`."""
+    """Return the smallest and the largest value of each channel, of shape `(n, 2)`."""
     assert op.axis_stats is not None
     return np.array(ranges_of(op.axis_stats), np.float64)
 
@@ -251,7 +254,7 @@ def _ranges_of_channels(op: StatisticsOp) -> NDArray[np.float64]:
 def _divided_statistics(
     op: StatisticsOp, value: SSAValue, factors: NDArray[np.float64]
 ) -> StatisticsOp:
-    """The statistics of a value whose channels are divided."""
+    """Return the statistics of a value whose channels are divided."""
     assert op.axis is not None
     ranges = _ranges_of_channels(op) / factors.reshape(-1, 1)
     layer = float(ranges[:, 0].min()), float(ranges[:, 1].max())
@@ -310,7 +313,7 @@ def _divide_channels(
 
 
 def _repeated_constant(value: SSAValue) -> SSAValue:
-    """The constant that a value is, or repeats."""
+    """Return the constant that a value is, or repeats."""
     while isinstance(value.owner, Operation) and value.owner.operands:
         value = value.owner.operands[0]
     return value
@@ -414,8 +417,8 @@ class QuantSmoothActivationsPass(CountingPass):
 
     insert_multiply: bool = False
     """
-    Whether a multiplication is inserted where no layer and no constant before the values
-    can be divided.
+    True if a multiplication is inserted where no layer and no constant before the
+    values can be divided.
     """
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:

@@ -78,7 +78,9 @@ class _Contraction(NamedTuple):
 
 
 def _contraction_of(op: linalg.ops.GenericOp) -> _Contraction | None:
-    """An op as a sum of products of floats over a loop of known size, if it is one."""
+    """
+    Return an op as a sum of products of floats over a loop of known size, if it is one.
+    """
     # On buffers there is no result.
     nest = loop_nest_of(op) if op.results else None
     if nest is None or (len(op.inputs), nest.kinds.count(REDUCTION)) != (2, 1):
@@ -99,7 +101,10 @@ def _contraction_of(op: linalg.ops.GenericOp) -> _Contraction | None:
 
 
 def _loops(indices: AffineMap) -> Sequence[int] | None:
-    """The loops that are the indices of an element; `None` if others are calculated."""
+    """
+    Return the loops that are the indices of an element; `None` if others are
+    calculated.
+    """
     loops = [e.position for e in indices.results if isinstance(e, AffineDimExpr)]
     is_plain = len({*loops}) == len(indices.results) and not indices.num_symbols
     return loops if is_plain else None
@@ -134,7 +139,9 @@ class SplitReduction(RewritePattern):
     def _partial_sums(
         self, builder: LoweringBuilder, op: linalg.ops.GenericOp, found: _Contraction
     ) -> SSAValue:
-        """A tensor like the result with one more dimension, that of the lanes."""
+        """
+        Return a tensor like the result with one more dimension, that of the lanes.
+        """
         loops = dimensions(range(len(op.iterator_types)))
         lane = AffineDimExpr(len(loops))
         numbers = [*loops]
@@ -176,7 +183,7 @@ def _multiplied_and_added(builder: LoweringBuilder, args: Values) -> SSAValue:
 
 
 def _element_total(value: SSAValue) -> float:
-    """The number of elements of a tensor."""
+    """Return the number of elements of a tensor."""
     return prod(size if size >= 0 else inf for size in shape_of(value))
 
 

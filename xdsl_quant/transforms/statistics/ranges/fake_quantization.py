@@ -12,7 +12,7 @@ def quantized_and_back(
     location: LocationAttr,
     ops: DialectOps = QUANT_OPS,
 ) -> tuple[Operation, Operation]:
-    """The cast to a quantized type, and that back to the type of the value."""
+    """Return the cast to a quantized type, and that back to the type of the value."""
     quantize = ops.quantize(value, quantized)
     dequantize = ops.dequantize(quantize.results[0])
     quantize.location = dequantize.location = location

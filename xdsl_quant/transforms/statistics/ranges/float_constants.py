@@ -22,7 +22,7 @@ from xdsl_quant.xdsl_patches.resources import resource_data
 
 def float_numbers(value: Attribute | None) -> Array | float | None:
     """
-    The numbers of an attribute; `None` if it is none of floats.
+    Return the numbers of an attribute; `None` if it is none of floats.
 
     Raises:
         ValueError: if they are not there, or NumPy has no such floats.
@@ -50,8 +50,8 @@ def float_numbers(value: Attribute | None) -> Array | float | None:
 
 def float_elements(value: Attribute | None) -> NDArray[np.floating] | None:
     """
-    The numbers of an attribute as an array of a dtype that NumPy counts among floats;
-    `None` if it is none of floats.
+    Return the numbers of an attribute as an array of a dtype that NumPy counts among
+    floats; `None` if it is none of floats.
 
     Raises:
         ValueError: if they are not there, or NumPy has no such floats.

@@ -67,7 +67,7 @@ def read_content(
     other_file: str = "",
 ) -> Members:
     """
-    The members of a file.
+    Return the members of a file.
 
     Args:
         path: the file.
@@ -103,7 +103,7 @@ def read_content(
 
 def read_statistics(path: Path) -> dict[str, KeyStatistics]:
     """
-    The ranges in a file, by their keys.
+    Return the ranges in a file, by their keys.
 
     Raises:
         OSError: if the file cannot be read.

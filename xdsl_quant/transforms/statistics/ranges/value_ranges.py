@@ -62,7 +62,10 @@ class ValueRanges(NamedTuple):
         return ValueRanges(layer, self.axis, _united_pairs(a, b))
 
     def calibrated_type(self, expressed_type: AnyFloat) -> CalibratedQuantizedType:
-        """The type for the range of all values, which is widened if it has no width."""
+        """
+        Return the type for the range of all values, which is widened if it has no
+        width.
+        """
         low, high = self.layer[0].tolist()
         if low == high:
             # A type has no range without width. A quantized type covers 0 anyway.
@@ -73,11 +76,11 @@ class ValueRanges(NamedTuple):
         return CalibratedQuantizedType(expressed_type, low, high)
 
     def layer_attributes(self) -> dict[str, Attribute]:
-        """The attribute for the range of all values."""
+        """Return the attribute for the range of all values."""
         return {LAYER_STATS: DenseArrayBase.from_list(f64, self.layer[0].tolist())}
 
     def axis_attributes(self) -> dict[str, Attribute]:
-        """The attributes for the ranges of an axis, none if there is no axis."""
+        """Return the attributes for the ranges of an axis, none if there is no axis."""
         if self.axis is None or (stats := self.axis_ranges) is None:
             return {}
         return {
@@ -90,7 +93,7 @@ def calibrated_ranges(
     type_: CalibratedQuantizedType, attributes: Mapping[str, Attribute]
 ) -> ValueRanges:
     """
-    The ranges of a value of a calibrated type.
+    Return the ranges of a value of a calibrated type.
 
     Raises:
         ValueError: if the attributes about an axis are not those of `axis_attributes`.
@@ -104,8 +107,8 @@ def axis_ranges(
     attributes: Mapping[str, Attribute],
 ) -> tuple[int, Floats] | None:
     """
-    The dimension in the attributes about an axis, and its ranges, of shape `(n, 2)`; `None`
-    if there are no such attributes.
+    Return the dimension in the attributes about an axis, and its ranges, of shape `(n,
+    2)`; `None` if there are no such attributes.
 
     Raises:
         ValueError: if they are not those of `axis_attributes`.
@@ -129,8 +132,8 @@ def axis_ranges(
 
 def attribute_ranges(attributes: Mapping[str, Attribute]) -> ValueRanges | None:
     """
-    The ranges in the attributes about all elements and about an axis; `None` if there are
-    no such attributes.
+    Return the ranges in the attributes about all elements and about an axis; `None` if
+    there are no such attributes.
 
     Raises:
         ValueError: if they are not those of `layer_attributes` and `axis_attributes`.
@@ -146,7 +149,8 @@ def attribute_ranges(attributes: Mapping[str, Attribute]) -> ValueRanges | None:
 
 def of_all_indices(axis: int, pairs: Floats) -> ValueRanges:
     """
-    The ranges of a value of which only those of a dimension are known, of shape `(n, 2)`.
+    Return the ranges of a value of which only those of a dimension are known, of shape
+    `(n, 2)`.
 
     Raises:
         ValueError: if there are none.
@@ -159,7 +163,7 @@ def of_all_indices(axis: int, pairs: Floats) -> ValueRanges:
 
 def recorded_ranges(op: StatisticsOp) -> ValueRanges:
     """
-    The ranges of an op.
+    Return the ranges of an op.
 
     Raises:
         ValueError: if one is NaN, infinite or reversed, or NumPy has no such floats.
@@ -184,7 +188,7 @@ def _united_pairs(one: Floats, other: Floats) -> Floats:
 
 
 def _recorded_pairs(attr: DenseIntOrFPElementsAttr) -> Floats:
-    """The ranges of an attribute, which must be finite and not reversed."""
+    """Return the ranges of an attribute, which must be finite and not reversed."""
     return _checked_pairs(np.asarray(float_numbers(attr), np.float64).reshape(-1, 2))
 
 

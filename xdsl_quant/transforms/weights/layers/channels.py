@@ -27,7 +27,7 @@ from xdsl_quant.xdsl_patches.resources import new_resource
 
 def constant_numbers(value: SSAValue) -> NDArray[np.floating] | None:
     """
-    The numbers of a constant of floats, which `stablehlo.broadcast_in_dim` or
+    Return the numbers of a constant of floats, which `stablehlo.broadcast_in_dim` or
     `linalg.fill` may repeat; `None` if the value is none or they are not there.
     """
     owner = value.owner
@@ -61,8 +61,8 @@ def of_channels(
     value: SSAValue, type_: Attribute, dimension: int
 ) -> NDArray[np.float64] | None:
     """
-    The numbers of a constant for each index of a dimension of a tensor that it is
-    combined with elementwise; `None` if it has others along other dimensions.
+    Return the numbers of a constant for each index of a dimension of a tensor that it
+    is combined with elementwise; `None` if it has others along other dimensions.
 
     Args:
         value: the constant, which is broadcast as in NumPy.
@@ -94,7 +94,7 @@ def constant_like(
     value: SSAValue, numbers: NDArray[np.floating], type_: Attribute
 ) -> Operation:
     """
-    A constant of the dialect and the location of another one.
+    Return a constant of the dialect and the location of another one.
 
     Args:
         value: the other constant.
@@ -128,7 +128,8 @@ def constants_of_channels(
     broadcasts: bool,
 ) -> Sequence[Operation]:
     """
-    A number for each index of a dimension, repeated along the others, as an operand.
+    Return a number for each index of a dimension, repeated along the others, as an
+    operand.
 
     Args:
         ops: the ops of the dialect of the op that takes it.
@@ -158,7 +159,7 @@ def constants_of_channels(
 def largest_weights(
     weights: NDArray[np.float64], dimension: int
 ) -> NDArray[np.float64]:
-    """The largest absolute weight for each index of a dimension."""
+    """Return the largest absolute weight for each index of a dimension."""
     others = tuple(d for d in range(weights.ndim) if d != dimension)
     return np.abs(weights).max(others)
 
@@ -166,14 +167,16 @@ def largest_weights(
 def along(
     numbers: NDArray[np.float64], weights: NDArray[np.float64], dimension: int
 ) -> NDArray[np.float64]:
-    """A number for each index of a dimension of weights, which broadcasts to these."""
+    """
+    Return a number for each index of a dimension of weights, which broadcasts to these.
+    """
     sizes = [1] * weights.ndim
     sizes[dimension] = -1
     return numbers.reshape(sizes)
 
 
 def are_finite_in(type_: Attribute, *arrays: NDArray[np.float64]) -> bool:
-    """Whether numbers are finite as elements of a type."""
+    """Return True if numbers are finite as elements of a type."""
     element_type = scalar_or_element_type(type_)
     assert isinstance(element_type, AnyFloat)
     limit = float(float_info(float_dtype(element_type.name)).max)

@@ -62,7 +62,7 @@ class MatrixProduct:
         return split.transpose(1, 0, 2)
 
     def weights(self, matrices: Array) -> Array:
-        """The inverse of `matrices`."""
+        """Return the inverse of `matrices`."""
         sizes = [n for d, n in enumerate(self.shape) if d != self.layer.dimension]
         rows = matrices.transpose(1, 0, 2).reshape(*sizes, -1)
         return np.moveaxis(rows, -1, self.layer.dimension)
@@ -81,7 +81,7 @@ class MatrixProduct:
 
     def inputs(self, values: Sequence[Array]) -> NDArray[np.float64]:
         """
-        The matrices `X`.
+        Return the matrices `X`.
 
         Args:
             values: the input, or the results of all probes.
@@ -104,8 +104,8 @@ class MatrixProduct:
 
 def matrix_product_of(layer: Layer) -> MatrixProduct | None:
     """
-    A layer as products of matrices; `None` if its op does not say how channels of the input
-    are multiplied.
+    Return a layer as products of matrices; `None` if its op does not say how channels
+    of the input are multiplied.
     """
     value, dimensions = layer.input()
     if dimensions is None:

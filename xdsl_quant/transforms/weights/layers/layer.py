@@ -83,13 +83,13 @@ class Layer:
         return fused_activation(self.last)
 
     def weights(self) -> NDArray[np.float64]:
-        """The weights as f64."""
+        """Return the weights as f64."""
         elements = self.weight.elements()
         assert elements is not None
         return elements.astype(np.float64)
 
     def biases(self) -> NDArray[np.float64]:
-        """The bias of each output channel as f64, zeros if there is none."""
+        """Return the bias of each output channel as f64, zeros if there is none."""
         if self.bias is None:
             size: int = self.weights().shape[self.dimension]
             return np.zeros(size, np.float64)
@@ -169,8 +169,9 @@ class Layer:
 
     def input_dimension(self, value: SSAValue, channel: int) -> int | None:
         """
-        The dimension of the weights that has the channels of an input, which are along its
-        dimension `channel`; `None` if the product does not take them as its inputs.
+        Return the dimension of the weights that has the channels of an input, which are
+        along its dimension `channel`; `None` if the product does not take them as its
+        inputs.
         """
         own_input, dimensions = self.input()
         if dimensions is None or own_input is not value:
@@ -182,19 +183,19 @@ class Layer:
         return dimension if is_input and sizes[dimension] == shape[channel] else None
 
     def may_have(self, *arrays: NDArray[np.float64]) -> bool:
-        """Whether numbers are finite in the type of the weights."""
+        """Return True if numbers are finite in the type of the weights."""
         return are_finite_in(self.weight.value.type, *arrays)
 
     def may_have_bias(self) -> bool:
-        """Whether there is a bias, or one can be added."""
+        """Return True if there is a bias, or one can be added."""
         shape = cast("ShapedType", self.product.results[0].type).get_shape()
         return self.bias is not None or min(shape, default=1) > 0
 
 
 def layer_of(op: Operation) -> Layer | None:
     """
-    The layer of a product; `None` if the op is none, its weight or its bias is no constant
-    with an output channel, or it computes anything else.
+    Return the layer of a product; `None` if the op is none, its weight or its bias is
+    no constant with an output channel, or it computes anything else.
     """
     weight, trait = weight_of(op), quantization_trait(op, AffineOpCoefficient)
     product = quantization_trait(op, MultipliesAndAccumulates)
@@ -230,7 +231,7 @@ def layer_of(op: Operation) -> Layer | None:
 
 
 def _with_added_bias(layer: Layer) -> Layer:
-    """The layer with the constant that the only user of the product adds."""
+    """Return the layer with the constant that the only user of the product adds."""
     if (user := only_user(layer.product.results[0])) is None:
         return layer
     if has_quantization_trait(user, Adds) and len(user.results) == 1:
@@ -242,18 +243,20 @@ def _with_added_bias(layer: Layer) -> Layer:
 
 
 def only_user(value: SSAValue) -> Operation | None:
-    """The op that uses a value, if it is used once."""
+    """Return the op that uses a value, if it is used once."""
     return next(iter(value.uses)).operation if value.has_one_use() else None
 
 
 def fused_activation(op: Operation) -> str:
-    """The activation function that an op has; `NONE` if it has none."""
+    """Return the activation function that an op has; `NONE` if it has none."""
     activation = op.properties.get(_ACTIVATION)
     return activation.data if isinstance(activation, StringAttr) else "NONE"
 
 
 def scales_with(op: Operation, value: SSAValue) -> bool:
-    """Whether an op gives `s * y` if an operand is `s * x`, for each positive `s`."""
+    """
+    Return True if an op gives `s * y` if an operand is `s * x`, for each positive `s`.
+    """
     if fused_activation(op) not in SCALING_ACTIVATIONS:
         return False
     if has_quantization_trait(op, ScalesWithOperand):
@@ -266,7 +269,7 @@ def scales_with(op: Operation, value: SSAValue) -> bool:
 
 
 def without_activation(op: Operation) -> Operation:
-    """An op, whose activation function is removed."""
+    """Return an op, whose activation function is removed."""
     if fused_activation(op) != "NONE":
         op.properties[_ACTIVATION] = StringAttr("NONE")
     return op
@@ -286,7 +289,7 @@ def _bias_of_channels(
 
 
 def _adds_nothing(value: SSAValue) -> bool:
-    """Whether a value has no effect if it is added: it is no float, or zero."""
+    """Return True if a value has no effect if it is added: it is no float, or zero."""
     if not isinstance(scalar_or_element_type(value.type), AnyFloat):
         return True
     numbers = constant_numbers(value)
