@@ -134,7 +134,7 @@ def test_counts_are_those_of_the_module(
         ),
         (
             "quant-export",
-            "a 'quant.region' with a quantized form, which 'quant-fuse-kernels' makes",
+            "a 'quant.region' with a quantized form, which 'quant-fuse-kernels' creates",
             "none",
         ),
         ("quant-convert-const", "a 'quant.qcast' of a constant", "none"),

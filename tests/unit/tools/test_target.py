@@ -43,7 +43,7 @@ free                tfl.reshape                                 i8              
 
 WARNINGS = """\
 mine.toml:11: warning: unknown op, found 'tfl.ad'; use 'tfl.pad'
-mine.toml:11: warning: unknown dialect 'my' of op 'my.op'; install the plugin that has it
+mine.toml:11: warning: unknown dialect 'my' of op 'my.op'; install the plugin that defines it
 mine.toml:11: warning: unknown op, found 'tfl.addd'; use 'tfl.add'
 """
 

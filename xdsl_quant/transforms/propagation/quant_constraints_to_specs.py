@@ -721,7 +721,7 @@ class _Resolution:
             remedy = (
                 "add kernels for the ops next to them to the target, or remove them"
             )
-        problem = "constraints on values at no kernel stay"
+        problem = "constraints on values that no kernel takes or returns stay"
         _warn_of_links(elsewhere, problem, remedy)
         problem = "couplings of values without constraints stay"
         _warn_of_links(unconstrained, problem, "add statistics, or remove them")

@@ -111,7 +111,7 @@ def _check_op(
         reason, owner = unsupported_reason(op_type, name), "a kernel"
     if reason is not None:
         problem = f"unsupported op of {owner}, found '{name}', {reason}"
-        entry.fail(f"{problem}; remove it", key, text)
+        entry.fail(f"{problem}; leave it out", key, text)
     return None
 
 

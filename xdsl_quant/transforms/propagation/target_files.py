@@ -199,7 +199,7 @@ def extended_targets(table: TomlTable, files: Sequence[str]) -> Sequence[TargetS
     for source in table.texts("extends"):
         file = target_file(source)
         if file.name in files:
-            message = f"target extends itself, found '{source}'; remove it"
+            message = f"target extends itself, found '{source}'; leave it out"
             table.fail(message, "extends", source)
         base = _target(file.table(), Path(file.name).stem, [*files, file.name])
         bases.append(base)
@@ -298,7 +298,7 @@ def _pattern_step(
     for index, name in enumerate(names):
         if name in names[:index]:
             problem = f"expected different ops, found '{name}' twice"
-            table.fail(f"{problem}; remove one", key, name)
+            table.fail(f"{problem}; leave out one", key, name)
     return PatternStep(names, is_optional)
 
 
@@ -322,7 +322,7 @@ def _pattern(table: TomlTable, text: str) -> OpPattern | MatchFn:
     if all(step.is_optional for step in steps):
         problem = "expected a required op in a pattern"
         found = f"found only optional ones in '{text}'"
-        table.fail(f"{problem}, {found}; remove a '?'", "patterns", text)
+        table.fail(f"{problem}, {found}; leave out a '?'", "patterns", text)
     return OpPattern(steps)
 
 
@@ -337,7 +337,7 @@ def _extension(
     if (factory := known.get(text.removeprefix("@"))) is None:
         available = quoted(sorted(known)) or "none"
         problem = f"unknown {kind} of a plugin, found '{text}', available: {available}"
-        table.fail(f"{problem}; install the plugin that has it", key, text)
+        table.fail(f"{problem}; install the plugin that defines it", key, text)
     return factory()
 
 

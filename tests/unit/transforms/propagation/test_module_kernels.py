@@ -20,7 +20,7 @@ def test_a_pass_says_that_there_is_nothing_to_do(
     apply_passes(parse_module(TEXT), name)
     assert capsys.readouterr().err == (
         f"warning: '{name.partition('{')[0]}' changed nothing, expected kernels, which "
-        "'quant-fuse-kernels' makes, found none\n"
+        "'quant-fuse-kernels' creates, found none\n"
     )
 
 
@@ -31,7 +31,7 @@ def test_export_says_that_there_is_nothing_to_do(
     apply_passes(parse_module(TEXT), name)
     assert capsys.readouterr().err == (
         "warning: 'quant-export' changed nothing, expected a 'quant.region' with a "
-        "quantized form, which 'quant-fuse-kernels' makes, found none\n"
+        "quantized form, which 'quant-fuse-kernels' creates, found none\n"
     )
 
 

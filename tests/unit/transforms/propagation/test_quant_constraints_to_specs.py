@@ -445,7 +445,7 @@ def test_statistics_of_ports_in_another_form(attribute: str):
       }}
       func.return
     }}"""
-    assert error(text).startswith("module:2:7: error: 'quant.region' op needs ")
+    assert error(text).startswith("module:2:7: error: 'quant.region' op expected ")
 
 
 def test_a_width_and_a_range_are_at_one_port():
@@ -490,18 +490,16 @@ OF_PORT = f"port = 0, quant.axis = 0, {AXIS_STATS}"
     [
         (
             f"[{{port = 1, quant.axis = 0, {AXIS_STATS}}}]",
-            "has 'quant.port_stats' of port 1, expected the numbers of different ones of "
-            "its 1 ports",
+            "has 'quant.port_stats' of port 1, expected distinct port numbers below 1",
         ),
         (
             f"[{{{OF_PORT}}}, {{{OF_PORT}}}]",
-            "has 'quant.port_stats' of port 0, expected the numbers of different ones of "
-            "its 1 ports",
+            "has 'quant.port_stats' of port 0, expected distinct port numbers below 1",
         ),
         (
             f"[{{port = 0, quant.axis = 1, {AXIS_STATS}}}]",
             "has 2 ranges of dimension 1 of port 0 in 'quant.port_stats', whose type is "
-            "'tensor<2x3xf32>'; expected one for each index of a dimension",
+            "'tensor<2x3xf32>'; expected one range for each index of the dimension",
         ),
         (
             f"[{{{OF_PORT.replace('0.0, 2', '3.0, 2')}}}]",
@@ -616,7 +614,7 @@ def test_a_specification_that_does_not_fit_a_coupled_value():
       func.return
     }}"""
     assert error(text) == (
-        "module:5:7: error: input #1 of kernel 'k' has type 'f32', which cannot be "
+        "module:5:7: error: input #1 of kernel 'k' has type 'f32', which does not support "
         "!quant.uniform<u8:f32:0, {0.0078431372549019607:128,0.0078431372549019607:128}> "
         "of 'quant.const_fake_quant_per_axis' op at module:2:7; remove one of the "
         "constraints"
@@ -638,7 +636,7 @@ def test_constraints_elsewhere_are_reported(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().err == (
         "module:2:7: warning: constraints on values that no kernel takes or returns stay, "
         "found 1 'quant.const_fake_quant', 2 'quant.stats'; run 'quant-fuse-kernels' "
-        "first, which makes kernels\n"
+        "first to create kernels\n"
     )
     converted(text + function(stats(0, -1, 1)).replace("@f", "@g"))
     assert capsys.readouterr().err == (
@@ -855,7 +853,7 @@ def test_function_that_is_called_with_different_statistics(
     assert found == [(name, [spec, "f32"]) for name, spec in functions]
     _, _, warning = capsys.readouterr().err.partition("warning: ")
     assert warning == (not visibility) * (
-        "public function 'f' does not get the constraints of its calls, which take a copy; "
+        "public function 'f' ignores the constraints of its calls, which use a copy; "
         "make it private, or add statistics of its arguments\n"
     )
     text = str(module)

@@ -166,7 +166,7 @@ func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
 
 REASONS = (
     "kernel 'sin': a port has the specification 'f32'",
-    "kernel 'negf': the dialect of its ops has no quantized ops of these types",
+    "kernel 'negf': the dialect of its ops has no quantized ops for these types",
 )
 
 
@@ -236,10 +236,10 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{
     QuantExportPass(mode).apply(Context(), module)
     warnings = {
         True: "model.mlir:4:3: warning: no kernel is quantized, found 2 with ports without "
-        "parameters; 'quant-propagate' decides them\n",
+        "parameters; run 'quant-propagate' first\n",
         False: "",
         "nothing": "model.mlir:4:3: warning: 'quant-export' changed nothing, expected a "
-        "'quant.region' with a quantized form, which 'quant-fuse-kernels' makes, found 2 "
+        "'quant.region' with a quantized form, which 'quant-fuse-kernels' creates, found 2 "
         "'quant.region'; 'quant.float_kernels' says why they stay in floating point\n",
     }
     assert capsys.readouterr().err == warnings[is_warned]
@@ -522,7 +522,7 @@ def test_numbers_of_constants_are_not_cut_off(
         reason.data for reason in cast("Any", module.attributes["quant.float_kernels"])
     ] == [
         f"model.mlir:5:3: kernel 'k': a constant of 'stablehlo.{op}' exceeds {limits}",
-        f"model.mlir:10:3: kernel 'k': operand 0 has numbers that exceed {limits}",
+        f"model.mlir:10:3: kernel 'k': operand 0 exceeds {limits}",
     ]
     apply_passes(
         module, "convert-quantized-stablehlo-to-linalg,convert-stablehlo-to-linalg"
@@ -534,9 +534,7 @@ def test_numbers_of_constants_are_not_cut_off(
 def test_constants_that_are_no_numbers():
     module = exported(NETWORK.replace("0.1, -0.2]>", "0x7FC00000, -0.2]>"))
     (reason,) = cast("Any", module.attributes["quant.float_kernels"])
-    assert (
-        reason.data == "model.mlir:13:3: kernel 'dense': a constant that is no number"
-    )
+    assert reason.data == "model.mlir:13:3: kernel 'dense': a constant has NaN elements"
 
 
 def test_reductions_that_order():
@@ -588,8 +586,8 @@ def test_what_other_ops_compute_with_is_not_cut_off():
     module = exported(text.replace("SPEC", "as !x").replace("RESULT", "%r"))
     (reason,) = cast("Any", module.attributes["quant.float_kernels"])
     assert reason.data == (
-        "model.mlir:4:7: kernel 'k': no specification says how the result of "
-        "'stablehlo.add' is stored, and 'stablehlo.subtract' computes with it"
+        "model.mlir:4:7: kernel 'k': the result of 'stablehlo.add' has no specification, "
+        "and 'stablehlo.subtract' computes with it"
     )
     wide = "as !quant.uniform<i8:f32, 0.0625>"
     module = exported(text.replace("SPEC", wide).replace("RESULT", "%e"))

@@ -488,9 +488,7 @@ IN_FLOAT = {
         "%r = arith.negf %a : tensor<4xf32>", ["!quant.any<i8:f32>"]
     ),
     "a result is constant": kernel("%r = arith.constant dense<1.0> : tensor<4xf32>"),
-    "a result has elements that do not matter": kernel(
-        "%r = tensor.empty() : tensor<4xf32>"
-    ),
+    "a result has undefined elements": kernel("%r = tensor.empty() : tensor<4xf32>"),
     f"has numbers from {_LOW} to {2**124}, which need more than 64 bits": kernel(
         "%s = arith.mulf %a, %a : tensor<4xf32>\n%r = arith.mulf %s, %s : tensor<4xf32>",
         ["!wide"],
@@ -507,8 +505,8 @@ IN_FLOAT = {
     "5.000000e-01,1.000000e+00}>' differ": kernel(
         "%r = arith.negf %a : tensor<4xf32>", ["!points"]
     ),
-    "type '!quant.uniform<i8:f32:{0:2}, {5.000000e-01, 2.500000e-01}>' has scales of "
-    "blocks": kernel("%r = arith.negf %a : tensor<4xf32>", ["!blocks"]),
+    "type '!quant.uniform<i8:f32:{0:2}, {5.000000e-01, 2.500000e-01}>' has sub-"
+    "channel scales": kernel("%r = arith.negf %a : tensor<4xf32>", ["!blocks"]),
     "'tensor.reshape' moves elements of different scales": kernel(
         "%n = arith.constant dense<4> : tensor<1xi32>\n%r = tensor.reshape %a(%n) : "
         "(tensor<4xf32>, tensor<1xi32>) -> tensor<4xf32>",

@@ -69,7 +69,7 @@ def test_kernels_that_are_named():
         inlined('{kernels="tfl.add"}')
     assert (
         "unknown kernel in 'kernels', found 'tfl.add', available: 'tfl.relu', 'tfl.tanh'; "
-        "use one that the module has"
+        "use a kernel of the module"
     ) in str(error.value)
 
 

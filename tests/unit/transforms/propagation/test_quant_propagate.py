@@ -390,13 +390,13 @@ def other_type(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence[i
     [
         (
             no_ports,
-            "constraint 'no_ports' of kernel 'op' returned 'None', expected the indices of "
-            "changed operands and those of changed results",
+            "constraint 'no_ports' of kernel 'op' returned 'None', expected indices of "
+            "changed operands and indices of changed results",
         ),
         (
             no_indices,
             r"constraint 'no_indices' of kernel 'op' returned '\('a', \[0.5\]\)', expected "
-            "the indices of changed operands and those of changed results",
+            "indices of changed operands and indices of changed results",
         ),
         (
             one_more,
@@ -410,13 +410,14 @@ def other_type(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence[i
         ),
         (
             other_type,
-            "constraint 'other_type' of kernel 'op' made result 0 '!quant.uniform<i8:f16, "
-            "5.000000e-01>'; expected '!quant.uniform' of elements of 'tensor<4xf32>'",
+            "constraint 'other_type' of kernel 'op' set result 0 to "
+            "'!quant.uniform<i8:f16, 5.000000e-01>'; expected '!quant.uniform' for "
+            "elements of 'tensor<4xf32>'",
         ),
         (
             no_type,
-            "constraint 'no_type' of kernel 'op' made result 0 'f32'; expected "
-            "'!quant.uniform' of elements of 'tensor<4xf32>'",
+            "constraint 'no_type' of kernel 'op' set result 0 to 'f32'; expected "
+            "'!quant.uniform' for elements of 'tensor<4xf32>'",
         ),
         (
             no_port,
@@ -578,8 +579,8 @@ def test_scales_of_a_dimension_that_is_moved():
     report = propagate(module, target(k=([I8], [SameOperandsAndResultsScale()])))
     assert specs(module) == [[PER_AXIS.format(0), "f32"]]
     assert [value.float_reason for value in report.float_values] == [
-        "operand 0 of k has several scales, and they belong to no known dimension of other "
-        "ports"
+        "operand 0 of k has several scales, and their axis maps to no known dimension of "
+        "other ports"
     ]
 
 
@@ -760,9 +761,8 @@ def test_coupled_ports_that_are_wrong(entry: str):
     with pytest.raises(PassFailedException) as failure:
         propagate(parsed(function(text)), TFLITE)
     assert str(failure.value) == (
-        "module:2:1: error: 'quant.region' op needs an array of dictionaries with the "
-        "integer 'port', the number of one of its 2 ports, and the string 'key' as "
-        "'quant.coupled_ports'"
+        "module:2:1: error: 'quant.region' op expected an array of dictionaries with an "
+        "integer 'port' below 2 and a string 'key' as 'quant.coupled_ports'"
     )
 
 
@@ -824,8 +824,8 @@ def test_public_function_keeps_what_is_known_of_it(capsys: pytest.CaptureFixture
         ("f_0", '"private"'),
     ]
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "module:31:1: warning: public function 'f' does not get the constraints of its "
-        "calls, which take a copy; make it private, or add statistics of its arguments"
+        "module:31:1: warning: public function 'f' ignores the constraints of its calls, "
+        "which use a copy; make it private, or add statistics of its arguments"
     )
     text = str(module)
     assert propagate(module, TFLITE).duplicates == {}
@@ -937,7 +937,7 @@ def test_statistics_that_are_no_specifications(capsys: pytest.CaptureFixture[str
         assert capsys.readouterr().err == (
             f"module:{line}:1: warning: 1 of 1 kernels stay in floating point, found that "
             f"{port} of kernel 'tfl.relu' has no parameters; run "
-            "'quant-constraints-to-specs' first, which makes specifications of statistics\n"
+            "'quant-constraints-to-specs' first to convert statistics to specifications\n"
         )
 
 
@@ -998,10 +998,9 @@ def test_specifications_that_do_not_hold(capsys: pytest.CaptureFixture[str]):
     QuantPropagatePass("tflite-int8").apply(Context(), module)
     assert specs(module)[0][1] == "!quant.uniform<i8:f32, 7.812500e-03>"
     assert capsys.readouterr().err == (
-        "module:2:1: warning: specifications that do not fulfil constraints are replaced, "
-        f"found 1, the first one '{HALF}' at result 0 of kernel 'tfl.tanh', which is "
-        "'!quant.uniform<i8:f32, 7.812500e-03>' now (fixed result of tfl.tanh); remove "
-        "them\n"
+        "module:2:1: warning: specifications that violate constraints are replaced, found "
+        f"1, the first one '{HALF}' at result 0 of kernel 'tfl.tanh', replaced by "
+        "'!quant.uniform<i8:f32, 7.812500e-03>' (fixed result of tfl.tanh); remove them\n"
     )
     QuantPropagatePass("tflite-int8").apply(Context(), module)
     assert not capsys.readouterr().err
@@ -1016,8 +1015,8 @@ def test_constants_that_exceed_their_peers(
     QuantPropagatePass("tflite-int8").apply(Context(), module)
     _, _, warning = capsys.readouterr().err.partition("warning: ")
     assert warning == is_warned * (
-        "constants exceed what they have one scale with, found 1, the first one with "
-        "numbers from -2 to 4 at operand 1 of kernel 'tfl.maximum' and a range from "
+        "constants exceed the range of their shared scale, found 1, the first one with "
+        "elements from -2 to 4 at operand 1 of kernel 'tfl.maximum' and a range from "
         "-0.996078 to 1.00392; add statistics of the result\n"
     )
 
@@ -1049,10 +1048,10 @@ def test_values_that_exceed_what_they_have_one_scale_with(
     module = parsed(text)
     QuantPropagatePass("tflite-int8").apply(Context(), module)
     assert capsys.readouterr().err == (
-        "module:2:1: warning: values are cut off, found 1, the first one '%a' with "
+        "module:2:1: warning: values are clamped, found 1, the first one '%a' with "
         "statistics from -4 to 4 and a range from 0 to 4 at result 0 of kernel "
-        "'tfl.maximum' (same scale of tfl.maximum); give it a specification, or larger "
-        "statistics to what it has one scale with\n"
+        "'tfl.maximum' (same scale of tfl.maximum); add a specification, or widen the "
+        "statistics of the values that share its scale\n"
     )
     toy = replace(TFLITE, range_rule="exact")
     report = propagate(module := parsed(text), toy)
@@ -1126,7 +1125,7 @@ def test_dimension_that_a_weight_lacks(capsys: pytest.CaptureFixture[str]):
     )
     propagation.warn_of_missing_dimensions()
     assert capsys.readouterr().err == (
-        "module:3:1: warning: weights without the dimension of 'coefficient-axis' have one "
+        "module:3:1: warning: weights lack the dimension of 'coefficient-axis' and get one "
         f"scale, found 2, the first one '{T}' at operand 1 of kernel 'k', and dimension 1; "
         "change the target\n"
     )

@@ -100,12 +100,12 @@ outputs = ["i8"]
     assert warnings(text) == [
         "my.toml:2: warning: unknown op, found 'tfl.ad'; use 'tfl.pad'",
         "my.toml:2: warning: unknown dialect 'no' of op 'no.op'; install the plugin that "
-        "has it",
+        "defines it",
         "my.toml:2: warning: unknown op, found 'tfl.xyzxyz'; use another name",
     ]
 
 
-# What is never found
+# Unreachable patterns and signatures
 
 
 def signatures(*ports: str) -> str:
@@ -155,8 +155,8 @@ def signatures(*ports: str) -> str:
 )
 def test_signatures(first: str, second: str, is_unused: bool):
     warning = (
-        "my.toml:6: warning: signature is never taken, found signature 0 of the kernel "
-        "before it, which fits whatever it fits; remove one of them, or change their order"
+        "my.toml:6: warning: unreachable signature, found it after signature 0 of the "
+        "kernel, which matches the same ports; remove one of them, or change their order"
     )
     assert warnings(signatures(first, second)) == [warning] * is_unused
 
@@ -165,7 +165,7 @@ def test_signature_after_several():
     ports = ("'i8' -> 'i8'", "'i16' -> 'i8'", "'i16' -> 'i8'", "'i32' -> 'i8'")
     (warning,) = warnings(signatures(*ports))
     assert warning.startswith("my.toml:9: warning: ")
-    assert "found signature 1 of" in warning
+    assert "after signature 1 of" in warning
 
 
 def kernel(
@@ -204,8 +204,8 @@ outputs = ['i8']
 def test_patterns(first: str, second: str, is_unused: bool):
     text = kernel("k", [first]) + kernel("m", ["tfl.tanh", second])
     warning = (
-        f"my.toml:14: warning: pattern is never found, found '{second}' after kernel 'k', "
-        "which takes the same ops; remove one of them"
+        f"my.toml:14: warning: unreachable pattern, found '{second}' after kernel 'k', "
+        "which matches the same ops; remove one of them"
     )
     assert warnings(text) == [warning] * is_unused
 
@@ -220,7 +220,7 @@ def test_patterns_of_other_signatures():
 def test_patterns_of_one_kernel():
     text = kernel("k", ["tfl.add", "tfl.add"]) + kernel("m", ["tfl.add"], key="ops")
     sentence = (
-        "pattern is never found, found 'tfl.add' after kernel 'k', which takes the"
+        "unreachable pattern, found 'tfl.add' after kernel 'k', which matches the"
     )
     assert warnings(text) == [
         f"my.toml:{line}: warning: {sentence} same ops; remove one of them"
@@ -262,7 +262,7 @@ SCALE = '{ kind = "accumulator-scale", bias = 2 }'
 )
 def test_biases(pattern: str, constraints: str, bias: str, is_free: bool):
     warning = (
-        "my.toml:1: warning: bias has a scale of its own, found operand 2 of "
+        "my.toml:1: warning: unconstrained bias scale, found operand 2 of "
         f"'!quant.any<i32>' without a constraint; add {SCALE}"
     )
     assert warnings(product(pattern, constraints, bias)) == [warning] * is_free

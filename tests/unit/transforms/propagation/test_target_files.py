@@ -156,7 +156,7 @@ ARRAY = KERNEL.replace('inputs = ["i8"]', 'inputs = [\n  "i8",\n  "{}",\n]')
 CONSTRAINT = KERNEL + "constraints = [{}]\n"
 PORT_WORDS = (
     "write a storage type such as 'i8', 'i8<-127:127>', 'u8', 'any=i8' or 'i16:0', or '-' "
-    "for one that is not quantized"
+    "for an unquantized port"
 )
 
 MISTAKES = [
@@ -247,13 +247,13 @@ MISTAKES = [
     (
         ARRAY.format("i8:200"),
         "5",
-        "zero point is not in the range of the storage, found 'i8:200'; write one from "
+        "zero point exceeds the storage range, found 'i8:200'; write one from "
         "-128 to 127",
     ),
     (
         KERNEL.replace('["i8"]', '["...", "i8"]', 1),
         "3",
-        "expected '...' after the last of the ports of 'inputs', found it elsewhere; move "
+        "expected '...' after the last port of 'inputs', found it elsewhere; move "
         "it to the end",
     ),
     (
@@ -264,8 +264,8 @@ MISTAKES = [
     (
         KERNEL + KERNEL,
         "6",
-        "kernels with one name, found two of 'a.b'; give one another name, or one kernel "
-        "several [[kernels.signatures]]",
+        "duplicate kernel, found 'a.b' twice; rename one, or merge them with several "
+        "[[kernels.signatures]]",
     ),
     (
         KERNEL.replace('ops = ["a.b"]', 'name = "x"'),
@@ -288,14 +288,14 @@ MISTAKES = [
             "a.b", "a.b? -> a.c?"
         ),
         "3",
-        "expected an op that must be there, found only optional ones in 'a.b? -> a.c?'; "
-        "leave out a '?'",
+        "expected a required op in a pattern, found only optional ones in "
+        "'a.b? -> a.c?'; leave out a '?'",
     ),
     (
         KERNEL.replace("ops = ", 'name = "x"\npatterns = ').replace("a.b", "@mine"),
         "3",
         "unknown pattern of a plugin, found '@mine', available: none; install the plugin "
-        "that has it",
+        "that defines it",
     ),
     (
         KERNEL.replace("ops = ", 'name = "x"\npatterns = ').replace(
@@ -314,8 +314,8 @@ MISTAKES = [
     (
         KERNEL + '[[kernels.signatures]]\ninputs = ["i8"]\n',
         "3",
-        "expected one place of a signature, found 'inputs' beside 'signatures'; move it "
-        "into a table of [[kernels.signatures]]",
+        "expected either 'inputs' or 'signatures', found both; move 'inputs' into a table "
+        "of [[kernels.signatures]]",
     ),
     (
         '[[kernels]]\nops = ["a.b"]\n[[kernels.signatures]]\ninputs = []\noutputs = []\n'
@@ -389,8 +389,8 @@ MISTAKES = [
     (
         CONSTRAINT.format('{ kind = "accumulator-scale", bias = 0, factors = [0] }'),
         "5",
-        "expected a bias that is none of the factors of 'accumulator-scale', found index 0 "
-        "for both; use another index",
+        "expected different ports for bias and factors of 'accumulator-scale', found "
+        "index 0 for both; use another index",
     ),
     (
         '[[kernels]]\nops = ["a.b"]\nsignatures = []',
@@ -407,7 +407,7 @@ MISTAKES = [
         CONSTRAINT.format('"@mine"'),
         "5",
         "unknown constraint of a plugin, found '@mine', available: none; install the "
-        "plugin that has it",
+        "plugin that defines it",
     ),
 ]
 
@@ -552,7 +552,7 @@ def test_a_target_cannot_extend_itself(tmp_path: Path):
     with pytest.raises(TargetError) as caught:
         read_target(one)
     assert str(caught.value) == (
-        f"{other}:2: error: a target extends itself, found '{one}'; leave it out"
+        f"{other}:2: error: target extends itself, found '{one}'; leave it out"
     )
 
 
