@@ -45,7 +45,7 @@ WARNINGS = """\
 mine.toml:11: warning: unknown op, found 'tfl.ad'; use 'tfl.pad'
 mine.toml:11: warning: unknown dialect 'my' of op 'my.op'; install the plugin that defines it
 mine.toml:11: warning: unknown op, found 'tfl.addd'; use 'tfl.add'
-"""
+"""  # noqa: E501 lines of output
 
 
 def test_check(

@@ -136,8 +136,8 @@ def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
 def _port_stats(kernel: RegionOp) -> Mapping[int, _Entry]:
     """Return the entries of `quant.port_stats` by port number."""
     if (entries := _port_entries(kernel, PORT_STATS)) is None:
-        expected = "an array of dictionaries with an integer 'port'"
-        _refuse_ranges(kernel, f"expected {expected} as '{PORT_STATS}'")
+        needed = "an array of dictionaries with an integer 'port'"
+        _refuse_ranges(kernel, f"needs {needed} as '{PORT_STATS}'")
     stats: dict[int, _Entry] = {}
     for index, entry in entries:
         if index in stats or not 0 <= index < len(kernel.specs):
@@ -213,8 +213,8 @@ def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
     }
     if entries is None or len(keys) < len(entries):
         port = f"an integer 'port' below {len(kernel.specs)}"
-        expected = f"an array of dictionaries with {port} and a string 'key'"
-        _refuse_ranges(kernel, f"expected {expected} as '{COUPLED_PORTS}'")
+        needed = f"an array of dictionaries with {port} and a string 'key'"
+        _refuse_ranges(kernel, f"needs {needed} as '{COUPLED_PORTS}'")
     return keys
 
 

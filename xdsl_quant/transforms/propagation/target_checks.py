@@ -187,13 +187,13 @@ def _shadows(
     pattern: OpPattern | MatchFn,
 ) -> bool:
     """Return True if an earlier kernel takes all matches of a kernel's pattern."""
-    return _covers(earlier_pattern, pattern) and all(
+    return _covers_pattern(earlier_pattern, pattern) and all(
         any(earlier.covers(signature) for earlier in earlier_kernel.signatures)
         for signature in kernel.signatures
     )
 
 
-def _covers(earlier: OpPattern | MatchFn, pattern: OpPattern | MatchFn) -> bool:
+def _covers_pattern(earlier: OpPattern | MatchFn, pattern: OpPattern | MatchFn) -> bool:
     """Return True if a pattern matches all ops that a later one matches."""
     if not isinstance(earlier, OpPattern) or not isinstance(pattern, OpPattern):
         return earlier is pattern

@@ -180,7 +180,7 @@ def _target(table: TomlTable, name: str, files: Sequence[str]) -> TargetSpec:
         kernels[kernel.name] = kernel
     for kernel in kernels.values():
         known = extended.get(kernel.name, kernel)
-        extended[kernel.name] = _merged(kernel, known)
+        extended[kernel.name] = _merged_kernel(kernel, known)
     return TargetSpec(name, extended, rule, description)
 
 
@@ -211,11 +211,11 @@ def united_kernels(targets: Sequence[TargetSpec]) -> dict[str, KernelSpec]:
     kernels: dict[str, KernelSpec] = {}
     for target in targets:
         for name, kernel in target.kernels.items():
-            kernels[name] = _merged(kernels.get(name, kernel), kernel)
+            kernels[name] = _merged_kernel(kernels.get(name, kernel), kernel)
     return kernels
 
 
-def _merged(kernel: KernelSpec, extension: KernelSpec) -> KernelSpec:
+def _merged_kernel(kernel: KernelSpec, extension: KernelSpec) -> KernelSpec:
     """Append the signatures of another kernel, except those that can never match."""
     if kernel is extension:
         return kernel

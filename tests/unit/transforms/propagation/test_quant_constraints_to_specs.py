@@ -445,7 +445,7 @@ def test_statistics_of_ports_in_another_form(attribute: str):
       }}
       func.return
     }}"""
-    assert error(text).startswith("module:2:7: error: 'quant.region' op expected ")
+    assert error(text).startswith("module:2:7: error: 'quant.region' op needs ")
 
 
 def test_a_width_and_a_range_are_at_one_port():

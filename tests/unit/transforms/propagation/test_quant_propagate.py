@@ -761,7 +761,7 @@ def test_coupled_ports_that_are_wrong(entry: str):
     with pytest.raises(PassFailedException) as failure:
         propagate(parsed(function(text)), TFLITE)
     assert str(failure.value) == (
-        "module:2:1: error: 'quant.region' op expected an array of dictionaries with an "
+        "module:2:1: error: 'quant.region' op needs an array of dictionaries with an "
         "integer 'port' below 2 and a string 'key' as 'quant.coupled_ports'"
     )
 
