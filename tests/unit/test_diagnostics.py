@@ -80,10 +80,10 @@ SHORT_ELEMENT = '!quant.block_scaled<f4E2M1FN:f..."> : tensor<512x16xf8E8M0FNU>>
         ),
         (
             lower(DEQUANTIZE, "quant-casts-to-stablehlo"),
-            "module:3:3: error: 'quant.dcast' op cannot become a StableHLO op: these "
-            "store integers of 2, 4, 8, 16 or 32 bits, with one scale or with one for "
-            f"each index of a dimension, but the type is '{SHORT}'; use 'lower-quant-ops' "
-            "(in the pass quant-casts-to-stablehlo)",
+            "module:3:3: error: 'quant.dcast' op cannot be converted to StableHLO: "
+            "expected per-tensor or per-axis storage in integers of 2, 4, 8, 16 or 32 "
+            f"bits, found type '{SHORT}'; use 'lower-quant-ops' (in the pass "
+            "quant-casts-to-stablehlo)",
         ),
         (
             lower(DEQUANTIZE, "convert-tfl-to-tosa"),

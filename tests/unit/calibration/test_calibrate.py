@@ -647,8 +647,8 @@ def function(body: str) -> str:
                 "tensor<2x!quant.uniform<i8:f32, 0.5>>\n"
                 '  %z = quant.stats_ref %x "x" : tensor<2xf32>'
             ),
-            "module:2:3: error: 'stablehlo.uniform_quantize' op is a cast of the quant "
-            "dialect: run 'convert-quantized-stablehlo-to-linalg' instead, or "
+            "module:2:3: error: 'stablehlo.uniform_quantize' op is a quantization "
+            "cast: run 'convert-quantized-stablehlo-to-linalg' instead, or "
             "'stablehlo-casts-to-quant' first",
         ),
     ],

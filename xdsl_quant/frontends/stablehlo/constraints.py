@@ -1,6 +1,6 @@
 """
-Constraints of StableHLO on quantized types: its storage types, and the rules that all
-rule sets share.
+Constraints of StableHLO on quantized types: its storage types, and the rules that all rule
+sets share.
 
 TensorFlow Lite's constraints depend on the use of a value: see
 [`frontends.tflite.constraints`][xdsl_quant.frontends.tflite.constraints.types].

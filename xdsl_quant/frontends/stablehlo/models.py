@@ -59,10 +59,7 @@ class _StableHLOModels(ModelDialect):
         return None
 
     def quantize_activations(self, module: ModuleOp) -> None:
-        """
-        Replace products of floats and quantized weights by integer products. Weights of
-        other products are dequantized by StableHLO ops.
-        """
+        """Replace hybrid products by integer products, and dequantizations by StableHLO."""
         products = (op for op in module.walk() if isinstance(op, ProductOp))
         if not any(quantized_type_of(op.rhs.type) for op in products):
             return
@@ -103,10 +100,7 @@ def _is_negative_infinity(value: SSAValue) -> bool:
 
 
 def _fold_moved_constant(op: Operation) -> None:
-    """
-    Fold a transpose or reshape of a constant, so that weights keep their channel
-    dimension.
-    """
+    """Fold transposes and reshapes of constants: weights keep their channel dimension."""
     if not isinstance(op, stablehlo.TransposeOp | stablehlo.ReshapeOp):
         return
     source, type_ = op.operands[0].owner, op.results[0].type
@@ -122,10 +116,7 @@ def _fold_moved_constant(op: Operation) -> None:
 
 
 def _combine_broadcasts(op: Operation) -> None:
-    """
-    Combine a chain of broadcasts of a constant into one broadcast of a constant without
-    dimensions of size 1, the form that bias correction expects.
-    """
+    """Combine broadcasts of a constant, without size-1 dimensions, for bias correction."""
     if not isinstance(op, stablehlo.BroadcastInDimOp):
         return
     dimensions = op.broadcast_dimensions.get_values()

@@ -15,10 +15,7 @@ _HERE = "frontends.stablehlo"
 
 
 def _load_missing_stablehlo(ctx: Context) -> None:
-    """
-    Load ops and attributes of this package, e.g. quantization casts, that another
-    plugin's dialect `stablehlo` lacks.
-    """
+    """Load ops and attributes that another plugin's dialect `stablehlo` lacks."""
     from .dialect import StableHLO
 
     parts = (*ctx.loaded_ops, *ctx.loaded_attrs, *ctx.loaded_types)

@@ -1,6 +1,6 @@
 """
-Subset of the StableHLO dialect that quantized models need, with verification of
-quantized types.
+Subset of the StableHLO dialect that quantized models need, with verification of quantized
+types.
 
 See external [documentation](https://openxla.org/stablehlo/spec).
 """

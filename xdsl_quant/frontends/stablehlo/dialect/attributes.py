@@ -463,9 +463,8 @@ class ConvDimensionNumbersAttr(FieldsAttr):
     """
     Roles of the dimensions of input, kernel and output of `stablehlo.convolution`.
 
-    In the text, `b` is the batch dimension, `f` a feature dimension, `i` and `o` are
-    the kernel's input and output feature dimensions, and numbers are spatial
-    dimensions.
+    In the text, `b` is the batch dimension, `f` a feature dimension, `i` and `o` are the
+    kernel's input and output feature dimensions, and numbers are spatial dimensions.
 
     Example:
 
@@ -489,10 +488,7 @@ class ConvDimensionNumbersAttr(FieldsAttr):
     output_spatial_dimensions: Dimensions = param_def(converter=dimensions_attr)
 
     def by_tensor(self) -> dict[str, Sequence[int]]:
-        """
-        Return the dimensions of input, kernel and output: batch and feature dimensions
-        in the order of the parameters, then spatial dimensions.
-        """
+        """Return the dimensions of input, kernel and output: non-spatial, then spatial."""
         fields: Iterator[Any] = iter(self.parameters)
         return {
             name: [next(fields).data, next(fields).data, *next(fields).get_values()]
@@ -521,10 +517,7 @@ class ConvDimensionNumbersAttr(FieldsAttr):
             self.print_dimensions(printer)
 
     def print_dimensions(self, printer: Printer) -> None:
-        """
-        Print `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`, or the fields if a dimension of
-        a tensor is missing or repeated.
-        """
+        """Print `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`, or fields if invalid."""
         tensors = self.by_tensor()
         if any(
             sorted(numbers) != [*range(len(numbers))] for numbers in tensors.values()

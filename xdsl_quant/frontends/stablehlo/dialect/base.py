@@ -2,8 +2,8 @@
 Base classes of StableHLO ops, and traits that relate the types of operands and results.
 
 Types are compatible up to unknown sizes, scales and zero points. Error messages are
-StableHLO's, some of which name the op; the checks of dimension numbers combine several
-of them.
+StableHLO's, some of which name the op; the checks of dimension numbers combine several of
+them.
 """
 
 from abc import ABC, abstractmethod
@@ -47,10 +47,7 @@ def real_type(element_type: Attribute) -> Attribute:
 
 
 def are_compatible_elements(a: Attribute, b: Attribute) -> bool:
-    """
-    Return True if element types are equal up to scales, zero points and quantized
-    dimension.
-    """
+    """Return True if element types are equal up to scales, zero points and axis."""
     return a == b or (
         isinstance(a, StoredQuantizedType)
         and isinstance(b, StoredQuantizedType)
@@ -157,9 +154,9 @@ class StableHLOOp(IRDLOperation, ABC):
     ):
         """
         Build an op from its operands in declaration order, a variadic operand as a
-        sequence. Result types are inferred by default, or are that of the first
-        operand. A property of type `bool` becomes an `i1`, `int` an `i64`, and a
-        sequence of `int` an array of `i64`.
+        sequence. Result types are inferred by default, or are that of the first operand. A
+        property of type `bool` becomes an `i1`, `int` an `i64`, and a sequence of `int` an
+        array of `i64`.
         """
         first = operands[0] if operands else ()
         values = first if isinstance(first, Sequence) else (first,)
@@ -192,12 +189,7 @@ class StableHLOOp(IRDLOperation, ABC):
             result._type = type_  # pyright: ignore[reportPrivateUsage] no public way
 
     def verify_inferred(self, inferred: Sequence[RankedTensor]) -> None:
-        """
-        Verify result types, up to scales, zero points and unknown sizes.
-
-        Raises:
-            VerifyException: if they differ from the inferred types.
-        """
+        """Raise `VerifyException` if result types contradict the inferred ones."""
         results = self.tensor_types[len(self.operands) :]
         if len(inferred) != len(results) or not all(
             map(are_compatible_types, inferred, results)

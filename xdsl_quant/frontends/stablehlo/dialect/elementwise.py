@@ -1,7 +1,4 @@
-"""
-Elementwise ops: arithmetic, comparison, selection, and casts between float and
-quantized tensors.
-"""
+"""Elementwise ops: arithmetic, comparison, selection, and quantization casts."""
 
 from abc import ABC
 

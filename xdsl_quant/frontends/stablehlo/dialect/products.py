@@ -61,9 +61,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ProductCoefficient(AffineOpCoefficient):
-    """
-    Trait of ops whose right operand contains weights; dimension numbers locate them.
-    """
+    """Trait of ops whose right operand contains weights."""
 
     def dimension_of(self, op: Operation) -> int | None:
         return op.coefficient_dimension if isinstance(op, ProductOp) else None
@@ -112,10 +110,7 @@ class ProductOp(StableHLOOp, ABC):
 
     @abstractmethod
     def result_dimensions(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
-        """
-        Return a mapping for each operand: from its dimensions that are not summed over,
-        in ascending order, to dimensions of the result.
-        """
+        """Return each operand's free dimensions in order, mapped to result dimensions."""
 
     @abstractmethod
     def inferred_shape(self) -> Sequence[int]:

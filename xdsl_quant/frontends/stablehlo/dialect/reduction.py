@@ -95,10 +95,7 @@ def _body_of(op_type: type[BinaryOp], scalar_type: Attribute) -> Region:
 
 
 def applied_op(reduce: ReduceOp) -> BinaryOp | None:
-    """
-    Return the op of the reduction's region if it is the only one, commutative, and
-    applied to the two arguments in order; otherwise `None`.
-    """
+    """Return the commutative op that the region applies to its arguments, or `None`."""
     if len(reduce.body.blocks) != 1 or not reduce.inputs:
         return None
     block = reduce.body.block
@@ -136,10 +133,7 @@ class ReducingOp(StableHLOOp, ABC):
         result_types: Sequence[Attribute] | None = None,
         **properties: PropertyValue,
     ):
-        """
-        Build a reduction. A binary op as `body` is applied to two scalars of the first
-        input's type. Result types are inferred by default.
-        """
+        """Build a reduction by a region, or by an op on scalars of the input type."""
         if isinstance(body, type):
             body = _body_of(body, _scalar_type(SSAValue.get(inputs[0]).type))
         super().__init__(
@@ -209,10 +203,7 @@ class ReducingOp(StableHLOOp, ABC):
 
 
 def _is_promotable(a: Attribute, b: Attribute) -> bool:
-    """
-    Return True if `b` has the kind of `a` and is not narrower. Floats may also be
-    narrower.
-    """
+    """Return True if `b` has the kind of `a` and is not narrower, or both are floats."""
     if isinstance(a, AnyFloat) and isinstance(b, AnyFloat):
         return True
     if isinstance(a, StoredQuantizedType) and isinstance(b, StoredQuantizedType):

@@ -1,9 +1,7 @@
 """
-Verification rules that ops share: for dimension numbers, windows, and quantized
-operands and results.
+Verification rules for dimension numbers, windows, and quantized operands and results.
 
-Rules for quantized types have the names of StableHLO's specification, e.g. `C4` of
-`add`.
+Rules for quantized types have the names of StableHLO's specification, e.g. `C4` of `add`.
 """
 
 import math
@@ -29,12 +27,7 @@ from .attributes import dimensions_text
 
 
 def verify_dimensions(name: str, dimensions: Sequence[int], rank: int) -> None:
-    """
-    Verify that dimensions are distinct and in the range of `rank`.
-
-    Raises:
-        VerifyException: if a dimension is out of range or repeated.
-    """
+    """Raise `VerifyException` if a dimension is out of range or repeated."""
     distinct = set(dimensions)
     require(
         len(distinct) == len(dimensions) and distinct.issubset(range(rank)),
@@ -44,12 +37,7 @@ def verify_dimensions(name: str, dimensions: Sequence[int], rank: int) -> None:
 
 
 def verify_count(name: str, values: Sequence[object], count: int) -> None:
-    """
-    Verify the number of values.
-
-    Raises:
-        VerifyException: if it differs from `count`.
-    """
+    """Raise `VerifyException` unless there are `count` values."""
     require(len(values) == count, f"expects {count} {name}, got {len(values)}")
 
 
@@ -195,10 +183,7 @@ def verify_quantized_add(lhs: Attribute, rhs: Attribute, result: Attribute) -> N
 
 
 def verify_same_parameters(operand: RankedTensor, result: RankedTensor) -> None:
-    """
-    Verify C1 of `reshape` and `transpose`: scales and zero points are equal. The
-    quantized dimension may differ.
-    """
+    """Verify C1 of `reshape` and `transpose`: equal scales and zero points."""
     verify_same_scale(operand, result)
     if (axes := _per_axis_types(operand, result)) is None:
         return
@@ -232,10 +217,7 @@ def _per_axis_types(
 
 
 def verify_reshaped_dimension(operand: RankedTensor, result: RankedTensor) -> None:
-    """
-    Verify C3 of `reshape`: the quantized dimension keeps its size and the number of
-    elements before it.
-    """
+    """Verify C3 of `reshape`: equal quantized dimensions, with equal sizes before them."""
     if (axes := _per_axis_types(operand, result)) is None:
         return
     before, after = (axis.quantized_dimension.data for axis in axes)
@@ -273,8 +255,8 @@ def verify_broadcast_dimension(
     operand: RankedTensor, result: RankedTensor, dimensions: Sequence[int]
 ) -> None:
     """
-    Verify C6 of `broadcast_in_dim`: `dimensions` maps the quantized dimension, and a
-    single scale and zero point are repeated.
+    Verify C6 of `broadcast_in_dim`: `dimensions` maps the quantized dimension, and repeats
+    its scale if its size is 1.
     """
     if (axes := _per_axis_types(operand, result)) is None:
         return
@@ -317,8 +299,8 @@ def verify_rhs_of_dot(rhs: Attribute, contracting_dimensions: Sequence[int]) -> 
 
 def verify_quantized_product(lhs: Attribute, rhs: Attribute, result: Attribute) -> None:
     """
-    Verify C14 and C17 to C20 of `dot_general`, and C28 and C31 to C34 of `convolution`;
-    at least one element type is quantized.
+    Verify C14 and C17 to C20 of `dot_general`, and C28 and C31 to C34 of `convolution`; at
+    least one element type is quantized.
 
     Hybrid products have a quantized `rhs` only.
     """

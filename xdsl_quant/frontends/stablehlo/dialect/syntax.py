@@ -1,7 +1,4 @@
-"""
-Assembly format of StableHLO's ops: properties with custom text or in the attribute
-dictionary, and abbreviated types of operands and results.
-"""
+"""Assembly format directives: properties with custom text, and abbreviated types."""
 
 from collections.abc import Container, Sequence
 from itertools import zip_longest
@@ -45,10 +42,7 @@ from .attributes import (
 def parse_attributes(
     parser: Parser, op_type: type[IRDLOperation], taken: Container[str]
 ) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
-    """
-    Parse an optional attribute dictionary; return its attributes and its properties.
-    Properties in `taken` have other text and are refused.
-    """
+    """Parse an attribute dictionary into attributes and properties; refuse `taken` ones."""
     pos = parser.pos
     attributes = parser.parse_optional_attr_dict()
     # The order of a set would vary between processes.
@@ -67,8 +61,8 @@ def parse_attributes(
 @assembly.irdl_custom_directive
 class CompleteOp(assembly.CustomDirective):
     """
-    End of an op, without text. Properties may be in the attribute dictionary, where
-    they override other text. Types are verified with the op.
+    End of an op, without text. Properties may be in the attribute dictionary, where they
+    override other text. Types are verified with the op.
     """
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
@@ -118,10 +112,7 @@ class OperandsBeforeKeyword(assembly.CustomDirective):
 
 @assembly.irdl_custom_directive
 class SameOperandsAndResultType(assembly.CustomDirective):
-    """
-    `tensor<4xf32>` if operands and result have the same type, otherwise
-    `(tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>`.
-    """
+    """`tensor<4xf32>` if all types are the same, otherwise a function type."""
 
     operand_types: assembly.TypeDirective
     result_type: assembly.TypeDirective
@@ -134,9 +125,7 @@ class SameOperandsAndResultType(assembly.CustomDirective):
         return FunctionType.from_lists((type_,) * operand_count, (type_,))
 
     def short_types(self, op: IRDLOperation) -> Sequence[Attribute] | None:
-        """
-        Return the types that abbreviate the function type, `None` if it is printed.
-        """
+        """Return the types that abbreviate the function type, `None` if it is printed."""
         result_type = op.result_types[0]
         is_same = all(type_ == result_type for type_ in op.operand_types)
         return [result_type] if is_same else None
@@ -165,11 +154,7 @@ class SameOperandsAndResultType(assembly.CustomDirective):
 
 @assembly.irdl_custom_directive
 class SelectType(SameOperandsAndResultType):
-    """
-    `tensor<4xi1>, tensor<4xf32>`: the type of the predicate, and that of other operands and
-    the result. If these differ,
-    `(tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>`.
-    """
+    """`tensor<4xi1>, tensor<4xf32>` if all types after the predicate's are the same."""
 
     operand_types: assembly.TypeDirective
     result_type: assembly.TypeDirective

@@ -2,9 +2,9 @@
 Tensor types that ops accept: shapes, element types, and StableHLO's rules for quantized
 tensors.
 
-Rules C7, C8, C12 and C13 of quantized types are checked here, for each operand and
-result. The quantized types themselves check the other rules. Types with fixed-point
-scales are accepted like types with float scales.
+Rules C7, C8, C12 and C13 of quantized types are checked here, for each operand and result.
+The quantized types themselves check the other rules. Types with fixed-point scales are
+accepted like types with float scales.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,9 @@
 """
-Ops of another dialect `stablehlo`, e.g. that of the package `xdsl-jax`, as ops of this one.
+Conversion of ops of another `stablehlo` dialect, e.g. of the package `xdsl-jax`, to ops of
+this package.
 
-If another package provides the dialect `stablehlo`, a context has its classes. Passes here
-know the classes of this package, so each of them starts with
+If another package provides the dialect `stablehlo`, contexts create its classes. Passes
+here know the classes of this package, so each pass starts with
 [`adopt_ops`][xdsl_quant.frontends.stablehlo.lowering.adoption.adopt_ops].
 """
 
@@ -30,7 +31,7 @@ _OP_TYPES = {
 _ATTRIBUTE_TYPES = (*StableHLO.attributes,)
 
 _PROPERTY_NAMES = {"comparison_type": "compare_type"}
-"""Other names that properties have in `xdsl-jax`."""
+"""Property names of `xdsl-jax` that differ from this package's."""
 
 
 @cache
@@ -42,13 +43,7 @@ def _context() -> Context:
 
 
 def _adopted_attribute(attribute: Attribute) -> Attribute:
-    """
-    Return an attribute of the other dialect as one of this dialect; any other one
-    itself.
-
-    Raises:
-        ParseError: if it has another syntax there.
-    """
+    """Convert an attribute of the other dialect; return any other attribute unchanged."""
     if isinstance(attribute, ArrayAttr):
         return ArrayAttr(map(_adopted_attribute, cast("ArrayAttr", attribute)))
     is_foreign = isinstance(attribute, UnregisteredAttr) or attribute.name.startswith(
@@ -62,13 +57,7 @@ def _adopted_attribute(attribute: Attribute) -> Attribute:
 
 
 def _adopt_op(op: Operation, op_type: type[IRDLOperation]) -> None:
-    """
-    Replace an op by one of this dialect with the same operands, types and regions.
-
-    Raises:
-        ParseError: if an attribute has another syntax.
-        VerifyException: if the op is not valid here.
-    """
+    """Replace an op by one of this dialect, or raise `ParseError` or `VerifyException`."""
     known = op_type.get_irdl_definition().properties
     properties: dict[str, Attribute] = {}
     attributes: dict[str, Attribute] = {}
@@ -96,12 +85,13 @@ def _adopt_op(op: Operation, op_type: type[IRDLOperation]) -> None:
 
 def adopt_ops(module: ModuleOp) -> None:
     """
-    Replace all ops of a module that have the name of an op here and another class.
+    Replace all ops of a module that have the name of an op of this package and another
+    class.
 
     Raises:
-        PassFailedException: if one of them has other operands or attributes there.
+        PassFailedException: if an op has other operands or attributes.
     """
-    # Ops are valid if those in their regions are.
+    # Ops in regions first: the verifier of an op inspects its regions.
     for op in [*module.walk(region_first=True)]:
         op_type = _OP_TYPES.get(op_name(op))
         if op_type is None or isinstance(op, op_type):
@@ -112,7 +102,7 @@ def adopt_ops(module: ModuleOp) -> None:
             reason = str(e).strip().splitlines()[-1]
             fail(
                 op,
-                f"'{op_type.name}' op of another dialect 'stablehlo' is not one of this "
-                f"package, found: {reason}; load 'StableHLO' of "
-                "'xdsl_quant.frontends.stablehlo.dialect' in its place",
+                f"'{op_type.name}' op of another dialect 'stablehlo' is unsupported: "
+                f"{reason}; load 'StableHLO' from 'xdsl_quant.frontends.stablehlo.dialect' "
+                "instead",
             )

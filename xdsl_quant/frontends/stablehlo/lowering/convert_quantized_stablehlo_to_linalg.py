@@ -1,15 +1,15 @@
 """
-Quantized StableHLO as linalg in one pass: integer arithmetic where an op has an integer
-form, floats for the rest.
+Quantized StableHLO to linalg in one pass: integer arithmetic for ops with an integer form,
+floats for others.
 
-It is a pipeline of other passes, in which `%s` is the option of this pass:
+The pass runs this pipeline, where `%s` is its option:
 
     stablehlo-legalize-quant-to-integer{rounding=%s fallback=qdq}
     stablehlo-casts-to-quant
     lower-quant-ops{rounding-mode=nearest-even fuse=true}
     convert-stablehlo-to-linalg
 
-A module has all of them applied or, if one fails, none.
+If one of these fails, the module is unchanged.
 """
 
 from dataclasses import dataclass
@@ -29,22 +29,22 @@ from .stablehlo_legalize_quant_to_integer import StablehloLegalizeQuantToInteger
 @dataclass(frozen=True)
 class ConvertQuantizedStableHLOToLinalgPass(CountingPass):
     """
-    Turn StableHLO's ops, quantized or not, into ops of linalg, tensor, arith and math:
-    with integers where a quantized op has an integer form, and with floats elsewhere.
+    Convert StableHLO's ops, quantized or not, to ops of linalg, tensor, arith and math:
+    with integers if a quantized op has an integer form, otherwise with floats.
     """
 
     name = "convert-quantized-stablehlo-to-linalg"
 
     rounding: ScaleRounding = "single"
-    """How the product of an integer and a multiplier is rounded."""
+    """Rounding of the product of an integer and a multiplier."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         converted = op.clone()
-        found, changed = ops_of_dialect(op, "stablehlo"), 0
+        candidates, changed = ops_of_dialect(op, "stablehlo"), 0
         passes: tuple[CountingPass, ...] = (
             StablehloLegalizeQuantToIntegerPass(self.rounding, fallback="qdq"),
             StablehloCastsToQuantPass(),
-            # This is how StableHLO rounds. Its casts round and saturate also in pairs.
+            # StableHLO rounds half to even, and pairs of its casts round and saturate.
             LowerQuantOpsPass("nearest-even", fuse=True),
             ConvertStableHLOToLinalgPass(),
         )
@@ -55,4 +55,4 @@ class ConvertQuantizedStableHLOToLinalgPass(CountingPass):
         converted.body.detach_block(after)
         op.body.add_block(after)
         before.erase()
-        return PassOutcome(found, changed, "ops of StableHLO")
+        return PassOutcome(candidates, changed, "ops of StableHLO")

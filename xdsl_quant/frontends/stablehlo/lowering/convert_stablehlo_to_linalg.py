@@ -1,19 +1,18 @@
 """
-StableHLO's ops on floats, integers and truth values as loop nests of the linalg dialect.
+StableHLO ops on floats, integers and booleans to linalg.
 
-An op that computes becomes a `linalg.generic`, one that only moves elements becomes ops of
-the tensor dialect where it can. There is a rewrite pattern for each op or group of ops, in
-the modules of the folder `linalg`: `LOWERINGS` has them all.
+Computing ops become a `linalg.generic`, data movement ops become ops of the tensor dialect
+where possible. Each op or group of ops has a rewrite pattern in the folder `linalg`;
+`LOWERINGS` lists them.
 
-Ops that only move elements take quantized tensors as well: they move stored values, and
-`quant.scast` stands round them. So does a `reduce`, if the casts in its region are lowered.
-There is no arithmetic on quantized tensors here: it has to be turned into arithmetic on
-floats or integers first.
+Data movement ops also accept quantized tensors: they move stored values between
+`quant.scast`s. So does `reduce` if the casts in its region are lowered. Arithmetic on
+quantized tensors has to be converted to floats or integers first.
 
-The arithmetic of MLIR's dialects knows no `ui8`. Where a module has such a type, it becomes
-`i8` everywhere, in the signatures of functions, too; the bits stay.
+The arith dialect accepts signless integers only, so types such as `ui8` become `i8` in the
+whole module, including function signatures. Bits are unchanged.
 
-All ops are lowered before the first one is replaced, so a pass that fails changes nothing.
+All ops are lowered before the first one is replaced, so a failing pass changes nothing.
 """
 
 from collections.abc import Sequence
@@ -62,16 +61,11 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     data_movement.LowerSlice(),
     data_movement.LowerTranspose(),
 )
-"""The rewrite patterns of the pass."""
+"""Rewrite patterns of the pass."""
 
 
 def _replacement(op: Operation) -> Replacement:
-    """
-    What replaces an op.
-
-    Raises:
-        PassFailedException: if the op cannot be lowered.
-    """
+    """Return the lowered form of an op, or raise `PassFailedException`."""
     for inner in op.walk():
         _check_cast(inner)
     name = op_name(op)
@@ -87,31 +81,26 @@ def _replacement(op: Operation) -> Replacement:
 
 
 def _check_cast(op: Operation) -> None:
-    """
-    Raises:
-        PassFailedException: if an op that is lowered, or one in it, is a cast.
-    """
+    """Raise `PassFailedException` if an op is a quantization cast."""
     if not has_quantization_trait(op, CastsQuantization):
         return
     problem = "in the region of a reduction: run 'lower-quant-ops' first"
     if (name := op_name(op)).startswith("stablehlo."):
         problem = (
-            "a cast of the quant dialect: run 'convert-quantized-stablehlo-to-linalg' "
+            "a quantization cast: run 'convert-quantized-stablehlo-to-linalg' "
             "instead, or 'stablehlo-casts-to-quant' first"
         )
     fail(op, f"'{name}' op is {problem}")
 
 
 def _is_lowered(op: Operation) -> bool:
-    """Return True if an op is one that this pass replaces, or that fails it."""
+    """Return True if this pass has to replace an op."""
     name = op_name(op)
     return name.startswith("stablehlo.") or name in elementwise.FORMULAS
 
 
 def _is_in_reduction(op: Operation) -> bool:
-    """
-    Return True if an op is in a region that is lowered together with the op around it.
-    """
+    """Return True if an op is lowered together with the reduction around it."""
     parent = op.parent_op()
     return parent is not None and has_quantization_trait(parent, Reduces)
 
@@ -120,27 +109,21 @@ def _is_in_reduction(op: Operation) -> bool:
 
 
 def _check_signedness(op: Operation) -> None:
-    """
-    Raises:
-        PassFailedException: if an op that stays may not do the same on signless types.
-    """
+    """Raise `PassFailedException` if an op that stays has types with a signedness."""
     if has_quantization_trait(op, AcceptsStoredValues) or _is_lowered(op):
         return
     for value in (*op.operands, *defined_values(op)):
         if has_signedness(value.type):
             fail(
                 op,
-                f"'{op_name(op)}' op has a value of type '{value.type}', which is "
-                "about to become one without a sign",
+                f"'{op_name(op)}' op has a value of type '{value.type}', which this pass "
+                "converts to a signless type; lower the op first",
             )
 
 
 @dataclass(frozen=True)
 class ConvertStableHLOToLinalgPass(CountingPass):
-    """
-    Turn StableHLO's ops into ops of linalg, tensor, arith and math. A module has all of
-    them converted or, if the pass fails, none.
-    """
+    """Convert StableHLO to linalg, tensor, arith and math, or fail and change nothing."""
 
     name = "convert-stablehlo-to-linalg"
 
@@ -148,7 +131,7 @@ class ConvertStableHLOToLinalgPass(CountingPass):
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         adopt_ops(op)
         all_ops = [*op.walk()]
-        found = ops_of_dialect(op, "stablehlo")
+        candidates = ops_of_dialect(op, "stablehlo")
         replacements: list[Replacement] = []
         try:
             for inner in all_ops:
@@ -178,4 +161,6 @@ class ConvertStableHLOToLinalgPass(CountingPass):
                 Rewriter.erase_op(cast)
         if has_signs:
             make_signless(op)
-        return PassOutcome(found, len(replacements) + has_signs, "ops of StableHLO")
+        return PassOutcome(
+            candidates, len(replacements) + has_signs, "ops of StableHLO"
+        )

@@ -1,9 +1,9 @@
 """
-The casts of the quant dialect as StableHLO's.
+Conversion of the quant dialect's casts to StableHLO's.
 
-StableHLO rounds half to even, and stores 0 for NaN, so the numbers are those of
-`lower-quant-ops{rounding-mode=nearest-even nan=stored-zero}`, and not of MLIR's own
-rounding. The attribute `quant.nan` of a cast goes.
+StableHLO rounds half to even and stores 0 for NaN. Results are those of
+`lower-quant-ops{rounding-mode=nearest-even nan=stored-zero}`, not of MLIR's own rounding.
+The attribute `quant.nan` is dropped.
 """
 
 from dataclasses import dataclass
@@ -24,14 +24,13 @@ from xdsl_quant.frontends.stablehlo.dialect import (
 from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import element_kind
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 
-_PROBLEM = "cannot become a StableHLO op"
+_PROBLEM = "cannot be converted to StableHLO"
 
 
 @dataclass(frozen=True)
 class QuantCastToStablehlo(CheckedPattern[type[Operation]]):
     """
-    Replaces a `quant.qcast` by a `stablehlo.uniform_quantize`, and a `quant.dcast` by a
-    `stablehlo.uniform_dequantize`.
+    Convert `quant.qcast` to `uniform_quantize`, `quant.dcast` to `uniform_dequantize`.
     """
 
     def plan(self, op: Operation) -> type[Operation] | None:
@@ -40,22 +39,22 @@ class QuantCastToStablehlo(CheckedPattern[type[Operation]]):
                 op,
                 _PROBLEM,
                 "scales and zero points are operands",
-                "'quant-casts-from-dynamic' makes constant ones parameters of a type, and "
-                "'lower-quant-ops' takes the others",
+                "use 'quant-casts-from-dynamic' if they are constant, otherwise "
+                "'lower-quant-ops'",
             )
         if not isinstance(op, QuantizeCastOp | DequantizeCastOp):
             return None
         if not isinstance(op.result.type, TensorType):
-            found = f"these take ranked tensors, but the type is '{op.result.type}'"
-            refuse(op, _PROBLEM, found)
+            reason = f"expected a ranked tensor, found type '{op.result.type}'"
+            refuse(op, _PROBLEM, reason)
         is_quantize = isinstance(op, QuantizeCastOp)
         quantized = (op.result if is_quantize else op.input).type
         if element_kind(scalar_or_element_type(quantized)) is None:
             refuse(
                 op,
                 _PROBLEM,
-                "these store integers of 2, 4, 8, 16 or 32 bits, with one scale or with "
-                f"one for each index of a dimension, but the type is '{quantized}'",
+                "expected per-tensor or per-axis storage in integers of 2, 4, 8, 16 or 32 "
+                f"bits, found type '{quantized}'",
                 "use 'lower-quant-ops'",
             )
         op_type = UniformQuantizeOp if is_quantize else UniformDequantizeOp
@@ -84,10 +83,7 @@ def _counterpart(op: Operation, op_type: type[Operation]) -> Operation:
 
 @dataclass(frozen=True)
 class QuantCastsToStablehloPass(PatternPass):
-    """
-    Replace `quant.qcast` and `quant.dcast` by `stablehlo.uniform_quantize` and
-    `stablehlo.uniform_dequantize`.
-    """
+    """Convert `quant.qcast` and `quant.dcast` to StableHLO's quantization casts."""
 
     name = "quant-casts-to-stablehlo"
 

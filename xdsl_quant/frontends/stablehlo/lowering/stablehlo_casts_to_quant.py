@@ -1,18 +1,18 @@
 """
-StableHLO's casts as those of the quant dialect.
+Conversion of StableHLO's quantization casts to the quant dialect.
 
-`uniform_quantize` is defined as a clamp and then rounding half to even;
-`uniform_dequantize` as `quant.dcast` is. So what StableHLO's specification says is computed
-by `lower-quant-ops{rounding-mode=nearest-even}`: it rounds first, but between
-integers that is the same. A `uniform_quantize` of a quantized tensor is specified as a
-dequantization and a quantization, and becomes these.
+After it, `lower-quant-ops{rounding-mode=nearest-even}` computes the results of StableHLO's
+specification: `uniform_quantize` clamps, then rounds half to even. The lowering rounds
+first, which is equivalent between integer bounds. `uniform_dequantize` is equivalent to
+`quant.dcast`. A requantization, `uniform_quantize` of a quantized tensor, becomes a
+dequantization and a quantization.
 
-StableHLO stores 0 for NaN, and the default here is the smallest stored value. So casts get
-an attribute, `quant.nan = "stored-zero"`, which is obeyed wherever they are lowered or run.
+StableHLO stores 0 for NaN, this package by default the smallest stored value. Casts
+therefore get the attribute `quant.nan = "stored-zero"`, which lowerings and execution
+respect.
 
-For the quant dialect a `quant.dcast` of a `quant.qcast` is nothing. In StableHLO it is
-not: it rounds and saturates. So the lowering needs `keep-qdq`, and there must be no
-`canonicalize` before it.
+In the quant dialect, `quant.dcast` of `quant.qcast` folds away. In StableHLO, it rounds and
+saturates. The lowering therefore needs `keep-qdq`, without `canonicalize` before it.
 """
 
 from collections.abc import Sequence
@@ -43,8 +43,7 @@ _STORED_ZERO = StringAttr("stored-zero")
 
 class StablehloCastToQuant(RewritePattern):
     """
-    Replaces `stablehlo.uniform_quantize` and `stablehlo.uniform_dequantize` by
-    `quant.qcast` and `quant.dcast`: both, if a quantized tensor is quantized again.
+    Convert `uniform_quantize` to `quant.qcast`, `uniform_dequantize` to `quant.dcast`.
     """
 
     @op_type_rewrite_pattern
@@ -67,10 +66,7 @@ class StablehloCastToQuant(RewritePattern):
 
 @dataclass(frozen=True)
 class StablehloCastsToQuantPass(PatternPass):
-    """
-    Replace `stablehlo.uniform_quantize` and `stablehlo.uniform_dequantize` by
-    `quant.qcast` and `quant.dcast`.
-    """
+    """Convert StableHLO's quantization casts to `quant.qcast` and `quant.dcast`."""
 
     name = "stablehlo-casts-to-quant"
 

@@ -1,14 +1,14 @@
 """
-Dequantize, compute with floats, quantize: as one quantized StableHLO op.
+Composition of quantized StableHLO ops from dequantization, float op and quantization.
 
-An op becomes a quantized one if each operand is a `uniform_dequantize` and a
-`uniform_quantize` takes its result. The quantized op means what is replaced, so numbers
-stay, with one exception: what only moves elements no longer clamps and rounds. That makes a
-difference only for stored values outside of a narrowed storage range, and for those that
-are no floats of the expressed type, e.g. with 32 bits of storage and `f32`.
+An op is composed if each operand is a `uniform_dequantize` and a `uniform_quantize` takes
+its result. The quantized op is defined by the ops it replaces, so results are the same,
+with one exception: data movement ops no longer clamp and round. This affects only stored
+values outside a narrowed storage range, and values that the expressed type cannot
+represent, e.g. 32-bit storage with `f32`.
 
-If the quantized op is not valid, e.g. because storage types differ, the pass fails, as
-StableHLO's own one does, or leaves such an op as it is.
+If the quantized op is invalid, e.g. because storage types differ, the pass fails, as
+StableHLO's own does, or keeps the float op.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ from .stablehlo_legalize_quantized_op_to_qdq import COMPUTING
 
 
 def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
-    """Return the op that is to become quantized because of a `uniform_quantize`."""
+    """Return the float op that a `uniform_quantize` composes."""
     op = quantize.operand.owner
     if (
         isinstance(op, Operation)
@@ -49,7 +49,7 @@ def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
 
 
 def _on_quantized_tensors(op: Operation, quantize: UniformQuantizeOp) -> Operation:
-    """Return the op on quantized tensors, which may not be valid."""
+    """Return the op on quantized tensors, without verification."""
     return type(op).create(
         operands=[
             owner.operand
@@ -65,15 +65,10 @@ def _on_quantized_tensors(op: Operation, quantize: UniformQuantizeOp) -> Operati
 
 @dataclass(frozen=True)
 class ComposeQuantizedOp(CheckedPattern[Operation]):
-    """
-    Replaces a `stablehlo.uniform_quantize` of the result of an op, all of whose operands
-    are results of `stablehlo.uniform_dequantize`, by that op on quantized tensors.
-    """
+    """Compose a quantized op from an op between StableHLO's casts."""
 
     partial: bool = False
-    """
-    True if an op stays that is not valid on quantized tensors; otherwise this fails.
-    """
+    """True to keep ops that are invalid on quantized tensors, False to fail."""
 
     def plan(self, op: Operation) -> Operation | None:
         if not isinstance(op, UniformQuantizeOp):
@@ -86,8 +81,8 @@ class ComposeQuantizedOp(CheckedPattern[Operation]):
         except VerifyException as e:
             if self.partial:
                 return None
-            problem = "cannot become a quantized op"
-            refuse(computing_op, problem, e, "use 'partial=true' to leave it as it is")
+            problem = "cannot be composed to a quantized op"
+            refuse(computing_op, problem, e, "use 'partial=true' to keep it")
         finally:
             quantized_op.erase()
         return computing_op
@@ -108,16 +103,16 @@ class StablehloLegalizeQdqToQuantizedOpPass(PatternPass):
     """
     Compose quantized StableHLO ops from `uniform_dequantize`, op and `uniform_quantize`.
 
-    It is a pass of StableHLO. What nothing uses afterwards goes, of these three.
+    StableHLO has a pass of the same name. Replaced ops are erased if unused.
     """
 
     name = "stablehlo-legalize-qdq-to-quantized-op"
 
     partial: bool = False
-    """True if ops stay that are not valid on quantized tensors; otherwise it fails."""
+    """True to keep ops that are invalid on quantized tensors, False to fail."""
 
     expected = (
-        "float ops between casts of StableHLO, which 'quant-casts-to-stablehlo' makes"
+        "float ops between StableHLO casts, which 'quant-casts-to-stablehlo' creates"
     )
     pattern_type = ComposeQuantizedOp
 

@@ -1,5 +1,5 @@
 """
-Quantized StableHLO ops as integer arithmetic on stored values, through multipliers and
+Integer arithmetic on stored values for quantized StableHLO ops, with multipliers and
 shifts.
 
 With `a`, `b` zero-point-corrected values, `z` the zero point of the result and
@@ -14,32 +14,32 @@ With `a`, `b` zero-point-corrected values, `z` the zero point of the result and
 | `dot_general`, `convolution` | `scaled(sum(a * b), M, S) + z` |
 
 `M` and `S` are those of [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier] for
-the exact quotient of scales: the product of those of the operands, or one of these, by that
-of the result. If `x` may have more than 32 bits, `M` is rounded half up to fewer bits, so
-that `x * M` fits 64 bits. For a sum, `S` is the smaller one of both
-shifts and the other multiplier is rounded to it; then both lose bits until the products fit
-63 bits. A quotient that is 1 is not multiplied by. Where a sum could still be off by more
-than a quarter of a unit, as with storage of 32 bits, `M1` and `M2` have two parts of up to
-30 bits each, and so have the products: `(high + (low >> bits) + (1 << (S - 1))) >> S`.
+the exact ratio of scales: that of the operand, or the product of those of the operands,
+divided by that of the result. If `x` may exceed 32 bits, `M` is rounded half up to fewer
+bits, so that `x * M` fits 64 bits. For a sum, `S` is the smaller of both shifts, and the
+other multiplier is rounded to it; then both lose bits until the products fit 63 bits. A
+ratio of 1 needs no multiplication. If a sum could still deviate by more than a quarter of a
+unit, e.g. with 32-bit storage, `M1` and `M2` have two parts of up to 30 bits each, and so
+have the products: `(high + (low >> bits) + (1 << (S - 1))) >> S`.
 
-With `rounding=double` the product of `scaled` is rounded as TOSA's `apply_scale_32` does
-with double rounding, where `x` has up to 32 bits. Sums of `add` and `subtract` and wider
-integers are always rounded once.
+With `rounding=double`, `scaled` uses the double rounding of TOSA's `apply_scale_32` if `x`
+has up to 32 bits. Sums of `add` and `subtract` and wider integers are always rounded once.
 
-`compare` compares `a * P` with `b * Q`, where `P / Q` is about the quotient of scales: see
+`compare` compares `a * P` with `b * Q`, where `P / Q` approximates the ratio of scales: see
 `comparison_factors` in `integers.scales`.
 
-Ops that move or order elements are applied to stored values: `reshape`, `maximum`, and all
-others, of any dialect, that have the trait
+Data movement and ordering ops are applied to stored values: `reshape`, `maximum`, and all
+others, of any dialect, with the trait
 [`MovesElements`][xdsl_quant.dialects.quant.traits.MovesElements] or
-[`OrdersElements`][xdsl_quant.dialects.quant.traits.OrdersElements]. Operands whose type is
-not that of the result are rescaled before, as `uniform_quantize` does. A constant becomes
-one of stored values. So does a `reduce` of one type whose region is one `add`, `maximum` or
-`minimum`: a sum is `a + b + z`, clamped at each step.
+[`OrdersElements`][xdsl_quant.dialects.quant.traits.OrdersElements]. Operands whose type
+differs from that of the result are requantized first, like `uniform_quantize`. Constants
+become constants of stored values. A `reduce` of a single type whose region is one `add`,
+`maximum` or `minimum` is applied to stored values: a sum is `a + b + z`, clamped at each
+step.
 
-The patterns for these are in the folder `integers`. An op that none of them is for has no
-integer form: the pass fails, or keeps it between `quant.scast`s, or dequantizes, computes
-with floats and quantizes.
+The patterns are in the folder `integers`. An op without pattern has no integer form: the
+pass fails, keeps it between `quant.scast`s, or dequantizes, computes with floats and
+quantizes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -102,7 +102,7 @@ from .stablehlo_legalize_quantized_op_to_qdq import decompose, takes_quantized
 
 @dataclass(frozen=True)
 class ConstantToIntegers(IntegerPattern):
-    """Replaces `stablehlo.constant` of a quantized type by one of its stored values."""
+    """Replace quantized `stablehlo.constant`s by constants of stored values."""
 
     def form(self, op: Operation) -> Form | None:
         if not isinstance(op, ConstantOp) or not quantized_type_of(op.output.type):
@@ -115,14 +115,14 @@ class ConstantToIntegers(IntegerPattern):
 @dataclass(frozen=True)
 class SameScaleToIntegers(IntegerPattern):
     """
-    Applies ops that move or order elements to stored values: those with the trait
+    Apply data movement and ordering ops to stored values: ops of any dialect with the trait
     [`MovesElements`][xdsl_quant.dialects.quant.traits.MovesElements] or
-    [`OrdersElements`][xdsl_quant.dialects.quant.traits.OrdersElements], of any dialect.
-    Operands of another type than the result are rescaled first.
+    [`OrdersElements`][xdsl_quant.dialects.quant.traits.OrdersElements]. Operands whose type
+    differs from that of the result are requantized first.
     """
 
     rounding: ScaleRounding = "single"
-    """How the product of an integer and a multiplier is rounded."""
+    """Rounding of the product of an integer and a multiplier."""
 
     def form(self, op: Operation) -> Form | None:
         moves = quantization_trait(op, MovesElements)
@@ -136,11 +136,11 @@ class SameScaleToIntegers(IntegerPattern):
         assert target is not None
         for type_ in types:
             _check_container(type_)
-        # Stored values of tables and of negative scales have another order.
+        # Tables and negative scales order stored values differently.
         if moves is None and (reason := unsupported_cast_reason(target)) is not None:
             raise ValueError(reason)
         rescalings = self._rescalings(op, types[0], target)
-        # The order of unsigned integers is that of wider signed ones.
+        # Unsigned integers are ordered as wider signed ones.
         is_wider = moves is None and not target.is_signed
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
@@ -165,10 +165,7 @@ class SameScaleToIntegers(IntegerPattern):
     def _rescalings(
         self, op: Operation, type_: Attribute, target: StoredQuantizedType
     ) -> Mapping[int, Form]:
-        """
-        Return the forms of operands, by number, whose types differ from that of the
-        result.
-        """
+        """Return the requantization of operands whose type differs from the result's."""
         return {
             i: cast(Form, formula_form(REQUANTIZATION, pair, self.rounding))
             for i, operand_type in enumerate(op.operand_types)
@@ -179,11 +176,7 @@ class SameScaleToIntegers(IntegerPattern):
 
 
 def _check_container(type_: Attribute) -> None:
-    """
-    Raises:
-        ValueError: if a tensor type does not have the sizes that its scales are for, which
-            ops of other dialects than StableHLO allow.
-    """
+    """Raise `ValueError` if sizes contradict scales, which ops of other dialects allow."""
     quantized_type = quantized_type_of(type_)
     assert quantized_type is not None
     try:
@@ -195,11 +188,11 @@ def _check_container(type_: Attribute) -> None:
 @dataclass(frozen=True)
 class ReductionToIntegers(IntegerPattern):
     """
-    Applies reductions to stored values, if they are by one op that adds or orders, and all
-    types in them are the same: the scale cancels out.
+    Apply reductions by one adding or ordering op to stored values, if all types are equal,
+    so that the scale cancels out.
 
-    The op in the region gets quantized operands from `quant.scast`, and is replaced by the
-    pattern that is for it.
+    The op in the region gets quantized operands from `quant.scast`; its own pattern
+    replaces it.
     """
 
     def form(self, op: Operation) -> Form | None:
@@ -220,7 +213,7 @@ class ReductionToIntegers(IntegerPattern):
 
 
 def _is_by_one_op(op: Operation) -> bool:
-    """Return True if a reduction is by one op on both arguments of its region."""
+    """Return True if a reduction applies one op to both arguments of its region."""
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         return False
     block = op.regions[0].block
@@ -236,7 +229,7 @@ def _is_by_one_op(op: Operation) -> bool:
 
 
 def _take_stored_values(block: Block) -> None:
-    """Make a block take and give the stored values of quantized tensors."""
+    """Convert arguments and results of a block to stored values."""
     first, last = block.first_op, block.last_op
     assert first is not None
     assert last is not None
@@ -254,10 +247,10 @@ def _take_stored_values(block: Block) -> None:
 
 def integer_patterns(rounding: ScaleRounding = "single") -> Sequence[IntegerPattern]:
     """
-    Return the patterns of the pass; the first one that matches an op is for it.
+    Return the patterns of the pass; the first one that matches an op replaces it.
 
     Args:
-        rounding: how the product of an integer and a multiplier is rounded.
+        rounding: rounding of the product of an integer and a multiplier.
     """
     return (
         ConstantToIntegers(),
@@ -272,33 +265,35 @@ def integer_patterns(rounding: ScaleRounding = "single") -> Sequence[IntegerPatt
 @dataclass(frozen=True)
 class StablehloLegalizeQuantToIntegerPass(CountingPass):
     """
-    Replace quantized ops that have an integer form by arithmetic on stored integers: all
-    but `divide`, `exponential`, `logistic`, `tanh`, products of floats and quantized
-    weights, and a `reduce` by anything but one `add`, `maximum` or `minimum`.
+    Replace quantized ops by integer arithmetic on stored values.
 
-    The result is at most one unit from that of `stablehlo-legalize-quantized-op-to-qdq`,
-    for storage of up to 16 bits and floats that are as exact as that.
+    Ops without integer form are `divide`, `exponential`, `logistic`, `tanh`, `sqrt`,
+    `rsqrt`, `round_nearest_even`, products of floats and quantized weights, and `reduce` by
+    anything but one `add`, `maximum` or `minimum`.
+
+    Results differ by at most one unit from those of
+    `stablehlo-legalize-quantized-op-to-qdq`, for storage of up to 16 bits and floats of
+    that precision.
     """
 
     name = "stablehlo-legalize-quant-to-integer"
 
     rounding: ScaleRounding = "single"
-    """How the product of an integer and a multiplier is rounded."""
+    """Rounding of the product of an integer and a multiplier."""
 
     fallback: Literal["fail", "keep", "qdq"] = "fail"
     """
-    What becomes of an op that has no integer form, or whose types and sizes do not allow
-    for it: the pass fails, or `keep`s the op as it is, or makes of it what
-    `stablehlo-legalize-quantized-op-to-qdq` makes (`qdq`).
+    Action for ops that have no integer form, or unsupported types or sizes: `fail`, `keep`
+    them, or decompose them like `stablehlo-legalize-quantized-op-to-qdq` (`qdq`).
     """
 
     @patched_pass
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         adopt_ops(op)
-        plans, others = self._plans(op)
+        plans, without_form = self._plans(op)
         unhandled = [
             inner
-            for inner in others
+            for inner in without_form
             if not _is_reduction(inner.parent_op()) or inner.parent_op() in plans
             if _needs_integer_form(inner)
         ]
@@ -307,26 +302,26 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
                 unhandled,
                 "quantized ops without integer form",
                 "use 'fallback=qdq' to compute them with floats, or 'fallback=keep' to "
-                "keep them as they are",
+                "keep them",
             )
-        found = [
+        candidates = [
             inner
-            for inner in [*plans, *others]
+            for inner in [*plans, *without_form]
             if takes_quantized(inner)
             or has_quantization_trait(inner, CastsQuantization)
         ]
         changed = 0
         with without_garbage_collection():
             if self.fallback == "qdq":
-                changed = decompose(others)
+                changed = decompose(without_form)
             for inner, form in plans.items():
                 replace_with_form(inner, form, PatternRewriter(inner))
         is_kept = bool(unhandled) and self.fallback == "keep"
         return PassOutcome(
-            found,
+            candidates,
             changed + len(plans),
-            "ops that take quantized values, as 'stablehlo-legalize-qdq-to-quantized-op' "
-            "makes of float ops between casts of StableHLO",
+            "ops on quantized values, which 'stablehlo-legalize-qdq-to-quantized-op' "
+            "composes from float ops between StableHLO casts",
             unhandled if is_kept else (),
             "use 'fallback=qdq' to compute them with floats" if is_kept else "",
         )
@@ -337,16 +332,16 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
         """Return the integer forms of ops, and the ops without one."""
         patterns = integer_patterns(self.rounding)
         plans: dict[Operation, Form] = {}
-        others: list[Operation] = []
+        without_form: list[Operation] = []
         for op in module.walk():
             parent = op.parent_op()
-            # If a reduction is not by one op, none of its ops is for integers.
-            is_left = _is_reduction(parent) and parent not in plans
-            if not is_left and (form := self._form(op, patterns)) is not None:
+            # Ops in a reduction without integer form have none either.
+            is_in_kept = _is_reduction(parent) and parent not in plans
+            if not is_in_kept and (form := self._form(op, patterns)) is not None:
                 plans[op] = form
             else:
-                others.append(op)
-        return plans, others
+                without_form.append(op)
+        return plans, without_form
 
     def _form(self, op: Operation, patterns: Sequence[IntegerPattern]) -> Form | None:
         try:
@@ -354,10 +349,10 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
             return next((form for form in forms if form is not None), None)
         except ValueError as e:
             if self.fallback == "fail":
-                # The fallback is for ops that compute.
+                # `qdq` decomposes computing ops only.
                 hint = "'fallback=qdq' to compute it with floats"
                 if has_quantization_trait(op, MovesElements):
-                    hint = "'fallback=keep' to keep it as it is"
+                    hint = "'fallback=keep' to keep it"
                 refuse(op, "cannot be computed with integers", e, f"use {hint}")
             return None
 
@@ -367,10 +362,7 @@ def _is_reduction(op: Operation | None) -> bool:
 
 
 def _needs_integer_form(op: Operation) -> bool:
-    """
-    Return True if an op has to become one on stored values because it takes quantized
-    ones.
-    """
+    """Return True if an op takes quantized values, and neither forwards nor casts them."""
     trait = quantization_trait(op, AcceptsStoredValues)
     passes_on = trait is not None and not isinstance(trait, MovesElements)
     return (

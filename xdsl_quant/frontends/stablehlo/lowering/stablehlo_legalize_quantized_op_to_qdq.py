@@ -1,11 +1,10 @@
 """
-Quantized StableHLO ops as what they mean: dequantize, compute with floats, quantize.
+Decomposition of quantized StableHLO ops: dequantize, compute with floats, quantize.
 
-The ops are those whose meaning in the specification is `dequantize_op_quantize`, and those
-with a quantized operand and another result: `compare`, and `dot_general` and `convolution`
-of a floating-point tensor by quantized weights. They are the same ones as for StableHLO's
-own pass. What only moves elements stays quantized, as does a `reduce`, in whose region the
-ops on scalars are replaced.
+The pass decomposes the same ops as StableHLO's own: ops that the specification defines as
+`dequantize_op_quantize`, and ops with a quantized operand but another result: `compare`,
+and hybrid `dot_general` and `convolution`. Data movement ops stay quantized. So does
+`reduce`, but the scalar ops in its region are decomposed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,15 +46,11 @@ from xdsl_quant.transforms.building.type_replacement import is_quantized
 from .adoption import adopt_ops
 
 COMPUTING = (ComputesElementwise, OrdersElements, MultipliesAndAccumulates)
-"""The traits of ops that are computed with floats."""
+"""Traits of ops that are computed with floats."""
 
 
 class DecomposeQuantizedOp(DequantizeFallback[Operation]):
-    """
-    Replaces an op that computes with quantized tensors, of any dialect, by
-    `stablehlo.uniform_dequantize` of its operands, the op on floats and
-    `stablehlo.uniform_quantize` of its results.
-    """
+    """Decompose an op on quantized tensors, of any dialect, by StableHLO's casts."""
 
     op_type = Operation
     dequantize_op = UniformDequantizeOp
@@ -70,8 +65,8 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
             if not CASTABLE.has(value.type):
                 fail(
                     op,
-                    f"'{op.name}' op has the type '{value.type}', but StableHLO has casts "
-                    f"of {CASTABLE.description} only; lower the op before",
+                    f"'{op.name}' op has the type '{value.type}', expected "
+                    f"{CASTABLE.description}; lower the op first",
                 )
         trait = quantization_trait(op, AccumulatorUniformScale)
         if trait is None or trait.bias >= len(op.operands):
@@ -80,8 +75,8 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
         if isinstance(scalar_or_element_type(type_), IntegerType):
             fail(
                 op,
-                f"'{op.name}' op has a bias of type '{type_}', expected one that has a "
-                "scale; lower the op before",
+                f"'{op.name}' op has a bias of type '{type_}', expected a quantized one; "
+                "lower the op first",
             )
 
     def lower_float(
@@ -96,13 +91,10 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
 
 def decompose(ops: Iterable[Operation]) -> int:
     """
-    Decompose those of some ops that compute with quantized tensors.
-
-    Returns:
-        The number of ops that were decomposed.
+    Decompose ops that compute with quantized tensors, and return the number of these ops.
 
     Raises:
-        PassFailedException: if one cannot be decomposed. No op is changed then.
+        PassFailedException: if an op cannot be decomposed. No op is changed.
     """
     pattern = DecomposeQuantizedOp()
     matched = [*filter(pattern.matches, ops)]
@@ -114,7 +106,7 @@ def decompose(ops: Iterable[Operation]) -> int:
 
 
 def takes_quantized(op: Operation) -> bool:
-    """Return True if an op takes quantized tensors, and is not there for any type."""
+    """Return True for ops on quantized tensors outside the dialects builtin and quant."""
     dialect_name, _, _ = op.name.partition(".")
     return dialect_name not in ("builtin", "quant") and any(
         QuantizedType.get_quantized_element_type(type_) for type_ in op.operand_types
@@ -124,19 +116,16 @@ def takes_quantized(op: Operation) -> bool:
 @dataclass(frozen=True)
 class StablehloLegalizeQuantizedOpToQdqPass(CountingPass):
     """
-    Decompose quantized StableHLO ops: `uniform_dequantize` their operands, apply the op
-    to floats, `uniform_quantize` the result.
+    Decompose quantized StableHLO ops: `uniform_dequantize` their operands, apply the op to
+    floats, `uniform_quantize` the result.
 
-    It is a pass of StableHLO, but for what nothing uses: that stays.
+    StableHLO has a pass of the same name. Unlike it, this one keeps unused ops.
     """
 
     name = "stablehlo-legalize-quantized-op-to-qdq"
 
     partial: bool = False
-    """
-    True if ops stay of which it is not known what they compute; otherwise the pass
-    fails.
-    """
+    """True to keep quantized ops with unknown semantics, False to fail."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         adopt_ops(op)
@@ -152,15 +141,15 @@ class StablehloLegalizeQuantizedOpToQdqPass(CountingPass):
         if unknown and not self.partial:
             fail_for_all(
                 unknown,
-                "quantized ops of which it is not known what they compute",
+                "quantized ops with unknown semantics",
                 "use 'partial=true' to keep them, or give them traits of "
                 "'xdsl_quant.dialects.quant.traits'",
             )
-        found = [inner for inner in ops if takes_quantized(inner)]
+        candidates = [inner for inner in ops if takes_quantized(inner)]
         with without_garbage_collection():
             changed = decompose(ops)
         return PassOutcome(
-            found,
+            candidates,
             changed,
             "ops that compute with quantized values",
             unknown,

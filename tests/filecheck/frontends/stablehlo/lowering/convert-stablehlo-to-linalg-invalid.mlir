@@ -8,7 +8,7 @@ func.func @quantized(%x: tensor<4x!quant.uniform<i8:f32, 0.5>>) {
 
 // -----
 
-// CHECK:       'stablehlo.uniform_quantize' op is a cast of the quant dialect: run 'convert-quantized-stablehlo-to-linalg' instead, or 'stablehlo-casts-to-quant' first
+// CHECK:       'stablehlo.uniform_quantize' op is a quantization cast: run 'convert-quantized-stablehlo-to-linalg' instead, or 'stablehlo-casts-to-quant' first
 func.func @cast(%x: tensor<4xf32>) {
   %0 = stablehlo.uniform_quantize %x : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5>>
   return
@@ -16,7 +16,7 @@ func.func @cast(%x: tensor<4xf32>) {
 
 // -----
 
-// CHECK:       'stablehlo.exponential' op has a value of type 'tensor<4xcomplex<f32>>', but elements may be integers of up to 64 bits, bf16, f16, f32 and f64
+// CHECK:       'stablehlo.exponential' op has a value of type 'tensor<4xcomplex<f32>>', expected elements of type bf16, f16, f32, f64 or an integer of up to 64 bits
 func.func @complex(%x: tensor<4xcomplex<f32>>) {
   %0 = stablehlo.exponential %x : tensor<4xcomplex<f32>>
   return
@@ -32,7 +32,7 @@ func.func @broadcast(%x: tensor<?xf32>) {
 
 // -----
 
-// CHECK:       'stablehlo.reduce' op has a body with 'stablehlo.constant', which has values that are no tensors of rank 0, which has no conversion to linalg
+// CHECK:       'stablehlo.reduce' op has a body with 'stablehlo.constant', which has a value that is not a tensor of rank 0, which has no conversion to linalg
 func.func @reduce(%x: tensor<4xf32>, %zero: tensor<f32>) {
   %0 = stablehlo.reduce(%x init: %zero) across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
     reducer(%a: tensor<f32>, %b: tensor<f32>) {
@@ -45,7 +45,7 @@ func.func @reduce(%x: tensor<4xf32>, %zero: tensor<f32>) {
 
 // -----
 
-// CHECK:       'test.op' op has a value of type 'tensor<4xui8>', which is about to become one without a sign
+// CHECK:       'test.op' op has a value of type 'tensor<4xui8>', which this pass converts to a signless type; lower the op first
 func.func @sign(%x: tensor<4xui8>) {
   "test.op"(%x) : (tensor<4xui8>) -> ()
   return

@@ -178,7 +178,7 @@ def test_other_operands_are_an_error(passes: str):
     message = str(error.value)
     assert message.startswith(
         "model.mlir:3:11: error: 'stablehlo.tanh' op of another dialect 'stablehlo' is "
-        "not one of this package, found: "
+        "unsupported: "
     )
     assert message.count("\n") == 0
     assert "requires a single operand" in message

@@ -41,21 +41,21 @@ REFUSED = [
     (
         f"%r = stablehlo.uniform_dequantize %a : (tensor<4x{Q}>) -> tensor<4xf32>",
         f"tensor<4x{Q}>",
-        "'stablehlo.uniform_dequantize' op is a cast of the quant dialect: run "
+        "'stablehlo.uniform_dequantize' op is a quantization cast: run "
         "'convert-quantized-stablehlo-to-linalg' instead, or 'stablehlo-casts-to-quant' "
         "first",
     ),
     (
         "%r = stablehlo.add %a, %a : tensor<4xcomplex<f32>>",
         "tensor<4xcomplex<f32>>",
-        "'stablehlo.add' op has a value of type 'tensor<4xcomplex<f32>>', but elements "
-        "may be integers of up to 64 bits, bf16, f16, f32 and f64",
+        "'stablehlo.add' op has a value of type 'tensor<4xcomplex<f32>>', expected "
+        "elements of type bf16, f16, f32, f64 or an integer of up to 64 bits",
     ),
     (
         "%r = stablehlo.add %a, %a : tensor<4xf8E4M3FN>",
         "tensor<4xf8E4M3FN>",
-        "'stablehlo.add' op has a value of type 'tensor<4xf8E4M3FN>', but elements "
-        "may be integers of up to 64 bits, bf16, f16, f32 and f64",
+        "'stablehlo.add' op has a value of type 'tensor<4xf8E4M3FN>', expected "
+        "elements of type bf16, f16, f32, f64 or an integer of up to 64 bits",
     ),
     (
         "%r = stablehlo.broadcast_in_dim %a, dims = [0] : (tensor<?xf32>) -> "
@@ -137,7 +137,8 @@ func.func @main(%x: tensor<4xf32>, %i: tensor<f32>, %o: tensor<f32>) -> tensor<f
         (
             "%d = stablehlo.broadcast_in_dim %a, dims = [] : (tensor<f32>) -> "
             "tensor<1xf32>\n%c = stablehlo.add %a, %b : tensor<f32>",
-            "'stablehlo.broadcast_in_dim', which has values that are no tensors of rank 0",
+            "'stablehlo.broadcast_in_dim', which has a value that is not a tensor of rank "
+            "0",
         ),
         (
             "%k = arith.constant 1 : i32\n%s, %v = arith.addui_extended %k, %k : i32, i1\n"
@@ -146,7 +147,7 @@ func.func @main(%x: tensor<4xf32>, %i: tensor<f32>, %o: tensor<f32>) -> tensor<f
         ),
         (
             "%k = arith.constant 1 : index\n%c = stablehlo.add %a, %b : tensor<f32>",
-            "'arith.constant', for which there is no arithmetic on 'index'",
+            "'arith.constant', which has the unsupported element type 'index'",
         ),
         (
             "%e = tensor.empty() : tensor<f32>\n%c = linalg.generic {indexing_maps = "

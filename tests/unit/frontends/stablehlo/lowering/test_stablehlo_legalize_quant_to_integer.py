@@ -657,7 +657,7 @@ def test_other_ops_are_refused_with_their_names_counts_and_first_location():
     message = (
         "model.mlir:3:1: error: quantized ops without integer form, found 1 "
         "'stablehlo.divide', 2 'stablehlo.tanh'; use 'fallback=qdq' to compute them with "
-        "floats, or 'fallback=keep' to keep them as they are"
+        "floats, or 'fallback=keep' to keep them"
     )
     assert refusal(text).startswith(message)
     assert "arith.subi" in legalized(text, KEEP)
@@ -683,7 +683,7 @@ REFUSED = [
             "add", (3,), [quantization("i32", 2.0**26)] * 2, quantization("i32", 0.3)
         ),
         "a scale 2.23696e+08 times that of the result is too large: its multiplier of 58 "
-        "bits would make the sum be off by 0.89 units",
+        "bits causes an error of 0.89 units",
     ),
     (
         elementwise("uniform_quantize", (3,), [quantization("i8", 2.0**30)], I32),
@@ -691,8 +691,8 @@ REFUSED = [
     ),
     (
         elementwise("multiply", (3,), [I32, I32], I32),
-        "integers of up to 63 bits and a multiplier of 19 bits, which the result needs, do "
-        "not fit 64 bits",
+        "products of integers of up to 63 bits and the required multiplier of 19 bits "
+        "exceed 64 bits",
     ),
 ]
 

@@ -191,8 +191,8 @@ def test_ops_that_are_not_valid_on_quantized_tensors(reason: str):
     assert after(text, f"{FROM_QDQ}{{partial=true}}") == parsed(text)
     with pytest.raises(IRError) as error:
         after(text, FROM_QDQ)
-    assert "op cannot become a quantized op: 'stablehlo.con" in str(error.value)
-    assert "; use 'partial=true' to leave it as it is" in str(error.value)
+    assert "op cannot be composed to a quantized op: 'stablehlo.con" in str(error.value)
+    assert "; use 'partial=true' to keep it" in str(error.value)
 
 
 UNKNOWN = f"""func.func @f(%q: {Q}) -> {Q} {{
@@ -209,8 +209,8 @@ def test_quantized_ops_that_are_not_known():
     with pytest.raises(IRError) as error:
         apply_passes(module, TO_QDQ, ctx)
     assert str(error.value).startswith(
-        "model.mlir:2:3: error: quantized ops of which it is not known what they compute, "
-        "found 1 'toy.gelu'; use 'partial=true' to keep them"
+        "model.mlir:2:3: error: quantized ops with unknown semantics, found 1 "
+        "'toy.gelu'; use 'partial=true' to keep them"
     )
     apply_passes(module, f"{TO_QDQ}{{partial=true}}", ctx)
     names = [op.name for op in module.walk()]
@@ -307,9 +307,9 @@ def test_casts_there_and_back():
 @pytest.mark.parametrize(
     ("container", "quantized", "message"),
     [
-        ("{}", "!quant.uniform<i8:f32, 1.0>", "these take ranked tensors"),
-        ("tensor<*x{}>", "!quant.uniform<i8:f32, 1.0>", "these take ranked tensors"),
-        ("tensor<4x{}>", "!quant.any<i8:f32>", "these store integers of 2, 4"),
+        ("{}", "!quant.uniform<i8:f32, 1.0>", "expected a ranked tensor"),
+        ("tensor<*x{}>", "!quant.uniform<i8:f32, 1.0>", "expected a ranked tensor"),
+        ("tensor<4x{}>", "!quant.any<i8:f32>", "expected per-tensor or per-axis"),
     ],
 )
 def test_casts_that_stablehlo_has_not(container: str, quantized: str, message: str):
@@ -350,7 +350,7 @@ def test_a_bias_without_a_scale_is_refused():
         apply_passes(module, "stablehlo-legalize-quantized-op-to-qdq")
     assert str(failure.value).startswith(
         "model.mlir:6:11: error: 'tfl.fully_connected' op has a bias of type "
-        "'tensor<2xi64>', expected one that has a scale; lower the op before"
+        "'tensor<2xi64>', expected a quantized one; lower the op first"
     )
     assert str(module) == before
 
@@ -380,7 +380,7 @@ def test_types_that_stablehlo_has_not(kind: str, passes: str):
     assert message.startswith(
         "model.mlir:2:7: error: 'tfl.add' op has the type 'tensor<2x"
     )
-    assert "but StableHLO has casts of ranked tensor of per-tensor integer" in message
+    assert "expected ranked tensor of per-tensor integer" in message
     assert str(module) == parsed(text)
 
 
@@ -402,9 +402,9 @@ def test_stored_values_that_are_in_another_order(kind: str):
 
 
 NO_QUANTIZED_OP = (
-    "'stablehlo-legalize-quant-to-integer' changed nothing, expected ops that take "
-    "quantized values, as 'stablehlo-legalize-qdq-to-quantized-op' makes of float ops "
-    "between casts of StableHLO, found 1 'quant.dcast'"
+    "'stablehlo-legalize-quant-to-integer' changed nothing, expected ops on "
+    "quantized values, which 'stablehlo-legalize-qdq-to-quantized-op' composes from float "
+    "ops between StableHLO casts, found 1 'quant.dcast'"
 )
 
 
@@ -421,7 +421,7 @@ NO_QUANTIZED_OP = (
         (
             FROM_QDQ,
             "'stablehlo-legalize-qdq-to-quantized-op' changed nothing, expected float ops "
-            "between casts of StableHLO, which 'quant-casts-to-stablehlo' makes, found 1 "
+            "between StableHLO casts, which 'quant-casts-to-stablehlo' creates, found 1 "
             "'quant.dcast'",
         ),
         (TO_INTEGER, NO_QUANTIZED_OP),

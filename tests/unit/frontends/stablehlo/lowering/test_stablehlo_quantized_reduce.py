@@ -295,7 +295,7 @@ def test_what_to_run_first():
     ) in message_of(text, TO_LINALG)
     only_qdq = TO_QDQ.split(",")[0]
     assert (
-        "'stablehlo.uniform_dequantize' op is a cast of the quant dialect: run "
+        "'stablehlo.uniform_dequantize' op is a quantization cast: run "
         "'convert-quantized-stablehlo-to-linalg' instead, or 'stablehlo-casts-to-quant' "
         "first"
     ) in message_of(text, f"{only_qdq},{TO_LINALG}")

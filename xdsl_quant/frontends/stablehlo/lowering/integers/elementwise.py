@@ -1,7 +1,4 @@
-"""
-The integer form of elementwise ops: formulas on zero-point-corrected integers, which end
-with a rescaling to stored values. It is what all other integer forms are made of, too.
-"""
+"""Integer form of elementwise ops, and building blocks of the other integer forms."""
 
 from __future__ import annotations
 
@@ -61,43 +58,33 @@ from .scales import (
 Values: TypeAlias = Sequence[SSAValue]
 
 Form: TypeAlias = Callable[[LoweringBuilder, Values], Values]
-"""
-Builds the results of an op from its operands, with stored values in the place of quantized
-ones.
-"""
+"""Builder of an op's results from its operands, with stored values for quantized ones."""
 
 
 def quantized_type_of(type_: Attribute) -> StoredQuantizedType | None:
-    """
-    Return the quantized element type of a ranked tensor; `None` if it has no stored
-    values.
-    """
+    """Return a ranked tensor's quantized element type, or `None` without stored values."""
     quantized_type = QuantizedType.get_quantized_element_type(type_)
     is_stored = isinstance(quantized_type, StoredQuantizedType)
     return quantized_type if is_stored and isinstance(type_, TensorType) else None
 
 
 def storage_of(type_: Attribute) -> TensorType:
-    """
-    Return the type of the stored values of a quantized tensor; that of another tensor.
-    """
+    """Return the type of a quantized tensor's stored values, or another type unchanged."""
     stored = StoredQuantizedType.cast_to_signless_storage_type(type_)
     return cast(TensorType, stored or type_)
 
 
 class IntegerPattern(CheckedPattern[Form]):
-    """
-    Replaces ops on quantized tensors by ops on their stored values, which `quant.scast`
-    makes of operands and turns into results again. Pairs of these casts do not stay.
-    """
+    """Replace ops on quantized tensors by ops on stored values, between `quant.scast`s."""
 
     @abstractmethod
     def form(self, op: Operation) -> Form | None:
         """
-        How an op is computed with integers; `None` if the pattern is not for it.
+        Return the integer form of an op, or `None` if the pattern does not match.
 
         Raises:
-            ValueError: if it is, but types or sizes of the op do not allow for it.
+            ValueError: if types or sizes of a matching op are unsupported; the message is
+                the reason.
         """
 
     def plan(self, op: Operation) -> Form | None:
@@ -111,7 +98,7 @@ class IntegerPattern(CheckedPattern[Form]):
 
 
 def replace_with_form(op: Operation, form: Form, rewriter: PatternRewriter) -> None:
-    """Replace an op on quantized tensors by ops on their stored values."""
+    """Replace an op on quantized tensors by its integer form."""
     owners = dict.fromkeys(operand.owner for operand in op.operands)
     stored = [_stored_operand(operand, rewriter) for operand in op.operands]
 
@@ -135,20 +122,20 @@ def replace_with_form(op: Operation, form: Form, rewriter: PatternRewriter) -> N
 def _replace_casts(
     quantized: SSAValue, stored: SSAValue, rewriter: PatternRewriter
 ) -> None:
-    """Replace the casts to stored values, which are known now."""
+    """Replace casts of a result by its stored values."""
     for user in [use.operation for use in quantized.uses]:
         if isinstance(user, StorageCastOp) and user.result.type == stored.type:
             rewriter.replace(user, (), (stored,))
 
 
 def _stored_operand(value: SSAValue, rewriter: PatternRewriter) -> SSAValue:
-    """Return the stored values of a quantized tensor, or another tensor itself."""
+    """Return the stored values of a quantized tensor, or another tensor unchanged."""
     owner = value.owner
     if quantized_type_of(value.type) is None:
         return value
     if isinstance(owner, StorageCastOp):
         return owner.input
-    # One cast is enough: it is where the value is defined.
+    # All users share one cast, which follows the definition of the value.
     is_op = isinstance(owner, Operation)
     following = owner.next_op if is_op else owner.first_op
     while isinstance(following, StorageCastOp):
@@ -167,33 +154,33 @@ def _stored_operand(value: SSAValue, rewriter: PatternRewriter) -> SSAValue:
 
 
 class Element(NamedTuple):
-    """An element of a tensor of integers that a loop reads."""
+    """Element of an integer tensor that a loop reads."""
 
     tensor: SSAValue
 
     indices: Sequence[AffineExpr]
-    """Indices of the element, in terms of those of the result."""
+    """Indices of the element in terms of the result's indices."""
 
     bounds: Bounds
 
     is_signed: bool = True
 
     def loaded(self, builder: LoweringBuilder, value: SSAValue) -> IntegerExpression:
-        """Return the element in the body of the loop."""
+        """Return the element as an expression in the loop body."""
         if not self.is_signed:
             value = builder.op(arith.ExtUIOp, (value,), type_for(self.bounds))
         return IntegerExpression(builder, value, self.bounds)
 
 
 def at_position(tensor: SSAValue, bounds: Bounds, is_signed: bool = True) -> Element:
-    """Return the element of a tensor at the position of the result."""
+    """Return the element of a tensor at the index of the result element."""
     return Element(tensor, dimensions(range(len(shape_of(tensor)))), bounds, is_signed)
 
 
 def operand_elements(
     tensors: Values, operands: Sequence[ScaledTensor]
 ) -> Sequence[Element]:
-    """Return the stored values of operands at the position of the result."""
+    """Return the stored values of operands at the index of the result element."""
     types = (operand.quantized_type for operand in operands)
     return [
         at_position(tensor, type_.storage_range, type_.is_signed)
@@ -202,7 +189,6 @@ def operand_elements(
 
 
 def zero_points(operands: Sequence[ScaledTensor]) -> Sequence[Integers]:
-    """Return the zero points of operands."""
     return [operand.zero_points for operand in operands]
 
 
@@ -214,15 +200,15 @@ def elementwise(
     formula: Callable[..., object],
 ) -> SSAValue:
     """
-    Return a tensor of which each element is computed from elements of others.
+    Build a tensor whose elements a formula computes from elements of other tensors.
 
     Args:
-        builder: where the ops are inserted.
-        elements: what is read; the first tensor has the shape of the result.
-        numbers: numbers that belong to an element, in arrays with a dimension for each one
-            of the result. Numbers that are the same for all elements become constants.
-        result_type: the type of the result.
-        formula: a function of the elements and the numbers.
+        builder: insertion point.
+        elements: elements to read; the first tensor has the shape of the result.
+        numbers: constants per element, as arrays with one dimension per result dimension.
+            Uniform arrays become scalar constants.
+        result_type: type of the result.
+        formula: function of the elements and the numbers.
     """
     operands: list[Element | int] = [*elements]
     for array in numbers:
@@ -234,7 +220,7 @@ def elementwise(
         attribute = elements_attr(array.squeeze().astype("<i8"), i64)
         constant = builder.constant(attribute, attribute.type)
         operands.append(Element(constant, dimensions(axes), (low, high)))
-    read = [operand for operand in operands if isinstance(operand, Element)]
+    loaded = [operand for operand in operands if isinstance(operand, Element)]
     type_ = cast(TensorType, result_type)
 
     def body(inner: LoweringBuilder, args: Values) -> SSAValue:
@@ -250,13 +236,13 @@ def elementwise(
             return result.as_type(cast(IntegerType, type_.element_type))
         return cast(Condition, result).value
 
-    inputs = [(element.tensor, element.indices) for element in read]
+    inputs = [(element.tensor, element.indices) for element in loaded]
     return builder.map(inputs, type_, builder.sizes(elements[0].tensor), body)
 
 
 @dataclass(frozen=True)
 class Rescaling:
-    """How integers in units of some scales become stored values of a result."""
+    """Rescaling of integers to stored values of the result."""
 
     scaling: Scaling
     target: ScaledTensor
@@ -264,7 +250,7 @@ class Rescaling:
 
     @property
     def numbers(self) -> Sequence[Integers]:
-        """The numbers that `stored` takes."""
+        """Arguments of `stored` after the values."""
         multipliers, shifts, _, low_bits = self.scaling
         parts = [multiplier >> low_bits for multiplier in multipliers]
         if low_bits:
@@ -279,7 +265,7 @@ class Rescaling:
         shift: Integers,
         *multipliers: Integers,
     ) -> Integers:
-        """Return the stored value for what a formula computes from integers."""
+        """Apply a formula to integers and return the stored value."""
         bits, one = self.scaling.bits, cast(Any, 1)
         if self.scaling.is_one:
             result = formula.combine(*values)
@@ -289,11 +275,11 @@ class Rescaling:
                 formula.combine(values[0] * a, values[1] * b) for a, b in pairs
             )
             for part in low:
-                # This is rounded down by less than one, and only integers are added to it.
+                # Exact for the final shift: only integers are added to the rounded part.
                 result = result + (part >> bits)
             result = scaled(result, one, shift, "single")
         else:
-            # Wider integers are always rounded once.
+            # Wider integers always use single rounding.
             rounding = self.rounding if bits == MULTIPLIER_BITS else "single"
             result = scaled(formula.combine(*values), multipliers[0], shift, rounding)
         smallest, largest = self.target.quantized_type.storage_range
@@ -303,7 +289,7 @@ class Rescaling:
 def constant_with(
     builder: LoweringBuilder, type_: TensorType, *values: float
 ) -> SSAValue:
-    """Return a constant with these elements, or with one for all."""
+    """Return a constant with these elements, or one repeated element."""
     numbers = cast("TensorType[AnyFloat]", type_)
     value = DenseIntOrFPElementsAttr.from_list(numbers, values)
     return builder.add(ConstantOp(value))
@@ -313,31 +299,25 @@ def constant_with(
 
 
 def have_one_meaning(types: Sequence[Attribute]) -> bool:
-    """
-    Return True if stored values of tensors mean the same, wherever the quantized
-    dimension is.
-    """
-    first, *others = (
+    """Return True if types interpret stored values equally, up to quantized dimensions."""
+    first, *remaining = (
         (q.common_parameters, q.scale_array(), q.zero_point_array())
         if isinstance(q := quantized_type_of(type_), ScaledQuantizedType)
         and q.granularity != "sub-channel"
         else type_
         for type_ in types
     )
-    return all(other == first for other in others)
+    return all(parameters == first for parameters in remaining)
 
 
 class Formula(NamedTuple):
-    """What an elementwise op computes from zero-point-corrected integers."""
+    """Elementwise function of zero-point-corrected integers."""
 
     combine: Callable[..., Integers]
-    """The NumPy function of the operands."""
+    """NumPy function of the operands."""
 
     is_sum: bool = False
-    """
-    True if it is the sum or difference of two, each of which has to be scaled: other
-    integers are in units of the product of the scales.
-    """
+    """True if operands are scaled separately, not by the product of their scales."""
 
 
 def _same(value: Integers) -> Integers:
@@ -354,7 +334,7 @@ FORMULAS: Mapping[str, Formula] = {
     "stablehlo.subtract": Formula(np.subtract, is_sum=True),
     "stablehlo.uniform_quantize": REQUANTIZATION,
 }
-"""The formulas of ops by name."""
+"""Formulas by op name."""
 
 COMPARISONS: Mapping[ComparisonDirection, np.ufunc] = {
     ComparisonDirection.EQ: np.equal,
@@ -364,21 +344,22 @@ COMPARISONS: Mapping[ComparisonDirection, np.ufunc] = {
     ComparisonDirection.LE: np.less_equal,
     ComparisonDirection.LT: np.less,
 }
-"""The formulas of `compare`."""
+"""NumPy functions of `compare` by direction."""
 
 
 def quantizations(types: Sequence[Attribute]) -> Sequence[ScaledTensor] | None:
     """
-    How tensors are quantized, in terms of the dimensions of the last one; `None` if one of
-    them has no stored values.
+    Return quantizations in terms of the last tensor's dimensions, or `None` if a tensor has
+    no stored values.
 
     Raises:
-        ValueError: if there is no integer arithmetic on one of them, with the reason.
+        ValueError: if a type does not support integer arithmetic; the message is the
+            reason.
     """
     if not all(map(quantized_type_of, types)):
         return None
     rank = len(storage_of(types[-1]).get_shape())
-    # That they have scales is checked.
+    # `ScaledTensor` refuses types without scales.
     element_types = map(scalar_or_element_type, types)
     return [ScaledTensor(cast(ScaledQuantizedType, t), rank) for t in element_types]
 
@@ -387,11 +368,11 @@ def formula_form(
     formula: Formula, types: Sequence[Attribute], rounding: ScaleRounding
 ) -> Form | None:
     """
-    Return the form of an op on operands of all types but the last one, which is that of
-    the result; `None` if one of them has no stored values.
+    Return the integer form of a formula on operand types and a result type, or `None` if a
+    tensor has no stored values.
 
     Raises:
-        ValueError: if the numbers of the form are not representable, with the reason.
+        ValueError: if a multiplier is not representable; the message is the reason.
     """
     if (quantized := quantizations(types)) is None:
         return None
@@ -418,19 +399,19 @@ def formula_form(
 @dataclass(frozen=True)
 class ElementwiseToIntegers(IntegerPattern):
     """
-    Replaces elementwise ops that have a formula, such as `stablehlo.add`, by arithmetic on
+    Replace elementwise ops that have a formula, such as `stablehlo.add`, by arithmetic on
     stored values.
 
     Example:
 
-    With `formulas={"toy.mul": FORMULAS["stablehlo.multiply"]}` it is for `toy.mul`.
+    With `formulas={"toy.mul": FORMULAS["stablehlo.multiply"]}` it lowers `toy.mul`.
     """
 
     rounding: ScaleRounding = "single"
-    """How the product of an integer and a multiplier is rounded."""
+    """Rounding of the product of an integer and a multiplier."""
 
     formulas: Mapping[str, Formula] = field(default_factory=lambda: FORMULAS)
-    """The formulas of ops by name."""
+    """Formulas by op name."""
 
     def form(self, op: Operation) -> Form | None:
         if (formula := self.formulas.get(op.name)) is None:
@@ -441,10 +422,7 @@ class ElementwiseToIntegers(IntegerPattern):
 
 @dataclass(frozen=True)
 class ComparisonToIntegers(IntegerPattern):
-    """
-    Replaces `stablehlo.compare` by a comparison of stored values or, if the operands have
-    other scales, of multiples of zero-point-corrected values.
-    """
+    """Replace `stablehlo.compare` by a comparison of stored values or scaled integers."""
 
     def form(self, op: Operation) -> Form | None:
         if not isinstance(op, CompareOp):
@@ -471,10 +449,7 @@ class ComparisonToIntegers(IntegerPattern):
 
 
 def wider_type(quantized_type: StoredQuantizedType) -> IntegerType:
-    """
-    Return the narrowest usual type of signed integers with more bits than stored
-    values.
-    """
+    """Return the narrowest type of 8, 16, 32 or 64 bits that is wider than the storage."""
     width = quantized_type.storage_type_integral_width
     return IntegerType(next(size for size in (8, 16, 32, 64) if width < size))
 
@@ -482,7 +457,7 @@ def wider_type(quantized_type: StoredQuantizedType) -> IntegerType:
 def widened(
     builder: LoweringBuilder, stored: SSAValue, quantized_type: StoredQuantizedType
 ) -> SSAValue:
-    """Stored values as wider signed integers."""
+    """Return stored values as wider signed integers."""
     op_type = arith.ExtSIOp if quantized_type.is_signed else arith.ExtUIOp
     type_ = with_element_type(stored.type, wider_type(quantized_type))
     return builder.op(op_type, (stored,), type_)

@@ -1,20 +1,20 @@
 """
-Hybrid products, of a float tensor and quantized weights, as integer products: dynamic
-range quantization. The patterns emit StableHLO without quantized types.
+Hybrid products, of a float tensor and quantized weights, as integer products: dynamic range
+quantization. The patterns emit StableHLO without quantized types.
 
-The specification dequantizes the weights of a hybrid `dot_general` or `convolution`. Here
-the float tensor is quantized at run time, symmetrically and to 8 bits:
+The specification dequantizes the weights of a hybrid `dot_general` or `convolution`. Here,
+the float tensor is quantized at run time, symmetrically to 8 bits:
 
     scale = max(max(abs(x)) / 127, t)
     q = clamp(-127, round_nearest_even(x / scale), 127)
     y = (sum(q * w) * scale) * weight_scale
 
-`t` is the smallest normal `f32`, so zeros are 0 and no division is by 0. A NaN makes the
-results NaN that share its scale. A `dot_general` has a scale for each index of the
-dimensions of its left side that are not contracted, a `convolution` for each image, or one
-if `batch_group_count` exceeds 1, which sums over images.
+`t` is the smallest normal `f32`: zeros stay 0, and divisors are positive. A NaN makes all
+results with its scale NaN. A `dot_general` has one scale per index of the left operand's
+free dimensions, a `convolution` one per image, or a single one if `batch_group_count`
+exceeds 1.
 
-Floats are computed in `f32`, or `f64` for `f64` tensors, and sums in `i32`.
+Floats are computed in `f32`, or in `f64` for `f64` tensors, and sums in `i32`.
 """
 
 import math
@@ -54,11 +54,7 @@ _SMALLEST_SCALE = 2.0**-126
 
 @dataclass(frozen=True)
 class HybridProductToIntegers(IntegerPattern):
-    """
-    Replaces `stablehlo.dot_general` and `stablehlo.convolution` of a float tensor and
-    symmetrically quantized weights by integer products of activations that are quantized
-    at run time.
-    """
+    """Replace hybrid products by integer products that quantize activations at run time."""
 
     def form(self, op: Operation) -> Form | None:
         if not isinstance(op, ProductOp):
@@ -67,16 +63,16 @@ class HybridProductToIntegers(IntegerPattern):
             return None
         weight_type = _weight_type(op.rhs)
         _check_sizes(op.lhs, op.rhs, op.result)
-        scaled, kept = op.result_dimensions()
-        _check_sums(op, weight_type, kept, scaled)
+        scale_dims, free_dims = op.result_dimensions()
+        _check_sums(op, weight_type, free_dims, scale_dims)
         axis = weight_type.axis
-        position = None if axis is None else kept[axis]
+        position = None if axis is None else free_dims[axis]
         compute = _compute_type(weight_type)
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
             lhs, rhs = stored
             floats = _as_elements(builder, lhs, compute)
-            scales, activations = _activations(builder, floats, scaled)
+            scales, activations = _activations(builder, floats, scale_dims)
             # Properties about the precision of floats have no effect on integers.
             properties = {
                 name: value
@@ -90,7 +86,7 @@ class HybridProductToIntegers(IntegerPattern):
                 properties,
             )
             result = _as_elements(builder, sums, compute)
-            factor = _spread(builder, scales, scaled.values(), result.type)
+            factor = _spread(builder, scales, scale_dims.values(), result.type)
             result = builder.add(stablehlo.MultiplyOp(result, factor))
             result = _times_weight_scales(builder, result, weight_type, position)
             return [_as_elements(builder, result, weight_type.expressed_type)]
@@ -100,7 +96,7 @@ class HybridProductToIntegers(IntegerPattern):
 
 @dataclass(frozen=True)
 class DequantizedWeightToStablehlo(IntegerPattern):
-    """Replaces `quant.dcast` of symmetrically quantized tensors by StableHLO ops."""
+    """Replace `quant.dcast` of symmetrically quantized tensors by StableHLO ops."""
 
     def form(self, op: Operation) -> Form | None:
         if not isinstance(op, DequantizeCastOp):
@@ -125,12 +121,7 @@ class DequantizedWeightToStablehlo(IntegerPattern):
 
 
 def _weight_type(value: SSAValue) -> _WeightType:
-    """
-    Return the type of symmetrically quantized weights.
-
-    Raises:
-        ValueError: if it is another type, or StableHLO has no such integers or floats.
-    """
+    """Return the type of symmetrically quantized weights, or raise `ValueError`."""
     type_ = element_type_of(value)
     if not isinstance(type_, _WeightType) or element_kind(type_) is None:
         raise ValueError("weights are not per-tensor or per-axis of 2, 4 or 8 bits")
@@ -145,10 +136,7 @@ def _weight_type(value: SSAValue) -> _WeightType:
 
 
 def _check_sizes(*values: SSAValue) -> None:
-    """
-    Raises:
-        ValueError: if a size is not known.
-    """
+    """Raise `ValueError` if a size is dynamic."""
     if any(DYNAMIC_INDEX in shape_of(value) for value in values):
         raise ValueError("sizes are dynamic")
 
@@ -156,16 +144,15 @@ def _check_sizes(*values: SSAValue) -> None:
 def _check_sums(
     op: ProductOp,
     weight_type: _WeightType,
-    kept: Iterable[int],
-    scaled: Mapping[int, int],
+    free_dims: Iterable[int],
+    scale_dims: Mapping[int, int],
 ) -> None:
-    """
-    Raises:
-        ValueError: if sums can exceed 32 bits, or nothing is summed.
-    """
-    if len(scaled) == len(shape_of(op.lhs)):
+    """Raise `ValueError` if sums can exceed 32 bits, or nothing is summed."""
+    if len(scale_dims) == len(shape_of(op.lhs)):
         raise ValueError("no dimension is contracted")
-    count = math.prod(size for d, size in enumerate(shape_of(op.rhs)) if d not in kept)
+    count = math.prod(
+        size for d, size in enumerate(shape_of(op.rhs)) if d not in free_dims
+    )
     largest = max(map(abs, weight_type.storage_range))
     if (bound := count * _HIGH * largest) >= 1 << 31:
         raise ValueError(f"sums of up to {bound.bit_length() + 1} bits exceed 32 bits")
@@ -179,14 +166,14 @@ def _compute_type(weight_type: _WeightType) -> AnyFloat:
 
 
 def _activations(
-    builder: LoweringBuilder, floats: SSAValue, scaled: Mapping[int, int]
+    builder: LoweringBuilder, floats: SSAValue, scale_dims: Mapping[int, int]
 ) -> tuple[SSAValue, SSAValue]:
-    """Return the scales of a tensor, and its stored values."""
+    """Quantize a tensor, and return its scales and stored values."""
     element_type, shape = element_type_of(floats), shape_of(floats)
     scalar = TensorType(element_type, ())
     zero, low, high = (constant_with(builder, scalar, x) for x in (0, -_HIGH, _HIGH))
     magnitudes = builder.add(stablehlo.AbsOp(floats))
-    reduced = [d for d in range(len(shape)) if d not in scaled]
+    reduced = [d for d in range(len(shape)) if d not in scale_dims]
     largest = builder.add(
         stablehlo.ReduceOp(
             [magnitudes], [zero], stablehlo.MaximumOp, dimensions=reduced
@@ -197,7 +184,7 @@ def _activations(
     scales = builder.add(stablehlo.DivideOp(largest, steps))
     smallest = constant_with(builder, scale_type, _SMALLEST_SCALE)
     scales = builder.add(stablehlo.MaximumOp(scales, smallest))
-    divisors = _spread(builder, scales, scaled, floats.type)
+    divisors = _spread(builder, scales, scale_dims, floats.type)
     quotients = builder.add(stablehlo.DivideOp(floats, divisors))
     rounded = builder.add(stablehlo.RoundNearestEvenOp(quotients))
     clamped = builder.add(stablehlo.ClampOp(low, rounded, high))
@@ -210,9 +197,7 @@ def _times_weight_scales(
     weight_type: _WeightType,
     position: int | None,
 ) -> SSAValue:
-    """
-    Return the product of a tensor and scales, which are for the indices of a dimension.
-    """
+    """Multiply a tensor by weight scales, along dimension `position` if per axis."""
     scales, type_ = weight_type.get_scales(), cast(TensorType, value.type)
     if position is None:
         factors = constant_with(builder, type_, float(scales))

@@ -1,14 +1,12 @@
 """
-The sums of products of `dot_general` and `convolution`, on stored values.
+Integer form of `dot_general` and `convolution`: sums of products of stored values.
 
-Stored values of the left side are multiplied by zero-point-corrected values of the right
-side, whose zero points are 0 as a rule. The zero point of the left side times the sum of
-the right side's values is subtracted later:
+The zero point of the left operand is factored out of the sum:
 
     sum((lhs - zero_point) * rhs) = sum(lhs * rhs) - zero_point * sum(rhs)
 
-A convolution has to be padded with the zero point for this. That is done before it, also
-between the elements if they are dilated.
+`rhs` is zero-point-corrected; its zero points are usually 0. Convolutions pad `lhs` with
+the zero point, also between dilated elements, in a separate op.
 """
 
 import math
@@ -56,23 +54,17 @@ from .scales import ScaledTensor, product_scaling
 
 
 def rhs_geometry(op: ProductOp) -> tuple[Sequence[int], Sequence[int]]:
-    """
-    Return the dimensions of the right side that are not summed over, in ascending
-    order, and the dimension of the result that each of them is.
-    """
+    """Return the right operand's free dimensions, in order, and their result dimensions."""
     _, dimensions = op.result_dimensions()
     return [*dimensions], [*dimensions.values()]
 
 
 @dataclass(frozen=True)
 class ProductToIntegers(IntegerPattern):
-    """
-    Replaces `stablehlo.dot_general` and `stablehlo.convolution` of quantized tensors by
-    sums of products of stored values, and arithmetic on these sums.
-    """
+    """Replace quantized products by rescaled sums of products of stored values."""
 
     rounding: ScaleRounding = "single"
-    """How the product of an integer and a multiplier is rounded."""
+    """Rounding of the product of an integer and a multiplier."""
 
     def form(self, op: Operation) -> Form | None:
         if not isinstance(op, ProductOp):
@@ -82,11 +74,11 @@ class ProductToIntegers(IntegerPattern):
             return None
         lhs, rhs, target = quantized
         lhs_type, rhs_type = lhs.quantized_type, rhs.quantized_type
-        kept, positions = rhs_geometry(op)
+        free_dims, positions = rhs_geometry(op)
         if rhs_type.axis is not None:
-            rhs = replace(rhs, axis=positions[kept.index(rhs_type.axis)])
+            rhs = replace(rhs, axis=positions[free_dims.index(rhs_type.axis)])
         zero_point = lhs_type.zero_point_range[0]
-        sizes = [size for d, size in enumerate(shape_of(op.rhs)) if d not in kept]
+        sizes = [size for d, size in enumerate(shape_of(op.rhs)) if d not in free_dims]
         accumulator, largest_sum = _sum_limits(lhs, rhs, sizes)
         largest = largest_sum * lhs.largest
         scaling = product_scaling([lhs, rhs], target, largest)
@@ -117,7 +109,7 @@ class ProductToIntegers(IntegerPattern):
             bound = largest_sum * lhs.largest_stored
             elements = [at_position(products, (-bound, bound))]
             if zero_point:
-                sums = _contracted_sums(builder, right, kept, accumulator)
+                sums = _contracted_sums(builder, right, free_dims, accumulator)
                 bounds = -largest_sum, largest_sum
                 elements.append(Element(sums, dimensions(positions), bounds))
             return [elementwise(builder, elements, rescaling.numbers, type_, stored)]
@@ -129,26 +121,23 @@ def _sum_limits(
     lhs: ScaledTensor, rhs: ScaledTensor, sizes: Sequence[int]
 ) -> tuple[IntegerType, int]:
     """
-    Return the type of sums of products, and the largest absolute value of a sum of
-    zero-point-corrected values of the right side.
+    Return the accumulator type, and the largest absolute sum of zero-point-corrected values
+    of the right operand.
 
     Raises:
-        ValueError: if there is no such type.
+        ValueError: if the number of products is unknown, or sums can exceed 64 bits.
     """
     if DYNAMIC_INDEX in sizes:
         raise ValueError(
-            "the number of products that are added is not known, it decides how wide "
-            "sums are"
+            "sums have an unknown number of products, so their width is unknown"
         )
     largest_sum = math.prod(sizes) * rhs.largest
-    # Before and after the zero point is subtracted, and what is subtracted.
+    # Covers the sum before and after the zero-point correction, and the correction.
     zero_point = lhs.quantized_type.zero_point_range[0]
     largest = largest_sum * max(lhs.largest, lhs.largest_stored, abs(zero_point))
     if largest >= 1 << 63:
-        raise ValueError(
-            f"sums of up to {largest.bit_length()} bits do not fit 64 bits"
-        )
-    # A sum is at least as wide as what is summed, which may be widened first.
+        raise ValueError(f"sums of up to {largest.bit_length()} bits exceed 64 bits")
+    # The accumulator is at least as wide as the operands, which may be widened first.
     is_narrow = largest < 1 << 31 and max(lhs.width, rhs.width) < 32
     return i32 if is_narrow else i64, largest_sum
 
@@ -156,7 +145,7 @@ def _sum_limits(
 def _corrected(
     builder: LoweringBuilder, stored: SSAValue, quantized_type: ScaledQuantizedType
 ) -> SSAValue:
-    """Zero-point-corrected values as wider signed integers."""
+    """Return zero-point-corrected values as wider signed integers."""
     operands = [ScaledTensor(quantized_type, len(shape_of(stored)))]
     elements = operand_elements([stored], operands)
     type_ = with_element_type(stored.type, wider_type(quantized_type))
@@ -166,24 +155,22 @@ def _corrected(
 def _contracted_sums(
     builder: LoweringBuilder,
     value: SSAValue,
-    kept: Sequence[int],
+    free_dims: Sequence[int],
     element_type: IntegerType,
 ) -> SSAValue:
-    """Return the sums of a tensor of signed integers over all dimensions but some."""
+    """Return the sums of signed integers over all but the free dimensions."""
     if element_type_of(value) != element_type:
         wider = with_element_type(value.type, element_type)
         value = builder.op(arith.ExtSIOp, (value,), wider)
     zero = constant_with(builder, TensorType(element_type, ()), 0)
-    summed = [d for d in range(len(shape_of(value))) if d not in kept]
+    summed = [d for d in range(len(shape_of(value))) if d not in free_dims]
     return builder.add(ReduceOp([value], [zero], AddOp, dimensions=summed))
 
 
 def _padded_lhs(
     builder: LoweringBuilder, op: ConvolutionOp, lhs: SSAValue, zero_point: int
 ) -> SSAValue:
-    """
-    Return the left side as the convolution pads and dilates it, with the zero point.
-    """
+    """Return the left operand, padded and dilated with the zero point."""
     spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
     value = constant_with(builder, TensorType(element_type_of(lhs), ()), zero_point)
     paddings = zip(spatial, (along.padding for along in op.window), strict=True)

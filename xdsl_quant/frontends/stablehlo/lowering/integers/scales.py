@@ -1,8 +1,8 @@
 """
-Scales as multipliers and shifts, for sums and products of quantized tensors.
+Multipliers and shifts for the scales of sums and products of quantized tensors.
 
-All arrays have a dimension for each dimension of the result, and at least one. Its size is
-1, or the number of scales along it.
+Arrays have one dimension per result dimension, at least one, of size 1 or the number of
+scales along it.
 """
 
 import math
@@ -25,52 +25,56 @@ from xdsl_quant.transforms.building.quantization_arithmetic import (
 MULTIPLIER_BITS = 31
 
 _SPARE_BITS = 3
-"""A multiplier with so many bits more than the result is off by 1/8 of a unit."""
+"""Bits that a multiplier needs beyond those of the result, for an error of 1/8 unit."""
 
 _LARGEST_ERROR = 0.25
-"""How far, in units of the result, multipliers may make a sum be off."""
+"""Largest accepted error of a sum from rounded multipliers, in units of the result."""
 
 _FACTOR_BITS = 30
-"""Differences of stored values of 32 bits times factors of so many fit 64 bits."""
+"""Bits of comparison factors: products with differences of 32-bit values fit 64 bits."""
 
 _EXACT_BITS = 16
-"""Wider results have too many bits for such a promise."""
+"""Largest width of results for which multipliers must have `_SPARE_BITS`."""
 
 
 @dataclass(frozen=True)
 class ScaledTensor:
     """
-    How the elements of an operand or of the result are quantized.
+    Quantization of an operand or result.
 
     Raises:
-        ValueError: if there is no integer arithmetic on them, with the reason.
+        ValueError: if the type does not support integer arithmetic; the message is the
+            reason.
     """
 
     quantized_type: ScaledQuantizedType
     rank: int
-    """The rank of the result."""
+    """Rank of the result."""
 
     axis: int | None = None
-    """The dimension of the result that scales change along, if not the type's own."""
+    """Result dimension of per-axis scales; the quantized dimension by default."""
 
     def __post_init__(self) -> None:
         if (reason := unsupported_cast_reason(self.quantized_type)) is not None:
             raise ValueError(reason)
         if self.quantized_type.granularity == "sub-channel":
-            raise ValueError(f"type '{self.quantized_type}' has scales of blocks")
+            raise ValueError(
+                f"unsupported sub-channel type '{self.quantized_type}', expected "
+                "per-tensor or per-axis scales"
+            )
 
     @cached_property
     def scales(self) -> NDArray[np.float64]:
-        """The scales."""
+        """Scales, broadcastable to the result."""
         return self._along_axis(self.quantized_type.get_scales())
 
     @cached_property
     def zero_points(self) -> Integers:
-        """The zero points."""
+        """Zero points, broadcastable to the result."""
         return self._along_axis(self.quantized_type.get_zero_points())
 
     def _along_axis(self, numbers: Array) -> Array:
-        # NumPy makes numbers of 64 bits of what has no dimension.
+        # Without dimensions, NumPy would compute with scalars of 64 bits.
         shape = [1] * max(self.rank, 1)
         if (axis := self.quantized_type.axis) is not None:
             shape[axis if self.axis is None else self.axis] = -1
@@ -78,51 +82,51 @@ class ScaledTensor:
 
     @property
     def largest_stored(self) -> int:
-        """The largest absolute value that is stored."""
+        """Largest absolute stored value."""
         return max(map(abs, self.quantized_type.storage_range))
 
     @property
     def largest(self) -> int:
-        """The largest absolute zero-point-corrected value."""
+        """Largest absolute zero-point-corrected value."""
         low, high = self.quantized_type.storage_range
         first, last = self.quantized_type.zero_point_range
         return max(high - first, last - low)
 
     @property
     def width(self) -> int:
-        """The number of bits of a stored value."""
+        """Number of bits of a stored value."""
         return self.quantized_type.storage_type_integral_width
 
 
 class Scaling(NamedTuple):
-    """What integers are multiplied by, `multiplier / 2**shift`."""
+    """Fixed-point factors of integers, `multiplier / 2**shift`."""
 
     multipliers: Sequence[Integers]
-    """One array for each integer that goes into the result."""
+    """Array per integer that contributes to the result."""
 
     shifts: Integers
 
     bits: int
-    """The largest number of bits of a multiplier, or of each of its parts."""
+    """Largest number of bits of a multiplier, or of each of its parts."""
 
     low_bits: int = 0
-    """How many bits of a multiplier are a part of their own, if it has two parts."""
+    """Bits in the low part of a multiplier with two parts, otherwise 0."""
 
     @property
     def is_one(self) -> bool:
-        """True if nothing is to be multiplied."""
+        """True if all factors are 1."""
         return all(bool((m == 1 << self.shifts).all()) for m in self.multipliers)
 
 
 def _rounded_shift(array: Array, shift: Array | int) -> Array:
-    """Numbers divided by a power of two, and rounded half up."""
+    """Divide by a power of two, and round half up."""
     return (array + (1 << shift >> 1)) >> shift
 
 
 def _reduced_to(
     multipliers: Sequence[Integers], shifts: Integers, bits: int
 ) -> Scaling:
-    """Return a scaling with multipliers of at most so many bits."""
+    """Return a scaling with multipliers of at most `bits` bits."""
     surplus = MULTIPLIER_BITS - bits
     if (shifts <= surplus).any():
         raise ValueError(
@@ -138,24 +142,24 @@ def product_scaling(
     """
     Return the scaling of an integer in units of the product of some scales.
 
-    It is [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier], with the lowest
-    bits of the multiplier rounded away as far as the product has to fit 64 bits.
+    It is [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier], with low bits of
+    the multiplier rounded away until products fit 64 bits.
 
     Args:
-        factors: how the factors of the integer are quantized.
-        target: how the result is.
-        largest: the largest absolute value that the integer may have.
+        factors: quantization of the integer's factors.
+        target: quantization of the result.
+        largest: largest absolute value of the integer.
 
     Raises:
-        ValueError: if too few bits are left for the multiplier, or if a ratio of scales is
-            too large or too small.
+        ValueError: if the multiplier has too few bits, or a ratio of scales is out of
+            range.
     """
     bits = min(MULTIPLIER_BITS, 63 - largest.bit_length())
     needed = min(target.width, _EXACT_BITS) + _SPARE_BITS
     if bits < needed:
         raise ValueError(
-            f"integers of up to {largest.bit_length()} bits and a multiplier of "
-            f"{needed} bits, which the result needs, do not fit 64 bits"
+            f"products of integers of up to {largest.bit_length()} bits and the required "
+            f"multiplier of {needed} bits exceed 64 bits"
         )
     multipliers, shifts = rescale_multiplier(
         [factor.scales for factor in factors], target.scales
@@ -165,7 +169,7 @@ def product_scaling(
         target.scales
     )
     if (2 * largest * abs(ratios - 1) < 1).all():
-        # The scale of the target was rounded: no integer becomes another one.
+        # The ratio differs from 1 by rounded scales only: no integer changes.
         ones = np.left_shift(1, scaling.shifts)
         return scaling._replace(multipliers=[ones])
     return scaling
@@ -173,12 +177,11 @@ def product_scaling(
 
 def sum_scaling(terms: Sequence[ScaledTensor], target: ScaledTensor) -> Scaling:
     """
-    Return the scaling of two integers, each in units of its own scale, with one shift
-    for both.
+    Return the scaling of two integers in units of their own scales, with a common shift.
 
-    The shift is that of the larger scale; the multiplier of the smaller one is rounded
-    to it, half up. The sum of both products fits 64 bits. Where multipliers of 31
-    bits would make a sum be off by more than a quarter of a unit, they have two parts.
+    The shift is that of the larger scale; the multiplier of the smaller one is rounded to
+    it, half up. The sum of both products fits 64 bits. Multipliers have two parts if 31
+    bits would cause an error of more than a quarter of a unit.
 
     Raises:
         ValueError: if a ratio of scales is too large or too small.
@@ -197,7 +200,7 @@ def sum_scaling(terms: Sequence[ScaledTensor], target: ScaledTensor) -> Scaling:
     ratios = [_exact(term.scales) / target_scales for term in terms]
     if _largest_error(terms, ratios, scaling) <= _LARGEST_ERROR:
         return scaling
-    # Both sums of products, and what is carried from one to the other, fit 63 bits.
+    # The sums of high and low products, and the carry between them, fit 63 bits.
     bits = min(30, 61 - largest.bit_length())
     shifts = shifts + (2 * bits - MULTIPLIER_BITS)
     powers = _two_to(shifts)
@@ -211,21 +214,21 @@ def sum_scaling(terms: Sequence[ScaledTensor], target: ScaledTensor) -> Scaling:
             f"a scale {ratio:.6g} times that of the result is too large: its multiplier "
             f"of {2 * bits} bits "
             + (
-                f"would make the sum be off by {error:.2g} units"
+                f"causes an error of {error:.2g} units"
                 if is_rounded
-                else "leaves no bits to be rounded away"
+                else "has no fractional bits"
             )
         )
     return scaling
 
 
 def _exact(scales: NDArray[np.float64]) -> Array:
-    """Scales as fractions."""
+    """Return scales as fractions."""
     return np.array([*map(Fraction, scales.flat)], object).reshape(scales.shape)
 
 
 def _two_to(exponents: Integers) -> Array:
-    """Powers of two as integers of any size."""
+    """Return powers of two as Python integers."""
     return 1 << exponents.astype(object)
 
 
@@ -234,7 +237,7 @@ def _largest_error(
     ratios: Sequence[Array],
     scaling: Scaling,
 ) -> float:
-    """How far multipliers make a sum be off at most, in units of the result."""
+    """Return the largest error of a sum from multipliers, in units of the result."""
     powers = _two_to(scaling.shifts)
     errors: Sequence[Array] = [
         abs(multiplier - ratio * powers) * term.largest / powers
@@ -247,12 +250,12 @@ def _largest_error(
 
 def comparison_factors(lhs: ScaledTensor, rhs: ScaledTensor) -> tuple[int, int]:
     """
-    Return the integers to multiply two integers by, each in units of its own per-tensor
-    scale, to compare them. The products fit 64 bits.
+    Return integer factors that make two integers, in units of their own per-tensor scales,
+    comparable. Products with them fit 64 bits.
 
-    No fraction with so small a denominator lies between the quotient of scales and that of
-    these integers. So the order of values of up to 30 bits is exact, and what differs by
-    less than 2**-30 of itself may be equal: decimal fractions like 3 * 0.4 and 4 * 0.3 are.
+    The quotient of the factors is the best approximation of the quotient of the scales with
+    integers of up to 2**30. The order of values of up to 30 bits is therefore exact. Values
+    with a relative difference below 2**-30 may compare equal, e.g. 3 * 0.4 and 4 * 0.3.
 
     Raises:
         ValueError: if a ratio of scales is too large.

@@ -2,8 +2,8 @@
 Lowering of sums of products: matrix products over any dimensions, and convolutions. The
 input of a convolution is padded and dilated first.
 
-Sums have the type of the result. Floats narrower than f32 are summed in f32, and sums
-are rounded once, at the end.
+Sums have the type of the result. Floats narrower than f32 are summed in f32, and sums are
+rounded once, at the end.
 """
 
 from collections.abc import Sequence
@@ -43,8 +43,8 @@ def sum_of_products(
     reduction_count: int,
 ) -> SSAValue:
     """
-    Build sums of products as one loop nest: loops over the result dimensions in order,
-    then the reduction loops.
+    Build sums of products as one loop nest: loops over the result dimensions in order, then
+    the reduction loops.
 
     Args:
         builder: insertion point.

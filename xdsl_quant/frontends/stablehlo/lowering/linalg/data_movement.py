@@ -134,10 +134,7 @@ class LowerTranspose(LinalgLowering[TransposeOp]):
 
 
 class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
-    """
-    Lower `stablehlo.broadcast_in_dim` to a `linalg.generic` over the result. Dimensions
-    of size 1 are repeated.
-    """
+    """Lower `stablehlo.broadcast_in_dim` to a `linalg.generic` over the result."""
 
     op_type = BroadcastInDimOp
 
@@ -201,9 +198,7 @@ class LowerPad(LinalgLowering[PadOp]):
 
 class LowerGather(LinalgLowering[GatherOp]):
     """
-    Lower `stablehlo.gather` to a `linalg.generic` over the result, with a
-    `tensor.extract` from the operand. Start indices are clamped so that slices stay in
-    bounds.
+    Lower `stablehlo.gather` to a `linalg.generic` of `tensor.extract`, clamping indices.
     """
 
     op_type = GatherOp

@@ -1,9 +1,9 @@
 """
 Lowering of elementwise ops by formulas on scalars.
 
-Integers wrap around. Results that StableHLO leaves undefined are defined here: division
-by zero returns -1, which is all ones for unsigned integers, and the smallest integer
-divided by -1 returns itself.
+Integers wrap around. Results that StableHLO leaves undefined are defined here: division by
+zero returns -1, which is all ones for unsigned integers, and the smallest integer divided
+by -1 returns itself.
 """
 
 from collections.abc import Callable
@@ -33,9 +33,7 @@ from .lowering import (
 )
 
 Formula = Callable[[LoweringBuilder, Operation, Values], SSAValue]
-"""
-Builder of a result element from operand elements, which are scalars of signless types.
-"""
+"""Builder of a result element from operand elements, scalars of signless types."""
 
 _MakeOp = Callable[..., Operation]
 
@@ -51,9 +49,7 @@ def _by_kind(
     unsigned: _MakeOp | None = None,
     booleans: _MakeOp | None = None,
 ) -> Callable[[Attribute], _MakeOp]:
-    """
-    Return a function from element types to ops, by default the op for signed integers.
-    """
+    """Return a function from element types to ops, by default `signed`."""
 
     def op_for(type_: Attribute) -> _MakeOp:
         if is_floating(type_):
@@ -125,10 +121,7 @@ def _not(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
 
 
 def _sigmoid(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
-    """
-    Return `1 / (1 + exp(-x))`, or `exp(x) / (1 + exp(x))` for negative `x`: neither
-    overflows, and results near zero keep their precision.
-    """
+    """Return `1 / (1 + exp(-x))` without overflow, and with full precision near zero."""
     (value,) = args
     type_ = value.type
     if bit_width(type_) < 32:
@@ -204,15 +197,15 @@ FORMULAS: dict[str, Formula] = {
     "stablehlo.tanh": _always(math.TanhOp),
 }
 """
-Formulas of ops with the trait `ComputesElementwise`, by op name. Packages that add such
-an op to a dialect add its formula here.
+Formulas of ops with the trait `ComputesElementwise`, by op name. Packages that add such an
+op to a dialect add its formula here.
 """
 
 
 class LowerElementwise(LinalgLowering):
     """
-    Lower an op with the trait `ComputesElementwise` to one `linalg.generic`, whose body
-    is the op's formula in
+    Lower an op with the trait `ComputesElementwise` to one `linalg.generic`, whose body is
+    the op's formula in
     [`FORMULAS`][xdsl_quant.frontends.stablehlo.lowering.linalg.elementwise.FORMULAS].
     Operands of rank 0 are broadcast.
     """
@@ -243,8 +236,8 @@ def converted(
     """
     Convert a scalar to another element type.
 
-    Narrower integers keep the low bits. Floats are rounded toward zero and saturate;
-    NaN becomes zero. Every nonzero value becomes `true`.
+    Narrower integers keep the low bits. Floats are rounded toward zero and saturate; NaN
+    becomes zero. Every nonzero value becomes `true`.
 
     Args:
         builder: insertion point.

@@ -73,8 +73,8 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
     """
     Lower an op to linalg, tensor, arith and math, or leave it unchanged if unsupported.
 
-    Lowered ops compute on signless types. Quantized operands and results are converted
-    by `quant.scast`, those with a signedness by `unrealized_conversion_cast`.
+    Lowered ops compute on signless types. Quantized operands and results are converted by
+    `quant.scast`, those with a signedness by `unrealized_conversion_cast`.
     """
 
     op_type: ClassVar[type[Operation]]
@@ -202,9 +202,9 @@ def accepts_stored_values(op: Operation) -> bool:
 def _check_type(op: Operation, type_: Attribute) -> None:
     value = f"has a value of type '{type_}'"
     if not isa(type_, TensorType):
-        raise Unsupported(f"{value}, which is no ranked tensor")
+        raise Unsupported(f"{value}, expected a ranked tensor")
     if not isinstance(type_.encoding, NoneAttr):
-        raise Unsupported(f"{value}, whose encoding is not known")
+        raise Unsupported(f"{value}, which has an unknown encoding")
     element_type, accepts_stored = type_.element_type, accepts_stored_values(op)
     if isinstance(element_type, QuantizedType):
         if not (accepts_stored or has_quantization_trait(op, Reduces)):
@@ -217,8 +217,8 @@ def _check_type(op: Operation, type_: Attribute) -> None:
         accepts_stored and isinstance(element_type, AnyFloat)
     ):
         raise Unsupported(
-            f"{value}, but elements may be integers of up to 64 bits, bf16, f16, f32 and "
-            "f64"
+            f"{value}, expected elements of type bf16, f16, f32, f64 or an integer of up "
+            "to 64 bits"
         )
 
 

@@ -2,8 +2,8 @@
 Lowering of reductions along dimensions and over windows: regions become bodies of loop
 nests.
 
-Regions may contain StableHLO ops on tensors of rank 0, and lowered quantization casts:
-ops of arith and math, and loop nests without loops. All of them become ops on scalars.
+Regions may contain StableHLO ops on tensors of rank 0, and lowered quantization casts: ops
+of arith and math, and loop nests without loops. All of them become ops on scalars.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,9 +57,7 @@ from .lowering import (
 
 
 class LowerReduce(LinalgLowering[ReduceOp]):
-    """
-    Lower `stablehlo.reduce` to one `linalg.generic` with a loop per input dimension.
-    """
+    """Lower `stablehlo.reduce` to one `linalg.generic` with a loop per input dimension."""
 
     op_type = ReduceOp
 
@@ -78,10 +76,7 @@ class LowerReduce(LinalgLowering[ReduceOp]):
 
 
 class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
-    """
-    Lower `stablehlo.reduce_window` to one `linalg.generic` over the padded inputs.
-    Outer loops iterate over window positions, inner loops over window elements.
-    """
+    """Lower `stablehlo.reduce_window` to one `linalg.generic` over the padded inputs."""
 
     op_type = ReduceWindowOp
 
@@ -235,7 +230,7 @@ def _check_scalar(op: Operation, type_: Attribute) -> None:
     if type_ != element_type and not (
         isinstance(type_, TensorType) and not type_.get_shape()
     ):
-        raise _unsupported_body(op, "which has values that are no tensors of rank 0")
+        raise _unsupported_body(op, "which has a value that is not a tensor of rank 0")
     if isinstance(element_type, QuantizedType):
         if accepts_stored_values(op):
             return
@@ -243,7 +238,7 @@ def _check_scalar(op: Operation, type_: Attribute) -> None:
             raise Unsupported(QUANTIZED_ARITHMETIC)
     if not is_arithmetic(element_type):
         raise _unsupported_body(
-            op, f"for which there is no arithmetic on '{element_type}'"
+            op, f"which has the unsupported element type '{element_type}'"
         )
 
 
