@@ -93,10 +93,9 @@ class TypeRelation(OpTrait):
             raise VerifyException(f"'{op.name}' op {self.message}")
 
 
-def _with_first(
+def _matches_first(
     are_related: Callable[[RankedTensor, RankedTensor], bool],
 ) -> Callable[[Sequence[RankedTensor]], bool]:
-    """Return a predicate that relates each type to the first one."""
     return lambda types: all(are_related(type_, types[0]) for type_ in types[1:])
 
 
@@ -109,15 +108,17 @@ ELEMENTWISE = TypeRelation(
 )
 COMPATIBLE_TYPES = TypeRelation(
     "requires compatible types for all operands and results",
-    _with_first(are_compatible_types),
+    _matches_first(are_compatible_types),
 )
 COMPATIBLE_ELEMENTS = TypeRelation(
     "requires compatible element types for all operands and results",
-    _with_first(lambda a, b: are_compatible_elements(a.element_type, b.element_type)),
+    _matches_first(
+        lambda a, b: are_compatible_elements(a.element_type, b.element_type)
+    ),
 )
 SAME_ELEMENTS = TypeRelation(
     "requires the same element type for all operands and results",
-    _with_first(lambda a, b: a.element_type == b.element_type),
+    _matches_first(lambda a, b: a.element_type == b.element_type),
 )
 
 
@@ -130,7 +131,7 @@ PropertyValue = Attribute | bool | int | Sequence[int] | None
 """Property of a new op; `None` omits it."""
 
 
-def _property_of(value: PropertyValue) -> Attribute | None:
+def _property_attribute(value: PropertyValue) -> Attribute | None:
     if value is None or isinstance(value, Attribute):
         return value
     if isinstance(value, bool):
@@ -167,7 +168,7 @@ class StableHLOOp(IRDLOperation, ABC):
             else result_types,
             regions=regions,
             properties={
-                name: _property_of(value) for name, value in properties.items()
+                name: _property_attribute(value) for name, value in properties.items()
             },
         )
         if result_types is None:

@@ -228,13 +228,13 @@ class ConcatenateOp(PartsOp):
         verify_dimensions("dimension", (dimension,), len(known))
         for index, shape in enumerate(shapes):
             # Sizes along the concatenated dimension may differ.
-            others = [*shape[:dimension], known[dimension], *shape[dimension + 1 :]]
+            aligned = [*shape[:dimension], known[dimension], *shape[dimension + 1 :]]
             require(
-                len(shape) == len(known) and are_compatible_shapes(known, others),
+                len(shape) == len(known) and are_compatible_shapes(known, aligned),
                 f"shapes of operands before ({index}) and of operand ({index}) are not "
                 f"compatible in all dimensions but {dimension}",
             )
-            known = merged_shape((known, others))
+            known = merged_shape((known, aligned))
         sizes = [shape[dimension] for shape in shapes]
         total = DYNAMIC_INDEX if DYNAMIC_INDEX in sizes else sum(sizes)
         merged = [*known[:dimension], total, *known[dimension + 1 :]]

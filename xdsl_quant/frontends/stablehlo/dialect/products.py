@@ -291,7 +291,7 @@ class ConvolutionOp(ProductOp):
         (batch, *_), (_, features, *_), output = (
             self.dimension_numbers.by_tensor().values()
         )
-        # Each batch group has its own output features: the batch has no own dimension.
+        # Batch groups are split between output features: no dimension is the batch alone.
         is_grouped = self.batch_group_count.value.data != 1
         return {} if is_grouped else {batch: output[0]}, {features: output[1]}
 

@@ -85,7 +85,7 @@ def _scalar_type(tensor_type: Attribute) -> Attribute:
     return tensor_type
 
 
-def _body_of(op_type: type[BinaryOp], scalar_type: Attribute) -> Region:
+def _applying_region(op_type: type[BinaryOp], scalar_type: Attribute) -> Region:
     """Return a region that applies one binary op."""
     block = Block(arg_types=(scalar_type, scalar_type))
     lhs, rhs = block.args
@@ -135,7 +135,7 @@ class ReducingOp(StableHLOOp, ABC):
     ):
         """Build a reduction by a region, or by an op on scalars of the input type."""
         if isinstance(body, type):
-            body = _body_of(body, _scalar_type(SSAValue.get(inputs[0]).type))
+            body = _applying_region(body, _scalar_type(SSAValue.get(inputs[0]).type))
         super().__init__(
             inputs,
             init_values,
@@ -318,7 +318,7 @@ class ReduceOp(ReducingOp):
                 parser.raise_error(
                     "input types missing in reduce-op function type", pos, parser.pos
                 )
-            body = _body_of(applied, _scalar_type(operands[0].type))
+            body = _applying_region(applied, _scalar_type(operands[0].type))
         else:
             body = _parse_reducer(parser)
         return cls.build(

@@ -86,7 +86,9 @@ class WindowDimension(NamedTuple):
         return room // self.stride + 1 if room >= 0 else 0
 
 
-def _edges(attribute: DenseIntOrFPElementsAttr | None) -> Sequence[tuple[int, int]]:
+def _padding_pairs(
+    attribute: DenseIntOrFPElementsAttr | None,
+) -> Sequence[tuple[int, int]]:
     if attribute is None:
         return ()
     shape = attribute.get_shape()
@@ -112,14 +114,16 @@ def window_dimensions(
     Raises:
         VerifyException: if sizes and properties do not describe a window.
     """
-    given = {
+    properties = {
         "window strides": strides,
         "base dilations": base_dilations,
         "window dilations": window_dilations,
         "window reversals": reversal,
     }
-    numbers = {k: v.get_values() if v is not None else () for k, v in given.items()}
-    edges, rank = _edges(padding), len(sizes)
+    numbers = {
+        k: v.get_values() if v is not None else () for k, v in properties.items()
+    }
+    edges, rank = _padding_pairs(padding), len(sizes)
     for words, values in {**numbers, "padding pairs": edges}.items():
         if values:
             verify_count(words, values, rank)
@@ -270,16 +274,16 @@ def verify_broadcast_dimension(
         return
     a, b = axes
     scale, zero_point = a.scale_array()[0], a.zero_point_array()[0]
-    others = zip(b.scale_array(), b.zero_point_array(), strict=True)
-    for index, (other_scale, other_zero_point) in enumerate(others):
-        if other_scale != scale:
+    parameters = zip(b.scale_array(), b.zero_point_array(), strict=True)
+    for index, (result_scale, result_zero_point) in enumerate(parameters):
+        if result_scale != scale:
             raise VerifyException(
-                f"mismatch result scale {index} ({other_scale:e}) and operand scale 0 "
+                f"mismatch result scale {index} ({result_scale:e}) and operand scale 0 "
                 f"({scale:e})"
             )
-        if other_zero_point != zero_point:
+        if result_zero_point != zero_point:
             raise VerifyException(
-                f"mismatch result zero_point {index} ({other_zero_point}) and operand "
+                f"mismatch result zero_point {index} ({result_zero_point}) and operand "
                 f"zero_point 0 ({zero_point})"
             )
 

@@ -42,10 +42,10 @@ def _context() -> Context:
     return ctx
 
 
-def _adopted_attribute(attribute: Attribute) -> Attribute:
+def _adopt_attribute(attribute: Attribute) -> Attribute:
     """Convert an attribute of the other dialect; return any other attribute unchanged."""
     if isinstance(attribute, ArrayAttr):
-        return ArrayAttr(map(_adopted_attribute, cast("ArrayAttr", attribute)))
+        return ArrayAttr(map(_adopt_attribute, cast("ArrayAttr", attribute)))
     is_foreign = isinstance(attribute, UnregisteredAttr) or attribute.name.startswith(
         "stablehlo."
     )
@@ -66,7 +66,7 @@ def _adopt_op(op: Operation, op_type: type[IRDLOperation]) -> None:
             continue
         name = _PROPERTY_NAMES.get(name, name)
         container = properties if name in known else attributes
-        container[name] = _adopted_attribute(attribute)
+        container[name] = _adopt_attribute(attribute)
     new_op = op_type.create(
         operands=op.operands,
         result_types=op.result_types,

@@ -196,7 +196,7 @@ class ReductionToIntegers(IntegerPattern):
     """
 
     def form(self, op: Operation) -> Form | None:
-        if not has_quantization_trait(op, Reduces) or not _is_by_one_op(op):
+        if not has_quantization_trait(op, Reduces) or not _applies_one_op(op):
             return None
         block = op.regions[0].block
         values = (*op.operands, *op.results, *block.args)
@@ -205,14 +205,14 @@ class ReductionToIntegers(IntegerPattern):
             return None
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
-            _take_stored_values(block)
+            _convert_to_stored(block)
             result_types = [*map(storage_of, op.result_types)]
             return builder.same_op(op, stored, result_types, [op.detach_region(0)])
 
         return build
 
 
-def _is_by_one_op(op: Operation) -> bool:
+def _applies_one_op(op: Operation) -> bool:
     """Return True if a reduction applies one op to both arguments of its region."""
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         return False
@@ -228,7 +228,7 @@ def _is_by_one_op(op: Operation) -> bool:
     )
 
 
-def _take_stored_values(block: Block) -> None:
+def _convert_to_stored(block: Block) -> None:
     """Convert arguments and results of a block to stored values."""
     first, last = block.first_op, block.last_op
     assert first is not None

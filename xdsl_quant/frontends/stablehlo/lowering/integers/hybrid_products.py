@@ -71,8 +71,8 @@ class HybridProductToIntegers(IntegerPattern):
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
             lhs, rhs = stored
-            floats = _as_elements(builder, lhs, compute)
-            scales, activations = _activations(builder, floats, scale_dims)
+            floats = _convert(builder, lhs, compute)
+            scales, activations = _quantize(builder, floats, scale_dims)
             # Properties about the precision of floats have no effect on integers.
             properties = {
                 name: value
@@ -81,15 +81,15 @@ class HybridProductToIntegers(IntegerPattern):
             }
             sums = builder.op(
                 type(op),
-                (activations, _as_elements(builder, rhs, i8)),
+                (activations, _convert(builder, rhs, i8)),
                 with_element_type(op.result.type, i32),
                 properties,
             )
-            result = _as_elements(builder, sums, compute)
-            factor = _spread(builder, scales, scale_dims.values(), result.type)
+            result = _convert(builder, sums, compute)
+            factor = _broadcast(builder, scales, scale_dims.values(), result.type)
             result = builder.add(stablehlo.MultiplyOp(result, factor))
             result = _times_weight_scales(builder, result, weight_type, position)
-            return [_as_elements(builder, result, weight_type.expressed_type)]
+            return [_convert(builder, result, weight_type.expressed_type)]
 
         return build
 
@@ -108,11 +108,11 @@ class DequantizedWeightToStablehlo(IntegerPattern):
         compute = _compute_type(weight_type)
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
-            result = _as_elements(builder, stored[0], compute)
+            result = _convert(builder, stored[0], compute)
             result = _times_weight_scales(
                 builder, result, weight_type, weight_type.axis
             )
-            return [_as_elements(builder, result, weight_type.expressed_type)]
+            return [_convert(builder, result, weight_type.expressed_type)]
 
         return build
 
@@ -165,7 +165,7 @@ def _compute_type(weight_type: _WeightType) -> AnyFloat:
 # Ops
 
 
-def _activations(
+def _quantize(
     builder: LoweringBuilder, floats: SSAValue, scale_dims: Mapping[int, int]
 ) -> tuple[SSAValue, SSAValue]:
     """Quantize a tensor, and return its scales and stored values."""
@@ -184,11 +184,11 @@ def _activations(
     scales = builder.add(stablehlo.DivideOp(largest, steps))
     smallest = constant_with(builder, scale_type, _SMALLEST_SCALE)
     scales = builder.add(stablehlo.MaximumOp(scales, smallest))
-    divisors = _spread(builder, scales, scale_dims, floats.type)
+    divisors = _broadcast(builder, scales, scale_dims, floats.type)
     quotients = builder.add(stablehlo.DivideOp(floats, divisors))
     rounded = builder.add(stablehlo.RoundNearestEvenOp(quotients))
     clamped = builder.add(stablehlo.ClampOp(low, rounded, high))
-    return scales, _as_elements(builder, clamped, i8)
+    return scales, _convert(builder, clamped, i8)
 
 
 def _times_weight_scales(
@@ -204,11 +204,11 @@ def _times_weight_scales(
     else:
         along = TensorType(type_.element_type, scales.shape)
         values = constant_with(builder, along, *scales.tolist())
-        factors = _spread(builder, values, [position], type_)
+        factors = _broadcast(builder, values, [position], type_)
     return builder.add(stablehlo.MultiplyOp(value, factors))
 
 
-def _spread(
+def _broadcast(
     builder: LoweringBuilder,
     value: SSAValue,
     positions: Iterable[int],
@@ -221,7 +221,7 @@ def _spread(
     )
 
 
-def _as_elements(
+def _convert(
     builder: LoweringBuilder, value: SSAValue, element_type: TypeAttribute
 ) -> SSAValue:
     if element_type_of(value) == element_type:

@@ -96,7 +96,7 @@ class ProductToIntegers(IntegerPattern):
             is_fixed_point = rhs_type.is_fixed_point
             if not (is_fixed_point and lhs_type.is_signed and rhs_type.is_signed):
                 left = widened(builder, left, lhs_type)
-                widen = widened if is_fixed_point else _corrected
+                widen = widened if is_fixed_point else _zero_point_corrected
                 right = widen(builder, right, rhs_type)
             properties = dict(op.properties)
             if isinstance(op, ConvolutionOp) and zero_point:
@@ -142,10 +142,9 @@ def _sum_limits(
     return i32 if is_narrow else i64, largest_sum
 
 
-def _corrected(
+def _zero_point_corrected(
     builder: LoweringBuilder, stored: SSAValue, quantized_type: ScaledQuantizedType
 ) -> SSAValue:
-    """Return zero-point-corrected values as wider signed integers."""
     operands = [ScaledTensor(quantized_type, len(shape_of(stored)))]
     elements = operand_elements([stored], operands)
     type_ = with_element_type(stored.type, wider_type(quantized_type))

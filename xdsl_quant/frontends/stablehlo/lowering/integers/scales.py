@@ -165,9 +165,9 @@ def product_scaling(
         [factor.scales for factor in factors], target.scales
     )
     scaling = _reduced_to([multipliers.astype(np.int64)], shifts.astype(np.int64), bits)
-    ratios = math.prod(_exact(factor.scales) for factor in factors) / _exact(
-        target.scales
-    )
+    ratios = math.prod(
+        _as_fractions(factor.scales) for factor in factors
+    ) / _as_fractions(target.scales)
     if (2 * largest * abs(ratios - 1) < 1).all():
         # The ratio differs from 1 by rounded scales only: no integer changes.
         ones = np.left_shift(1, scaling.shifts)
@@ -196,14 +196,14 @@ def sum_scaling(terms: Sequence[ScaledTensor], target: ScaledTensor) -> Scaling:
     largest = max(term.largest for term in terms)
     bits = min(MULTIPLIER_BITS, 62 - largest.bit_length())
     scaling = _reduced_to(multipliers, shifts, bits)
-    target_scales = _exact(target.scales)
-    ratios = [_exact(term.scales) / target_scales for term in terms]
+    target_scales = _as_fractions(target.scales)
+    ratios = [_as_fractions(term.scales) / target_scales for term in terms]
     if _largest_error(terms, ratios, scaling) <= _LARGEST_ERROR:
         return scaling
     # The sums of high and low products, and the carry between them, fit 63 bits.
     bits = min(30, 61 - largest.bit_length())
     shifts = shifts + (2 * bits - MULTIPLIER_BITS)
-    powers = _two_to(shifts)
+    powers = _powers_of_two(shifts)
     multipliers = [((2 * r * powers + 1) // 2).astype(np.int64) for r in ratios]
     scaling = Scaling(multipliers, shifts, bits, low_bits=bits)
     error = _largest_error(terms, ratios, scaling)
@@ -222,13 +222,11 @@ def sum_scaling(terms: Sequence[ScaledTensor], target: ScaledTensor) -> Scaling:
     return scaling
 
 
-def _exact(scales: NDArray[np.float64]) -> Array:
-    """Return scales as fractions."""
+def _as_fractions(scales: NDArray[np.float64]) -> Array:
     return np.array([*map(Fraction, scales.flat)], object).reshape(scales.shape)
 
 
-def _two_to(exponents: Integers) -> Array:
-    """Return powers of two as Python integers."""
+def _powers_of_two(exponents: Integers) -> Array:
     return 1 << exponents.astype(object)
 
 
@@ -238,7 +236,7 @@ def _largest_error(
     scaling: Scaling,
 ) -> float:
     """Return the largest error of a sum from multipliers, in units of the result."""
-    powers = _two_to(scaling.shifts)
+    powers = _powers_of_two(scaling.shifts)
     errors: Sequence[Array] = [
         abs(multiplier - ratio * powers) * term.largest / powers
         for term, multiplier, ratio in zip(

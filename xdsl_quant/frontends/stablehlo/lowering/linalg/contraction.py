@@ -89,10 +89,10 @@ class LowerDotGeneral(LinalgLowering[DotGeneralOp]):
     def lower(self, builder: LoweringBuilder, op: DotGeneralOp, args: Values) -> Values:
         _, contracting = op.dot_dimension_numbers.pairs()
         rank, factors = len(shape_of(op.result)), list[Factor]()
-        for value, kept, contracted in zip(
+        for value, free, contracted in zip(
             args, op.result_dimensions(), contracting, strict=True
         ):
-            loops = {**kept, **dict(zip(contracted, count(rank), strict=False))}
+            loops = {**free, **dict(zip(contracted, count(rank), strict=False))}
             factors.append((value, dimensions(loops[d] for d in range(len(loops)))))
         sizes: dict[AffineExpr, Size] = {}
         for value, indices in reversed(factors):

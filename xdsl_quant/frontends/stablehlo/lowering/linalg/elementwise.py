@@ -77,13 +77,11 @@ def total(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return builder.add(_ADD(lhs.type)(lhs, rhs))
 
 
-def _applied(op_for: Callable[[Attribute], _MakeOp]) -> Formula:
-    """Return a formula of one op that depends on the element type."""
+def _op_by_type(op_for: Callable[[Attribute], _MakeOp]) -> Formula:
     return lambda b, op, args: b.add(op_for(_element_type(op.operands[0]))(*args))
 
 
-def _always(op_type: _MakeOp) -> Formula:
-    """Return a formula of one op for all element types."""
+def _single_op(op_type: _MakeOp) -> Formula:
     return lambda b, op, args: b.add(op_type(*args))
 
 
@@ -174,27 +172,27 @@ def _clamp(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
 
 
 FORMULAS: dict[str, Formula] = {
-    "stablehlo.abs": _applied(_by_kind(math.AbsFOp, math.AbsIOp)),
-    "stablehlo.add": _applied(_ADD),
-    "stablehlo.and": _always(arith.AndIOp),
+    "stablehlo.abs": _op_by_type(_by_kind(math.AbsFOp, math.AbsIOp)),
+    "stablehlo.add": _op_by_type(_ADD),
+    "stablehlo.and": _single_op(arith.AndIOp),
     "stablehlo.clamp": _clamp,
     "stablehlo.compare": _compare,
     "stablehlo.convert": _convert,
     "stablehlo.divide": _divide,
-    "stablehlo.exponential": _always(math.ExpOp),
+    "stablehlo.exponential": _single_op(math.ExpOp),
     "stablehlo.logistic": _sigmoid,
-    "stablehlo.maximum": _applied(_MAXIMUM),
-    "stablehlo.minimum": _applied(_MINIMUM),
-    "stablehlo.multiply": _applied(_MULTIPLY),
+    "stablehlo.maximum": _op_by_type(_MAXIMUM),
+    "stablehlo.minimum": _op_by_type(_MINIMUM),
+    "stablehlo.multiply": _op_by_type(_MULTIPLY),
     "stablehlo.negate": _negate,
     "stablehlo.not": _not,
-    "stablehlo.or": _always(arith.OrIOp),
-    "stablehlo.round_nearest_even": _always(math.RoundEvenOp),
-    "stablehlo.rsqrt": _always(math.RsqrtOp),
-    "stablehlo.select": _always(arith.SelectOp),
-    "stablehlo.sqrt": _always(math.SqrtOp),
-    "stablehlo.subtract": _applied(_SUBTRACT),
-    "stablehlo.tanh": _always(math.TanhOp),
+    "stablehlo.or": _single_op(arith.OrIOp),
+    "stablehlo.round_nearest_even": _single_op(math.RoundEvenOp),
+    "stablehlo.rsqrt": _single_op(math.RsqrtOp),
+    "stablehlo.select": _single_op(arith.SelectOp),
+    "stablehlo.sqrt": _single_op(math.SqrtOp),
+    "stablehlo.subtract": _op_by_type(_SUBTRACT),
+    "stablehlo.tanh": _single_op(math.TanhOp),
 }
 """
 Formulas of ops with the trait `ComputesElementwise`, by op name. Packages that add such an
