@@ -351,7 +351,7 @@ func.func public @main(%x: tensor<4x2xf32>) -> tensor<4x2x2xf32> {
         (
             dense_layers(),
             replace(PLAIN, weights=WeightOptions(8, "block", 2)),
-            "weights are not per-tensor or per-axis of 2, 4 or 8 bits",
+            "weights are not quantized per tensor or per axis with 2, 4 or 8 bits",
         ),
     ],
 )

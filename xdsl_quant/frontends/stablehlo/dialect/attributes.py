@@ -207,7 +207,7 @@ def _parse_value(parser: AttrParser, base: type[Attribute] | None) -> Attribute:
 
 
 class FieldsAttr(ParametrizedAttribute, ABC):
-    """Attribute with the text `<name = value, ...>`, by the names of its parameters."""
+    """Attribute printed as `<name = value, ...>`, with the names of its parameters."""
 
     IS_SPARSE: ClassVar[bool] = True
     """True if the text omits 0 and `[]`."""

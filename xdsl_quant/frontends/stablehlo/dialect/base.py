@@ -47,7 +47,7 @@ def real_type(element_type: Attribute) -> Attribute:
 
 
 def are_compatible_elements(a: Attribute, b: Attribute) -> bool:
-    """Return True if element types are equal up to scales, zero points and axis."""
+    """Return True if element types match up to scales, zero points and quantized axis."""
     return a == b or (
         isinstance(a, StoredQuantizedType)
         and isinstance(b, StoredQuantizedType)
@@ -190,7 +190,7 @@ class StableHLOOp(IRDLOperation, ABC):
             result._type = type_  # pyright: ignore[reportPrivateUsage] no public way
 
     def verify_inferred(self, inferred: Sequence[RankedTensor]) -> None:
-        """Raise `VerifyException` if result types contradict the inferred ones."""
+        """Raise `VerifyException` if result types are incompatible with `inferred`."""
         results = self.tensor_types[len(self.operands) :]
         if len(inferred) != len(results) or not all(
             map(are_compatible_types, inferred, results)

@@ -184,7 +184,7 @@ class PartsOp(InferredTypeOp, ABC):
     )
 
     def by_dimension(self, *names: str) -> Iterator[tuple[int, ...]]:
-        """Yield the size of each dimension of the operand with its values in properties."""
+        """Yield each size of the operand with its values in the named properties."""
         shape = self.tensor_types[0].get_shape()
         numbers = [cast(Dimensions, self.properties[n]).get_values() for n in names]
         for name, values in zip(names, numbers, strict=True):

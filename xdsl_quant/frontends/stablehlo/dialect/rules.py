@@ -221,7 +221,10 @@ def _per_axis_types(
 
 
 def verify_reshaped_dimension(operand: RankedTensor, result: RankedTensor) -> None:
-    """Verify C3 of `reshape`: equal quantized dimensions, with equal sizes before them."""
+    """
+    Verify C3 of `reshape`: quantized dimensions have equal sizes, and equal element counts
+    before them.
+    """
     if (axes := _per_axis_types(operand, result)) is None:
         return
     before, after = (axis.quantized_dimension.data for axis in axes)

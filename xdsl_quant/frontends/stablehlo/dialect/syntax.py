@@ -125,7 +125,7 @@ class SameOperandsAndResultType(assembly.CustomDirective):
         return FunctionType.from_lists((type_,) * operand_count, (type_,))
 
     def short_types(self, op: IRDLOperation) -> Sequence[Attribute] | None:
-        """Return the types that abbreviate the function type, `None` if it is printed."""
+        """Return the abbreviation of the function type, or `None` without one."""
         result_type = op.result_types[0]
         is_same = all(type_ == result_type for type_ in op.operand_types)
         return [result_type] if is_same else None

@@ -36,7 +36,7 @@ from .stablehlo_legalize_quantized_op_to_qdq import COMPUTING
 
 
 def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
-    """Return the float op that a `uniform_quantize` composes."""
+    """Return the op between casts that a `uniform_quantize` ends, or `None`."""
     op = quantize.operand.owner
     if (
         isinstance(op, Operation)

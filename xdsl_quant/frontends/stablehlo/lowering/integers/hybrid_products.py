@@ -124,11 +124,13 @@ def _weight_type(value: SSAValue) -> _WeightType:
     """Return the type of symmetrically quantized weights, or raise `ValueError`."""
     type_ = element_type_of(value)
     if not isinstance(type_, _WeightType) or element_kind(type_) is None:
-        raise ValueError("weights are not per-tensor or per-axis of 2, 4 or 8 bits")
+        raise ValueError(
+            "weights are not quantized per tensor or per axis with 2, 4 or 8 bits"
+        )
     low, high = type_.storage_range
     if type_.zero_point_range != (0, 0) or low < -128 or high > 127:
         raise ValueError(
-            "weights are not symmetric with signed storage of up to 8 bits"
+            "weights are not symmetric, or not in signed storage of up to 8 bits"
         )
     if not is_arithmetic(type_.expressed_type):
         raise ValueError(f"floats of type '{type_.expressed_type}' are unsupported")
