@@ -95,7 +95,7 @@ def _either(*kinds: TypeKind[Attribute]) -> TypeKind[Attribute]:
     )
 
 
-def _is_static(type_: RankedTensor) -> bool:
+def _is_statically_shaped(type_: RankedTensor) -> bool:
     return DYNAMIC_INDEX not in type_.get_shape()
 
 
@@ -111,7 +111,7 @@ def _is_static_or_bounded(type_: RankedTensor) -> bool:
     return dimension < len(bounds) and bounds[dimension] != DYNAMIC_INDEX
 
 
-def _values_text(groups: Sequence[ElementGroup]) -> str:
+def _elements_text(groups: Sequence[ElementGroup]) -> str:
     words = " or ".join(group.value for group in groups)
     # Signed and unsigned integers have a common name.
     integers = " or ".join(group.value for group in _INTEGER)
@@ -134,7 +134,7 @@ def _tensor_of(
             and (has_shape is None or has_shape(tensor_type))
         )
 
-    return TypeKind(f"{shape} tensor of {_values_text(groups)}", has)
+    return TypeKind(f"{shape} tensor of {_elements_text(groups)}", has)
 
 
 _INTEGER = (ElementGroup.SIGNED, ElementGroup.UNSIGNED)
@@ -151,9 +151,11 @@ TENSOR_OR_PER_AXIS = _tensor_of(*_PER_AXIS)
 SCALAR = _tensor_of(
     *_PER_TENSOR, shape="0D", has_shape=lambda type_: not type_.get_shape()
 )
-STATIC_NUMBER = _tensor_of(*_NUMBER, shape="statically shaped", has_shape=_is_static)
+STATIC_NUMBER = _tensor_of(
+    *_NUMBER, shape="statically shaped", has_shape=_is_statically_shaped
+)
 STATIC_OR_PER_AXIS = _tensor_of(
-    *_PER_AXIS, shape="statically shaped", has_shape=_is_static
+    *_PER_AXIS, shape="statically shaped", has_shape=_is_statically_shaped
 )
 STATIC_OR_BOUNDED_OR_PER_AXIS = _tensor_of(
     *_PER_AXIS,
@@ -194,6 +196,6 @@ RETURNED = _either(
     TENSOR,
     _tensor_of(ElementGroup.PER_AXIS),
     TypeKind("token", lambda type_: isinstance(type_, TokenType)),
-    TypeKind(f"memref of {_values_text(_PER_TENSOR)}", _is_buffer),
+    TypeKind(f"memref of {_elements_text(_PER_TENSOR)}", _is_buffer),
 )
 """Types of values that the region of an op returns."""

@@ -86,7 +86,7 @@ class HybridProductToIntegers(IntegerPattern):
                 properties,
             )
             result = _convert(builder, sums, compute)
-            factor = _broadcast(builder, scales, scale_dims.values(), result.type)
+            factor = _broadcast_along(builder, scales, scale_dims.values(), result.type)
             result = builder.add(stablehlo.MultiplyOp(result, factor))
             result = _times_weight_scales(builder, result, weight_type, position)
             return [_convert(builder, result, weight_type.expressed_type)]
@@ -186,7 +186,7 @@ def _quantize(
     scales = builder.add(stablehlo.DivideOp(largest, steps))
     smallest = constant_with(builder, scale_type, _SMALLEST_SCALE)
     scales = builder.add(stablehlo.MaximumOp(scales, smallest))
-    divisors = _broadcast(builder, scales, scale_dims, floats.type)
+    divisors = _broadcast_along(builder, scales, scale_dims, floats.type)
     quotients = builder.add(stablehlo.DivideOp(floats, divisors))
     rounded = builder.add(stablehlo.RoundNearestEvenOp(quotients))
     clamped = builder.add(stablehlo.ClampOp(low, rounded, high))
@@ -206,11 +206,11 @@ def _times_weight_scales(
     else:
         along = TensorType(type_.element_type, scales.shape)
         values = constant_with(builder, along, *scales.tolist())
-        factors = _broadcast(builder, values, [position], type_)
+        factors = _broadcast_along(builder, values, [position], type_)
     return builder.add(stablehlo.MultiplyOp(value, factors))
 
 
-def _broadcast(
+def _broadcast_along(
     builder: LoweringBuilder,
     value: SSAValue,
     positions: Iterable[int],

@@ -96,7 +96,7 @@ class ProductToIntegers(IntegerPattern):
             is_fixed_point = rhs_type.is_fixed_point
             if not (is_fixed_point and lhs_type.is_signed and rhs_type.is_signed):
                 left = widened(builder, left, lhs_type)
-                widen = widened if is_fixed_point else _zero_point_corrected
+                widen = widened if is_fixed_point else _corrected_values
                 right = widen(builder, right, rhs_type)
             properties = dict(op.properties)
             if isinstance(op, ConvolutionOp) and zero_point:
@@ -142,7 +142,7 @@ def _sum_limits(
     return i32 if is_narrow else i64, largest_sum
 
 
-def _zero_point_corrected(
+def _corrected_values(
     builder: LoweringBuilder, stored: SSAValue, quantized_type: ScaledQuantizedType
 ) -> SSAValue:
     operands = [ScaledTensor(quantized_type, len(shape_of(stored)))]

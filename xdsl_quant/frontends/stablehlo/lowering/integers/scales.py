@@ -203,7 +203,7 @@ def sum_scaling(terms: Sequence[ScaledTensor], target: ScaledTensor) -> Scaling:
     # The sums of high and low products, and the carry between them, fit 63 bits.
     bits = min(30, 61 - largest.bit_length())
     shifts = shifts + (2 * bits - MULTIPLIER_BITS)
-    powers = _powers_of_two(shifts)
+    powers = _integer_powers(shifts)
     multipliers = [((2 * r * powers + 1) // 2).astype(np.int64) for r in ratios]
     scaling = Scaling(multipliers, shifts, bits, low_bits=bits)
     error = _largest_error(terms, ratios, scaling)
@@ -226,7 +226,7 @@ def _as_fractions(scales: NDArray[np.float64]) -> Array:
     return np.array([*map(Fraction, scales.flat)], object).reshape(scales.shape)
 
 
-def _powers_of_two(exponents: Integers) -> Array:
+def _integer_powers(exponents: Integers) -> Array:
     return 1 << exponents.astype(object)
 
 
@@ -236,7 +236,7 @@ def _largest_error(
     scaling: Scaling,
 ) -> float:
     """Return the largest error of a sum from multipliers, in units of the result."""
-    powers = _powers_of_two(scaling.shifts)
+    powers = _integer_powers(scaling.shifts)
     errors: Sequence[Array] = [
         abs(multiplier - ratio * powers) * term.largest / powers
         for term, multiplier, ratio in zip(

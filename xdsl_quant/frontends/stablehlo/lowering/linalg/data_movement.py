@@ -306,10 +306,9 @@ def padded(
         padded_sizes.append(builder.plus(dilated, max(low, 0) + max(high, 0)))
         # Offsets of empty slices must be in bounds.
         offsets.append(max(low, 0) if size != 0 else 0)
-        cropped = builder.plus(dilated, low + high)
-        is_cropped = min(low, high) < 0
+        rest = builder.plus(dilated, low + high)
         result_sizes.append(
-            builder.at_least_zero(cropped) if is_cropped else padded_sizes[-1]
+            builder.at_least_zero(rest) if min(low, high) < 0 else padded_sizes[-1]
         )
         starts.append(max(-low, 0) if result_sizes[-1] != 0 else 0)
     if padded_sizes != sizes:

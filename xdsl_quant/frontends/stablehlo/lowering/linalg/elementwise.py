@@ -77,11 +77,11 @@ def total(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return builder.add(_ADD(lhs.type)(lhs, rhs))
 
 
-def _op_by_type(op_for: Callable[[Attribute], _MakeOp]) -> Formula:
+def _typed_formula(op_for: Callable[[Attribute], _MakeOp]) -> Formula:
     return lambda b, op, args: b.add(op_for(_element_type(op.operands[0]))(*args))
 
 
-def _single_op(op_type: _MakeOp) -> Formula:
+def _uniform_formula(op_type: _MakeOp) -> Formula:
     return lambda b, op, args: b.add(op_type(*args))
 
 
@@ -172,27 +172,27 @@ def _clamp(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
 
 
 FORMULAS: dict[str, Formula] = {
-    "stablehlo.abs": _op_by_type(_by_kind(math.AbsFOp, math.AbsIOp)),
-    "stablehlo.add": _op_by_type(_ADD),
-    "stablehlo.and": _single_op(arith.AndIOp),
+    "stablehlo.abs": _typed_formula(_by_kind(math.AbsFOp, math.AbsIOp)),
+    "stablehlo.add": _typed_formula(_ADD),
+    "stablehlo.and": _uniform_formula(arith.AndIOp),
     "stablehlo.clamp": _clamp,
     "stablehlo.compare": _compare,
     "stablehlo.convert": _convert,
     "stablehlo.divide": _divide,
-    "stablehlo.exponential": _single_op(math.ExpOp),
+    "stablehlo.exponential": _uniform_formula(math.ExpOp),
     "stablehlo.logistic": _sigmoid,
-    "stablehlo.maximum": _op_by_type(_MAXIMUM),
-    "stablehlo.minimum": _op_by_type(_MINIMUM),
-    "stablehlo.multiply": _op_by_type(_MULTIPLY),
+    "stablehlo.maximum": _typed_formula(_MAXIMUM),
+    "stablehlo.minimum": _typed_formula(_MINIMUM),
+    "stablehlo.multiply": _typed_formula(_MULTIPLY),
     "stablehlo.negate": _negate,
     "stablehlo.not": _not,
-    "stablehlo.or": _single_op(arith.OrIOp),
-    "stablehlo.round_nearest_even": _single_op(math.RoundEvenOp),
-    "stablehlo.rsqrt": _single_op(math.RsqrtOp),
-    "stablehlo.select": _single_op(arith.SelectOp),
-    "stablehlo.sqrt": _single_op(math.SqrtOp),
-    "stablehlo.subtract": _op_by_type(_SUBTRACT),
-    "stablehlo.tanh": _single_op(math.TanhOp),
+    "stablehlo.or": _uniform_formula(arith.OrIOp),
+    "stablehlo.round_nearest_even": _uniform_formula(math.RoundEvenOp),
+    "stablehlo.rsqrt": _uniform_formula(math.RsqrtOp),
+    "stablehlo.select": _uniform_formula(arith.SelectOp),
+    "stablehlo.sqrt": _uniform_formula(math.SqrtOp),
+    "stablehlo.subtract": _typed_formula(_SUBTRACT),
+    "stablehlo.tanh": _uniform_formula(math.TanhOp),
 }
 """
 Formulas of ops with the trait `ComputesElementwise`, by op name. Packages that add such an

@@ -181,7 +181,7 @@ def _region_loops(
         scalars = map(
             _converted_element, [body] * (2 * count), values, sources, block.args
         )
-        return _inline(body, block, [*scalars])
+        return _inline_block(body, block, [*scalars])
 
     results = [*map(filled, init_values, op.init_values, op.results)]
     return reducing_loops(builder, inputs, results, [*sizes], loop_count, body)
@@ -200,7 +200,7 @@ def _converted_element(
 # Regions
 
 
-def _inline(builder: LoweringBuilder, block: Block, args: Values) -> Values:
+def _inline_block(builder: LoweringBuilder, block: Block, args: Values) -> Values:
     """Inline a block on scalar arguments, and return its terminator's operands."""
     scalars: dict[SSAValue, SSAValue] = dict(zip(block.args, args, strict=True))
     for op in block.ops:
@@ -213,7 +213,7 @@ def _inline(builder: LoweringBuilder, block: Block, args: Values) -> Values:
         if isinstance(op, ReturnOp | LinalgYieldOp):
             return args
         results = (
-            _inline(builder, op.body.block, args)
+            _inline_block(builder, op.body.block, args)
             if isinstance(op, GenericOp)
             else [_scalar_result(builder, op, args)]
         )
